@@ -1,0 +1,5 @@
+"""`python -m simgen` is `simgen`."""
+
+from simgen.cli import main
+
+main()

@@ -1,0 +1,209 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen import __version__
+from simgen.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from simgen.ir import Pass, Workload
+    from simgen.network import Network
+    from simgen.problem import Problem
+    from simgen.targets import Target
+
+DEFAULT_TARGETS = ("gem5-se", "host")
+TARGET_OPTIONS = ("arch", "gem5_version", "m5ops", "sanitize")  # fields of targets
+
+
+class Commands(click.Group):
+    """A group that knows what a mistyped command might have been, and lists in its own order."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # Without a command: an error of one line, as every other one.
+        super().__init__(*args, **{**options, "no_args_is_help": False})
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None:
+            raise UsageError(
+                f"command {args[0]!r}: unknown; {did_you_mean(args[0], self.commands)}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
+    """-q and -v, the same on every command that prints."""
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print errors and results only.")
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Print more.")
+    return quiet(verbose(command))
+
+
+def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What names a workload, for `build` and `show`."""
+    options = (
+        click.argument("workload"),
+        click.option(
+            "--target",
+            "-t",
+            "targets",
+            multiple=True,
+            metavar="T",
+            help="A target; may be given again. [default: gem5-se and host]",
+        ),
+        click.option("--arch", metavar="A", help="GPU to compile kernels for, such as gfx902."),
+        click.option("--gem5-version", metavar="V", help="Version of gem5, for its Docker image."),
+        click.option("--m5ops", is_flag=True, help="gem5 pseudo-instructions around each layer."),
+        click.option(
+            "--sanitize", is_flag=True, help="host: check every access and barrier of kernels."
+        ),
+        click.option(
+            "--output",
+            "-o",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="The bundle. [default: ./WORKLOAD]",
+        ),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="K=V",
+            help="A config key (n=4; in a network conv1.n=4) or a $VARIABLE of a template.",
+        ),
+        click.option(
+            "--pass",
+            "passes",
+            metavar="P",
+            help="fwd, bwd or fwd,bwd, for a config file. [default: fwd]",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0, 2**63 - 1),
+            default=0,
+            show_default=True,
+            help="Of the random inputs.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class Plan:
+    """What `build` and `show` make of their options."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        from simgen import network, problem
+
+        self.given = given
+        self.problem: Problem = problem.find(
+            given["workload"], _settings(given["settings"]), _passes(given["passes"])
+        )
+        self.network: Network = network.resolve(self.problem.config, self.problem.settings)
+        self.output: Path = given["output"] or Path(self.problem.name)
+        self.targets = _targets(given)
+
+    @functools.cached_property
+    def workload(self) -> Workload:
+        """Lowered on first use: `show` prints layers also where not all can be lowered."""
+        from simgen import workload as workloads
+
+        return workloads.lower(
+            self.network, self.problem.name, self.problem.passes, self.given["seed"]
+        )
+
+    def provenance(self) -> dict[str, Any]:
+        sections = [
+            [section.name, [(entry.key, entry.value) for entry in section.entries]]
+            for section in self.problem.config.sections
+        ]
+        text = json.dumps(sections)
+        return {
+            "simgen": __version__,
+            "config": {
+                "source": os.path.basename(self.problem.config.source),
+                "sha256": hashlib.sha256(text.encode()).hexdigest(),
+                "settings": list(self.given["settings"]),
+                "passes": [str(p) for p in self.problem.passes],
+            },
+        }
+
+    def reproduce(self) -> str:
+        """The command again, with the options that are not at their defaults."""
+        words = ["simgen", "build", self.given["workload"]]
+        for name in self.given["targets"]:
+            words += ["--target", name]
+        for option in ("arch", "gem5_version"):
+            if self.given[option]:
+                words += [f"--{option.replace('_', '-')}", self.given[option]]
+        words += [f"--{flag}" for flag in ("m5ops", "sanitize") if self.given[flag]]
+        for setting in self.given["settings"]:
+            words += ["--set", setting]
+        if self.given["passes"]:
+            words += ["--pass", self.given["passes"]]
+        if self.given["seed"]:
+            words += ["--seed", str(self.given["seed"])]
+        if self.given["output"]:
+            words += ["-o", str(self.given["output"])]
+        return shlex.join(words)
+
+
+def _settings(texts: Sequence[str]) -> list[tuple[str, str]]:
+    settings = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--set {text!r}: no setting; write KEY=VALUE, such as n=4")
+        settings.append((key.strip(), value.strip()))
+    return settings
+
+
+def _passes(text: str | None) -> list[Pass] | None:
+    from simgen.ir import Pass
+
+    if text is None:
+        return None
+    for word in text.split(","):
+        if word not in set(Pass):
+            raise UsageError(f"--pass {word!r}: no such pass; {did_you_mean(word, list(Pass))}")
+    return [Pass(word) for word in text.split(",")]
+
+
+def _targets(given: dict[str, Any]) -> list[Target]:
+    """The targets with the options that they have; an option that none of them has is an error."""
+    from dataclasses import fields
+
+    from simgen.targets import TARGETS
+
+    for name in given["targets"]:
+        if name not in TARGETS:
+            raise UsageError(f"--target {name!r}: no such target; {did_you_mean(name, TARGETS)}")
+    names = tuple(dict.fromkeys(given["targets"])) or DEFAULT_TARGETS
+    options = {name: given[name] for name in TARGET_OPTIONS if given[name] not in (None, False)}
+    known = {name: {f.name for f in fields(TARGETS[name])} for name in names}
+    for option in options:
+        if not any(option in of_target for of_target in known.values()):
+            having = [n for n, t in TARGETS.items() if option in {f.name for f in fields(t)}]
+            raise UsageError(
+                f"--{option.replace('_', '-')}: {' and '.join(names)} has no such option; "
+                f"it belongs to {' and '.join(having)}"
+            )
+    return [
+        TARGETS[name](**{k: v for k, v in options.items() if k in known[name]}) for name in names
+    ]

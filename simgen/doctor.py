@@ -1,0 +1,63 @@
+"""What this machine has, and what it lacks."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+
+from simgen import cache, toolchain
+from simgen.errors import MissingError
+from simgen.targets import TARGETS
+
+COMPILER = "compiler"
+TARGET = "target "
+
+
+@dataclass(frozen=True)
+class Check:
+    what: str
+    ok: bool
+    fact: str
+    cure: str = ""
+
+
+def check() -> list[Check]:
+    """The interpreter, the compiler, the cache, and each target."""
+    checks = [Check("python", True, platform.python_version()), _compiler(), _cache()]
+    for name, target in TARGETS.items():
+        lacks = target().missing()
+        fact = " | ".join(lack.fact for lack in lacks) or target.summary
+        cure = " | ".join(lack.cure for lack in lacks)
+        checks.append(Check(f"{TARGET}{name}", not lacks, fact, cure))
+    return checks
+
+
+def usable(checks: list[Check]) -> bool:
+    """Whether something can be built and run."""
+    compiler = any(c.ok for c in checks if c.what == COMPILER)
+    return compiler and any(c.ok for c in checks if c.what.startswith(TARGET))
+
+
+def _compiler() -> Check:
+    try:
+        toolchain.zig()
+        found = toolchain.identity()
+    except MissingError as error:
+        fact, _, cure = str(error).partition("; ")
+        return Check(COMPILER, False, fact.removeprefix("compiler: "), cure)
+    wanted = f"ziglang {toolchain.PINNED}"
+    if found == wanted:
+        return Check(COMPILER, True, found)
+    cure = f"{toolchain.CURE}; the precomputed kernels are for that version"
+    return Check(COMPILER, True, f"{found}, not {wanted}", cure)
+
+
+def _cache() -> Check:
+    root = cache.user_root()
+    at = root
+    while not at.exists():
+        at = at.parent
+    if os.access(at, os.W_OK):
+        return Check("kernel cache", True, str(root))
+    return Check("kernel cache", False, f"{root} cannot be written", "set SIMGEN_CACHE_DIR")

@@ -1,0 +1,83 @@
+"""Everything simgen raises on purpose, and the exit code of each.
+
+* SimgenError            1   a bug in simgen (a rendered kernel that does not compile, say)
+  + UsageError           2   wrong command line
+    + ConfigError        2   a config says something that cannot be accepted (file:line)
+    + UnsupportedError   2   the config is valid, but simgen cannot lower this layer yet
+  + MissingError         3   this machine lacks a compiler, a simulator, a GPU or disk space
+  + RefusedError         4   refused before running: footprint, redirected path, lint
+  + RunError             5   the run failed: the simulator died, a time-out
+  + MismatchError        6   results differ
+  + DamagedError         7   a file is not what it says it is
+
+Each message is one line, "place: fact; cure".
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SimgenError(Exception):
+    """Base class: the command line prints the message on one line and exits with `exit_code`."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(SimgenError):
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A config that cannot be accepted, with the place ("file:line" or "--set") in front."""
+
+    def __init__(self, where: object, fact: str) -> None:
+        super().__init__(f"{where}: {fact}")
+
+
+class UnsupportedError(ConfigError):
+    """A valid config that asks for something that is not lowered to kernels yet."""
+
+
+class MissingError(SimgenError):
+    exit_code = 3
+
+
+class RefusedError(SimgenError):
+    exit_code = 4
+
+
+class RunError(SimgenError):
+    exit_code = 5
+
+
+class MismatchError(SimgenError):
+    exit_code = 6
+
+
+class DamagedError(SimgenError):
+    exit_code = 7
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The cure for an unknown word: the nearest known one, or the list of all of them."""
+    known = sorted(set(known))
+    folded = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), folded, n=1)
+    if near:
+        return f"did you mean {folded[near[0]]!r}?"
+    return f"known: {', '.join(known)}" if known else "none is known here"
+
+
+def one_line(text: str) -> str:
+    """`text` with everything escaped that would break the line or the terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def printable(text: str, limit: int = 60) -> str:
+    """User text as it may appear in a one-line message: quoted, escaped and shortened."""
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")

@@ -1,0 +1,265 @@
+"""The workload: plain frozen values that every later stage reads and none changes.
+
+    Workload
+      nodes    the layers, with their parameters and input shapes
+      buffers  tensors in device memory; every one has its place in one arena
+      kernels  what is compiled: a template, an entry point, constants
+      steps    what is run, in order: one layer in one pass, with its launches
+
+`to_json` and `from_json` are inverses; `workload.json` in a bundle is `to_json(workload)`.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum, StrEnum
+from functools import cache
+from math import prod
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+PAGE = 4096  # bytes; alignment of buffers in the arena and of datasets in data.h5
+GUARD = PAGE  # bytes of canary after each buffer
+CANARY = 0xFFC0DE5A  # a quiet NaN as float32; what memory holds before a kernel writes it
+
+
+class DType(StrEnum):
+    F32 = "f32"
+    I32 = "i32"
+
+    @property
+    def nbytes(self) -> int:
+        return 4
+
+    @property
+    def numpy(self) -> str:
+        """NumPy's name of the type, little-endian."""
+        return {"f32": "<f4", "i32": "<i4"}[self.value]
+
+
+class Pass(StrEnum):
+    FORWARD = "fwd"
+    BACKWARD = "bwd"
+
+
+class Role(StrEnum):
+    INPUT = "input"  # comes from data.h5
+    OUTPUT = "output"  # written by a kernel, dumped after the run and compared
+    SCRATCH = "scratch"  # written by a kernel and read by a later one, never dumped
+
+
+class Distribution(StrEnum):
+    UNIFORM = "uniform"  # [a, b)
+    NORMAL = "normal"  # mean a, standard deviation b
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Shape and element type; row-major, densely packed. 4-D tensors are (N, C, H, W)."""
+
+    shape: tuple[int, ...]
+    dtype: DType = DType.F32
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.nbytes
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Distribution of an input tensor's values."""
+
+    distribution: Distribution
+    a: float
+    b: float
+    low: float | None = None  # values below are raised to this
+    high: float | None = None  # values above are lowered to this
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor in device memory.
+
+    `offset` is in bytes from the start of the arena and a multiple of PAGE; at least GUARD bytes
+    after the tensor belong to nobody.
+    """
+
+    name: str  # "layer.port", unique in the workload; the dataset's name in data.h5
+    spec: TensorSpec
+    role: Role
+    offset: int
+    fill: Fill | None = None  # of an input
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What is compiled: one entry point of one rendered template.
+
+    `name` is the entry point's symbol (HSA adds ".kd" for its descriptor) and the stem of the
+    rendered file, unique in the workload.
+    """
+
+    name: str
+    template: str  # file under templates/kernels/
+    block: int  # work-items in a work-group; groups are one-dimensional
+    constants: tuple[tuple[str, int | float | str], ...] = ()  # seen by the template
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One dispatch of a kernel. A kernel's arguments are addresses of buffers, nothing else."""
+
+    kernel: str  # name of a Kernel
+    grid: tuple[int, int, int]  # work-groups, as in CUDA; an AQL packet wants grid * block
+    args: tuple[str, ...]  # names of buffers, in the order of the kernel's parameters
+
+
+@dataclass(frozen=True)
+class OpCount:
+    """Work the algorithm needs; a kernel may do more, never less."""
+
+    flops: int = 0  # add, subtract, multiply, compare: one each; fused multiply-add: two
+    transcendentals: int = 0  # exp, log, tanh, reciprocal, square root: one each
+    read_bytes: int = 0  # compulsory traffic: each byte counted once
+    written_bytes: int = 0
+
+    def __add__(self, other: OpCount) -> OpCount:
+        return OpCount(
+            self.flops + other.flops,
+            self.transcendentals + other.transcendentals,
+            self.read_bytes + other.read_bytes,
+            self.written_bytes + other.written_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class Node:
+    """A layer of the workload: enough to make the layer object again."""
+
+    name: str
+    kind: str  # key of LAYERS
+    parameters: tuple[tuple[str, str], ...]  # config keys and values, as text
+    inputs: tuple[TensorSpec, ...]
+    where: str  # "file:line" of the section
+
+
+@dataclass(frozen=True)
+class Step:
+    """One layer in one pass. `reads` and `writes` tie the layer's ports to buffers."""
+
+    layer: str  # name of a Node
+    direction: Pass
+    reads: tuple[tuple[str, str], ...]  # (port, buffer)
+    writes: tuple[tuple[str, str], ...]
+    launches: tuple[Launch, ...]
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    seed: int
+    nodes: tuple[Node, ...]
+    buffers: tuple[Buffer, ...]
+    kernels: tuple[Kernel, ...]
+    steps: tuple[Step, ...]
+    arena_nbytes: int
+    outputs_offset: int  # the arena from here to its end is dumped after a run
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches in order."""
+        return tuple(launch for step in self.steps for launch in step.launches)
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        return tuple(b for b in self.buffers if b.role is Role.INPUT)
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        return tuple(b for b in self.buffers if b.role is Role.OUTPUT)
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+    def kernel(self, name: str) -> Kernel:
+        return next(k for k in self.kernels if k.name == name)
+
+    def node(self, name: str) -> Node:
+        return next(n for n in self.nodes if n.name == name)
+
+
+T = TypeVar("T")
+
+
+def to_json(value: Any) -> Any:
+    """A frozen value as what `json.dumps` takes."""
+    if is_dataclass(value):
+        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, tuple):
+        return [to_json(item) for item in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def from_json(kind: type[T], value: Any) -> T:
+    """The inverse of `to_json`.
+
+    Raises:
+        ValueError: `value` is not what `to_json` made of a `kind`.
+    """
+    return _decode(kind, value, kind.__name__)  # type: ignore[no-any-return]
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    if is_dataclass(kind):
+        hints = _hints(kind)  # type: ignore[arg-type]
+        if not isinstance(value, dict) or set(value) != {f.name for f in fields(kind)}:
+            raise ValueError(f"{where}: expected the fields {', '.join(hints)}")
+        return kind(**{k: _decode(hints[k], v, f"{where}.{k}") for k, v in value.items()})  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        return _decode_tuple(get_args(kind), value, where)
+    if get_origin(kind) in (Union, types.UnionType):
+        return _decode_union(get_args(kind), value, where)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return kind(value)
+    if kind is float and type(value) is int:
+        return _real(value, where)
+    if type(value) is not kind:
+        raise ValueError(f"{where}: expected {kind.__name__}, got {value!r}")
+    return value
+
+
+def _real(value: int, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{where}: a number too large for float64") from None
+
+
+def _decode_tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{where}: expected a list, got {value!r}")
+    if kinds[-1] is ...:
+        kinds = (kinds[0],) * len(value)
+    if len(kinds) != len(value):
+        raise ValueError(f"{where}: expected {len(kinds)} items, got {len(value)}")
+    return tuple(_decode(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value)))
+
+
+def _decode_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    for kind in kinds:
+        if type(value) is kind:
+            return value
+    for kind in kinds:
+        if kind is not types.NoneType and value is not None:
+            return _decode(kind, value, where)
+    raise ValueError(f"{where}: unexpected {value!r}")

@@ -1,0 +1,182 @@
+"""What a layer is, and the table of layers."""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
+
+from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+
+    Tensors = Mapping[str, NDArray[np.float64]]  # by port
+
+LAYERS: dict[str, type[Layer]] = {}  # by kind; importing simgen.layers fills it
+MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
+
+
+@dataclass(frozen=True)
+class Port:
+    """A tensor that a layer reads or writes in one pass.
+
+    Names have one meaning in all layers: x input, y output, w weights, b bias, and dx, dy, dw, db
+    the gradients of a scalar loss with respect to them.
+    """
+
+    name: str
+    spec: TensorSpec
+    fill: Fill | None = None  # values, where nothing in the workload writes it; None: an output
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """A layer's kernels, and their launches in order; a launch's arguments name ports."""
+
+    kernels: tuple[Kernel, ...]
+    launches: tuple[Launch, ...]
+
+
+def key(*names: str, default: Any, least: float | None = None, most: float | None = None) -> Any:
+    """A layer parameter, set by any of the config keys `names`, with its inclusive range."""
+    return field(default=default, metadata={"keys": names, "least": least, "most": most})
+
+
+@dataclass(frozen=True)
+class Layer(ABC):
+    """One DNN layer: parameters in the dataclass fields, behaviour in pure methods.
+
+    A layer whose `passes` is empty is understood (keys, shapes, counts) but not lowered yet.
+    `inputs` are the specs of the tensors that come from the previous layers, (N, C, H, W) each.
+    """
+
+    kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
+    section: ClassVar[str]  # DNNMark's section name
+    passes: ClassVar[tuple[Pass, ...]] = ()
+    per_sample: ClassVar[bool] = False  # y[n] depends on x[n] only, and so on for all tensors
+    sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in cls.__dict__:
+            if cls.kind in LAYERS:
+                raise RuntimeError(f"layer kind {cls.kind!r} is registered twice")
+            LAYERS[cls.kind] = cls
+
+    @classmethod
+    def config_keys(cls) -> dict[str, list[str]]:
+        """Config key -> the fields it sets: `kernel_size` sets both extents."""
+        keys: dict[str, list[str]] = {}
+        for f in fields(cls):
+            for name in f.metadata["keys"]:
+                keys.setdefault(name, []).append(f.name)
+        return keys
+
+    @classmethod
+    def from_config(cls, entries: Iterable[tuple[str, str, object]]) -> Self:
+        """The layer from (key, value, place) triples; the last one to set a field wins.
+
+        Raises:
+            ConfigError: an unknown key, or a value that its field does not take.
+        """
+        keys, hints = cls.config_keys(), field_types(cls)
+        limits = {f.name: f.metadata for f in fields(cls)}
+        given: dict[str, Any] = {}
+        for name, text, where in entries:
+            if name not in keys:
+                known = [*keys, *COMMON_KEYS]
+                fact = f"unknown key {printable(name)} in [{cls.section}]"
+                raise ConfigError(where, f"{fact}; {did_you_mean(name, known)}")
+            for target in keys[name]:
+                limit = limits[target]
+                value = parse_value(hints[target], name, text, where)
+                given[target] = check_range(name, value, limit["least"], limit["most"], where)
+        return cls(**given)
+
+    @abstractmethod
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        """Shape of y.
+
+        Raises:
+            ValueError: an output extent would be less than 1, or the inputs do not fit together.
+        """
+
+    @abstractmethod
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Work that the algorithm needs."""
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        """Tensors read and written, in the order of the data file."""
+        raise UnsupportedError(self.kind, "not lowered")
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        """Kernels and launches. Pure: no files, no GPU."""
+        raise UnsupportedError(self.kind, "not lowered")
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """What the pass writes, from what it reads, in float64."""
+        raise UnsupportedError(self.kind, "not lowered")
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """Bound on |kernel - reference| for each written element, derived from the kernel.
+
+        Same shapes as `reference` returns. Never tuned: the derivation is in the layer's comments.
+        """
+        raise UnsupportedError(self.kind, "not lowered")
+
+
+COMMON_KEYS = ("name", "n", "c", "h", "w", "previous_layer")  # of every layer section
+
+
+@cache
+def field_types(cls: type[Layer]) -> dict[str, Any]:
+    """Field -> its type. Class variables stay out: their types may be imported for mypy only."""
+    owner = SimpleNamespace(__annotations__={f.name: f.type for f in fields(cls)})
+    hints: dict[str, Any] = get_type_hints(owner, vars(sys.modules[cls.__module__]))
+    return hints
+
+
+def parse_value(kind: Any, name: str, text: str, where: object) -> Any:
+    """The value of a config key as its field's type: int, float, bool or a StrEnum."""
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        if text not in set(kind):
+            fact = f"{name} is {printable(text)}"
+            raise ConfigError(where, f"{fact}; {did_you_mean(text, [str(v) for v in kind])}")
+        return kind(text)
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise ConfigError(where, f"{name} is {printable(text)}; write true or false")
+        return text == "true"
+    try:
+        value = kind(text)
+    except ValueError:
+        noun = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
+        raise ConfigError(where, f"{name} is {printable(text)}; write {noun}") from None
+    if kind is float and not math.isfinite(value):
+        raise ConfigError(where, f"{name} is {printable(text)}; write a finite number")
+    return value
+
+
+def check_range(
+    name: str, value: Any, least: float | None, most: float | None, where: object
+) -> Any:
+    """`value` if it lies in [least, most]; a whole number must fit in 32 bits too."""
+    if type(value) is int:
+        most = MAX_INT if most is None else most
+        least = -MAX_INT if least is None else least
+    if least is not None and value < least:
+        raise ConfigError(where, f"{name} is {value}; it must be at least {least}")
+    if most is not None and value > most:
+        raise ConfigError(where, f"{name} is {value}; it must be at most {most}")
+    return value

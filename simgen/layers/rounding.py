@@ -1,0 +1,39 @@
+"""What float32 arithmetic may lose: the constants from which layers derive their tolerances.
+
+Each bound covers every machine that kernels run on. Sources: AMD's "Vega" and "CDNA3" instruction
+set guides (V_EXP_F32, V_LOG_F32, V_RCP_F32: 1 ULP) and NVIDIA's PTX ISA, "Floating-Point
+Instructions" (ex2.approx: 2 ULP; lg2.approx: 2^-22 absolute in (1/2, 2), relative elsewhere;
+rcp.approx: 1 ULP; sqrt.approx: 2^-23 relative).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+U = 2.0**-24  # relative error of one rounding to nearest
+EXP2 = 2.0**-22  # relative, of fast_exp2
+RCP = 2.0**-23  # relative, of fast_rcp
+TINY = 2.0**-126  # absolute: a result below it may be flushed to zero
+SECOND_ORDER = 1 + 2.0**-10  # products of errors, which the first-order bounds leave out
+
+
+def log2(argument: Array) -> Array:
+    """Absolute error of fast_log2, in units of the result."""
+    value: Array = np.log2(argument)
+    return 2.0**-22 * np.maximum(1.0, np.abs(value))
+
+
+def exp(argument: Array) -> Array:
+    """Relative error of exp(t) computed as fast_exp2(t * log2(e)), t itself being exact.
+
+    Rounding the product and the constant changes the exponent by 2 U |t|.
+    """
+    error: Array = 2 * U * np.abs(argument) + EXP2
+    return error

@@ -1,0 +1,214 @@
+"""Softmax over the channels of each pixel, or over a whole image.
+
+    forward   y  = exp(x - m) / sum(exp(x - m))       m = max(x), or 0 with algo "fast"
+              y  = x - m - log(sum(exp(x - m)))       algo "log"
+    backward  dx = y * (dy - sum(y * dy))
+              dx = dy - exp(y) * sum(dy)              algo "log"
+
+max and sum run over the middle axis of the view (outer, axis, inner) of a tensor:
+
+    mode "channel"   (N, C, H, W) -> (N, C, H * W)
+    mode "instance"  (N, C, H, W) -> (N, C * H * W, 1)
+
+as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one (outer, inner).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, prod
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import rounding
+from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.rounding import SECOND_ORDER, TINY, U
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.rounding import Array
+
+BLOCK = 256  # work-items
+FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
+HELD = 16  # elements of a row that a work-item keeps in registers; longer rows are read again
+
+
+class Algo(StrEnum):
+    FAST = "fast"  # no subtraction of the maximum: overflows from x = 88 on
+    ACCURATE = "accurate"
+    LOG = "log"
+
+
+class Mode(StrEnum):
+    INSTANCE = "instance"
+    CHANNEL = "channel"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """How a work-group's items lie over rows."""
+
+    rows: int  # rows per work-group
+    slices: int  # work-items per row
+    vector: int  # elements per load
+    held: int  # elements of a row per work-item
+
+    @property
+    def additions(self) -> int:
+        """Roundings on the longest way from an element to its row's sum."""
+        return self.held + ceil(self.slices / FINALS) + min(self.slices, FINALS)
+
+
+@dataclass(frozen=True)
+class Softmax(Layer):
+    kind = "softmax"
+    section = "Softmax"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    per_sample = True
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
+
+    algo: Algo = key("softmax_algo", default=Algo.ACCURATE)
+    mode: Mode = key("softmax_mode", default=Mode.CHANNEL)
+
+    def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """(outer, axis, inner) of an (N, C, ...) shape."""
+        n, c, *spatial = shape
+        return (n, c, prod(spatial)) if self.mode is Mode.CHANNEL else (n, c * prod(spatial), 1)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        return x
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Per element: [max, subtract], exp, add, multiply; backward: multiply-add, subtract,
+        multiply. Per row: one reciprocal or logarithm."""
+        (x,) = inputs
+        outer, _, inner = self.view(x.shape)
+        if direction is Pass.FORWARD:
+            flops = 2 if self.algo is Algo.FAST else 4
+            return OpCount(flops * x.size, x.size + outer * inner, x.nbytes, x.nbytes)
+        flops, exps = (3, x.size) if self.algo is Algo.LOG else (4, 0)
+        return OpCount(flops * x.size, exps, 2 * x.nbytes, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        if direction is Pass.FORWARD:
+            # Around 100, exp overflows float32: what forgets to subtract the maximum gives NaN.
+            mean = 0.0 if self.algo is Algo.FAST else 100.0
+            return (Port("x", x, Fill(Distribution.NORMAL, mean, 2.0)), Port("y", x))
+        _, axis, _ = self.view(x.shape)
+        # About what a forward pass gives: rows of y that sum to one, whatever the axis.
+        y = Fill(Distribution.UNIFORM, 0.0, 2.0 / axis)
+        if self.algo is Algo.LOG:
+            y = Fill(Distribution.UNIFORM, -float(np.log(axis)) - 1.0, -float(np.log(axis)))
+        dy = Fill(Distribution.NORMAL, 0.0, 1.0)
+        return (Port("y", x, y), Port("dy", x, dy), Port("dx", x))
+
+    def mapped(self, shape: tuple[int, ...]) -> Mapped:
+        """The mapping of work-items to rows.
+
+        Rows that lie contiguous (inner = 1) are cut into slices of neighbouring elements, so that
+        a wavefront reads neighbouring addresses. Otherwise neighbouring work-items take
+        neighbouring rows, for the same reason.
+        """
+        _, axis, inner = self.view(shape)
+        if inner == 1:
+            vector = 4 if axis % 4 == 0 else 1
+            slices = min(BLOCK, _power_of_two(ceil(axis / vector)))
+            held = ceil(axis / (slices * vector)) * vector
+            return Mapped(BLOCK // slices, slices, vector, held)
+        rows = 64 if inner >= 64 or axis < 16 else 16
+        slices = BLOCK // rows
+        return Mapped(rows, slices, 1, ceil(axis / slices))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        outer, axis, inner = self.view(x.shape)
+        mapped = self.mapped(x.shape)
+        kernel = Kernel(
+            f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}",
+            "softmax.hip.j2",
+            BLOCK,
+            (
+                ("direction", str(direction)),
+                ("algo", str(self.algo)),
+                ("rows", outer * inner),
+                ("axis", axis),
+                ("inner", inner),
+                ("group_rows", mapped.rows),
+                ("slices", mapped.slices),
+                ("vector", mapped.vector),
+                ("held", mapped.held),
+                ("in_registers", int(mapped.held <= HELD)),
+                ("finals", FINALS),
+            ),
+        )
+        grid = (ceil(outer * inner / mapped.rows), 1, 1)
+        args = ("x", "y") if direction is Pass.FORWARD else ("y", "dy", "dx")
+        return Lowering((kernel,), (Launch(kernel.name, grid, args),))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        shape = next(iter(tensors.values())).shape
+        rows = {name: self._rows(value) for name, value in tensors.items()}
+        if direction is Pass.FORWARD:
+            d, log_sum = self._forward(rows["x"])
+            y = d - log_sum
+            return {"y": (y if self.algo is Algo.LOG else np.exp(y)).reshape(shape)}
+        y, dy = rows["y"], rows["dy"]
+        if self.algo is Algo.LOG:
+            dx = dy - np.exp(y) * dy.sum(axis=1, keepdims=True)
+        else:
+            dx = y * (dy - (y * dy).sum(axis=1, keepdims=True))
+        return {"dx": dx.reshape(shape)}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        shape = next(iter(tensors.values())).shape
+        rows = {name: self._rows(value) for name, value in tensors.items()}
+        summed = self.mapped(shape).additions * U  # relative, for terms of one sign
+        if direction is Pass.FORWARD:
+            return {"y": (self._forward_bound(rows["x"], summed) * SECOND_ORDER).reshape(shape)}
+        y, dy = rows["y"], rows["dy"]
+        if self.algo is Algo.LOG:
+            total = dy.sum(axis=1, keepdims=True)
+            total_error = np.abs(dy).sum(axis=1, keepdims=True) * summed
+            e = np.exp(y)
+            product = e * (np.abs(total) * rounding.exp(y) + total_error)
+            bound = product + U * np.abs(dy - e * total) + TINY
+        else:
+            total = (y * dy).sum(axis=1, keepdims=True)
+            total_error = np.abs(y * dy).sum(axis=1, keepdims=True) * (summed + U)
+            bound = np.abs(y) * (total_error + 2 * U * np.abs(dy - total)) + TINY
+        return {"dx": (bound * SECOND_ORDER).reshape(shape)}
+
+    def _rows(self, tensor: Array) -> Array:
+        return tensor.reshape(self.view(tensor.shape)).astype(np.float64)
+
+    def _forward(self, x: Array) -> tuple[Array, Array]:
+        """x - m, and the logarithm of the sum of its exponentials."""
+        d = x if self.algo is Algo.FAST else x - x.max(axis=1, keepdims=True)
+        peak = d.max(axis=1, keepdims=True)
+        return d, peak + np.log(np.exp(d - peak).sum(axis=1, keepdims=True))
+
+    def _forward_bound(self, x: Array, summed: float) -> Array:
+        d, log_sum = self._forward(x)
+        # Each exponential: the rounded subtraction moves its argument by U |d|.
+        each = rounding.exp(d) + U * np.abs(d)
+        share: Array = np.exp(d - log_sum)
+        total_error: Array = (share * each).sum(axis=1, keepdims=True) + summed  # relative
+        if self.algo is not Algo.LOG:
+            return share * (each + total_error + rounding.RCP + U) + TINY
+        log_error: Array = float(np.log(2)) * rounding.log2(np.exp(log_sum)) + 2 * U * np.abs(
+            log_sum
+        )
+        y: Array = d - log_sum
+        return total_error + log_error + U * (np.abs(d) + np.abs(y)) + TINY
+
+
+def _power_of_two(n: int) -> int:
+    """The least power of two that is not less than n."""
+    return 1 << (n - 1).bit_length()

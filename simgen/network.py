@@ -1,0 +1,252 @@
+"""A config's sections -> layers with their shapes: names, order and extents resolved.
+
+Where DNNMark lets a layer take its shape from `previous_layer`, this is where it gets it. Nothing
+is lowered here, so that also layers without kernels can be shown.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.config import Entry, Place, Section
+from simgen.errors import ConfigError, did_you_mean, printable
+from simgen.ir import Node, TensorSpec
+from simgen.layers import LAYERS
+from simgen.layers.base import COMMON_KEYS, MAX_INT, check_range, parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from simgen.config import Config
+    from simgen.layers import Layer
+
+GENERAL = "DNNMark"  # the section that is no layer
+RUN_MODES = ("none", "standalone", "composed")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
+EXTENTS = ("n", "c", "h", "w")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A layer at its place in the network."""
+
+    node: Node
+    layer: Layer
+    previous: str | None  # name of the layer that x comes from; None: from the data file
+    output: TensorSpec
+
+
+@dataclass(frozen=True)
+class Network:
+    run_mode: str
+    layers: tuple[Placed, ...]  # each after the one it takes its input from
+
+
+def make_layer(node: Node) -> Layer:
+    """The layer that a node stands for, as `workload.json` brings it back."""
+    entries = ((key, value, node.where) for key, value in node.parameters)
+    return LAYERS[node.kind].from_config(entries)
+
+
+def sample_section(kind: str) -> Section:
+    """The layer's sample problem as a config section."""
+    where = Place(f"built-in {kind}", 0)
+    layer = LAYERS[kind]
+    entries = (("name", kind), *layer.sample.items())
+    return Section(layer.section, tuple(Entry(k, v, where) for k, v in entries), where)
+
+
+def resolve(config: Config, settings: Iterable[tuple[str, str]] = ()) -> Network:
+    """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
+
+    Raises:
+        ConfigError: an unknown section, key or value, a missing or impossible shape, a wrong or
+            duplicate name, a missing previous layer, a cycle.
+    """
+    run_mode = _run_mode([s for s in config.sections if s.name == GENERAL])
+    sections = [s for s in config.sections if s.name != GENERAL]
+    if not sections:
+        raise ConfigError(config.source, "no layer section; add one, such as [Softmax]")
+    named = _with_settings(_by_name(sections), list(settings))
+    previous = {name: _previous(name, section, named) for name, section in named.items()}
+    placed: dict[str, Placed] = {}
+    for name in _order(named, previous):
+        before = previous[name]
+        given = placed[before].output if before else None
+        placed[name] = _place(name, named[name], before, given)
+    return Network(run_mode, tuple(placed.values()))
+
+
+def _run_mode(sections: list[Section]) -> str:
+    if len(sections) > 1:
+        first, second = sections[0].where, sections[1].where
+        raise ConfigError(second, f"[{GENERAL}] is already at {first}; keep one")
+    mode = "none"
+    for entry in sections[0].entries if sections else ():
+        if entry.key != "run_mode":
+            fact = f"unknown key {printable(entry.key)} in [{GENERAL}]"
+            raise ConfigError(entry.where, f"{fact}; {did_you_mean(entry.key, ['run_mode'])}")
+        if entry.value not in RUN_MODES:
+            fact = f"run_mode is {printable(entry.value)}"
+            raise ConfigError(entry.where, f"{fact}; {did_you_mean(entry.value, RUN_MODES)}")
+        mode = entry.value
+    return mode
+
+
+def _kind(section: Section) -> str:
+    for kind, layer in LAYERS.items():
+        if layer.section == section.name:
+            return kind
+    known = [GENERAL, *(layer.section for layer in LAYERS.values())]
+    fact = f"unknown section {printable(section.name)}"
+    raise ConfigError(section.where, f"{fact}; {did_you_mean(section.name, known)}")
+
+
+def _by_name(sections: list[Section]) -> dict[str, Section]:
+    """Layer name -> section. A layer without a name gets its kind's."""
+    named: dict[str, Section] = {}
+    for section in sections:
+        entry = section.get("name")
+        name, where = (entry.value, entry.where) if entry else (_kind(section), section.where)
+        _kind(section)
+        if not NAME.match(name):
+            raise ConfigError(
+                where,
+                f"name is {printable(name)}; use 1 to 63 letters, digits, '_' and '-', "
+                "a letter or '_' first",
+            )
+        if name in named:
+            raise ConfigError(
+                where, f"name {name!r} is taken by the layer at {named[name].where}; choose another"
+            )
+        named[name] = section
+    return named
+
+
+def _with_settings(
+    named: dict[str, Section], settings: list[tuple[str, str]]
+) -> dict[str, Section]:
+    """The sections with each setting in place of, or added to, the entries of its layer.
+
+    A bare key goes to the only layer. In a network, a bare extent (n, c, h, w) goes to every
+    layer that gives it itself, so that `n=1` rescales the whole network.
+    """
+    for key, value in settings:
+        where = Place(f"--set {key}={value}", 0)
+        owner, _, field = key.rpartition(".")
+        if owner and owner not in named:
+            fact = f"no layer named {printable(owner)}"
+            raise ConfigError(where, f"{fact}; {did_you_mean(owner, named)}")
+        if owner:
+            targets = [owner]
+        elif len(named) == 1:
+            targets = list(named)
+        elif field in EXTENTS:
+            targets = [n for n, s in named.items() if (e := s.get(field)) and e.value != "0"]
+        else:
+            targets = []
+        if not targets:
+            first = next(iter(named))
+            raise ConfigError(where, f"which layer? write {first}.{field}=..., for example")
+        for target in targets:
+            named = named | {target: _replaced(named[target], Entry(field, value, where))}
+    return named
+
+
+def _replaced(section: Section, entry: Entry) -> Section:
+    if entry.key in ("name", "previous_layer"):
+        raise ConfigError(entry.where, f"{entry.key} cannot be set; edit the config instead")
+    kept = tuple(e for e in section.entries if e.key != entry.key)
+    return Section(section.name, (*kept, entry), section.where)
+
+
+def _previous(name: str, section: Section, named: Mapping[str, Section]) -> str | None:
+    entry = section.get("previous_layer")
+    if entry is None or entry.value in ("", "null"):
+        return None
+    if entry.value not in named:
+        fact = f"previous_layer of {name!r} is {printable(entry.value)}, which is no layer here"
+        raise ConfigError(entry.where, f"{fact}; {did_you_mean(entry.value, named)}")
+    return entry.value
+
+
+def _order(named: Mapping[str, Section], previous: Mapping[str, str | None]) -> list[str]:
+    """Layer names, each after its previous layer, otherwise in the order of the file."""
+    order: dict[str, None] = {}
+    for name in named:
+        chain: list[str] = []
+        at: str | None = name
+        while at is not None and at not in order:
+            if at in chain:
+                loop = " <- ".join((*chain[chain.index(at) :], at))
+                entry = named[at].get("previous_layer")
+                raise ConfigError(
+                    entry.where if entry else named[at].where,
+                    f"layers feed each other in a circle ({loop}); "
+                    "give one of them previous_layer=null",
+                )
+            chain.append(at)
+            at = previous[at]
+        order.update(dict.fromkeys(reversed(chain)))
+    return list(order)
+
+
+def _place(name: str, section: Section, previous: str | None, given: TensorSpec | None) -> Placed:
+    kind = _kind(section)
+    own = [(e.key, e.value, e.where) for e in section.entries if e.key not in COMMON_KEYS]
+    layer = LAYERS[kind].from_config(own)
+    x = _input(name, section, given)
+    try:
+        output = layer.output((x,))
+    except ValueError as error:
+        raise ConfigError(section.where, f"layer {name!r}: {error}") from None
+    _check_size(name, section, output, "output")
+    parameters = tuple((key, value) for key, value, _ in own)
+    node = Node(name, kind, parameters, (x,), str(section.where))
+    return Placed(node, layer, previous, output)
+
+
+def _input(name: str, section: Section, given: TensorSpec | None) -> TensorSpec:
+    """The input's (N, C, H, W): from the section, and from the previous layer where that has 0.
+
+    A first layer without h or w has 1 there, as DNNMark's fully connected sample leaves them out.
+    """
+    shape: list[int] = []
+    for axis, key in enumerate(EXTENTS):
+        entry = section.get(key)
+        value = 0
+        if entry is not None:
+            value = parse_value(int, key, entry.value, entry.where)
+            check_range(key, value, 0, None, entry.where)
+        if given is not None:
+            if value not in (0, given.shape[axis]):
+                assert entry is not None
+                raise ConfigError(
+                    entry.where,
+                    f"{key} is {value}, but the previous layer's output has {given.shape[axis]}; "
+                    "leave it out",
+                )
+            value = given.shape[axis]
+        elif value == 0 and key in ("h", "w") and entry is None:
+            value = 1
+        elif value == 0:
+            raise ConfigError(
+                entry.where if entry else section.where,
+                f"layer {name!r} has no {key}; give it, or a previous_layer to take it from",
+            )
+        shape.append(value)
+    x = TensorSpec(tuple(shape))
+    _check_size(name, section, x, "input")
+    return x
+
+
+def _check_size(name: str, section: Section, spec: TensorSpec, what: str) -> None:
+    if spec.size > MAX_INT:
+        extents = " x ".join(str(extent) for extent in spec.shape)
+        raise ConfigError(
+            section.where,
+            f"the {what} of layer {name!r} has {extents} elements, more than {MAX_INT}; "
+            "make n, c, h or w smaller",
+        )

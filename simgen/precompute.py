@@ -1,0 +1,47 @@
+"""The precomputed set: compiled kernels and programs of the built-in workloads for gem5-se.
+
+With it, building them needs no compiler. It is stale when it lacks an entry that a build asks for
+(a template, a flag or the compiler changed); a test builds all of them without a compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from typing import TYPE_CHECKING
+
+from simgen import cache, data, network, problem, render
+from simgen import workload as workloads
+from simgen.build import Builder
+from simgen.bundle import workload_text
+from simgen.targets.base import Job
+from simgen.targets.gem5_se import Gem5Se
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.ir import Workload
+
+
+def pack(root: Path) -> set[str]:
+    """Make `root` hold exactly what the built-in workloads need; returns the digests."""
+    store = cache.Cache(root)
+    used = build_all(Builder(store))
+    for entry in list(cache.entries(root)):
+        if entry.digest not in used:
+            shutil.rmtree(entry.path)
+    return used
+
+
+def build_all(builder: Builder) -> set[str]:
+    """Build every built-in workload for gem5-se; returns the digests of what was asked for."""
+    for name in problem.built_in():
+        found = problem.find(name, (), None)
+        planned = workloads.lower(network.resolve(found.config), found.name, found.passes, 0)
+        job = Job(planned, render.kernels(planned), data.data_id(planned), _digest(planned))
+        Gem5Se().folder(job, builder)
+    return set(builder.cache.asked)
+
+
+def _digest(planned: Workload) -> str:
+    return hashlib.sha256(workload_text(planned)).hexdigest()

@@ -1,0 +1,253 @@
+"""What people see: tables, progress, sizes. Scripts get JSON instead."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from simgen import diff as diffs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from simgen.diff import Diff, Verdict
+    from simgen.ir import Workload
+    from simgen.network import Network
+    from simgen.results import Result
+
+PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
+PIPED_WIDTH = 200  # columns of a table where there is no terminal
+
+
+def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on stdout; numbers to the right. Colours and cut lines only on a terminal."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[str(cell) for cell in row] for row in rows]
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for at, name in enumerate(columns):
+        numbers = all(row[at][:1].isdigit() or row[at][:1] in "-+." for row in cells if row[at])
+        made.add_column(name, justify="right" if cells and numbers else "left", overflow="fold")
+    for row in cells:
+        made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    _console().print(made)
+
+
+STYLES = {"pass": "green", "FAIL": "bold red", "ok": "green", "missing": "yellow"}
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
+
+
+def size(nbytes: float) -> str:
+    """1536 -> "1.5 KiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if nbytes < 1024 or unit == "GiB":
+            break
+        nbytes /= 1024
+    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+def count(value: float) -> str:
+    """1234567 -> "1.23M"."""
+    for unit in ("", "K", "M", "G", "T"):
+        if abs(value) < 1000 or unit == "T":
+            break
+        value /= 1000
+    return f"{value:.0f}" if unit == "" else f"{value:.3g}{unit}"
+
+
+def seconds(value: float) -> str:
+    """0.000123 -> "123 us"."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def shape(extents: Sequence[int]) -> str:
+    return "x".join(str(extent) for extent in extents)
+
+
+@contextlib.contextmanager
+def progress(what: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A callback (done, total) in bytes: a bar on a terminal, now and then a line otherwise."""
+    if quiet:
+        yield None
+        return
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (
+            TextColumn(what),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        return
+    last = time.monotonic()
+
+    def line(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_INTERVAL:
+            last = time.monotonic()
+            print(f"{what}: {size(done)} of {size(total)}", file=sys.stderr, flush=True)
+
+    yield line
+
+
+@contextlib.contextmanager
+def waiting(what: str, quiet: bool) -> Iterator[Callable[[float], None] | None]:
+    """A callback (seconds so far) for work of unknown length."""
+    if quiet:
+        yield None
+        return
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        with Console(stderr=True).status(what) as status:
+            yield lambda passed: status.update(f"{what} ({passed:.0f} s)")
+        return
+    last = 0.0
+
+    def line(passed: float) -> None:
+        nonlocal last
+        if passed - last >= PLAIN_INTERVAL:
+            last = passed
+            print(f"{what} ({passed:.0f} s)", file=sys.stderr, flush=True)
+
+    yield line
+
+
+def network(net: Network) -> None:
+    """The layers, with shapes and the work of a forward pass."""
+    from simgen.ir import Pass
+
+    rows = []
+    for placed in net.layers:
+        work = placed.layer.count(placed.node.inputs, Pass.FORWARD)
+        passes = " ".join(placed.layer.passes) or "not yet"
+        settings = " ".join(f"{key}={value}" for key, value in placed.node.parameters)
+        rows.append(
+            (
+                placed.node.name,
+                placed.layer.section,
+                placed.previous or "",
+                shape(placed.node.inputs[0].shape),
+                shape(placed.output.shape),
+                count(work.flops + work.transcendentals),
+                size(work.read_bytes + work.written_bytes),
+                passes,
+                settings,
+            )
+        )
+    heads = (
+        "layer",
+        "section",
+        "after",
+        "input",
+        "output",
+        "operations",
+        "bytes",
+        "passes",
+        "parameters",
+    )
+    table(None, heads, rows)
+
+
+def difference(report: Diff, details: bool) -> None:
+    """One pair: a line per tensor; the worst points and the histogram of what failed."""
+    rows = [
+        (
+            verdict.layer,
+            verdict.direction,
+            verdict.tensor,
+            verdict.comparison.elements,
+            f"{verdict.comparison.max_error:.3g}",
+            f"{verdict.comparison.max_ratio:.3g}",
+            verdict.comparison.max_ulps,
+            verdict.comparison.outside,
+            "pass" if verdict.passed else "FAIL",
+        )
+        for verdict in report.verdicts
+    ]
+    heads = (
+        "layer",
+        "pass",
+        "tensor",
+        "elements",
+        "max error",
+        "of tolerance",
+        "max ULPs",
+        "outside",
+        "",
+    )
+    table(f"{report.a} against {report.b}", heads, rows)
+    first = report.first_diverging
+    if first:
+        print(f"first diverging layer: {first.layer} ({first.direction})")
+    for verdict in report.verdicts:
+        if details or verdict is first:
+            _details(report, verdict)
+
+
+def _details(report: Diff, verdict: Verdict) -> None:
+    for text in verdict.suspicions:
+        print(f"  distrusted: {text}")
+    compared = verdict.comparison
+    if compared.worst:
+        rows = [
+            (
+                "[" + ", ".join(str(i) for i in point.index) + "]",
+                f"{point.a:.9g}",
+                f"{point.b:.9g}",
+                f"{point.error:.3g}",
+                f"{point.bound:.3g}",
+            )
+            for point in compared.worst
+        ]
+        table(
+            f"worst points of {verdict.tensor}",
+            ("index", report.a, report.b, "error", "tolerance"),
+            rows,
+        )
+    pairs = [(name, n) for name, n in zip(diffs.ulp_classes(), compared.ulps) if n]
+    table(f"ULPs apart, {verdict.tensor}", ("ULPs", "elements"), pairs)
+
+
+def many(n: int, one: str, more: str = "") -> str:
+    return f"{n} {one if n == 1 else more or one + 's'}"
+
+
+def launches(workload: Workload, found: Sequence[Result]) -> None:
+    """Seconds of each launch in each result; with two results, their ratio."""
+    rows = []
+    order = [(step, launch) for step in workload.steps for launch in step.launches]
+    for at, (step, launch) in enumerate(order):
+        times = [result.launches[at].get("seconds") for result in found]
+        cells = ["" if t is None else seconds(t) for t in times]
+        if len(found) == 2:
+            a, b = times
+            cells.append(f"{a / b:.3g}" if a is not None and b else "")
+        rows.append((at, step.layer, step.direction, launch.kernel, *cells))
+    heads = ["launch", "layer", "pass", "kernel", *(result.name for result in found)]
+    if len(found) == 2:
+        heads.append("ratio")
+    table(None, heads, rows)

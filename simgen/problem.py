@@ -1,0 +1,80 @@
+"""What the user names on the command line -> a config and what to do with it.
+
+A problem is a built-in workload (`softmax_fwd`: a layer's sample problem in one pass), a built-in
+network (`data/NAME.dnnmark`), or a config file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simgen import config, resources
+from simgen.config import Config
+from simgen.errors import UsageError, did_you_mean, printable
+from simgen.ir import Pass
+from simgen.layers import LAYERS
+from simgen.network import sample_section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SUFFIXES = (".dnnmark", ".dnntemplate")
+
+
+@dataclass(frozen=True)
+class Problem:
+    name: str  # of the workload and, unless the user says otherwise, of the bundle
+    config: Config
+    passes: tuple[Pass, ...]
+    settings: tuple[tuple[str, str], ...]  # of `--set`, less those that filled variables
+
+
+def built_in() -> dict[str, str]:
+    """Names of the workloads that need no file -> what they are. Only those that can be built."""
+    found = {
+        f"{kind}_{direction}": f"[{layer.section}] {_sizes(layer.sample)}"
+        for kind, layer in sorted(LAYERS.items())
+        for direction in layer.passes
+    }
+    for path in sorted(resources.folder("data").glob("*.dnnmark")):
+        found[path.stem] = f"network, {path.name}"
+    return found
+
+
+def find(word: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] | None) -> Problem:
+    """The problem that `word` names. A setting whose key is a `$VARIABLE` of the file fills it.
+
+    Raises:
+        UsageError: no such workload.
+        ConfigError: the file cannot be read.
+    """
+    path = Path(word)
+    if path.suffix in SUFFIXES or path.is_file():
+        return _from_file(path, settings, passes)
+    network = resources.folder("data") / f"{word}.dnnmark"
+    if re.fullmatch(r"\w+", word) and network.is_file():
+        return _from_file(network, settings, passes)
+    kind, _, direction = word.rpartition("_")
+    if kind in LAYERS and direction in set(Pass):
+        if passes and tuple(passes) != (Pass(direction),):
+            raise UsageError(f"--pass: {word} is pass {direction} already; leave --pass out")
+        content = Config(f"built-in {kind}", (sample_section(kind),), ())
+        return Problem(word, content, (Pass(direction),), tuple(settings))
+    known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS)]
+    raise UsageError(f"workload {printable(word)}: no such workload; {did_you_mean(word, known)}")
+
+
+def _from_file(
+    path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] | None
+) -> Problem:
+    content = config.read(path, dict(settings))
+    rest = tuple((key, value) for key, value in settings if key not in content.variables)
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
+    return Problem(name, content, tuple(passes or (Pass.FORWARD,)), rest)
+
+
+def _sizes(sample: object) -> str:
+    return " ".join(f"{k}={v}" for k, v in dict(sample).items())  # type: ignore[call-overload]

@@ -1,0 +1,86 @@
+"""Templates -> text that reads as hand-written C++, C or shell."""
+
+from __future__ import annotations
+
+import shlex
+from functools import cache
+from typing import TYPE_CHECKING
+
+from simgen import resources
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from simgen.ir import Kernel, Workload
+
+PRELUDE = "prelude.h"  # what a rendered kernel includes, and nothing else
+
+
+def text(template: str, **variables: object) -> str:
+    """The template (a path under templates/) with `variables`; a missing variable is an error."""
+    return _environment().get_template(template).render(**variables)
+
+
+def kernel(item: Kernel) -> str:
+    """Source of one kernel; it includes `PRELUDE`."""
+    constants = dict(item.constants)
+    return text(f"kernels/{item.template}", name=item.name, block=item.block, **constants)
+
+
+def kernels(workload: Workload) -> dict[str, str]:
+    """Kernel name -> source, for every kernel of the workload."""
+    return {item.name: kernel(item) for item in workload.kernels}
+
+
+@cache
+def prelude() -> str:
+    """The header that makes one kernel text compile for AMD GPUs, NVIDIA GPUs and this CPU."""
+    return text("prelude/prelude.h.j2")
+
+
+def self_contained(source: str) -> str:
+    """A kernel's source with the prelude in place of its include."""
+    include = f'#include "{PRELUDE}"\n'
+    if source.count(include) != 1:
+        raise ValueError(f"a kernel must have one line {include!r}")
+    return source.replace(include, prelude())
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(resources.folder("templates")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701  C and shell, not HTML: the filters below quote
+    )
+    environment.filters.update(
+        c_string=c_string, c_bytes=c_bytes, c_float=c_float, sh_quote=shlex.quote
+    )
+    return environment
+
+
+def c_string(value: str) -> str:
+    """A C string literal. Octal escapes, because a hexadecimal one has no end."""
+    plain = "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in value.encode()
+    )
+    return f'"{plain}"'
+
+
+def c_bytes(value: bytes) -> str:
+    """The elements of a C array of bytes."""
+    return ", ".join(f"0x{byte:02x}" for byte in value)
+
+
+def c_float(value: float) -> str:
+    """A float literal that reads back to the same float32."""
+    literal = repr(float(value))
+    if literal in ("inf", "-inf", "nan"):
+        raise ValueError(f"{literal} has no literal in C")
+    return f"{literal}f"

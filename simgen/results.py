@@ -1,0 +1,195 @@
+"""What a run left, in one schema for all targets.
+
+`results.h5` in a target's results folder:
+
+    /tensors/LAYER.PORT   an output, with the attributes untouched (elements that still hold the
+                          canary) and guard_intact (nothing was written behind it)
+    /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
+                          of the target; a metric that a launch does not have is NaN
+    attribute "provenance"  JSON: simgen version, compiler, config, target and settings, machine
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen.errors import DamagedError, UsageError
+from simgen.files import atomic_file
+from simgen.ir import CANARY, GUARD
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from simgen.bundle import Bundle
+    from simgen.ir import Workload
+    from simgen.targets import Target
+
+SCHEMA = "simgen results 1"
+OUTPUTS = "outputs.bin"
+FILE = "results.h5"
+
+
+@dataclass(frozen=True)
+class Output:
+    """A tensor as a run left it."""
+
+    values: NDArray[Any]
+    untouched: int  # elements that still hold the canary: no kernel wrote them
+    guard_intact: bool  # False: something was written behind the tensor's end
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str  # target, or the file it was read from
+    outputs: Mapping[str, Output]  # by buffer
+    launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
+    provenance: Mapping[str, Any]
+
+
+def collect(bundle: Bundle, target: Target, folder: Path) -> Result:
+    """The result that a finished run of `target` left in `folder`.
+
+    Raises:
+        DamagedError: a file is missing or has the wrong size.
+    """
+    outputs = _outputs(bundle.workload, folder / OUTPUTS)
+    launches = target.metrics(folder, bundle.workload)
+    if len(launches) != len(bundle.workload.launches):
+        raise DamagedError(
+            f"{folder}: metrics of {len(launches)} launches, but the workload has "
+            f"{len(bundle.workload.launches)}; run it again"
+        )
+    provenance = {
+        "simgen": bundle.manifest["simgen"],
+        "compiler": bundle.manifest["compiler"],
+        "config": bundle.manifest["config"],
+        "workload": bundle.digest,
+        "data": bundle.manifest["data"]["id"],
+        "target": target.name,
+        "settings": target.settings(),
+        "machine": {**machine(), **target.machine(folder)},
+    }
+    return Result(target.name, outputs, tuple(launches), provenance)
+
+
+def machine() -> dict[str, str]:
+    """The machine that this process runs on."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cpus": str(len(os.sched_getaffinity(0))),
+    }
+
+
+def save(result: Result, workload: Workload, path: Path) -> None:
+    """Write `result` as HDF5, atomically."""
+    import h5py
+
+    with atomic_file(path) as file, h5py.File(file, "w") as h5:
+        h5.attrs["schema"] = SCHEMA
+        h5.attrs["provenance"] = json.dumps(result.provenance, sort_keys=True)
+        tensors = h5.create_group("tensors")
+        for name, output in result.outputs.items():
+            dataset = tensors.create_dataset(name, data=output.values)
+            dataset.attrs["untouched"] = output.untouched
+            dataset.attrs["guard_intact"] = output.guard_intact
+        launches = h5.create_group("launches")
+        for column, values in _columns(result, workload).items():
+            launches[column] = values
+
+
+def load(path: Path) -> Result:
+    """A result that `save` wrote.
+
+    Raises:
+        UsageError: no such file.
+        DamagedError: it is not a whole results file.
+    """
+    import h5py
+
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
+    try:
+        with h5py.File(path, "r") as h5:
+            if h5.attrs.get("schema") != SCHEMA:
+                raise DamagedError(f"{path}: not a results file of simgen; run the target again")
+            outputs = {
+                name: Output(
+                    dataset[...],
+                    int(dataset.attrs["untouched"]),
+                    bool(dataset.attrs["guard_intact"]),
+                )
+                for name, dataset in h5["tensors"].items()
+            }
+            columns = {
+                name: column[...]
+                for name, column in h5["launches"].items()
+                if column.dtype.kind == "f"
+            }
+            count = len(h5["launches/order"])
+            launches = tuple(
+                {n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])}
+                for i in range(count)
+            )
+            provenance = json.loads(h5.attrs["provenance"])
+    except (OSError, KeyError, ValueError) as error:
+        raise DamagedError(f"{path}: damaged ({error}); run the target again") from None
+    return Result(str(path), outputs, launches, provenance)
+
+
+def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
+    """The output tensors in `path`, which holds the arena from `outputs_offset` to its end."""
+    want = workload.arena_nbytes - workload.outputs_offset
+    try:
+        got = path.stat().st_size
+    except OSError as error:
+        raise DamagedError(f"{path}: {error.strerror}; run it again") from None
+    if got != want:
+        raise DamagedError(f"{path}: {got} bytes instead of {want}; run it again")
+    arena = np.memmap(path, dtype=np.uint8, mode="r")
+    outputs = {}
+    for buffer in workload.outputs:
+        start = buffer.offset - workload.outputs_offset
+        end = start + buffer.spec.nbytes
+        words = arena[start:end].view("<u4")
+        guard = arena[end : end + GUARD].copy().view("<u4")
+        outputs[buffer.name] = Output(
+            values=arena[start:end].view(buffer.spec.dtype.numpy).reshape(buffer.spec.shape),
+            untouched=int(np.count_nonzero(words == CANARY)),
+            guard_intact=bool((guard == CANARY).all()),
+        )
+    return outputs
+
+
+def _columns(result: Result, workload: Workload) -> dict[str, Any]:
+    pairs = [(step, launch) for step in workload.steps for launch in step.launches]
+    columns: dict[str, Any] = {
+        "order": list(range(len(pairs))),
+        "layer": [step.layer for step, _ in pairs],
+        "pass": [str(step.direction) for step, _ in pairs],
+        "kernel": [launch.kernel for _, launch in pairs],
+    }
+    for metric in dict.fromkeys(name for launch in result.launches for name in launch):
+        values = [launch.get(metric, float("nan")) for launch in result.launches]
+        columns[metric] = np.array(values, dtype=np.float64)
+    return columns
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()

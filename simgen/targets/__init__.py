@@ -1,0 +1,7 @@
+"""One file per place a bundle can run. Importing this package fills `TARGETS`."""
+
+from simgen.targets import cuda as cuda
+from simgen.targets import gem5_se as gem5_se
+from simgen.targets import host as host
+from simgen.targets.base import TARGETS as TARGETS
+from simgen.targets.base import Target as Target

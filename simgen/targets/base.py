@@ -1,0 +1,107 @@
+"""What a target is, and the table of targets."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from simgen.build import Builder
+    from simgen.ir import Workload
+
+TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills it
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something this machine does not have, and how to get it."""
+
+    fact: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.fact}; {self.cure}"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a target's folder."""
+
+    content: bytes
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything a target is made from: the workload, its rendered kernels, its data file."""
+
+    workload: Workload
+    sources: Mapping[str, str]  # kernel name -> rendered text, includes not yet inlined
+    data_id: bytes  # 32 bytes: what data.h5 was made from
+    digest: str  # of workload.json; a finished run leaves it in its results
+
+
+@dataclass(frozen=True)
+class Target(ABC):
+    """Settings in the dataclass fields, behaviour in pure methods. None of them runs anything.
+
+    A target's folder in the bundle holds a `run.sh` that needs nothing but what `missing` names
+    and leaves in `results/NAME/`:
+
+        outputs.bin   the arena from Workload.outputs_offset to its end
+        log.txt       what the run printed
+        complete      Job.digest; there only when the run ended well
+        and what `metrics` reads
+    """
+
+    name: ClassVar[str]  # of the folder too
+    # Options of `simgen run` that the target has: name -> environment variable of its run.sh.
+    run_options: ClassVar[Mapping[str, str]] = {}
+    summary: ClassVar[str]  # one line for `simgen list targets`
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" in cls.__dict__:
+            if cls.name in TARGETS:
+                raise RuntimeError(f"target {cls.name!r} is registered twice")
+            TARGETS[cls.name] = cls
+
+    def settings(self) -> dict[str, Any]:
+        """The dataclass fields, as the manifest keeps them."""
+        return asdict(self)
+
+    @abstractmethod
+    def missing(self, bundle: Path | None = None) -> list[Lack]:
+        """What this machine lacks to run the target, all at once; empty if it is ready."""
+
+    @abstractmethod
+    def folder(self, job: Job, builder: Builder) -> dict[str, File]:
+        """The target's folder: relative path -> file. `run.sh` is one of them."""
+
+    @abstractmethod
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        """One dictionary for each launch, in order, of a finished run.
+
+        Raises:
+            DamagedError: the statistics do not fit the workload's launches.
+        """
+
+    def machine(self, results: Path) -> Mapping[str, str]:
+        """What the results of a run tell of the machine that ran it (a GPU, a simulator)."""
+        return {}
+
+    def refusal(self, bundle: Path) -> str | None:
+        """Why the bundle must not be run where it lies ("fact; cure"), or None."""
+        return None
+
+    def commands(self, bundle: Path, workload: Workload) -> Mapping[str, str]:
+        """Shell command lines that run the bundle, by the way of running it."""
+        return {}
+
+    def diagnosis(self, log: str) -> str | None:
+        """What went wrong ("fact; cure"), where the log of a failed run tells, else None."""
+        return None

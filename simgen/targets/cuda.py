@@ -1,0 +1,73 @@
+"""Native: the rendered kernels on an NVIDIA GPU through CuPy's RawModule.
+
+The folder holds one Python file that needs CuPy and NumPy and nothing of simgen, so that a bundle
+can be carried to the machine that has the GPU.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen import render
+from simgen.errors import DamagedError
+from simgen.targets.base import File, Lack, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from simgen.build import Builder
+    from simgen.ir import Workload
+    from simgen.targets.base import Job
+
+
+@dataclass(frozen=True)
+class Cuda(Target):
+    name: ClassVar[str] = "cuda"
+    summary: ClassVar[str] = "this machine's NVIDIA GPU, through CuPy, timed with CUDA events"
+    run_options: ClassVar[Mapping[str, str]] = {
+        "warmup": "SIMGEN_WARMUP",
+        "repeats": "SIMGEN_REPEATS",
+    }
+
+    def missing(self, bundle: Path | None = None) -> list[Lack]:
+        if importlib.util.find_spec("cupy") is None:
+            return [Lack("CuPy is not installed", "python -m pip install 'simgen[cuda]'")]
+        import cupy
+
+        try:
+            cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            return [Lack(f"no usable NVIDIA GPU ({error})", "run it on a machine that has one")]
+        return []
+
+    def folder(self, job: Job, builder: Builder) -> dict[str, File]:
+        run = render.text(
+            "targets/cuda.run.sh.j2", name=job.workload.name, target=self.name, digest=job.digest
+        )
+        return {
+            "run.sh": File(run.encode(), executable=True),
+            "run.py": File(render.text("launchers/cuda_run.py").encode()),
+        }
+
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        """`seconds` is the median over the timed rounds, between CUDA events."""
+        path = results / "launches.csv"
+        try:
+            with open(path, newline="") as file:
+                rows = list(csv.DictReader(file))
+            names = ("seconds", "seconds_min", "seconds_max", "rounds")
+            return [{name: float(row[name]) for name in names} for row in rows]
+        except (OSError, KeyError, ValueError) as error:
+            raise DamagedError(f"{path}: {error}; run it again") from None
+
+    def machine(self, results: Path) -> Mapping[str, str]:
+        path = results / "machine.json"
+        try:
+            return {str(k): str(v) for k, v in json.loads(path.read_text()).items()}
+        except (OSError, ValueError, AttributeError) as error:
+            raise DamagedError(f"{path}: {error}; run it again") from None

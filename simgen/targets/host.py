@@ -1,0 +1,148 @@
+"""This machine's CPU: the same rendered kernels, compiled as C++ and run by a work-group executor.
+
+It needs no simulator and no GPU, so it is the functional test of every kernel. Multiply-adds are
+fused where the kernels say so and nowhere else, as on every target.
+
+With `sanitize` each access of a kernel is checked (templates/launchers/host_sanitizer.h): bounds of
+buffers and of LDS, writes to inputs, data races, values read before they are written.
+"""
+
+from __future__ import annotations
+
+import csv
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen import render
+from simgen.errors import DamagedError
+from simgen.ir import CANARY, GUARD
+from simgen.targets.base import File, Lack, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simgen.build import Builder
+    from simgen.ir import Workload
+    from simgen.targets.base import Job
+
+CPUINFO = Path("/proc/cpuinfo")
+INSTRUCTIONS = ("avx2", "fma")  # what kernels are compiled for, as /proc/cpuinfo spells it
+HEADERS = ("system.h", "host_report.h", "host_fibers.h", "host_workers.h")
+SANITIZER_HEADERS = ("host_sanitizer.h", "host_lines.h")
+
+COMMON_FLAGS = (
+    "-std=c++20",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-math-errno",
+    "-fstack-clash-protection",  # a stack that overflows meets its guard page, however far it goes
+)
+FLAGS = (*COMMON_FLAGS, "-O3")
+# Why each flag of the checked program is there:
+SANITIZER_FLAGS = (
+    *COMMON_FLAGS,
+    "-O1",
+    "-fno-vectorize",  # accesses as the kernel has them
+    "-fno-slp-vectorize",
+    "-gdwarf-4",  # line tables, for the messages; host_lines.h reads version 4
+    "-gline-tables-only",
+    "-fdebug-compilation-dir=.",  # no path of this machine in the program
+    "-fsanitize=array-bounds,signed-integer-overflow,integer-divide-by-zero",
+    "-fsanitize=kernel-address",  # a call before each access, and no run-time library
+    "-mllvm",
+    "-asan-instrumentation-with-call-threshold=0",
+    "-mllvm",
+    "-asan-stack=0",  # no red zones: the launcher knows where things lie
+    "-mllvm",
+    "-asan-globals=0",
+    "-mllvm",
+    "-asan-opt-globals=0",  # check accesses to LDS also where they are in bounds: races
+    "-mllvm",
+    "-asan-opt-same-temp=0",
+    "-mllvm",
+    "-asan-kernel-mem-intrinsic-prefix=1",  # memcpy and memset too
+)
+
+
+@dataclass(frozen=True)
+class Host(Target):
+    """The CPU of this machine."""
+
+    name: ClassVar[str] = "host"
+    summary: ClassVar[str] = "this CPU: kernels compiled for x86-64, for results and for checking"
+
+    sanitize: bool = False  # check every access of the kernels
+
+    def missing(self, bundle: Path | None = None) -> list[Lack]:
+        if sys.platform != "linux" or platform.machine() != "x86_64":
+            here = f"{sys.platform} on {platform.machine()}"
+            return [Lack(f"this is {here}", "run it on Linux on an x86-64 CPU")]
+        try:
+            flags = re.findall(r"^flags\s*:(.*)$", CPUINFO.read_text(), re.MULTILINE)
+        except OSError:
+            return []  # no such file in some containers; the program looks for itself
+        lacking = [name for name in INSTRUCTIONS if flags and name not in flags[0].split()]
+        if lacking:
+            fact = f"this CPU has no {' and no '.join(lacking)}"
+            return [Lack(fact, "run it on an x86-64 CPU made since 2015")]
+        return []
+
+    def folder(self, job: Job, builder: Builder) -> dict[str, File]:
+        """`run.sh`, the program (called as the workload), and its main source to read."""
+        sources = self._sources(job)
+        files = {name: text.encode() for name, text in sources.items()}
+        flags = SANITIZER_FLAGS if self.sanitize else FLAGS
+        program = builder.executable(files, "host.cpp", flags)
+        script = render.text(
+            "targets/host.run.sh.j2", name=job.workload.name, target=self.name, digest=job.digest
+        )
+        return {
+            "run.sh": File(script.encode(), executable=True),
+            job.workload.name: File(program, executable=True),
+            "host.cpp": File(files["host.cpp"]),
+        }
+
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        """`seconds` of wall time of each launch, with starting the worker processes."""
+        path = results / "launches.csv"
+        wanted = [launch.kernel for launch in workload.launches]
+        try:
+            with path.open(newline="") as file:
+                rows = list(csv.DictReader(file))
+            seconds = [float(row["seconds"]) for row in rows]
+            found = [row["kernel"] for row in rows]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedError(f"{path}: cannot be read ({error}); run the bundle again") from None
+        if found != wanted:
+            fact = f"lists {len(found)} launches that are not the workload's {len(wanted)}"
+            raise DamagedError(f"{path}: {fact}; run the bundle again")
+        return [{"seconds": value} for value in seconds]
+
+    def diagnosis(self, log: str) -> str | None:
+        lines = re.findall(r"^simgen: error: (.*)$", log, re.MULTILINE)
+        return lines[-1] if lines else None
+
+    def _sources(self, job: Job) -> Mapping[str, str]:
+        """Everything that the program is compiled from, by file name."""
+        workload = job.workload
+        headers = (*HEADERS, *SANITIZER_HEADERS) if self.sanitize else HEADERS
+        arity = {launch.kernel: len(launch.args) for launch in workload.launches}
+        return {
+            **{name: render.text(f"launchers/{name}") for name in headers},
+            **{f"{name}.hip": text for name, text in job.sources.items()},
+            render.PRELUDE: render.prelude(),
+            "table.h": render.text(
+                "launchers/table.h.j2", workload=workload, data_id=job.data_id, guard=GUARD
+            ),
+            "host.cpp": render.text(
+                "launchers/host.cpp.j2",
+                workload=workload,
+                arity=arity,
+                canary=CANARY,
+                sanitize=self.sanitize,
+            ),
+        }

@@ -1,0 +1,159 @@
+"""Runs a bundle on this machine's GPU with CuPy: the same kernels, data and launches as simulated.
+
+Usage: run.py RESULTS        needs CuPy and NumPy, nothing else
+
+Environment:
+    SIMGEN_WARMUP   rounds of all launches before the timed ones (0)
+    SIMGEN_REPEATS  timed rounds (1); the outputs are those of the first round of all
+
+Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json.
+"""
+
+import csv
+import json
+import os
+import struct
+import sys
+from pathlib import Path
+
+import cupy
+import numpy as np
+
+BUNDLE = Path(__file__).resolve().parent.parent
+CANARY = 0xFFC0DE5A
+# Holds the GPU until the CPU has enqueued a round: without it, the events around a short kernel
+# would measure how fast the CPU launches.
+WAIT = """
+extern "C" __global__ void wait(unsigned long long nanoseconds)
+{
+    unsigned long long start, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+    do
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    while (now - start < nanoseconds);
+}
+"""
+ENQUEUE = 40_000  # nanoseconds that the CPU is given for each launch
+OPTIONS = ("--std=c++17", "--fmad=false")  # fused multiply-adds only where the kernel says so
+
+
+def main(results: Path) -> None:
+    workload = json.loads((BUNDLE / "workload.json").read_text())
+    manifest = json.loads((BUNDLE / "manifest.json").read_text())
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        stop(3, "cuda", f"no usable GPU ({error}); run it on a machine that has one")
+    buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
+    arena = make_arena(workload, manifest["data"]["id"])
+    functions = {kernel["name"]: compile_kernel(kernel["name"]) for kernel in workload["kernels"]}
+    blocks = {kernel["name"]: kernel["block"] for kernel in workload["kernels"]}
+    launches = [launch for step in workload["steps"] for launch in step["launches"]]
+    calls = [
+        (
+            functions[launch["kernel"]],
+            tuple(launch["grid"]),
+            (blocks[launch["kernel"]], 1, 1),
+            tuple(np.uint64(arena.data.ptr + buffers[name]["offset"]) for name in launch["args"]),
+        )
+        for launch in launches
+    ]
+    wait = cupy.RawModule(code=WAIT).get_function("wait")
+    seconds = [run_round(calls, wait)]
+    outputs = arena[workload["outputs_offset"] :].get()
+    for _ in range(count("SIMGEN_WARMUP", 0)):
+        run_round(calls, wait)
+    repeats = count("SIMGEN_REPEATS", 1)
+    if repeats > 1 or count("SIMGEN_WARMUP", 0):
+        seconds = [run_round(calls, wait) for _ in range(repeats)]
+    outputs.tofile(results / "outputs.bin")
+    write_times(results / "launches.csv", launches, np.array(seconds))
+    (results / "machine.json").write_text(json.dumps(machine()))
+
+
+def make_arena(workload: dict, data_id: str) -> cupy.ndarray:
+    """The arena on the GPU: the canary everywhere, then the inputs from data.h5."""
+    path = BUNDLE / "data.h5"
+    inputs = [buffer for buffer in workload["buffers"] if buffer["role"] == "input"]
+    try:
+        with open(path, "rb") as file:
+            head = file.read(56)
+            table = file.read(16 * (len(inputs) + 1))
+    except OSError as error:
+        stop(3, path, f"{error.strerror}; build the bundle again")
+    if len(head) < 56 or head[:8] != b"simgenD1":
+        stop(7, path, "not a data file of simgen; build the bundle again")
+    nbytes, entries = struct.unpack("<QQ", head[40:])
+    if nbytes != path.stat().st_size or entries != len(inputs) + 1:
+        stop(7, path, f"{path.stat().st_size} bytes instead of {nbytes}; build the bundle again")
+    if head[8:40].hex() != data_id:
+        stop(7, path, "holds the data of another workload; build the bundle again")
+    arena = cupy.empty(workload["arena_nbytes"] // 4, dtype=cupy.uint32)
+    arena.fill(CANARY)
+    for buffer, (offset, size) in zip(inputs, struct.iter_unpack("<QQ", table)):
+        values = np.memmap(path, dtype="<u4", mode="r", offset=offset, shape=size // 4)
+        start = buffer["offset"] // 4
+        arena[start : start + size // 4].set(np.ascontiguousarray(values))
+    return arena.view(cupy.uint8)
+
+
+def compile_kernel(name: str) -> cupy.RawKernel:
+    source = (BUNDLE / "src" / f"{name}.hip").read_text()
+    prelude = (BUNDLE / "src" / "prelude.h").read_text()
+    whole = source.replace('#include "prelude.h"\n', prelude)
+    return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
+
+
+def run_round(calls: list, wait: cupy.RawKernel) -> list[float]:
+    """Run all launches in order; seconds of each, between two events on the stream."""
+    events = [cupy.cuda.Event() for _ in range(2 * len(calls))]
+    cupy.cuda.Device().synchronize()
+    wait((1,), (1,), (np.uint64(min(ENQUEUE * (len(calls) + 1), 1_000_000_000)),))
+    for at, (function, grid, block, args) in enumerate(calls):
+        events[2 * at].record()
+        function(grid, block, args)
+        events[2 * at + 1].record()
+    events[-1].synchronize()
+    pairs = zip(events[::2], events[1::2])
+    return [cupy.cuda.get_elapsed_time(start, end) / 1e3 for start, end in pairs]
+
+
+def write_times(path: Path, launches: list, seconds: np.ndarray) -> None:
+    """One line per launch; `seconds` is (rounds, launches)."""
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["launch", "kernel", "seconds", "seconds_min", "seconds_max", "rounds"])
+        for at, launch in enumerate(launches):
+            column = seconds[:, at]
+            times = [f"{t:.9f}" for t in (np.median(column), column.min(), column.max())]
+            writer.writerow([at, launch["kernel"], *times, len(column)])
+
+
+def machine() -> dict[str, str]:
+    device = cupy.cuda.Device()
+    properties = cupy.cuda.runtime.getDeviceProperties(device.id)
+    return {
+        "gpu": properties["name"].decode(),
+        "compute_capability": device.compute_capability,
+        "cuda_driver": str(cupy.cuda.runtime.driverGetVersion()),
+        "nvrtc": ".".join(str(part) for part in cupy.cuda.nvrtc.getVersion()),
+        "cupy": cupy.__version__,
+    }
+
+
+def count(variable: str, default: int) -> int:
+    text = os.environ.get(variable, "")
+    if text and not text.isdecimal():
+        stop(2, variable, f"{text!r} is no count; write a whole number")
+    return int(text or default)
+
+
+def stop(code: int, place: object, fact: str) -> None:
+    print(f"simgen: error: {place}: {fact}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        stop(2, "run.py", "give the results folder")
+    main(Path(sys.argv[1]))

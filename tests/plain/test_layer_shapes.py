@@ -1,0 +1,301 @@
+"""Shapes and operation counts of the layers that are understood but not lowered yet."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simgen.layers  # noqa: F401  fills LAYERS
+from simgen import config
+from simgen.ir import OpCount, Pass, TensorSpec
+from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
+from simgen.layers.batch_norm import BatchNorm
+from simgen.layers.bypass import Bypass
+from simgen.layers.convolution import Convolution
+from simgen.layers.convolution import Mode as ConvMode
+from simgen.layers.dropout import Dropout
+from simgen.layers.fully_connected import FullyConnected
+from simgen.layers.lrn import LRN
+from simgen.layers.pooling import Mode as PoolMode
+from simgen.layers.pooling import Pooling
+from simgen.layers.window import positions, spread
+
+DATA = Path(__file__).parents[1] / "data"
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "dnnmark"
+F, B = Pass.FORWARD, Pass.BACKWARD
+
+
+def made(layer: type[Layer], **entries: object) -> Layer:
+    return layer.from_config([(k, str(v), f"f:{i}") for i, (k, v) in enumerate(entries.items(), 1)])
+
+
+# ------------------------------------------------------------------ shapes
+
+
+def fitting(extent: int, kernel: int, pad: int, stride: int) -> int:
+    """Windows that lie inside the padded axis, by trying all positions."""
+    starts = range(0, extent + 2 * pad, stride)
+    return sum(start + kernel <= extent + 2 * pad for start in starts)
+
+
+SMALL = st.integers(1, 12)
+WINDOWS = st.tuples(st.integers(1, 40), SMALL, st.integers(0, 11), SMALL)
+
+
+@given(WINDOWS)
+def test_positions_are_the_windows_that_fit(window):
+    expected = fitting(*window)
+    if expected:
+        assert positions("height", *window) == expected
+    else:
+        with pytest.raises(ValueError, match="a kernel height of "):
+            positions("height", *window)
+
+
+@given(WINDOWS)
+def test_spread_is_the_inverse_of_positions(window):
+    extent, kernel, pad, stride = window
+    if (extent - 1) * stride + kernel > 2 * pad:
+        transposed = spread("width", extent, kernel, pad, stride)
+        assert positions("width", transposed, kernel, pad, stride) == extent
+    else:
+        with pytest.raises(ValueError, match="leaves nothing of the transposed width"):
+            spread("width", extent, kernel, pad, stride)
+
+
+def exists(mode: ConvMode, window: tuple[int, int, int, int]) -> bool:
+    """Whether a convolution along one axis has an output."""
+    extent, kernel, pad, stride = window
+    if mode is ConvMode.TRANSPOSE:
+        return (extent - 1) * stride + kernel > 2 * pad
+    return fitting(*window) > 0
+
+
+@given(h=WINDOWS, w=WINDOWS, mode=st.sampled_from(ConvMode))
+def test_convolution_shapes(h, w, mode):
+    layer = made(
+        Convolution,
+        conv_mode=mode,
+        num_output=7,
+        kernel_size_h=h[1], kernel_size_w=w[1],
+        pad_h=h[2], pad_w=w[2],
+        stride_h=h[3], stride_w=w[3],
+    )  # fmt: skip
+    x = TensorSpec((2, 3, h[0], w[0]))
+    if not all(exists(mode, window) for window in (h, w)):
+        with pytest.raises(ValueError, match="; make the "):
+            layer.output((x,))
+        return
+    extent = spread if mode is ConvMode.TRANSPOSE else positions
+    assert layer.output((x,)) == TensorSpec((2, 7, extent("height", *h), extent("width", *w)))
+    channels = (3, 7) if mode is ConvMode.TRANSPOSE else (7, 3)
+    assert layer.weights(x).shape == (*channels, h[1], w[1])
+
+
+@given(h=WINDOWS, w=WINDOWS, mode=st.sampled_from(PoolMode))
+def test_every_pooling_window_holds_an_element(h, w, mode):
+    layer = made(
+        Pooling,
+        pool_mode=mode,
+        kernel_size_h=h[1], kernel_size_w=w[1],
+        pad_h=h[2], pad_w=w[2],
+        stride_h=h[3], stride_w=w[3],
+    )  # fmt: skip
+    try:
+        n, c, p, q = layer.output((TensorSpec((2, 3, h[0], w[0])),)).shape
+    except ValueError:
+        assert h[2] >= h[1] or w[2] >= w[1] or not fitting(*h) or not fitting(*w)
+        return
+    assert (n, c, p, q) == (2, 3, fitting(*h), fitting(*w))
+    for windows, (extent, kernel, pad, stride) in ((p, h), (q, w)):
+        for index in range(windows):
+            start = index * stride - pad
+            assert start < extent
+            assert start + kernel > 0
+
+
+@pytest.mark.parametrize("layer", [LRN, BatchNorm, Dropout, Bypass])
+def test_elementwise_layers_keep_the_shape(layer):
+    x = TensorSpec((2, 3, 5, 7))
+    assert layer().output((x,)) == x
+
+
+def test_fully_connected_lays_images_flat():
+    layer = FullyConnected(num_output=10)
+    x = TensorSpec((2, 3, 5, 7))
+    assert layer.output((x,)) == TensorSpec((2, 10, 1, 1))
+    assert layer.weights(x) == TensorSpec((10, 105))
+
+
+def test_a_kernel_that_does_not_fit_is_a_fact_with_a_cure():
+    layer = made(Convolution, kernel_size=11, pad=1)
+    fact = "a kernel width of 11 does not fit into 8 + 2 * 1 padded pixels"
+    cure = "make the kernel smaller or the padding larger"
+    with pytest.raises(ValueError, match=f"^{re.escape(fact)}; {cure}$"):
+        layer.output((TensorSpec((1, 3, 32, 8)),))
+
+
+# ------------------------------------------------------------------ whole networks
+
+
+def shapes(parsed: config.Config) -> dict[str, tuple[Layer, TensorSpec, TensorSpec]]:
+    """Layer, x and y of each layer section by its name."""
+    kinds = {layer.section: layer for layer in LAYERS.values()}
+    found: dict[str, tuple[Layer, TensorSpec, TensorSpec]] = {}
+    for section in parsed.sections[1:]:
+        own = [(e.key, e.value, e.where) for e in section.entries if e.key not in COMMON_KEYS]
+        layer = kinds[section.name].from_config(own)
+        common = {e.key: e.value for e in section.entries if e.key in COMMON_KEYS}
+        if common.get("previous_layer", "null") == "null":
+            x = TensorSpec(tuple(int(common[extent]) for extent in "nchw"))
+        else:
+            x = found[common["previous_layer"]][2]
+        found[common["name"]] = (layer, x, layer.output((x,)))
+    return found
+
+
+ALEXNET = shapes(config.read(DATA / "alexnet.dnnmark"))
+
+
+def test_alexnet_shapes():
+    # Krizhevsky et al. 2012, figure 2, both towers together.
+    expected = {
+        "conv1": (96, 55, 55), "relu1": (96, 55, 55), "norm1": (96, 55, 55),
+        "pool1": (96, 27, 27), "conv2": (256, 27, 27), "pool2": (256, 13, 13),
+        "conv3": (384, 13, 13), "conv4": (384, 13, 13), "conv5": (256, 13, 13),
+        "pool5": (256, 6, 6), "fc6": (4096, 1, 1), "fc7": (4096, 1, 1), "fc8": (1000, 1, 1),
+        "softmax": (1000, 1, 1),
+    }  # fmt: skip
+    assert {name: ALEXNET[name][2].shape for name in expected} == {
+        name: (2, *shape) for name, shape in expected.items()
+    }
+
+
+def test_alexnet_multiply_adds():
+    # Per image, of AlexNet without groups; weights in all: 62,367,776 without the biases.
+    expected = {
+        "conv1": 105_415_200, "conv2": 447_897_600, "conv3": 149_520_384,
+        "conv4": 224_280_576, "conv5": 149_520_384,
+        "fc6": 37_748_736, "fc7": 16_777_216, "fc8": 4_096_000,
+    }  # fmt: skip
+    found = {}
+    weights = 0
+    for name in expected:
+        layer, x, _ = ALEXNET[name]
+        assert isinstance(layer, Convolution | FullyConnected)
+        found[name] = layer.count((x,), F).flops / 2 / x.shape[0]
+        weights += layer.weights(x).size
+    assert found == expected
+    assert weights == 62_367_776
+
+
+# ------------------------------------------------------------------ operation counts
+
+X = TensorSpec((2, 3, 8, 10))
+
+
+def test_convolution_counts_follow_the_loops():
+    layer = made(Convolution, num_output=4, kernel_size_h=3, kernel_size_w=5, pad=1, stride=2)
+    taps = itertools.product(*map(range, layer.output((X,)).shape), range(3), range(3), range(5))
+    macs = sum(1 for _ in taps)
+    y, w = layer.output((X,)).nbytes, layer.weights(X).nbytes
+    assert layer.count((X,), F) == OpCount(2 * macs, 0, X.nbytes + w, y)
+    assert layer.count((X,), B) == OpCount(4 * macs, 0, X.nbytes + y + w, w + X.nbytes)
+
+
+def test_the_first_layer_needs_no_gradient_of_its_input():
+    layer = Convolution(propagation=False)
+    whole, y = Convolution().count((X,), B), layer.output((X,)).nbytes
+    w = layer.weights(X).nbytes
+    assert layer.count((X,), B) == OpCount(whole.flops // 2, 0, X.nbytes + y, w)
+    assert layer.count((X,), F) == Convolution().count((X,), F)
+
+
+def test_a_transposed_convolution_is_the_backward_of_a_convolution():
+    there = made(Convolution, conv_mode="transpose", num_output=6, kernel_size=3, pad=1, stride=2)
+    y = there.output((X,))
+    back = made(Convolution, num_output=X.shape[1], kernel_size=3, pad=1, stride=2)
+    assert back.output((y,)) == X
+    assert back.weights(y) == there.weights(X)
+    assert back.count((y,), F).flops == there.count((X,), F).flops
+
+
+def test_pooling_counts():
+    y = Pooling().output((X,))
+    assert Pooling().count((X,), F) == OpCount(8 * y.size, 0, X.nbytes, y.nbytes)
+    assert Pooling().count((X,), B) == OpCount(9 * y.size, 0, X.nbytes + y.nbytes, X.nbytes)
+    mean = Pooling(mode=PoolMode.AVG)
+    assert mean.count((X,), F) == OpCount(9 * y.size, 0, X.nbytes, y.nbytes)
+    assert mean.count((X,), B) == OpCount(10 * y.size, 0, y.nbytes, X.nbytes)
+
+
+def test_fully_connected_counts():
+    layer = FullyConnected(num_output=7)
+    w, y = layer.weights(X).nbytes, layer.output((X,)).nbytes
+    macs = 2 * 240 * 7
+    assert layer.count((X,), F) == OpCount(2 * macs, 0, X.nbytes + w, y)
+    assert layer.count((X,), B) == OpCount(4 * macs, 0, X.nbytes + y + w, w + X.nbytes)
+
+
+def test_batch_norm_counts():
+    image, channels = 4 * 240, 4 * 3  # bytes of a statistic
+    per_activation = BatchNorm().count((X,), F)
+    assert per_activation.read_bytes == X.nbytes + 2 * image
+    assert per_activation.written_bytes == X.nbytes + 4 * image
+    assert per_activation.transcendentals == 240
+    spatial = made(BatchNorm, batchnorm_mode="spatial", exp_avg_factor=0.5)
+    assert spatial.count((X,), F) == OpCount(
+        6 * X.size + 33, 3, X.nbytes + 4 * channels, X.nbytes + 4 * channels
+    )
+    assert spatial.count((X,), B) == OpCount(
+        9 * X.size + 9, 0, 2 * X.nbytes + 3 * channels, X.nbytes + 2 * channels
+    )
+    again = made(BatchNorm, batchnorm_mode="spatial", save_intermediates="false")
+    assert again.count((X,), F).written_bytes == X.nbytes + 2 * channels
+    assert again.count((X,), B) == OpCount(
+        12 * X.size + 18, 3, 2 * X.nbytes + channels, X.nbytes + 2 * channels
+    )
+
+
+def test_lrn_counts():
+    assert LRN().count((X,), F) == OpCount(9 * X.size, 2 * X.size, X.nbytes, X.nbytes)
+    assert LRN().count((X,), B) == OpCount(18 * X.size, 3 * X.size, 3 * X.nbytes, X.nbytes)
+    square = made(LRN, lrn_mode="within_channel", local_size=3)
+    assert square.count((X,), F).flops == 13 * X.size
+
+
+@pytest.mark.parametrize("direction", Pass)
+def test_dropout_and_bypass_counts(direction):
+    assert Dropout().count((X,), direction) == OpCount(2 * X.size, 0, X.nbytes, X.nbytes)
+    assert Bypass().count((X,), direction) == OpCount(0, 0, X.nbytes, X.nbytes)
+
+
+# ------------------------------------------------------------------ DNNMark's own configs
+
+
+VARIABLES = {
+    "N": "4", "C": "3", "H": "32", "W": "32", "K": "8", "S": "3", "P": "1", "U": "1",
+    "CUDNN_CBFA": "algo=fft", "CUDNN_CBDA": "", "conv_bwd_filter_pref": "fastest",
+}  # fmt: skip
+FOREIGN = sorted(SHARED.glob("*.dnn*")) or [
+    pytest.param(None, marks=pytest.mark.skip(reason="DNNMark's own configs are not there"))
+]
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.name if path else "none")
+def test_configs_of_dnnmark(path):
+    parsed = config.read(path, VARIABLES)
+    assert parsed.sections[0].name == "DNNMark"
+    found = shapes(parsed)
+    assert len(found) == len(parsed.sections) - 1
+    assert set(parsed.variables) <= set(VARIABLES)
+    if path.stem.endswith("_config") and len(found) == 1:
+        # One layer alone: the built-in workload of that layer has the same numbers.
+        layer = next(iter(found.values()))[0]
+        entries = {e.key: e.value for e in parsed.sections[1].entries}
+        assert layer.sample.items() <= entries.items()

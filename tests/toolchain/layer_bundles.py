@@ -1,0 +1,172 @@
+"""Many layers as one bundle for the host target, made by simgen's own stages.
+
+A config without `previous_layer` lines gives a program with one launch (or more) for each layer,
+all of them independent, so that one compilation and one run test hundreds of problems.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen import data, network, render, results
+from simgen import workload as workloads
+from simgen.bundle import COMPLETE, RESULTS, WORKLOAD, Bundle, workload_text
+from simgen.config import Config, Entry, Place, Section
+from simgen.data_header import read_header
+from simgen.diff import Verdict, diff
+from simgen.layers import LAYERS
+from simgen.targets.base import Job
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from layer_variants import Variant
+    from numpy.typing import NDArray
+
+    from simgen.build import Builder
+    from simgen.ir import Pass, Workload
+
+EXTENTS = ("n", "c", "h", "w")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A layer and the shape of its input, (N, C, H, W)."""
+
+    variant: Variant
+    shape: tuple[int, int, int, int]
+
+
+def plan(problems: Mapping[str, Problem], direction: Pass) -> Workload:
+    """A workload of independent layers, named as the keys of `problems`."""
+    where = Place("test", 0)
+    sections = tuple(
+        Section(
+            LAYERS[p.variant.kind].section,
+            tuple(
+                Entry(key, value, where)
+                for key, value in (
+                    ("name", name),
+                    *zip(EXTENTS, map(str, p.shape)),
+                    *p.variant.parameters,
+                )
+            ),
+            where,
+        )
+        for name, p in problems.items()
+    )
+    found = network.resolve(Config("test", sections, ()))
+    return workloads.lower(found, "contract", (direction,), 0)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A bundle with the host target only."""
+
+    bundle: Bundle
+    target: Host
+
+    def rewrite(self, buffer: str, change: Callable[[NDArray[Any]], None]) -> None:
+        """Let `change` set other values of an input, where they lie in the data file."""
+        path = self.bundle.path / "data.h5"
+        pairs = zip(self.bundle.workload.inputs, read_header(path).entries, strict=False)
+        entry, spec = next((e, b.spec) for b, e in pairs if b.name == buffer)
+        change(np.memmap(path, spec.dtype.numpy, "r+", entry.offset, spec.shape))
+
+    def run(self, processes: int = 2) -> subprocess.CompletedProcess[str]:
+        """Runs `run.sh`; one process keeps the work-groups in order."""
+        return subprocess.run(
+            ["sh", str(self.bundle.path / "host" / "run.sh")],
+            env={"PATH": "/usr/bin:/bin", "SIMGEN_PROCESSES": str(processes)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """Layer -> what `simgen diff` says of its output; after a run."""
+        folder = self.bundle.results("host")
+        assert folder is not None
+        found = results.collect(self.bundle, self.target, folder)
+        workload = self.bundle.workload
+        inputs = data.load(self.bundle.path / "data.h5", workload)
+        return {v.layer: v for v in diff(workload, inputs, found, None).verdicts}
+
+    def good(self) -> dict[str, Verdict]:
+        """The verdicts of a run that must end well."""
+        done = self.run()
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (self.bundle.path / RESULTS / "host" / COMPLETE).is_file()
+        return self.verdicts()
+
+    def outputs(self) -> dict[str, NDArray[Any]]:
+        """Buffer -> values; after a run."""
+        folder = self.bundle.results("host")
+        assert folder is not None
+        found = results.collect(self.bundle, self.target, folder)
+        return {name: output.values for name, output in found.outputs.items()}
+
+
+def make(
+    path: Path,
+    workload: Workload,
+    builder: Builder,
+    *,
+    sanitize: bool = False,
+    sources: Mapping[str, str] | None = None,
+) -> Made:
+    """The bundle at `path`; `sources` stands in for rendered kernels of the same names."""
+    target = Host(sanitize=sanitize)
+    digest = hashlib.sha256(workload_text(workload)).hexdigest()
+    rendered = {**render.kernels(workload), **(sources or {})}
+    job = Job(workload, rendered, data.data_id(workload), digest)
+    for name, file in target.folder(job, builder).items():
+        to = path / "host" / name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(file.content)
+        to.chmod(0o755 if file.executable else 0o644)
+    data.write_data(path / "data.h5", workload)
+    manifest = {
+        "simgen": "test",
+        "compiler": "test",
+        "config": "test",
+        "data": {"file": "data.h5", "id": job.data_id.hex()},
+        "targets": {"host": target.settings()},
+        "files": {WORKLOAD: digest},
+    }
+    return Made(Bundle(path, manifest, workload), target)
+
+
+def distinct_kernels(
+    problems: Iterable[tuple[str, Problem]], direction: Pass
+) -> dict[str, Problem]:
+    """The problems whose kernels no earlier one has: modes that map to the same rows are one."""
+    from simgen.ir import TensorSpec
+
+    seen: set[str] = set()
+    kept = {}
+    for name, problem in problems:
+        lowering = problem.variant.layer.lower((TensorSpec(problem.shape),), direction)
+        names = {kernel.name for kernel in lowering.kernels}
+        if not names <= seen:
+            kept[name] = problem
+        seen |= names
+    return kept
+
+
+def failures(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """What is wrong, one line for each layer; without the fact that a reference is all zero."""
+    lines = []
+    for name, verdict in verdicts.items():
+        found = [text for text in verdict.suspicions if "in the reference too" not in text]
+        if verdict.comparison.outside or found:
+            worst = verdict.comparison.worst[:1]
+            lines.append(f"{name}: {verdict.comparison.outside} outside, {worst}, {found}")
+    return lines

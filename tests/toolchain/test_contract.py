@@ -1,0 +1,247 @@
+"""Every lowered layer computes its reference on the host target, in awkward shapes and at extremes.
+
+Hundreds of problems share one program: see layer_bundles.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from layer_bundles import Problem, distinct_kernels, failures, make, plan
+from layer_variants import Variant, accepts, lowered, variants
+
+from simgen.ir import Pass
+from simgen.layers import LAYERS
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from layer_bundles import Made
+    from numpy.typing import NDArray
+
+    from simgen.build import Builder
+    from simgen.diff import Verdict
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().missing()), reason="this machine cannot run the host target"
+)
+
+F, B = Pass.FORWARD, Pass.BACKWARD
+PASSES = [(kind, direction) for kind in lowered() for direction in LAYERS[kind].passes]
+
+# Ones, primes, rests modulo 4, 64 and 256, rows that a work-group cannot hold, strided rows.
+SHAPES = (
+    (1, 1, 1, 1),
+    (3, 1, 1, 1),
+    (2, 1, 3, 1),
+    (1, 2, 1, 1),
+    (5, 13, 1, 1),
+    (67, 4, 1, 1),
+    (2, 64, 1, 1),
+    (3, 100, 1, 1),
+    (1, 1000, 1, 1),
+    (7, 257, 1, 1),
+    (2, 4096, 1, 1),
+    (2, 4100, 1, 1),
+    (2, 4099, 1, 1),
+    (2, 3, 5, 7),
+    (1, 17, 8, 8),
+    (2, 20, 3, 1),
+    (1, 67, 9, 9),
+    (2, 300, 1, 3),
+    (1, 2, 1, 1027),
+    (3, 37, 11, 11),
+)
+
+
+def problems(kind: str, direction: Pass) -> dict[str, Problem]:
+    """All variants of a layer in all shapes that it accepts, without repetitions."""
+
+    def each() -> Iterator[tuple[str, Problem]]:
+        for number, variant in enumerate(variants(kind)):
+            for shape in SHAPES:
+                if accepts(variant.layer, shape):
+                    text = "x".join(map(str, shape))
+                    name = f"v{number}_{text}"
+                    yield name, Problem(variant, shape)
+
+    return distinct_kernels(each(), direction)
+
+
+@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
+@pytest.mark.parametrize(("kind", "direction"), PASSES)
+def test_every_variant_in_awkward_shapes(
+    tmp_path: Path, builder: Builder, kind: str, direction: Pass, sanitize: bool
+) -> None:
+    found = problems(kind, direction)
+    assert len(found) >= len(SHAPES)
+    verdicts = make(tmp_path, plan(found, direction), builder, sanitize=sanitize).good()
+    assert set(verdicts) == set(found)
+    wrong = failures(verdicts)
+    assert not wrong, "\n".join(
+        f"{line}\n  {found[line.split(':')[0]].variant}" for line in wrong
+    )
+
+
+def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) -> None:
+    """Backward reads what forward wrote, and the sanitized program writes the same bytes."""
+    from simgen import network
+    from simgen import workload as workloads
+    from simgen.config import Config, Section
+
+    sections = []
+    for kind in lowered():
+        section = network.sample_section(kind)
+        small = {"n": "2", "c": "7", "h": "3", "w": "5"}
+        entries = tuple(
+            type(e)(e.key, small.get(e.key, e.value), e.where) for e in section.entries
+        )
+        sections.append(Section(section.name, entries, section.where))
+    found = network.resolve(Config("test", tuple(sections), ()))
+    planned = workloads.lower(found, "both", tuple(Pass), 0)
+    raw = []
+    for sanitize in (False, True):
+        made = make(tmp_path / str(sanitize), planned, builder, sanitize=sanitize)
+        assert not failures(made.good())
+        raw.append((made.bundle.path / "results" / "host" / "outputs.bin").read_bytes())
+    assert raw[0] == raw[1]
+
+
+# ---- Special values ----
+
+Rows = list[tuple[str, "NDArray[np.float32]"]]
+
+
+def softmax_rows(algo: str) -> Rows:
+    """Rows of 24 elements that strain the reduction. "fast" overflows above x = 88 by contract."""
+    rng = np.random.default_rng(7)
+    base = rng.standard_normal(24).astype(np.float32)
+
+    def with_at(value: float, *places: int) -> NDArray[np.float32]:
+        row = base.copy()
+        row[list(places)] = value
+        return row
+
+    mild = [
+        ("all equal", np.full(24, 3.5, np.float32)),
+        ("all zero", np.zeros(24, np.float32)),
+        ("negative zeros", np.full(24, -0.0, np.float32)),
+        ("subnormal", np.full(24, 1e-40, np.float32)),
+        ("one at 80", with_at(80.0, 11)),
+        ("one at -104", with_at(-104.0, 0)),
+        ("all at -80", base - 80),
+        ("one at -1e30", with_at(-1e30, 23)),
+    ]
+    harsh = [
+        ("one at 1e30", with_at(1e30, 5)),
+        ("two at 1e30", with_at(1e30, 0, 23)),
+        ("1e30 and -1e30", np.where(np.arange(24) % 2, 1e30, -1e30).astype(np.float32)),
+        ("all at -1e30", np.full(24, -1e30, np.float32)),
+        ("all at 3e38", np.full(24, 3e38, np.float32)),
+        ("all around 1e4", base + np.float32(1e4)),
+        ("all below the maximum by 200", with_at(200.0, 3)),
+    ]
+    return mild if algo == "fast" else mild + harsh
+
+
+@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
+def test_softmax_of_extreme_rows(tmp_path: Path, builder: Builder, sanitize: bool) -> None:
+    rows = {algo: softmax_rows(algo) for algo in ("fast", "accurate", "log")}
+    found = {
+        f"{algo}_{layout}": Problem(
+            Variant("softmax", (("softmax_algo", algo), ("softmax_mode", "channel"))),
+            (len(rows[algo]), 24, 1, 1) if layout == "rows" else (1, 24, 1, len(rows[algo])),
+        )
+        for algo in rows
+        for layout in ("rows", "strided")
+    }
+    made = make(tmp_path, plan(found, F), builder, sanitize=sanitize)
+    for name, problem in found.items():
+        values = np.stack([row for _, row in rows[name.split("_")[0]]])
+        wanted = values if name.endswith("rows") else values.T
+        made.rewrite(f"{name}.x", _set_to(wanted.reshape(problem.shape)))
+    verdicts = made.good()
+    assert not failures(verdicts)
+    outputs = made.outputs()
+    for name in found:
+        assert np.isfinite(outputs[f"{name}.y"]).all()
+
+
+SPECIAL = np.array(
+    [0.0, 1e-40, 1.2e-38, 1e-20, 0.2499999, 0.25, 0.2500001, 1.0, 6.0, 6.0000005, 16.6, 87.3, 88.0,
+     88.8, 103.9, 104.0, 126.0, 128.5, 1e4, 1e30, 3.4e38, np.inf], np.float32
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
+def test_activation_of_special_values(tmp_path: Path, builder: Builder, sanitize: bool) -> None:
+    x = np.concatenate([SPECIAL, -SPECIAL])
+    found = {f"v{i}": Problem(v, (1, 1, 1, x.size)) for i, v in enumerate(variants("activation"))}
+    found = distinct_kernels(iter(found.items()), F)
+    made = make(tmp_path, plan(found, F), builder, sanitize=sanitize)
+    for name, problem in found.items():
+        made.rewrite(f"{name}.x", _set_to(x.reshape(problem.shape)))
+    verdicts = made.good()
+    assert not failures(verdicts)
+    outputs = made.outputs()
+    for name, problem in found.items():
+        _assert_limits(problem.variant, x, outputs[f"{name}.y"].reshape(-1))
+
+
+def _assert_limits(variant: Variant, x: NDArray[np.float32], y: NDArray[np.float32]) -> None:
+    """Where the derived tolerance is no number (x is infinite), the limit itself is wanted."""
+    layer = variant.layer
+    tensors = {"x": x.astype(np.float64)}
+    with np.errstate(all="ignore"):
+        reference = layer.reference(tensors, F)["y"]
+    limits = np.isinf(x)
+    np.testing.assert_array_equal(y[limits], reference[limits].astype(np.float32))
+    assert not np.isnan(y).any()
+
+
+@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
+def test_gradients_at_special_values(tmp_path: Path, builder: Builder, sanitize: bool) -> None:
+    """Outputs at their limits, and gradients that are zero, tiny and huge."""
+    dy = np.array([0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, 1e30, -1e30], np.float32)
+    limits = {
+        "relu": [0.0, 1e-40, 1.0, 3e38],
+        "clipped_relu": [0.0, 1e-40, 2.25, 2.2499998, 6.0, 5.9999995],
+        "elu": [-1.0, -0.375, -1e-40, -0.0, 0.0, 1e-40, 1e30],
+        "sigmoid": [0.0, 1e-40, 0.5, 0.99999994, 1.0],
+        "tanh": [-1.0, -0.99999994, -0.0, 0.0, 1e-40, 1.0],
+        "soft_relu": [0.0, 1e-40, 1e-7, 0.6931472, 88.0, 104.0, 1e30],
+    }
+    problems_: dict[str, Problem] = {}
+    for i, variant in enumerate(variants("activation")):
+        y = limits[dict(variant.parameters)["activation_mode"]]
+        problems_[f"v{i}"] = Problem(variant, (1, 1, len(y), dy.size))
+    found = distinct_kernels(iter(problems_.items()), B)
+    made = make(tmp_path, plan(found, B), builder, sanitize=sanitize)
+    for name, problem in found.items():
+        y = np.array(limits[dict(problem.variant.parameters)["activation_mode"]], np.float32)
+        made.rewrite(f"{name}.y", _set_to(np.repeat(y, dy.size).reshape(problem.shape)))
+        made.rewrite(f"{name}.dy", _set_to(np.tile(dy, y.size).reshape(problem.shape)))
+    verdicts: dict[str, Verdict] = made.good()
+    assert not failures(verdicts)
+    for values in made.outputs().values():
+        assert not np.isnan(values).any()
+
+
+def _set_to(values: NDArray[Any]) -> Callable[[NDArray[Any]], None]:
+    def change(dataset: NDArray[Any]) -> None:
+        dataset[...] = values
+
+    return change
+
+
+def test_a_rewritten_dataset_is_what_the_kernel_reads(tmp_path: Path, builder: Builder) -> None:
+    """Or the tests above would prove nothing."""
+    (variant, *_) = [v for v in variants("activation") if "relu" in dict(v.parameters).values()]
+    made: Made = make(tmp_path, plan({"a": Problem(variant, (1, 1, 1, 9))}, F), builder)
+    made.rewrite("a.x", _set_to(np.arange(9, dtype=np.float32).reshape(1, 1, 1, 9)))
+    assert made.run().returncode == 0
+    assert (made.outputs()["a.y"].reshape(-1) == np.arange(9)).all()

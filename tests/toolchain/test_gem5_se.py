@@ -1,0 +1,455 @@
+"""The gem5-se target as far as it goes without gem5: its folder, its program run natively as far
+as a machine without an AMD GPU lets it, its script up to the simulator, and reading statistics."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from simgen import bundle as bundles
+from simgen import data, gem5_stats
+from simgen.build import Builder
+from simgen.cache import Cache
+from simgen.errors import DamagedError, UsageError
+from simgen.ir import (
+    Buffer,
+    Distribution,
+    Fill,
+    Kernel,
+    Launch,
+    Pass,
+    Role,
+    Step,
+    TensorSpec,
+    Workload,
+)
+from simgen.targets.base import Job
+from simgen.targets.gem5_se import ARCHS, IMAGES, Gem5Se, memory_nbytes, memory_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = """\
+#include "prelude.h"
+extern "C" __global__ void __launch_bounds__(64) {name}(const float* x, float* y)
+{{
+    __shared__ float row[64];
+    row[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+    __syncthreads();
+    y[blockIdx.x * 64 + threadIdx.x] = row[threadIdx.x ^ 1];
+}}
+"""
+M5_WORK_BEGIN = bytes.fromhex("0f045a00")
+M5_WORK_END = bytes.fromhex("0f045b00")
+
+
+def workload(launches: int = 2, elements: int = 1024) -> Workload:
+    """`launches` layers, each swapping neighbours of the layer before it."""
+    spec = TensorSpec((elements,))
+    stride = -(-spec.nbytes // 4096) * 4096 + 4096
+    fill = Fill(Distribution.UNIFORM, 0.0, 1.0)
+    buffers = [Buffer("in.x", spec, Role.INPUT, 0, fill)]
+    steps = []
+    for i in range(launches):
+        buffers.append(Buffer(f"swap{i}.y", spec, Role.OUTPUT, (i + 1) * stride))
+        reads, writes = buffers[-2].name, buffers[-1].name
+        launch = Launch("swap", (elements // 64, 1, 1), (reads, writes))
+        steps.append(Step(f"swap{i}", Pass.FORWARD, (("x", reads),), (("y", writes),), (launch,)))
+    kernels = (Kernel("swap", "swap.hip.j2", 64),)
+    total = (launches + 1) * stride
+    return Workload("swaps", 0, (), tuple(buffers), kernels, tuple(steps), total, stride)
+
+
+def job(work: Workload) -> Job:
+    sources = {k.name: SOURCE.format(name=k.name) for k in work.kernels}
+    return Job(work, sources, data.data_id(work), "0" * 64)
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    return Builder(Cache(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, builder: Builder) -> Path:
+    """A bundle's gem5-se folder beside a data.h5."""
+    root = tmp_path_factory.mktemp("bundle dir")
+    work = workload()
+    folder = root / "gem5-se"
+    for name, file in Gem5Se().folder(job(work), builder).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(file.content)
+        if file.executable:
+            (folder / name).chmod(0o755)
+    data.write_data(root / bundles.DATA, work)
+    return folder
+
+
+def launched(folder: Path, *arguments: object) -> tuple[int, str]:
+    done = subprocess.run(
+        ["./binary", *map(str, arguments)], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+class TestProgram:
+    def test_is_static_and_free_of_any_library(self, made: Path):
+        elf = ELFFile(io.BytesIO((made / "binary").read_bytes()))
+        assert elf["e_type"] == "ET_EXEC"
+        assert elf["e_machine"] == "EM_X86_64"
+        assert not {s["p_type"] for s in elf.iter_segments()} & {"PT_INTERP", "PT_DYNAMIC"}
+
+    def test_is_smaller_than_64_kib(self, made: Path):
+        assert (made / "binary").stat().st_size < 64 * 1024
+
+    def test_no_segment_can_be_written_and_executed(self, made: Path):
+        elf = ELFFile(io.BytesIO((made / "binary").read_bytes()))
+        assert all(s["p_flags"] & 3 != 3 for s in elf.iter_segments("PT_LOAD"))
+
+    def test_its_size_does_not_depend_on_the_tensors(self, builder: Builder):
+        small, large = (
+            Gem5Se().folder(job(workload(elements=n)), builder)["binary"] for n in (64, 1 << 20)
+        )
+        assert len(small.content) == len(large.content)
+
+    def test_the_file_holds_the_code_where_the_discrete_gpu_reads_it(self, builder: Builder):
+        # The launcher takes the offset in the file to be the distance in memory from the file's
+        # header, which holds in the segment that starts with the header.
+        target = Gem5Se(arch="gfx900")
+        code = target._sources(job(workload()), builder)["code.img"]
+        content = target.folder(job(workload()), builder)["binary"].content
+        elf = ELFFile(io.BytesIO(content))
+        first = next(elf.iter_segments("PT_LOAD"))
+        assert first["p_offset"] == 0
+        assert content.index(code) + len(code) <= first["p_filesz"]
+
+    @pytest.mark.parametrize("arch", ARCHS)
+    @pytest.mark.parametrize("m5ops", [False, True])
+    def test_pseudo_instructions_are_there_on_request_only(
+        self, builder: Builder, arch: str, m5ops: bool
+    ):
+        content = Gem5Se(arch=arch, m5ops=m5ops).folder(job(workload()), builder)["binary"].content
+        assert (M5_WORK_BEGIN in content) is m5ops
+        assert (M5_WORK_END in content) is m5ops
+
+    def test_is_built_to_the_same_bytes_again(self, tmp_path: Path, builder: Builder):
+        again = Builder(Cache(tmp_path))
+        assert Gem5Se().folder(job(workload()), again) == Gem5Se().folder(job(workload()), builder)
+
+
+class TestExitCodes:
+    """Natively. Each failure has its own code and one line that names the culprit."""
+
+    def fails(self, folder: Path, code: int, line: str, *arguments: object) -> None:
+        got, stderr = launched(folder, *arguments)
+        assert stderr.startswith(f"simgen: error: {line}")
+        assert stderr.count("\n") == 1
+        assert got == code
+
+    @pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c")])
+    def test_arguments(self, made: Path, arguments: tuple[str, ...]):
+        self.fails(made, 20, "usage: BINARY DATA OUTPUTS", *arguments)
+
+    def test_no_data_file(self, made: Path, tmp_path: Path):
+        self.fails(made, 31, "no/data.h5: cannot open", "no/data.h5", tmp_path / "o")
+
+    @pytest.mark.parametrize("length", [0, 50, 100, 4096, -1])
+    def test_truncated_data_file(self, made: Path, tmp_path: Path, length: int):
+        cut = tmp_path / "data.h5"
+        cut.write_bytes((made.parent / bundles.DATA).read_bytes()[:length])
+        self.fails(made, 70, str(cut), cut, tmp_path / "o")
+
+    def test_extended_data_file(self, made: Path, tmp_path: Path):
+        longer = tmp_path / "data.h5"
+        longer.write_bytes((made.parent / bundles.DATA).read_bytes() + b"\0")
+        self.fails(made, 70, f"{longer}: truncated or grown", longer, tmp_path / "o")
+
+    def test_no_data_file_at_all(self, made: Path, tmp_path: Path):
+        self.fails(made, 70, "run.sh: not a data file of simgen", "run.sh", tmp_path / "o")
+
+    @pytest.mark.parametrize("byte", [8, 20, 39])
+    def test_data_of_another_workload(self, made: Path, tmp_path: Path, byte: int):
+        other = bytearray((made.parent / bundles.DATA).read_bytes())
+        other[byte] ^= 1
+        path = tmp_path / "data.h5"
+        path.write_bytes(other)
+        self.fails(made, 71, f"{path}: holds other tensors or another seed", path, tmp_path / "o")
+
+    def test_output_folder_that_is_not_there(self, made: Path, tmp_path: Path):
+        name = tmp_path / "no" / "o"
+        self.fails(made, 32, f"{name}.part: cannot make", "../data.h5", name)
+
+    def test_output_path_that_is_too_long(self, made: Path):
+        self.fails(made, 20, "OUTPUTS: the path is too long", "../data.h5", "x" * 5000)
+
+    @pytest.mark.skipif(Path("/dev/kfd").exists(), reason="this machine has an AMD GPU driver")
+    def test_no_driver(self, made: Path, tmp_path: Path):
+        self.fails(made, 30, "/dev/kfd: there is none", "../data.h5", tmp_path / "o")
+        assert not (tmp_path / "o").exists()
+
+
+class TestScript:
+    def script(self, folder: Path, **environment: str) -> tuple[int, str]:
+        kept = {"PATH": os.environ["PATH"]}
+        done = subprocess.run(
+            ["sh", folder / "run.sh"],
+            env=kept | environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    @pytest.fixture
+    def bundle(self, made: Path) -> Iterator[Path]:
+        """A copy of the bundle in a place that gem5 does not redirect."""
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
+            if Gem5Se().refusal(Path(root)):
+                pytest.skip("/var/tmp is a link to a place that gem5 redirects")
+            yield Path(shutil.copytree(made.parent, Path(root, "a 'bundle'")))
+
+    def fake_gem5(self, bundle: Path, body: str) -> str:
+        """A checkout whose gem5 is a script that gets gem5's arguments."""
+        root = bundle / "gem5 checkout"
+        program = root / "build/VEGA_X86/gem5.opt"
+        program.parent.mkdir(parents=True)
+        head = '[ "$1" = --build-info ] && exit 0\nprintf "%s|" "$@"\necho\npart=$2'
+        program.write_text(f"#!/bin/sh\n{head}\n{body}\n")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        script = root / "configs/example/apu_se.py"
+        script.parent.mkdir(parents=True)
+        script.touch()
+        return str(root)
+
+    def outputs(self) -> str:
+        work = workload()
+        return f"head -c {work.arena_nbytes - work.outputs_offset} /dev/zero >$part/outputs.bin"
+
+    def stats(self, active: int) -> str:
+        line = "echo system.cpu1.shaderActiveTicks 5"
+        return f"for i in {'1 ' * active}; do {line}; done >$part/stats.txt"
+
+    def test_is_valid_for_any_shell(self, made: Path):
+        subprocess.run(["sh", "-n", made / "run.sh"], check=True)
+
+    def test_a_redirected_place_is_refused(self, made: Path, tmp_path: Path):
+        if not str(tmp_path.resolve()).startswith("/tmp"):
+            pytest.skip("pytest's folder is not under /tmp")
+        code, stderr = self.script(made, GEM5="/nowhere")
+        assert code == 4
+        assert "apu_se.py redirects /tmp" in stderr
+
+    def test_gem5_not_named(self, bundle: Path):
+        assert self.script(bundle / "gem5-se") == (
+            3,
+            "simgen: error: gem5-se: GEM5 is not set; get gem5, run scons build/VEGA_X86/gem5.opt "
+            "in it and set GEM5 to its folder\n",
+        )
+
+    def test_gem5_not_built(self, bundle: Path):
+        code, stderr = self.script(bundle / "gem5-se", GEM5=str(bundle))
+        assert code == 3
+        assert "apu_se.py is missing" in stderr
+
+    def test_relative_gem5(self, bundle: Path):
+        assert self.script(bundle / "gem5-se", GEM5="../gem5")[0] == 2
+
+    def test_a_good_run_leaves_its_results(self, bundle: Path):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
+        assert self.script(bundle / "gem5-se", GEM5=gem5) == (0, "")
+        results = bundle / "results/gem5-se"
+        assert {p.name for p in results.iterdir()} == {
+            "outputs.bin", "stats.txt", "log.txt", "complete"
+        }  # fmt: skip
+        assert (results / "complete").read_text().strip() == "0" * 64
+        arguments = (results / "log.txt").read_text().splitlines()[-1].split("|")
+        assert arguments[2] == f"{gem5}/configs/example/apu_se.py"
+        assert arguments[3:6] == ["-n1", "--mem-size=512MiB", "--gfx-version=gfx902"]
+        assert arguments[6:8] == ["-c", "./binary"]
+        assert len(arguments[8].removeprefix("--options=").split()) == 2
+
+    def test_more_options_of_apu_se(self, bundle: Path):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
+        self.script(bundle / "gem5-se", GEM5=gem5, GEM5_OPTIONS="-u 8 --mem-size=1GiB")
+        log = (bundle / "results/gem5-se/log.txt").read_text()
+        assert "|--gfx-version=gfx902|-u|8|--mem-size=1GiB|-c|" in log
+
+    @pytest.mark.parametrize(
+        ("body", "code", "line"),
+        [
+            ("echo 'simgen: error: launch 1 (swap): not finished'; exit 51", 5, "launch 1 (swap)"),
+            ("echo 'simgen: error: data.h5: truncated'; exit 70", 7, "data.h5: truncated"),
+            ("exit 134", 5, "exit code 134"),
+            ("exit 0", 5, "the program left 0 of"),
+            ("OUTPUTS; STATS1", 5, "1 kernels ran, of 2"),
+            ("OUTPUTS; STATS0", 5, "0 kernels ran, of 2"),
+            ("OUTPUTS", 5, "0 kernels ran, of 2"),
+        ],
+    )
+    def test_a_bad_run_fails_and_keeps_its_log(self, bundle: Path, body: str, code: int, line: str):
+        body = body.replace("OUTPUTS", self.outputs())
+        body = body.replace("STATS1", self.stats(1)).replace("STATS0", self.stats(0))
+        got, stderr = self.script(bundle / "gem5-se", GEM5=self.fake_gem5(bundle, body))
+        assert got == code
+        assert line in stderr
+        assert stderr.count("\n") == 1
+        assert (bundle / "results/failed-gem5-se/log.txt").is_file()
+        assert [p.name for p in (bundle / "results").iterdir()] == ["failed-gem5-se"]
+
+    def test_docker_gets_both_folders_and_the_user(self, bundle: Path):
+        docker = bundle / "bin/docker"
+        docker.parent.mkdir()
+        docker.write_text('#!/bin/sh\nprintf "%s|" "$@"\necho\nexit 1\n')
+        docker.chmod(0o755)
+        gem5 = self.fake_gem5(bundle, "")
+        path = f"{docker.parent}:{os.environ['PATH']}"
+        code, _ = self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_DOCKER="1", PATH=path)
+        log = (bundle / "results/failed-gem5-se/log.txt").read_text().splitlines()[-1]
+        here = bundle.resolve()
+        assert code == 5
+        assert log.startswith(
+            f"run|--rm|-u|{os.getuid()}:{os.getgid()}|-v|{gem5}:{gem5}|-v|{here}:{here}|"
+            f"-w|{here}/gem5-se|{IMAGES['24.0']}|{gem5}/build/VEGA_X86/gem5.opt|-d|"
+        )
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"arch": "gfx920"}, r"unknown arch 'gfx920'; did you mean 'gfx90[02]'\?"),
+            ({"arch": "gfx942"}, "unknown arch"),
+            ({"gem5_version": "24"}, r"unknown gem5_version '24'; did you mean '24\.[01]'\?"),
+        ],
+    )
+    def test_unknown_values_are_refused(self, settings: dict[str, str], message: str):
+        with pytest.raises(UsageError, match=message):
+            Gem5Se(**settings)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("path", ["/tmp/x", "/tmpfs/x", "/proc/1", "/sys/x"])
+    def test_redirected_places_are_refused(self, path: str):
+        assert "redirects" in (Gem5Se().refusal(Path(path)) or "")
+
+    def test_a_link_into_a_redirected_place_is_refused(self, tmp_path: Path):
+        link = tmp_path / "link"
+        link.symlink_to("/proc")
+        assert Gem5Se().refusal(link) is not None
+
+    def test_another_place_is_not(self):
+        assert Gem5Se().refusal(Path("/home/someone/tmp/bundle")) is None
+
+    def test_all_that_is_missing_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+        monkeypatch.delenv("GEM5", raising=False)
+        assert [lack.fact for lack in Gem5Se().missing()] == ["GEM5 is not set"]
+        monkeypatch.setenv("GEM5", str(tmp_path))
+        monkeypatch.setenv("SIMGEN_DOCKER", "1")
+        monkeypatch.setenv("PATH", "")
+        facts = [lack.fact for lack in Gem5Se().missing()]
+        assert len(facts) == 3
+        assert "apu_se.py is missing" in facts[0]
+        assert "gem5.opt is missing" in facts[1]
+        assert "no docker" in facts[2]
+
+    def test_the_simulated_memory_holds_the_tensors(self):
+        assert memory_text(memory_nbytes(workload())) == "512MiB"
+        large = workload(launches=2, elements=1 << 28)
+        assert memory_text(memory_nbytes(large)) == "4GiB"
+        assert memory_nbytes(large) > large.arena_nbytes
+
+    def test_commands_are_complete_lines(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+        monkeypatch.setenv("GEM5", "/opt/my gem5")
+        lines = Gem5Se(arch="gfx900").commands(tmp_path / "it's", workload())
+        assert set(lines) == {"direct", "docker"}
+        for line in lines.values():
+            subprocess.run(["sh", "-nc", line], check=True)
+            assert "'/opt/my gem5'/configs/example/apu_se.py" in line
+            assert "--gfx-version=gfx900 --dgpu" in line
+        assert lines["docker"].startswith("docker run --rm -u ")
+
+
+BLOCK = """
+---------- Begin Simulation Statistics ----------
+simSeconds                                   0.000{n}                       # Seconds (Second)
+simInsts                                           {n}                       # Instructions (Count)
+system.cpu3.shaderActiveTicks                 {ticks}                       # Total ticks
+system.cpu3.CUs0.numInstrExecuted                  {n}                       # instructions (Count)
+system.cpu3.CUs1.numInstrExecuted                  10                       # instructions (Count)
+system.cpu3.CUs1.vALUInsts                         nan                       # instructions (Count)
+system.cpu0.numInstrExecuted                      1000                       # not of the GPU
+system.ruby.tcp_cntrl0.L1cache.m_demand_hits         3                       # hits
+system.ruby.tcp_cntrl1.L1cache.m_demand_hits         4                       # hits
+system.ruby.tcc_cntrl0.L2cache.m_demand_misses       5                       # misses
+system.cpu3.CUs0.execRateDist::samples  1  50.00%  # distribution
+---------- End Simulation Statistics   ----------
+"""
+
+
+class TestStatistics:
+    @pytest.fixture
+    def results(self, tmp_path: Path) -> Path:
+        text = "".join(
+            BLOCK.format(n=n, ticks=ticks) for n, ticks in ((1, 500), (2, 0), (3, 700), (4, 0))
+        )
+        (tmp_path / "stats.txt").write_text(text)
+        return tmp_path
+
+    def test_one_record_for_each_dump_in_which_the_gpu_worked(self, results: Path):
+        first, second = Gem5Se().metrics(results, workload(2))
+        assert (first["shader_active_ticks"], second["shader_active_ticks"]) == (500, 700)
+        assert (first["seconds"], second["seconds"]) == (0.0001, 0.0003)
+
+    def test_counts_are_summed_over_components_of_the_gpu(self, results: Path):
+        first, second = Gem5Se().metrics(results, workload(2))
+        assert (first["instructions"], second["instructions"]) == (11, 13)
+        assert (first["l1_hits"], first["l1_misses"]) == (7, 0)
+        assert (first["l2_hits"], first["l2_misses"]) == (0, 5)
+
+    @pytest.mark.parametrize("launches", [1, 3])
+    def test_another_number_of_kernels_is_damage(self, results: Path, launches: int):
+        with pytest.raises(DamagedError, match=f"2 kernels for {launches} launches"):
+            Gem5Se().metrics(results, workload(launches))
+
+    def test_instructions_of_the_cpu_before_each_dump(self, results: Path):
+        assert gem5_stats.cpu_instructions(results / "stats.txt") == [1, 2, 3, 4]
+
+    @pytest.mark.parametrize("text", ["", "gem5 died\n"])
+    def test_no_statistics_are_damage(self, tmp_path: Path, text: str):
+        (tmp_path / "stats.txt").write_text(text)
+        with pytest.raises(DamagedError, match="holds no statistics"):
+            Gem5Se().metrics(tmp_path, workload(1))
+
+    def test_no_file_is_damage(self, tmp_path: Path):
+        with pytest.raises(DamagedError, match="run it again"):
+            Gem5Se().metrics(tmp_path, workload(1))
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "vega.cc:1: fatal: Encountered unimplemented VEGA instruction: v_foo_f16\n",
+            "does not implement the instruction v_foo_f16",
+        ),
+        ("tlb.cc:496: Assertion `new_entry' failed.\n", "address that is not mapped"),
+        ("fatal: Out of memory, please increase size of physical memory.\n", "--mem-size"),
+        ("fatal: kfd: bad ioctl 7\n", "gem5 24.0 or later"),
+        (
+            "apu_se.py: error: unrecognized arguments: --gfx-version=gfx902\n",
+            "--gfx-version=gfx902",
+        ),
+        ("noise\nsimgen: error: x: y; z\nfatal: bad ioctl\n", "x: y; z"),
+    ],
+)
+def test_a_failed_run_is_explained(log: str, words: str):
+    assert words in (Gem5Se().diagnosis(log) or "")
+
+
+def test_an_unknown_failure_is_not_explained():
+    assert Gem5Se().diagnosis("Segmentation fault\n") is None

@@ -1,0 +1,131 @@
+"""The frame of every run.sh (templates/targets/run.sh.j2), by the example of the host target."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from test_host import numbers, scale_bundle
+
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import HostBundle
+
+    Make = Callable[..., HostBundle]
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().missing()), reason="this machine cannot run the host target"
+)
+
+
+@pytest.mark.parametrize("folder", ["a b", "it's", 'q"uote', "-dash", "$HOME", "new\nline", "ünï"])
+def test_run_sh_works_in_any_folder(host_bundle: Make, folder: str) -> None:
+    bundle = scale_bundle(host_bundle, folder=folder)
+    assert (bundle.good()["a.y"] == 2 * numbers(10, 64)).all()
+    assert (bundle.results / "complete").read_text() == "0" * 64 + "\n"
+    assert {p.name for p in bundle.results.iterdir()} == {
+        "outputs.bin", "launches.csv", "log.txt", "complete",
+    }  # fmt: skip
+    for command, where in (
+        (["./run.sh"], bundle.script.parent),
+        (["sh", "run.sh"], bundle.script.parent),
+    ):
+        shutil.rmtree(bundle.path / "results")
+        assert subprocess.run(command, cwd=where).returncode == 0
+        assert [p.name for p in (bundle.path / "results").iterdir()] == ["host"]
+
+
+def test_run_sh_takes_no_path_of_this_machine(host_bundle: Make) -> None:
+    bundle = scale_bundle(host_bundle)
+    everything = bundle.script.read_bytes() + bundle.program.read_bytes()
+    assert str(bundle.path).encode() not in everything
+    assert str(Path(__file__).parents[2]).encode() not in everything
+
+
+def test_a_second_run_takes_the_place_of_the_first(host_bundle: Make) -> None:
+    bundle = scale_bundle(host_bundle)
+    bundle.good()
+    (bundle.results / "stale").touch()
+    bundle.good()
+    assert not (bundle.results / "stale").exists()
+    assert [p.name for p in (bundle.path / "results").iterdir()] == ["host"]
+
+
+ENDLESS = (
+    64,
+    """
+KERNEL(64, scale)
+{
+    volatile unsigned more = 1;
+    while (more)
+        ;
+    y[threadIdx.x] = x[threadIdx.x];
+}
+""",
+)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_is_ended_leaves_no_result_and_no_process(
+    host_bundle: Make, how: signal.Signals
+) -> None:
+    x = numbers(64)
+    launches = [("scale", (2, 1, 1), ("a.x", "a.y"))]
+    bundle = host_bundle({"scale": ENDLESS}, launches, {"a.x": x}, {"a.y": (64,)})
+    process = subprocess.Popen(["sh", str(bundle.script)], stderr=subprocess.DEVNULL)
+    programs = wait_until(lambda: found if len(found := running(bundle.program)) >= 2 else None)
+    process.send_signal(how)
+    if how is signal.SIGKILL:
+        # The program goes on without its script; ending it ends its workers.
+        process.wait(timeout=30)
+        os.kill(min(programs), signal.SIGKILL)
+    else:
+        assert process.wait(timeout=30) == 128 + how
+        assert list((bundle.path / "results").iterdir()) == []
+    wait_until(lambda: not running(bundle.program) or None)
+    assert not bundle.results.exists()
+
+
+def test_a_worker_that_is_killed_ends_the_run(host_bundle: Make) -> None:
+    bundle = host_bundle(
+        {"scale": ENDLESS},
+        [("scale", (2, 1, 1), ("a.x", "a.y"))],
+        {"a.x": numbers(64)},
+        {"a.y": (64,)},
+    )
+    process = subprocess.Popen(["sh", str(bundle.script)], stderr=subprocess.PIPE, text=True)
+    programs = wait_until(lambda: found if len(found := running(bundle.program)) >= 2 else None)
+    os.kill(max(programs), signal.SIGKILL)
+    _, line = process.communicate(timeout=30)
+    assert process.returncode == 5
+    assert line == "simgen: error: kernel scale: a worker was killed by signal 9\n"
+    assert running(bundle.program) == []
+
+
+def wait_until(condition: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 30
+    while (value := condition()) is None:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return value
+
+
+def running(program: Path) -> list[int]:
+    """Processes of the program, zombies too where their parent is one."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and (folder / "exe").resolve(strict=True) == program.resolve():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
