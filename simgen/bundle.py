@@ -7,8 +7,9 @@
     TARGET/         a folder for each target, with its run.sh
     results/TARGET/ what runs leave
 
-A bundle is written beside its place and renamed into it whole. Built again for the same workload,
-it keeps the targets and results that it has; for another workload, it starts anew.
+A bundle is written beside its place and renamed into it whole. Built again for the same workload
+and the same kernels, it keeps its other targets, and the results of every target that comes out
+the same; otherwise it starts anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import errno
 import hashlib
 import json
 import os
+import platform
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -95,22 +98,23 @@ def write(
     """
     old = _existing(path)
     text = workload_text(workload)
-    digest = hashlib.sha256(text).hexdigest()
-    same = old is not None and old.digest == digest
+    digest = _sha256(text)
     sources = render.kernels(workload)
     job = Job(workload, sources, data.data_id(workload), digest)
     files = {WORKLOAD: File(text), f"src/{render.PRELUDE}": File(render.prelude().encode())}
     for name, source in sources.items():
         files[f"src/{name}.hip"] = File(source.encode())
-    settings: dict[str, Any] = dict(old.targets) if old and same else {}
+    before = old.manifest["files"] if old else {}
+    same = all(before.get(name) == _sha256(file.content) for name, file in files.items())
+    kept = _kept(old, {target.name for target in targets}) if old and same else {}
+    settings: dict[str, Any] = {}
+    if old and same:
+        settings = {name: old.targets[name] for name in old.targets if _of(name, kept)}
     for target in targets:
         for name, file in target.folder(job, builder).items():
             files[f"{target.name}/{name}"] = file
-        settings.pop(target.name, None)
         settings[target.name] = target.settings()
-    digests = {name: hashlib.sha256(file.content).hexdigest() for name, file in files.items()}
-    if old and same:
-        digests |= _kept(old, {target.name for target in targets})
+    digests = {name: _sha256(file.content) for name, file in files.items()} | kept
     manifest = {
         "format": FORMAT,
         "name": workload.name,
@@ -133,7 +137,9 @@ def write(
             _write(stage / name, file.content, file.executable)
         _write(stage / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode(), False)
         if old:
-            _carry_over(old, stage, set(digests) - set(files), same)
+            changed = {t.name for t in targets if _of(t.name, before) != _of(t.name, digests)}
+            ran = {f"{RESULTS}/{name}" for name in settings if name not in changed}
+            _carry_over(old, stage, set(digests) - set(files), ran if same else set())
         if not data.is_current(stage / DATA, workload):
             data.write_data(stage / DATA, workload, progress=progress)
     return made
@@ -156,8 +162,9 @@ def load(path: Path) -> Bundle:
         manifest = json.loads(raw)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise UsageError(f"{path / MANIFEST}: not the manifest of a simgen bundle; {cure}")
+        _check_manifest(manifest)
         text = (path / WORKLOAD).read_bytes()
-        if hashlib.sha256(text).hexdigest() != manifest["files"][WORKLOAD]:
+        if _sha256(text) != manifest["files"][WORKLOAD]:
             raise DamagedError(f"{path / WORKLOAD}: differs from its digest; {cure}")
         workload = from_json(Workload, json.loads(text))
         return Bundle(path, manifest, workload)
@@ -167,6 +174,20 @@ def load(path: Path) -> Bundle:
         ) from None
 
 
+def _check_manifest(manifest: Mapping[str, Any]) -> None:
+    """Raise ValueError or KeyError unless it has all that later stages ask it for."""
+    for key in ("name", "simgen", "compiler", "config"):
+        manifest[key]
+    for key in ("targets", "files", "data"):
+        if not isinstance(manifest[key], dict):
+            raise ValueError(f"{key} is no object")
+    for name in (*manifest["files"], *manifest["targets"]):
+        if name.startswith("/") or ".." in name.split("/"):
+            raise ValueError(f"{name!r} lies outside of the bundle")
+    if not isinstance(manifest["data"]["id"], str):
+        raise ValueError("data.id is no text")
+
+
 def verify(bundle: Bundle, target: str) -> None:
     """Check the files that a run of `target` uses, except for the values in the data file.
 
@@ -174,7 +195,7 @@ def verify(bundle: Bundle, target: str) -> None:
         DamagedError: a file is missing or changed.
     """
     for name, digest in bundle.manifest["files"].items():
-        if name.startswith(f"{target}/") and _digest(bundle.path / name) != digest:
+        if name.startswith((f"{target}/", "src/")) and _digest(bundle.path / name) != digest:
             raise DamagedError(
                 f"{bundle.path / name}: missing or changed since it was built; build it again"
             )
@@ -207,18 +228,26 @@ def _is_ours(manifest: Path) -> bool:
 
 
 def _kept(old: Bundle, rebuilt: set[str]) -> dict[str, str]:
-    """Digests of the files of targets that are not built now."""
-    names = set(old.targets) - rebuilt
-    return {n: d for n, d in old.manifest["files"].items() if n.split("/")[0] in names}
+    """Digests of the files of targets that are not built now and of which none is damaged."""
+    kept: dict[str, str] = {}
+    for name in set(old.targets) - rebuilt:
+        files = _of(name, old.manifest["files"])
+        if all(_digest(old.path / n) == d for n, d in files.items()):
+            kept |= files
+    return kept
 
 
 def _is_whole(old: Bundle) -> bool:
     return all(_digest(old.path / n) == d for n, d in old.manifest["files"].items())
 
 
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def _digest(path: Path) -> str | None:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return _sha256(path.read_bytes())
     except OSError:
         return None
 
@@ -231,14 +260,22 @@ def _write(path: Path, content: bytes, executable: bool) -> None:
         path.chmod(path.stat().st_mode | 0o111)
 
 
-def _carry_over(old: Bundle, stage: Path, names: set[str], same: bool) -> None:
-    """Link what stays valid into the new bundle: nothing is copied, the old one stays whole."""
+def _of(target: str, digests: Mapping[str, str]) -> dict[str, str]:
+    """The digests of a target's files."""
+    return {n: d for n, d in digests.items() if n.startswith(f"{target}/")}
+
+
+def _carry_over(old: Bundle, stage: Path, names: set[str], ran: set[str]) -> None:
+    """Link the files `names` and the folders `ran` into the new bundle, where they are there.
+
+    Nothing is copied, and the old bundle stays whole.
+    """
     for name in names:
         _link(old.path / name, stage / name)
     if (old.path / DATA).exists():
         _link(old.path / DATA, stage / DATA)
-    if same and (old.path / RESULTS).is_dir():
-        for source in sorted((old.path / RESULTS).rglob("*")):
+    for folder in sorted(ran):
+        for source in sorted((old.path / folder).rglob("*")):
             relative = source.relative_to(old.path)
             if source.is_file() and not any(part.startswith(PART) for part in relative.parts):
                 _link(source, stage / relative)
@@ -259,7 +296,9 @@ def _staged(path: Path) -> Iterator[Path]:
     stage: Path | None = None
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        stage = Path(tempfile.mkdtemp(dir=parent, prefix=f"{PART}{path.name}-"))
+        _sweep(parent, path.name)
+        here = f"{PART}{path.name}-{platform.node()}-{os.getpid()}-"
+        stage = Path(tempfile.mkdtemp(dir=parent, prefix=here))
         stage.chmod(0o777 & ~_umask())
         yield stage
         _replace(stage, path)
@@ -275,6 +314,15 @@ def _staged(path: Path) -> Iterator[Path]:
         raise
     finally:
         if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _sweep(parent: Path, name: str) -> None:
+    """Remove what builds of this bundle left that were killed on this machine."""
+    mine = re.compile(re.escape(f"{PART}{name}-{platform.node()}-") + r"(\d+)-\w+")
+    for stage in parent.glob(f"{PART}*"):
+        match = mine.fullmatch(stage.name)
+        if match and not Path(f"/proc/{match[1]}").exists():
             shutil.rmtree(stage, ignore_errors=True)
 
 

@@ -11,6 +11,7 @@ precomputed set that travels with simgen (`cachefiles/`), which is never written
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import os
@@ -34,6 +35,7 @@ class Key:
 
     def __init__(self, kind: str) -> None:
         self.text = ""
+        self.label = ""  # the field of that name: what people see of the key
         self.add("format", FORMAT)
         self.add("kind", kind)
 
@@ -41,6 +43,8 @@ class Key:
         """Bytes enter as their SHA-256, so that `text` stays readable."""
         if isinstance(value, bytes):
             value = f"sha256 {hashlib.sha256(value).hexdigest()} of {len(value)} bytes"
+        if label == "label":
+            self.label = value
         self.text += f"[{label} {len(value.encode())}]\n{value}\n"
 
     @property
@@ -101,14 +105,29 @@ class Entry:
         return next((b for a, b in itertools.pairwise(lines) if a.startswith("[label ")), "?")
 
 
+@dataclass(frozen=True)
+class Lookup:
+    label: str
+    digest: str
+    outcome: Outcome
+
+
 @dataclass
 class Cache:
     """`own` is written; `shared` folders are only read."""
 
     own: Path
     shared: tuple[Path, ...] = ()
-    outcomes: list[Outcome] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)  # digests of all keys looked up
+    lookups: list[Lookup] = field(default_factory=list)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [lookup.outcome for lookup in self.lookups]
+
+    @property
+    def asked(self) -> list[str]:
+        """Digests of all keys that were looked up."""
+        return [lookup.digest for lookup in self.lookups]
 
     def get_or_build(self, key: Key, build: Callable[[], bytes]) -> bytes:
         """The output for `key`; calls `build` on a miss only.
@@ -116,21 +135,21 @@ class Cache:
         No locks: two builders of one key write the same bytes, and if they did not, the digest
         would make the entry a miss. A cache that cannot be written is only slower.
         """
+        outcome, blob = self._get_or_build(key, build)
+        self.lookups.append(Lookup(key.label, key.digest, outcome))
+        return blob
+
+    def _get_or_build(self, key: Key, build: Callable[[], bytes]) -> tuple[Outcome, bytes]:
         damaged = False
-        self.asked.append(key.digest)
         for root in (self.own, *self.shared):
             state, blob = entry(root, key.digest).read()
             if state is State.GOOD:
-                self.outcomes.append(Outcome.HIT if root == self.own else Outcome.PRECOMPUTED)
-                return blob
+                return (Outcome.HIT if root == self.own else Outcome.PRECOMPUTED), blob
             damaged |= state is State.DAMAGED
         blob = build()
-        self.outcomes.append(Outcome.REPAIRED if damaged else Outcome.BUILT)
-        try:
+        with contextlib.suppress(OSError):
             entry(self.own, key.digest).write(key.text, blob)
-        except OSError:
-            return blob
-        return blob
+        return (Outcome.REPAIRED if damaged else Outcome.BUILT), blob
 
 
 def entry(root: Path, digest: str) -> Entry:

@@ -47,6 +47,7 @@ for command in (
     pipeline.build,
     pipeline.run,
     pipeline.diff,
+    pipeline.report,
     inventory.show,
     inventory.list_,
     inventory.data,

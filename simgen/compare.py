@@ -126,9 +126,10 @@ class Comparison:
         columns: tuple[NDArray[np.float64], ...],
     ) -> None:
         # By ratio to the bound, and by error where the bound is zero.
-        count = min(WORST, ratio.size)
-        most = np.argpartition(ratio, ratio.size - count)[ratio.size - count :]
-        for at in most[error[most] > 0]:
+        wrong = np.flatnonzero(error)
+        if wrong.size > WORST:
+            wrong = wrong[np.argpartition(ratio[wrong], wrong.size - WORST)[wrong.size - WORST :]]
+        for at in wrong:
             index = tuple(int(i) for i in np.unravel_index(start + at, self.shape))
             self.worst.append(Point(index, *(float(column[at]) for column in columns)))
         self.worst.sort(key=lambda point: point.ratio, reverse=True)

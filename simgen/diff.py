@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen import data
 from simgen.compare import ULP_CLASSES, Comparison, suspicions
 from simgen.errors import UsageError
 from simgen.network import make_layer
@@ -103,9 +104,13 @@ def ulp_classes() -> list[str]:
 def _check_same(workload: Workload, result: Result) -> None:
     names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
     got = {name: output.values.shape for name, output in result.outputs.items()}
-    if got != names:
+    if got != names or len(result.launches) != len(workload.launches):
         raise UsageError(
             f"{result.name}: a result of another workload; run this bundle again on that target"
+        )
+    if result.provenance.get("data") != data.data_id(workload).hex():
+        raise UsageError(
+            f"{result.name}: a result from other input data; build with the same --seed and run it"
         )
 
 

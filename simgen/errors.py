@@ -65,7 +65,7 @@ class DamagedError(SimgenError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The cure for an unknown word: the nearest known one, or the list of all of them."""
-    known = sorted(set(known))
+    known = sorted({str(name) for name in known})
     folded = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), folded, n=1)
     if near:

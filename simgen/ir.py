@@ -145,7 +145,6 @@ class Node:
     kind: str  # key of LAYERS
     parameters: tuple[tuple[str, str], ...]  # config keys and values, as text
     inputs: tuple[TensorSpec, ...]
-    where: str  # "file:line" of the section
 
 
 @dataclass(frozen=True)

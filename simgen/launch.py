@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,17 @@ ERRORS: dict[int, type[SimgenError]] = {
 
 
 def target_of(bundle: Bundle, name: str) -> Target:
-    """The target as it was when the bundle was built."""
-    return TARGETS[name](**bundle.targets[name])
+    """The target as it was when the bundle was built.
+
+    Raises:
+        DamagedError: this version of simgen has no such target, or not with these settings.
+    """
+    try:
+        return TARGETS[name](**bundle.targets[name])
+    except (KeyError, TypeError):
+        raise DamagedError(
+            f"{bundle.path}: target {name!r} was built by another version of simgen; build it again"
+        ) from None
 
 
 def obstacles(bundle: Bundle, name: str) -> list[str]:
@@ -96,7 +106,8 @@ def run(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, **(environment or {})},
+        # The Python that runs simgen is where its extras (CuPy, Go) are installed.
+        env={"SIMGEN_PYTHON": sys.executable, **os.environ, **(environment or {})},
         start_new_session=True,  # so that the simulator ends with its script
     )
     try:

@@ -36,6 +36,7 @@ class Placed:
     layer: Layer
     previous: str | None  # name of the layer that x comes from; None: from the data file
     output: TensorSpec
+    where: str  # of its section; no part of the workload, which is the same from another file
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Network:
 
 def make_layer(node: Node) -> Layer:
     """The layer that a node stands for, as `workload.json` brings it back."""
-    entries = ((key, value, node.where) for key, value in node.parameters)
+    entries = ((key, value, node.name) for key, value in node.parameters)
     return LAYERS[node.kind].from_config(entries)
 
 
@@ -135,11 +136,11 @@ def _with_settings(
     """
     for key, value in settings:
         where = Place(f"--set {key}={value}", 0)
-        owner, _, field = key.rpartition(".")
-        if owner and owner not in named:
+        owner, dot, field = key.rpartition(".")
+        if dot and owner not in named:
             fact = f"no layer named {printable(owner)}"
             raise ConfigError(where, f"{fact}; {did_you_mean(owner, named)}")
-        if owner:
+        if dot:
             targets = [owner]
         elif len(named) == 1:
             targets = list(named)
@@ -204,8 +205,8 @@ def _place(name: str, section: Section, previous: str | None, given: TensorSpec 
         raise ConfigError(section.where, f"layer {name!r}: {error}") from None
     _check_size(name, section, output, "output")
     parameters = tuple((key, value) for key, value, _ in own)
-    node = Node(name, kind, parameters, (x,), str(section.where))
-    return Placed(node, layer, previous, output)
+    node = Node(name, kind, parameters, (x,))
+    return Placed(node, layer, previous, output, str(section.where))
 
 
 def _input(name: str, section: Section, given: TensorSpec | None) -> TensorSpec:

@@ -7,14 +7,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from simgen import diff as diffs
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from simgen.diff import Diff, Verdict
     from simgen.ir import Workload
     from simgen.network import Network
+    from simgen.report import Row
     from simgen.results import Result
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
@@ -209,6 +208,8 @@ def difference(report: Diff, details: bool) -> None:
 
 
 def _details(report: Diff, verdict: Verdict) -> None:
+    from simgen import diff as diffs  # brings NumPy, which a build does not need
+
     for text in verdict.suspicions:
         print(f"  distrusted: {text}")
     compared = verdict.comparison
@@ -251,3 +252,30 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
     if len(found) == 2:
         heads.append("ratio")
     table(None, heads, rows)
+
+
+def report(found: Sequence[Row]) -> None:
+    """A line for each layer and target, with what architects ask for first."""
+    from simgen.report import derived
+
+    rows = []
+    for row in found:
+        rates = derived(row)
+        instructions = row.metrics.get("instructions")
+        rows.append(
+            (
+                row.workload,
+                row.layer,
+                row.direction,
+                row.target,
+                seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
+                "" if instructions is None else count(instructions),
+                *(f"{rates[n]:.1%}" if n in rates else "" for n in ("l1_hit_rate", "l2_hit_rate")),
+                *(count(rates[n]) if n in rates else "" for n in RATES),
+            )
+        )
+    heads = ("workload", "layer", "pass", "target", "time", "instructions", "L1 hits", "L2 hits")
+    table(None, (*heads, "operations/s", "bytes/s"), rows)
+
+
+RATES = ("operations_per_second", "bytes_per_second")

@@ -21,6 +21,11 @@ def text(template: str, **variables: object) -> str:
     return _environment().get_template(template).render(**variables)
 
 
+def page(template: str, **variables: object) -> str:
+    """An HTML page: as `text`, but what is not marked safe is escaped."""
+    return _environment().overlay(autoescape=True).get_template(template).render(**variables)
+
+
 def kernel(item: Kernel) -> str:
     """Source of one kernel; it includes `PRELUDE`."""
     constants = dict(item.constants)

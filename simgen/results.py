@@ -141,7 +141,7 @@ def load(path: Path) -> Result:
                 for i in range(count)
             )
             provenance = json.loads(h5.attrs["provenance"])
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise DamagedError(f"{path}: damaged ({error}); run the target again") from None
     return Result(str(path), outputs, launches, provenance)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
 CURE = f"install it: python -m pip install ziglang=={PINNED}"
 
+AMD_TARGET = "amdgcn-amd-amdhsa"
 AMD_ARCHS = ("gfx801", "gfx803", "gfx900", "gfx902", "gfx90a", "gfx942", "gfx1100")
 
 # Why each flag of the device compiler is there:
@@ -47,6 +48,7 @@ DEVICE_FLAGS = (
     "-Wno-unused-const-variable",
     "-Werror",
 )
+ASSEMBLER_FLAGS = ("-mcode-object-version=5",)
 HOST_FLAGS = (
     "--target=x86_64-unknown-linux-gnu",
     "-ffreestanding",
@@ -96,19 +98,30 @@ def identity() -> str:
     return f"ziglang {found[0].name.removeprefix('ziglang-').removesuffix('.dist-info')}"
 
 
-def compile_device(source: str, arch: str) -> bytes:
-    """A linked AMDGPU code object from self-contained HIP text, through assembly text."""
+def assembly(source: str, arch: str) -> str:
+    """AMDGPU assembly text of self-contained HIP text."""
     with _Folder({"kernel.hip": source.encode()}) as folder:
         _run(
             folder, "clang", "-x", "hip", f"--offload-arch={arch}", *DEVICE_FLAGS,
             "-S", "kernel.hip", "-o", "kernel.s",
         )  # fmt: skip
+        return (folder / "kernel.s").read_text()
+
+
+def assemble(text: str, arch: str) -> bytes:
+    """A linked AMDGPU code object from assembly text."""
+    with _Folder({"kernel.s": text.encode()}) as folder:
         _run(
-            folder, "clang", "--target=amdgcn-amd-amdhsa", f"-mcpu={arch}",
-            "-mcode-object-version=5", "-c", "kernel.s", "-o", "kernel.o",
+            folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *ASSEMBLER_FLAGS,
+            "-c", "kernel.s", "-o", "kernel.o",
         )  # fmt: skip
         _run(folder, "ld.lld", "-shared", "--no-undefined", "kernel.o", "-o", "kernel.co")
         return (folder / "kernel.co").read_bytes()
+
+
+def compile_device(source: str, arch: str) -> bytes:
+    """A linked AMDGPU code object from self-contained HIP text, with nothing in between."""
+    return assemble(assembly(source, arch), arch)
 
 
 def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:

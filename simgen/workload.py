@@ -61,14 +61,14 @@ class _Draft:
         if direction not in layer.passes:
             can = [f"{k}_{p}" for k, each in LAYERS.items() for p in each.passes]
             raise UnsupportedError(
-                node.where,
+                placed.where,
                 f"layer {node.name!r} ([{layer.section}], pass {direction}) is not supported yet; "
                 f"supported: {', '.join(can)}",
             )
         ports = layer.ports(node.inputs, direction)
         lowering = layer.lower(node.inputs, direction)
         for port in ports:
-            self._enter(buffer_name(placed, port.name), port, node.where)
+            self._enter(buffer_name(placed, port.name), port, placed.where)
         for kernel in lowering.kernels:
             if self.kernels.setdefault(kernel.name, kernel) != kernel:
                 raise RuntimeError(f"two different kernels are named {kernel.name!r}")
@@ -77,7 +77,7 @@ class _Draft:
             for launch in lowering.launches
         )
         for launch in launches:
-            _check_grid(launch, self.kernels[launch.kernel], node.where)
+            _check_grid(launch, self.kernels[launch.kernel], placed.where)
         bound = [(port, (port.name, buffer_name(placed, port.name))) for port in ports]
         self.steps.append(
             Step(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.commands.options import Commands, Plan, verbosity, workload_options
+from simgen.commands.options import BuildCommand, Commands, Plan, verbosity, workload_options
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from simgen.ir import Workload
 
 
-@click.command()
+@click.command(cls=BuildCommand)
 @workload_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
@@ -197,7 +197,11 @@ def cache() -> None:
 @cache.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cache_list(as_json: bool) -> None:
-    """List the entries of your cache and of the precomputed set."""
+    """List the entries of your cache and of the precomputed set.
+
+    \b
+    simgen cache list --json
+    """
     from simgen import cache as caches
     from simgen import present
 
@@ -230,7 +234,11 @@ def cache_list(as_json: bool) -> None:
 
 @cache.command(name="verify")
 def cache_verify() -> None:
-    """Check the digest of every entry. Exit code 7: one is damaged."""
+    """Check the digest of every entry. Exit code 7: one is damaged.
+
+    \b
+    simgen cache verify
+    """
     from simgen import cache as caches
     from simgen import present
     from simgen.errors import DamagedError
@@ -254,7 +262,11 @@ def cache_verify() -> None:
     help="[default: the set that travels with simgen]",
 )
 def cache_pack(output: Path | None) -> None:
-    """Write the precomputed set anew: what the built-in workloads need for gem5-se."""
+    """Write the precomputed set anew: what the built-in workloads need for gem5-se.
+
+    \b
+    simgen cache pack -o cachefiles
+    """
     from simgen import cache as caches
     from simgen import precompute, present
 
@@ -265,7 +277,11 @@ def cache_pack(output: Path | None) -> None:
 
 @cache.command(name="clear")
 def cache_clear() -> None:
-    """Remove all entries of your cache; the precomputed set stays."""
+    """Remove all entries of your cache; the precomputed set stays.
+
+    \b
+    simgen cache clear
+    """
     from simgen import cache as caches
     from simgen import present
 
@@ -279,6 +295,10 @@ def doctor(as_json: bool) -> None:
     """Check this machine: what works, what is missing, how to get it.
 
     Exit code 3: nothing can be built or run.
+
+    \b
+    simgen doctor
+    simgen doctor --json
     """
     from simgen import doctor as doctors
 

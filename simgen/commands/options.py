@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import shlex
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from simgen.targets import Target
 
 DEFAULT_TARGETS = ("gem5-se", "host")
-TARGET_OPTIONS = ("arch", "gem5_version", "m5ops", "sanitize")  # fields of targets
 
 
 class Commands(click.Group):
@@ -47,6 +47,65 @@ class Commands(click.Group):
         return list(self.commands)
 
 
+class BuildCommand(click.Command):
+    """A command with an option for each setting of each target."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        made: dict[str, click.Option] = {}
+        for name, (targets, each) in target_settings().items():
+            text = f"{', '.join(targets)}: {each.metadata['help']}"
+            if isinstance(each.default, bool):
+                flag = spelling(name, not each.default)
+                made[name] = click.Option(
+                    [flag, name], is_flag=True, flag_value=not each.default, default=None, help=text
+                )
+            else:
+                text += f" [default: {each.default}]"
+                made[name] = click.Option([spelling(name), name], metavar="V", help=text)
+        own = super().get_params(ctx)
+        return [*own[:-1], *made.values(), own[-1]]  # --help stays last
+
+
+class RunCommand(click.Command):
+    """A command with the run options of all targets."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        from simgen.targets import TARGETS
+
+        made: dict[str, click.Option] = {}
+        for target in TARGETS.values():
+            for name, option in target.run_options.items():
+                kind = click.Choice(option.choices) if option.choices else None
+                made[name] = click.Option(
+                    [f"--{name}"],
+                    type=kind or click.IntRange(option.least),
+                    help=f"{target.name}: {option.text}",
+                )
+        own = super().get_params(ctx)
+        return [*own[:-1], *made.values(), own[-1]]
+
+
+def target_settings() -> dict[str, tuple[list[str], Field[Any]]]:
+    """Name of a setting -> the targets that have it, and its field in the first of them."""
+    from simgen.targets import TARGETS
+
+    found: dict[str, tuple[list[str], Field[Any]]] = {}
+    for target in TARGETS.values():
+        for each in fields(target):
+            found.setdefault(each.name, ([], each))[0].append(target.name)
+    return found
+
+
+def spelling(name: str, value: object = None) -> str:
+    """How a setting is written on the command line; `--no-...` for a flag that is off."""
+    return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+
+
+def given_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The targets' settings that the user gave."""
+    return {name: given[name] for name in target_settings() if given.get(name) is not None}
+
+
 def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
     """-q and -v, the same on every command that prints."""
     quiet = click.option("-q", "--quiet", is_flag=True, help="Print errors and results only.")
@@ -65,12 +124,6 @@ def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="T",
             help="A target; may be given again. [default: gem5-se and host]",
-        ),
-        click.option("--arch", metavar="A", help="GPU to compile kernels for, such as gfx902."),
-        click.option("--gem5-version", metavar="V", help="Version of gem5, for its Docker image."),
-        click.option("--m5ops", is_flag=True, help="gem5 pseudo-instructions around each layer."),
-        click.option(
-            "--sanitize", is_flag=True, help="host: check every access and barrier of kernels."
         ),
         click.option(
             "--output",
@@ -149,10 +202,8 @@ class Plan:
         words = ["simgen", "build", self.given["workload"]]
         for name in self.given["targets"]:
             words += ["--target", name]
-        for option in ("arch", "gem5_version"):
-            if self.given[option]:
-                words += [f"--{option.replace('_', '-')}", self.given[option]]
-        words += [f"--{flag}" for flag in ("m5ops", "sanitize") if self.given[flag]]
+        for name, value in given_settings(self.given).items():
+            words += [spelling(name, value)] if isinstance(value, bool) else [spelling(name), value]
         for setting in self.given["settings"]:
             words += ["--set", setting]
         if self.given["passes"]:
@@ -187,21 +238,19 @@ def _passes(text: str | None) -> list[Pass] | None:
 
 def _targets(given: dict[str, Any]) -> list[Target]:
     """The targets with the options that they have; an option that none of them has is an error."""
-    from dataclasses import fields
-
     from simgen.targets import TARGETS
 
     for name in given["targets"]:
         if name not in TARGETS:
             raise UsageError(f"--target {name!r}: no such target; {did_you_mean(name, TARGETS)}")
     names = tuple(dict.fromkeys(given["targets"])) or DEFAULT_TARGETS
-    options = {name: given[name] for name in TARGET_OPTIONS if given[name] not in (None, False)}
+    options = given_settings(given)
     known = {name: {f.name for f in fields(TARGETS[name])} for name in names}
-    for option in options:
+    for option, value in options.items():
         if not any(option in of_target for of_target in known.values()):
-            having = [n for n, t in TARGETS.items() if option in {f.name for f in fields(t)}]
+            having = target_settings()[option][0]
             raise UsageError(
-                f"--{option.replace('_', '-')}: {' and '.join(names)} has no such option; "
+                f"{spelling(option, value)}: {' and '.join(names)} has no such option; "
                 f"it belongs to {' and '.join(having)}"
             )
     return [

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.commands.options import Plan, verbosity, workload_options
+from simgen.commands.options import BuildCommand, Plan, RunCommand, verbosity, workload_options
 from simgen.errors import MismatchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from simgen.bundle import Bundle
-    from simgen.cache import Outcome
+    from simgen.cache import Cache
     from simgen.results import Result
 
 
-@click.command()
+@click.command(cls=BuildCommand)
 @workload_options
 @click.option("--run", "and_run", is_flag=True, help="Run it too, on the first target that can.")
 @verbosity
@@ -44,15 +44,15 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
             plan.output, plan.workload, plan.targets, builder, plan.provenance(), progress
         )
     if not quiet:
-        _say_built(made, builder.cache.outcomes)
+        _say_built(made, builder.cache, verbose)
         print(f"reproduce: {plan.reproduce()}")
     if and_run:
-        _run(made, None, None, {}, quiet)
+        _run(made, None, None, {}, quiet, verbose)
     elif not quiet:
         print(f"next: simgen run {shlex.quote(str(plan.output))}")
 
 
-def _say_built(made: Bundle, outcomes: list[Outcome]) -> None:
+def _say_built(made: Bundle, cache: Cache, verbose: bool) -> None:
     from collections import Counter
 
     from simgen import present
@@ -64,12 +64,15 @@ def _say_built(made: Bundle, outcomes: list[Outcome]) -> None:
         f"{present.many(len(workload.launches), 'launch', 'launches')}, "
         f"{present.size(nbytes)} of tensors; targets: {', '.join(made.targets)}"
     )
-    counted = Counter(str(outcome) for outcome in outcomes)
+    counted = Counter(str(outcome) for outcome in cache.outcomes)
     if counted:
         print("compiled: " + ", ".join(f"{n} {what}" for what, n in counted.items()))
+    if verbose:
+        rows = [(lookup.label, lookup.digest[:16], lookup.outcome) for lookup in cache.lookups]
+        present.table(None, ("compiled", "cache entry", ""), rows)
 
 
-@click.command()
+@click.command(cls=RunCommand)
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--on", "target", metavar="T", help="Target. [default: the first that can run here]")
 @click.option(
@@ -78,8 +81,6 @@ def _say_built(made: Bundle, outcomes: list[Outcome]) -> None:
     metavar="SECONDS",
     help="End the run after this time.",
 )
-@click.option("--warmup", type=click.IntRange(0), help="cuda: rounds before the timed ones.")
-@click.option("--repeats", type=click.IntRange(1), help="cuda: timed rounds; the median is kept.")
 @verbosity
 def run(
     bundle: Path,
@@ -87,7 +88,7 @@ def run(
     timeout: float | None,
     quiet: bool,
     verbose: bool,
-    **options: int | None,
+    **options: str | int | None,
 ) -> None:
     """Run BUNDLE on a target; results come to BUNDLE/results/TARGET.
 
@@ -100,11 +101,16 @@ def run(
     from simgen import bundle as bundles
 
     given = {name: value for name, value in options.items() if value is not None}
-    _run(bundles.load(bundle), target, timeout, given, quiet)
+    _run(bundles.load(bundle), target, timeout, given, quiet, verbose)
 
 
 def _run(
-    bundle: Bundle, target: str | None, timeout: float | None, options: dict[str, int], quiet: bool
+    bundle: Bundle,
+    target: str | None,
+    timeout: float | None,
+    options: dict[str, str | int],
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     from simgen import launch, present, results
 
@@ -121,7 +127,7 @@ def _run(
     for name in options:
         if name not in chosen.run_options:
             raise UsageError(f"--{name}: {target} has no such option; leave it out")
-    environment = {chosen.run_options[name]: str(value) for name, value in options.items()}
+    environment = {chosen.run_options[name].variable: str(value) for name, value in options.items()}
     if not quiet:
         print(f"running on {target}", flush=True)
     with present.waiting(f"running on {target}", quiet) as tick:
@@ -130,6 +136,8 @@ def _run(
     results.save(result, bundle.workload, folder / results.FILE)
     if not quiet:
         present.launches(bundle.workload, [result])
+        if verbose:
+            print((folder / "log.txt").read_text(errors="replace"), end="")
         print(f"results: {folder}")
         print(f"next: simgen diff {shlex.quote(str(bundle.path))}")
 
@@ -225,3 +233,33 @@ def _result(bundle: Bundle, name: str) -> Result:
             f"simgen run {bundle.path} --on {name}"
         )
     return results.collect(bundle, launch.target_of(bundle, name), folder)
+
+
+@click.command()
+@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
+)
+@verbosity
+def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) -> None:
+    """Write DIR/report.html and DIR/metrics.csv: metrics of every result in BUNDLES by layer.
+
+    \b
+    simgen report softmax_fwd -o report
+    simgen report alexnet vgg16 -o report
+    """
+    from simgen import bundle as loader
+    from simgen import present
+    from simgen import report as reports
+
+    found = []
+    for path in bundles:
+        made = loader.load(path)
+        ran = [_result(made, name) for name in made.targets if made.results(name)]
+        found += reports.rows(made, ran)
+    if not found:
+        raise UsageError(f"{bundles[0]}: nothing has run yet; run it with: simgen run {bundles[0]}")
+    page = reports.write(output, found)
+    if not quiet:
+        present.report(found)
+        print(f"page: {page}")

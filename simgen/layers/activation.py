@@ -121,7 +121,10 @@ class Activation(Layer):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
             return {"y": self._forward(tensors["x"])}
-        return {"dx": tensors["dy"] * self._slope(tensors["y"])}
+        dy, slope = tensors["dy"], self._slope(tensors["y"])
+        if self.mode in (Mode.RELU, Mode.CLIPPED_RELU):  # no product: 0 inf would be NaN
+            return {"dx": np.where(slope > 0, dy, 0.0)}
+        return {"dx": dy * slope}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

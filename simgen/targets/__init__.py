@@ -3,5 +3,6 @@
 from simgen.targets import cuda as cuda
 from simgen.targets import gem5_se as gem5_se
 from simgen.targets import host as host
+from simgen.targets import mgpusim as mgpusim
 from simgen.targets.base import TARGETS as TARGETS
 from simgen.targets.base import Target as Target

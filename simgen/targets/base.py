@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.errors import UsageError, did_you_mean, printable
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from simgen.build import Builder
     from simgen.ir import Workload
 
 TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills it
+
+
+def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
+    """A setting of a target: an option of `simgen build` with `text` as its help."""
+    return field(default=default, metadata={"help": text, "choices": tuple(choices)})
+
+
+@dataclass(frozen=True)
+class RunOption:
+    """An option of `simgen run`, handed to run.sh in an environment variable."""
+
+    variable: str
+    text: str  # help
+    choices: tuple[str, ...] = ()  # empty: a whole number
+    least: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,8 +76,7 @@ class Target(ABC):
     """
 
     name: ClassVar[str]  # of the folder too
-    # Options of `simgen run` that the target has: name -> environment variable of its run.sh.
-    run_options: ClassVar[Mapping[str, str]] = {}
+    run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
     summary: ClassVar[str]  # one line for `simgen list targets`
 
     def __init_subclass__(cls) -> None:
@@ -69,6 +85,14 @@ class Target(ABC):
             if cls.name in TARGETS:
                 raise RuntimeError(f"target {cls.name!r} is registered twice")
             TARGETS[cls.name] = cls
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value, choices = getattr(self, each.name), each.metadata["choices"]
+            if choices and value not in choices:
+                cure = did_you_mean(value, choices)
+                name = each.name.replace("_", "-")
+                raise UsageError(f"{self.name}: --{name} {printable(value)}: unknown; {cure}")
 
     def settings(self) -> dict[str, Any]:
         """The dataclass fields, as the manifest keeps them."""

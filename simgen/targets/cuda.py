@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen import render
 from simgen.errors import DamagedError
-from simgen.targets.base import File, Lack, Target
+from simgen.targets.base import File, Lack, RunOption, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Cuda(Target):
     name: ClassVar[str] = "cuda"
     summary: ClassVar[str] = "this machine's NVIDIA GPU, through CuPy, timed with CUDA events"
-    run_options: ClassVar[Mapping[str, str]] = {
-        "warmup": "SIMGEN_WARMUP",
-        "repeats": "SIMGEN_REPEATS",
+    run_options: ClassVar[Mapping[str, RunOption]] = {
+        "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones"),
+        "repeats": RunOption("SIMGEN_REPEATS", "timed rounds; the median is kept", least=1),
     }
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
@@ -62,7 +62,7 @@ class Cuda(Target):
                 rows = list(csv.DictReader(file))
             names = ("seconds", "seconds_min", "seconds_max", "rounds")
             return [{name: float(row[name]) for name in names} for row in rows]
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, KeyError, ValueError, TypeError) as error:
             raise DamagedError(f"{path}: {error}; run it again") from None
 
     def machine(self, results: Path) -> Mapping[str, str]:

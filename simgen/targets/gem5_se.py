@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import code_object, gem5_stats, render
-from simgen.errors import DamagedError, SimgenError, UsageError, did_you_mean, printable
+from simgen.errors import DamagedError, SimgenError
 from simgen.ir import GUARD, PAGE
-from simgen.targets.base import File, Lack, Target
+from simgen.targets.base import File, Lack, Target, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,18 +99,9 @@ class Gem5Se(Target):
     name: ClassVar[str] = "gem5-se"
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
 
-    arch: str = "gfx902"
-    m5ops: bool = False  # m5_work_begin and m5_work_end around each layer and pass
-    gem5_version: str = "24.0"
-
-    def __post_init__(self) -> None:
-        for what, value, known in (
-            ("arch", self.arch, ARCHS),
-            ("gem5_version", self.gem5_version, IMAGES),
-        ):
-            if value not in known:
-                cure = did_you_mean(value, known)
-                raise UsageError(f"{self.name}: unknown {what} {printable(value)}; {cure}")
+    arch: str = setting("gfx902", "GPU to compile kernels for", ARCHS)
+    m5ops: bool = setting(False, "m5_work_begin and m5_work_end around each layer and pass")
+    gem5_version: str = setting("24.0", "version of gem5, for its Docker image", IMAGES)
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         root = os.environ.get("GEM5", "")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen import render
 from simgen.errors import DamagedError
 from simgen.ir import CANARY, GUARD
-from simgen.targets.base import File, Lack, Target
+from simgen.targets.base import File, Lack, Target, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Host(Target):
     name: ClassVar[str] = "host"
     summary: ClassVar[str] = "this CPU: kernels compiled for x86-64, for results and for checking"
 
-    sanitize: bool = False  # check every access of the kernels
+    sanitize: bool = setting(False, "check every access and barrier of the kernels")
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         if sys.platform != "linux" or platform.machine() != "x86_64":

@@ -324,9 +324,9 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"arch": "gfx920"}, r"unknown arch 'gfx920'; did you mean 'gfx90[02]'\?"),
-            ({"arch": "gfx942"}, "unknown arch"),
-            ({"gem5_version": "24"}, r"unknown gem5_version '24'; did you mean '24\.[01]'\?"),
+            ({"arch": "gfx920"}, r"--arch 'gfx920': unknown; did you mean 'gfx90[02]'\?"),
+            ({"arch": "gfx942"}, "--arch 'gfx942': unknown"),
+            ({"gem5_version": "24"}, r"--gem5-version '24': unknown; did you mean '24\.[01]'\?"),
         ],
     )
     def test_unknown_values_are_refused(self, settings: dict[str, str], message: str):

@@ -1,0 +1,204 @@
+"""Assembly that a simulator executes wrongly or not at all -> assembly that it executes right.
+
+Stands between compiler and assembler. A table for each simulator and architecture says which
+instructions are right as they are (`NATIVE`) and which rule replaces the others (`RULES`). What
+has neither is refused before anything runs.
+
+SCC, VCC and EXEC are intact behind every replacement: a rule that has to write SCC or VCC saves
+them, unless a walk over the kernel's paths shows that nobody reads them any more.
+
+What stays different from hardware, by intent: fused multiply-adds are rounded twice (the tolerance
+of each layer covers that), subnormals are never flushed, the sign of zero that a minimum or
+maximum picks from two zeros is free, and signalling NaNs are not quietened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError, did_you_mean
+
+# Importing them registers the rules:
+from simgen.legalise import compare, memory, scalar, vector_float, vector_integer
+from simgen.legalise.assembly import (
+    Instruction,
+    is_vgpr,
+    parse,
+    raise_counts,
+    registers,
+)
+from simgen.legalise.flow import Flow
+from simgen.legalise.site import INFINITY, Registers, Site
+from simgen.legalise.table import ARCHS, NATIVE, RULES
+
+if TYPE_CHECKING:
+    from simgen.legalise.assembly import Kernel
+
+__all__ = ["TARGETS", "Legalised", "rewrite"]
+
+TARGETS = {"mgpusim": ARCHS}  # simulator -> architectures that it has a table for
+
+_RULES = (compare, memory, scalar, vector_float, vector_integer)
+_HALVES = ("vcc_lo", "vcc_hi", "exec_lo", "exec_hi")
+_OMODS = ("mul:2", "mul:4", "div:2")
+_CURES = (
+    ("scratch_", "keep local arrays out of the kernel: index them by constants only"),
+    ("buffer_", "keep local arrays out of the kernel: index them by constants only"),
+    ("v_div_", "use fast_rcp(), the simulators' divisions are wrong at the edges"),
+    ("v_mfma", "use fused()"),
+    ("v_readlane", "let the kernel hold fewer scalars"),
+    ("v_writelane", "let the kernel hold fewer scalars"),
+)
+
+
+@dataclass(frozen=True)
+class Legalised:
+    """Assembly text after the rewriting, and what it took."""
+
+    text: str
+    replaced: dict[str, int]  # by mnemonic; instructions that stay as they are do not count
+    added: int  # instructions that it has more than before
+
+
+def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
+    """Rewrite the kernels of a module (clang's assembly text) for a simulator.
+
+    Raises:
+        RefusedError: an instruction is not there in the simulator and has no rule, or its rule
+            needs more registers than there are. Names the instruction, kernel and source line.
+        UsageError: no table for this simulator or architecture.
+    """
+    if target not in TARGETS:
+        raise UsageError(
+            f"legalise: {target!r}: no such simulator; {did_you_mean(target, TARGETS)}"
+        )
+    if arch not in TARGETS[target]:
+        cure = did_you_mean(arch, TARGETS[target])
+        raise UsageError(f"legalise: {target} has no table for {arch!r}; {cure}")
+    lines = text.split("\n")
+    count: Counter[str] = Counter()
+    added = 0
+    kernels = parse(lines)
+    edits: dict[int, list[str]] = {}
+    for kernel in kernels:
+        added += _kernel(kernel, arch, edits, count, lines)
+    for at, new in edits.items():
+        lines[at] = "\n".join(new)
+    return Legalised("\n".join(lines), dict(sorted(count.items())), added)
+
+
+def _kernel(
+    kernel: Kernel, arch: str, edits: dict[int, list[str]], count: Counter[str], lines: list[str]
+) -> int:
+    """Rewrite one kernel: its new lines go to `edits`. Returns how many instructions were added."""
+    flow, pool, added = Flow(kernel), Registers(kernel), 0
+    for at, item in kernel.items.items():
+        if not isinstance(item, Instruction):
+            continue
+        site = Site(arch, item, at, flow, pool)
+        replace_one(site)
+        if list(map(str, site.out)) == [str(item)]:
+            continue
+        count[item.mnemonic] += 1
+        added += len(site.out) - 1
+        edits[at] = [f"\t{new}" for new in site.out]
+        edits[at][0] += f"  ; for {item}"
+    if pool.uses_infinity:
+        added += 1
+        label = lines[kernel.start]
+        edits[kernel.start] = [label, f"\ts_mov_b32 {pool.infinity}, {INFINITY}"]
+    raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
+    return added
+
+
+def replace_one(site: Site) -> None:
+    """Put what stands for the site's instruction into `site.out`."""
+    _without_halves(site)
+    omod = next((w for w in site.item.tail if w in _OMODS), "")
+    clamped = "clamp" in site.item.tail
+    result = site.item.operands[0] if site.item.operands else ""
+    if omod or clamped:
+        if "_f32" not in site.item.mnemonic or not is_vgpr(result):
+            raise site.refusal("an output modifier", "write the limits as minimum and maximum")
+        tail = tuple(w for w in site.item.tail if w not in (*_OMODS, "clamp"))
+        site.item = replace(site.item, tail=tail)
+    _by_table(site)
+    for part in registers(result):
+        if omod:
+            vector_float.scale(site, part, omod)
+        if clamped:
+            vector_float.clamp(site, part)
+
+
+def _by_table(site: Site) -> None:
+    item = site.item
+    name, short = item.mnemonic, item.mnemonic.removesuffix("_e64") + "_e32"
+    _refuse_forms(site)
+    if name in RULES[site.arch]:
+        RULES[site.arch][name](site)
+    elif name in NATIVE[site.arch]:
+        site.out.append(item)
+    elif name.endswith("_e64") and short in (NATIVE[site.arch] | RULES[site.arch].keys()):
+        _shorten(site, short)
+    else:
+        cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
+        raise site.refusal(
+            "MGPUSim 4.2.0 does not execute it right, and simgen has no replacement",
+            cure or "write the kernel without it, or run it on another target",
+        )
+
+
+def _shorten(site: Site, short: str) -> None:
+    """The long form of an instruction as its short one: sources lose modifiers and scalars."""
+    result, *sources = site.item.operands
+    if len(sources) == 1:
+        site.item = replace(site.item, mnemonic=short, operands=(result, site.plain(sources[0])))
+        _by_table(site)
+    elif len(sources) == 2 and short in NATIVE[site.arch] and not short.startswith("v_cmp"):
+        site.binary(short.removeprefix("v_").removesuffix("_e32"), result, *sources)
+    else:
+        raise site.refusal(
+            "MGPUSim 4.2.0 lacks this form", "write the kernel without it, or run it elsewhere"
+        )
+
+
+def _refuse_forms(site: Site) -> None:
+    """Forms that MGPUSim decodes as something else."""
+    for word in site.item.tail:
+        key = word.partition(":")[0]
+        packed = site.item.mnemonic.startswith("v_pk_")
+        if key in (
+            "gds",
+            "lds",
+            "quad_perm",
+            "row_shl",
+            "row_shr",
+            "row_bcast",
+            "wave_shr",
+            "row_mask",
+            "dst_sel",
+            "src0_sel",
+        ) or (key.startswith("op_sel") and not packed):
+            raise site.refusal(f"the form with {word}", "write the kernel without it")  # fmt: skip
+    if site.item.mnemonic.endswith(("_sdwa", "_dpp")):
+        raise site.refusal("this form is not there", "build without SDWA and DPP forms")
+
+
+def _without_halves(site: Site) -> None:
+    """MGPUSim reads the whole of VCC or EXEC where an instruction names a half of it."""
+    result, *sources = site.item.operands or ("",)
+    halves = sorted({o.strip("-|") for o in sources} & set(_HALVES))
+    if result in ("exec_lo", "exec_hi"):
+        raise site.refusal(f"a write of {result}", "let the kernel hold fewer scalars")
+    for mask in ("vcc", "exec"):
+        named = [o for o in halves if o.startswith(mask)]
+        if not named:
+            continue
+        pair, low, high = site.sgpr_pair()
+        site.put("s_mov_b64", pair, mask)
+        for half, held in ((f"{mask}_lo", low), (f"{mask}_hi", high)):
+            sources = [o.replace(half, held) for o in sources]
+    if halves:
+        site.item = replace(site.item, operands=(result, *sources))

@@ -1,0 +1,228 @@
+"""AMDGPU assembly text, as clang prints it: kernels, their instructions, their register counts.
+
+Only what a rewriting needs is understood; every other line is handed through as it is.
+
+Source: https://llvm.org/docs/AMDGPUOperandSyntax.html and AMDGPUUsage.html, "Assembler Directives".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_LABEL = re.compile(r"([A-Za-z_.$][\w.$]*):")
+_FUNCTION = re.compile(r"\s*\.type\s+([\w.$]+),\s*@function")
+_PLACE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")  # .loc FILE LINE COLUMN
+_TAIL = re.compile(r"[a-z]\w*(:\S+)?$")  # offset:16, clamp, op_sel:[0,1]
+_REGISTERS = re.compile(r"([vs])(?:(\d+)|\[(\d+):(\d+)\])$")
+_INLINE_FLOATS = frozenset(
+    ["0.5", "-0.5", "1.0", "-1.0", "2.0", "-2.0", "4.0", "-4.0", "0.15915494"]
+)
+VCC = ("vcc_lo", "vcc_hi")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: v_add_f32_e64 v0, |v1|, -s2 clamp."""
+
+    mnemonic: str
+    operands: tuple[str, ...]
+    tail: tuple[str, ...] = ()  # words behind the operands: offset:16, clamp
+    source_line: int = 0  # of the kernel's source; 0: not known
+
+    def __str__(self) -> str:
+        words = [", ".join(self.operands), *self.tail]
+        return " ".join((self.mnemonic, *filter(None, words)))
+
+    def modifier(self, name: str) -> str | None:
+        """The value of NAME:VALUE in the tail."""
+        prefix = f"{name}:"
+        return next((w.removeprefix(prefix) for w in self.tail if w.startswith(prefix)), None)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place that branches go to."""
+
+    name: str
+
+
+@dataclass
+class Kernel:
+    """The lines of one kernel's code, and the registers that it uses."""
+
+    name: str
+    start: int  # index of the line of its label
+    items: dict[int, Instruction | Label]  # by index of the line
+    vgprs: int = 0
+    sgprs: int = 0  # without VCC
+
+
+def parse(lines: Sequence[str]) -> list[Kernel]:
+    """The kernels of a module, in order."""
+    names = {m[1] for line in lines if (m := _FUNCTION.match(line))}
+    found: list[Kernel] = []
+    inside: Kernel | None = None
+    place = 0
+    for at, line in enumerate(lines):
+        code = line.split(";", 1)[0].strip()
+        if m := _LABEL.match(code):
+            if m[1] in names:
+                inside = Kernel(m[1], at, {})
+                found.append(inside)
+            elif inside:
+                inside.items[at] = Label(m[1])
+        elif code.startswith("."):
+            if m := _PLACE.match(code):
+                place = int(m[1])
+            elif code.startswith((".section", ".end_amdhsa", ".size")):
+                inside = None
+        elif inside and code:
+            inside.items[at] = instruction(code, place)
+    for kernel in found:
+        counts = _directives(lines, kernel.name)
+        kernel.vgprs, kernel.sgprs = (
+            counts.get(f"next_free_{kind}gpr", (0, 0))[1] for kind in ("v", "s")
+        )
+    return found
+
+
+def instruction(code: str, source_line: int = 0) -> Instruction:
+    """Parse one instruction without its comment."""
+    mnemonic, _, rest = code.partition(" ")
+    parts = _split(rest)
+    tail: list[str] = []
+    if parts:
+        words = parts[-1].split()
+        first = len(words)
+        while first > (0 if mnemonic.startswith("s_waitcnt") else 1) and _TAIL.match(
+            words[first - 1]
+        ):
+            first -= 1
+        tail = words[first:]
+        parts[-1] = " ".join(words[:first])
+    return Instruction(mnemonic, tuple(filter(None, parts)), tuple(tail), source_line)
+
+
+def _split(text: str) -> list[str]:
+    """Cut at the commas that stand outside of brackets."""
+    parts, depth, start = [], 0, 0
+    for at, c in enumerate(text):
+        depth += (c in "[(") - (c in "])")
+        if c == "," and not depth:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    return [*parts, last] if last else parts
+
+
+# Operands ------------------------------------------------------------------------------------
+
+
+def registers(operand: str) -> tuple[str, ...]:
+    """The 32-bit registers of v3, s[4:5], vcc; empty for anything else."""
+    if operand in ("vcc", "exec"):
+        return f"{operand}_lo", f"{operand}_hi"
+    m = _REGISTERS.match(operand)
+    if not m:
+        return (operand,) if operand in (*VCC, "exec_lo", "exec_hi", "m0") else ()
+    first, last = int(m[2] or m[3]), int(m[2] or m[4])
+    return tuple(f"{m[1]}{n}" for n in range(first, last + 1))
+
+
+def is_vgpr(operand: str) -> bool:
+    return operand.startswith("v") and not operand.startswith("vcc")
+
+
+def integer(operand: str) -> int | None:
+    """The value of an integer constant, else None."""
+    try:
+        return int(operand, 0)
+    except ValueError:
+        return None
+
+
+def is_inline(operand: str) -> bool:
+    """Whether a constant needs no extra word; VOP3 instructions take no other."""
+    value = integer(operand)
+    return operand in _INLINE_FLOATS if value is None else -16 <= value <= 64
+
+
+def is_constant(operand: str) -> bool:
+    return operand[:1].isdigit() or (operand[:1] == "-" and operand[1:2].isdigit())
+
+
+def source_modifiers(operand: str) -> tuple[bool, bool, str]:
+    """(neg, abs, the rest) of -|v0|."""
+    neg = operand.startswith("-") and not is_constant(operand)
+    body = operand[1:] if neg else operand
+    absolute = body.startswith("|")
+    return neg, absolute, body.strip("|")
+
+
+# Register counts -----------------------------------------------------------------------------
+
+
+def _directives(lines: Sequence[str], kernel: str) -> dict[str, tuple[int, int]]:
+    """Numeric .amdhsa_ directives of a kernel by name: (index of the line, value)."""
+    found: dict[str, tuple[int, int]] = {}
+    inside = False
+    for at, line in enumerate(lines):
+        words = line.split()
+        if words[:1] == [".amdhsa_kernel"]:
+            inside = words[1] == kernel
+        elif inside and len(words) == 2 and words[1].isdigit():
+            found[words[0].removeprefix(".amdhsa_")] = (at, int(words[1]))
+    return found
+
+
+def raise_counts(lines: list[str], kernel: Kernel, vgprs: int, sgprs: int) -> None:
+    """Let the kernel own at least this many registers: descriptor, metadata and symbols."""
+    vgprs, sgprs = max(vgprs, kernel.vgprs), max(sgprs, kernel.sgprs)
+    if (vgprs, sgprs) == (kernel.vgprs, kernel.sgprs):
+        return
+    values = {"next_free_vgpr": vgprs, "next_free_sgpr": sgprs}
+    directives = _directives(lines, kernel.name)
+    if "accum_offset" in directives:  # where accumulation registers begin: a multiple of 4
+        values["accum_offset"] = max(directives["accum_offset"][1], -(-vgprs // 4) * 4)
+    for name, value in values.items():
+        at, old = directives[name]
+        lines[at] = re.sub(rf"{old}(\s*)$", rf"{value}\1", lines[at])
+    symbols = {".num_vgpr": vgprs, ".numbered_sgpr": sgprs}
+    for at, line in enumerate(lines):
+        m = re.match(rf"\s*\.set {re.escape(kernel.name)}(\.\w+), (\d+)$", line)
+        if m and m[1] in symbols:
+            lines[at] = line[: m.start(2)] + str(symbols[m[1]])
+    _raise_metadata(lines, kernel, vgprs - kernel.vgprs, sgprs - kernel.sgprs)
+
+
+def _raise_metadata(lines: list[str], kernel: Kernel, more_vgprs: int, more_sgprs: int) -> None:
+    more = {".vgpr_count": more_vgprs, ".sgpr_count": more_sgprs}
+    for block in _metadata(lines):
+        if any(re.fullmatch(rf"\s*\.name:\s+{re.escape(kernel.name)}", lines[i]) for i in block):
+            for at in block:
+                key, _, value = lines[at].strip().partition(":")
+                if key in more:
+                    count = int(value) + more[key]
+                    lines[at] = re.sub(r"\d+\s*$", str(count), lines[at])
+
+
+def _metadata(lines: Sequence[str]) -> Iterator[list[int]]:
+    """Indices of the lines of each kernel's metadata (an entry of the list amdhsa.kernels)."""
+    block: list[int] = []
+    inside = False
+    for at, line in enumerate(lines):
+        if line.startswith("amdhsa.kernels:"):
+            inside = True
+        elif inside and line.startswith("  - "):
+            yield block
+            block = [at]
+        elif inside and line[:1] != " ":
+            yield block
+            return
+        elif inside:
+            block.append(at)

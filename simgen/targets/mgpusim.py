@@ -1,0 +1,175 @@
+"""MGPUSim v4.2.0: AMD GPUs emulated instruction by instruction, or with a timing model.
+
+A small Go program over MGPUSim's public packages (templates/launchers/mgpusim) runs any bundle.
+run.sh builds it once into the user's cache; that needs Go, a C compiler (for SQLite) and the
+modules from the Go module proxy. `pip install simgen[mgpusim]` brings both compilers.
+
+Compiled kernels use instructions that MGPUSim lacks or gets wrong. simgen.legalise replaces them
+between compiler and assembler; `--no-legalise` shows the simulator as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen import legalise, render, resources
+from simgen.errors import DamagedError
+from simgen.targets.base import File, Lack, RunOption, Target, setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simgen.build import Builder
+    from simgen.ir import Workload
+    from simgen.targets.base import Job
+
+GPUS = {"mi300a": "gfx942", "r9nano": "gfx803"}  # MGPUSim's name of a GPU -> what it runs
+DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
+RUNNER = "runner"  # folder of the Go program, and the program's name
+REPLACED = "kernels/replaced.json"
+ENTRY = re.compile(r"^\s*\.amdhsa_kernel\s+(\w+)", re.MULTILINE)
+MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
+
+GO_CURE = "install it: python -m pip install 'simgen[mgpusim]', or set SIMGEN_GO"
+CC_CURE = "install one: python -m pip install ziglang, or set CC"
+
+
+@dataclass(frozen=True)
+class MGPUSim(Target):
+    """Settings: the GPU, and whether instructions that MGPUSim lacks are replaced."""
+
+    name: ClassVar[str] = "mgpusim"
+    summary: ClassVar[str] = "MGPUSim 4.2, AMD GPUs emulated or timed, with nothing but pip"
+    run_options: ClassVar[Mapping[str, RunOption]] = {
+        "mode": RunOption("SIMGEN_MODE", "what to simulate [default: emu]", ("emu", "timing")),
+        "gpu": RunOption("SIMGEN_GPU", "the GPU [default: the one that --arch is of]", tuple(GPUS)),
+        "gpus": RunOption("SIMGEN_GPUS", "number of GPUs; only 1 is supported yet", least=1),
+    }
+
+    arch: str = setting("gfx942", "GPU to compile kernels for", DEFAULT_GPU)
+    legalise: bool = setting(True, "leave in what MGPUSim lacks or gets wrong")
+
+    def missing(self, bundle: Path | None = None) -> list[Lack]:
+        """Go and a C compiler, unless the simulator is built already."""
+        folder = bundle / self.name / RUNNER if bundle else _templates()
+        try:
+            if os.access(runner_path(folder), os.X_OK):
+                return []
+        except OSError:  # a bundle without the sources; whoever runs it finds that out
+            pass
+        lacks = []
+        if not _program("SIMGEN_GO", "go", "go", "bin/go"):
+            lacks.append(Lack("there is no Go to build the simulator with", GO_CURE))
+        if not os.environ.get("CC") and not _program("CC", "cc", "ziglang", "zig"):
+            lacks.append(Lack("there is no C compiler to build the simulator with", CC_CURE))
+        return lacks
+
+    def folder(self, job: Job, builder: Builder) -> dict[str, File]:
+        """`run.sh`, the Go program's sources, a linked code object for each kernel, and what was
+        replaced in them: kernel -> {"replaced": {mnemonic: count}, "added": instructions}.
+
+        Raises:
+            RefusedError: a kernel has an instruction that MGPUSim lacks and no rule replaces.
+        """
+        kernels = job.workload.kernels
+        replaced: dict[str, legalise.Legalised] = {}  # by kernel
+
+        def rewrite(text: str) -> str:
+            made = legalise.rewrite(text, self.arch)
+            replaced.update(dict.fromkeys(ENTRY.findall(text), made))
+            return made.text
+
+        sources = [job.sources[k.name] for k in kernels]
+        objects = builder.code_objects(sources, self.arch, rewrite if self.legalise else None)
+        run = render.text(
+            "targets/mgpusim.run.sh.j2",
+            name=job.workload.name,
+            target=self.name,
+            digest=job.digest,
+            arch=self.arch,
+            gpu=DEFAULT_GPU[self.arch],
+            gpus_of=GPUS,
+            go_cure=GO_CURE,
+            cc_cure=CC_CURE,
+        )
+        costs = {k: {"replaced": m.replaced, "added": m.added} for k, m in sorted(replaced.items())}
+        return {
+            "run.sh": File(run.encode(), executable=True),
+            REPLACED: File((json.dumps(costs, indent=1) + "\n").encode()),
+            **{f"{RUNNER}/{path.name}": File(path.read_bytes()) for path in _parts(_templates())},
+            **{f"kernels/{k.name}.co": File(elf) for k, elf in zip(kernels, objects, strict=True)},
+        }
+
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        """`host_seconds` and counts of instructions; of a timing run also `seconds` and `cycles` of
+        simulated time, hits and misses of each cache, and traffic of the DRAM.
+
+        A metric that another target has too has the same name and meaning there.
+        """
+        path = results / "launches.csv"
+        try:
+            with path.open(newline="") as file:
+                rows = list(csv.DictReader(file))
+            kernels = [row.pop("kernel") for row in rows]
+            found = [{name: float(value) for name, value in row.items()} for row in rows]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedError(f"{path}: cannot be read ({error}); run the bundle again") from None
+        wanted = [launch.kernel for launch in workload.launches]
+        if kernels != wanted:
+            fact = f"lists {len(kernels)} launches that are not the workload's {len(wanted)}"
+            raise DamagedError(f"{path}: {fact}; run the bundle again")
+        return found
+
+    def machine(self, results: Path) -> Mapping[str, str]:
+        """What the runner says of itself in its log: version, mode and GPU."""
+        try:
+            log = (results / "log.txt").read_text(errors="replace")
+        except OSError:
+            return {}
+        found = re.findall(r"^simgen: (mgpusim_version|mode|gpu): (.+)$", log, re.MULTILINE)
+        return {"simulator": "MGPUSim", **dict(found)}
+
+    def diagnosis(self, log: str) -> str | None:
+        lines = re.findall(r"^simgen: error: (?:mgpusim: )?(.*)$", log, re.MULTILINE)
+        return lines[-1] if lines else None
+
+
+def runner_path(sources: Path) -> Path:
+    """Where run.sh keeps the program that it built from the folder `sources`.
+
+    The folder's name is the SHA-256 of the sources: another version of simgen builds another one.
+    """
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in _parts(sources)))
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
+    cache = Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
+    return cache / "mgpusim" / digest.hexdigest() / RUNNER
+
+
+def _templates() -> Path:
+    return resources.folder("templates") / "launchers" / "mgpusim"
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The files of the Go program, in the order in which run.sh makes their digest."""
+    return [*sorted(folder.glob("*.go")), *(folder / name for name in MODULE)]
+
+
+def _program(variable: str, command: str, package: str, file: str) -> str | None:
+    """A program as run.sh looks for it: named in the environment, on PATH, or in a wheel."""
+    named = os.environ.get(variable)
+    found = shutil.which(named or command)
+    if found or named:
+        return found
+    spec = importlib.util.find_spec(package)
+    places = spec.submodule_search_locations if spec else None
+    path = Path(places[0], file) if places else None
+    return str(path) if path and path.is_file() else None

@@ -1,0 +1,231 @@
+// The bundle: workload.json and manifest.json, and the data file, read without HDF5.
+
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+type workload struct {
+	Buffers []buffer
+	Kernels []struct {
+		Name  string
+		Block uint16 // work-items in a work-group; groups are one-dimensional
+	}
+	Steps         []step
+	ArenaNbytes   uint64 `json:"arena_nbytes"`
+	OutputsOffset uint64 `json:"outputs_offset"`
+}
+
+// buffer is a tensor with its place in the arena, in bytes.
+type buffer struct {
+	Name   string
+	Role   string
+	Offset uint64
+	Spec   struct {
+		Shape []uint64
+		DType string
+	}
+}
+
+// step is one layer in one pass.
+type step struct {
+	Layer     string
+	Direction string
+	Launches  []launch
+}
+
+type launch struct {
+	Kernel string
+	Grid   [3]uint32 // work-groups
+	Args   []string  // names of buffers
+}
+
+type manifest struct {
+	Data    struct{ ID string }
+	Files   map[string]string // path in the bundle -> SHA-256
+	Targets map[string]struct {
+		Arch     string
+		Legalise bool
+	}
+}
+
+type bundle struct {
+	path     string
+	Workload workload
+	Manifest manifest
+}
+
+func readBundle(path string) *bundle {
+	b := &bundle{path: path}
+	raw, err := os.ReadFile(filepath.Join(path, "manifest.json"))
+	if err != nil {
+		fail(exitNoData, "manifest.json: cannot be read (%v); build the bundle again", reason(err))
+	}
+	if err := json.Unmarshal(raw, &b.Manifest); err != nil {
+		fail(exitDamaged, "manifest.json: damaged (%v); build the bundle again", err)
+	}
+	if err := json.Unmarshal(b.read("workload.json"), &b.Workload); err != nil {
+		fail(exitDamaged, "workload.json: damaged (%v); build the bundle again", err)
+	}
+	b.Workload.check()
+	return b
+}
+
+// read returns a file that must be what was built.
+func (b *bundle) read(name string) []byte {
+	raw, err := os.ReadFile(filepath.Join(b.path, filepath.FromSlash(name)))
+	if err != nil {
+		fail(exitNoData, "%s: cannot be read (%v); build the bundle again", name, reason(err))
+	}
+	digest := sha256.Sum256(raw)
+	if hex.EncodeToString(digest[:]) != b.Manifest.Files[name] {
+		fail(exitDamaged, "%s: changed since it was built; build the bundle again", name)
+	}
+	return raw
+}
+
+// check makes sure of what the rest of the program takes for granted.
+func (w *workload) check() {
+	damaged := func(fact string, name string) {
+		fail(exitDamaged, "workload.json: %s of %q; build the bundle again", fact, name)
+	}
+	if w.OutputsOffset > w.ArenaNbytes || w.ArenaNbytes == 0 {
+		damaged("impossible size", "the arena")
+	}
+	for i := range w.Buffers {
+		if b := &w.Buffers[i]; b.Offset > w.ArenaNbytes || b.nbytes() > w.ArenaNbytes-b.Offset {
+			damaged("impossible place", b.Name)
+		}
+	}
+	for _, s := range w.Steps {
+		for _, l := range s.Launches {
+			if l.Grid[0] == 0 || l.Grid[1] == 0 || l.Grid[2] == 0 || w.block(l.Kernel) == 0 {
+				damaged("empty grid or unknown kernel", l.Kernel)
+			}
+			for _, arg := range l.Args {
+				if w.buffer(arg) == nil {
+					damaged("unknown argument", arg)
+				}
+			}
+		}
+	}
+}
+
+func (w *workload) buffer(name string) *buffer {
+	for i := range w.Buffers {
+		if w.Buffers[i].Name == name {
+			return &w.Buffers[i]
+		}
+	}
+	return nil
+}
+
+// block returns the work-group size of a kernel, 0 if there is no such kernel.
+func (w *workload) block(kernel string) uint16 {
+	for _, k := range w.Kernels {
+		if k.Name == kernel {
+			return k.Block
+		}
+	}
+	return 0
+}
+
+func (w *workload) inputs() []buffer {
+	var found []buffer
+	for _, b := range w.Buffers {
+		if b.Role == "input" {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// nbytes is the size of the tensor: both element types have four bytes.
+func (b *buffer) nbytes() uint64 {
+	size := uint64(4)
+	for _, extent := range b.Spec.Shape {
+		if extent != 0 && size > 1<<48/extent {
+			return 1 << 48 // larger than any arena
+		}
+		size *= extent
+	}
+	return size
+}
+
+// The start of data.h5, in what HDF5 calls the user block: where each dataset lies. Entries are in
+// the order of the workload's inputs; one more at the end is the canary pattern.
+type dataHeader struct {
+	Magic      [8]byte
+	ID         [32]byte // what the file was made from
+	FileNbytes uint64
+	Count      uint64
+}
+
+type dataEntry struct{ Offset, Nbytes uint64 } // from the start of the file
+
+type dataFile struct {
+	file    *os.File
+	entries []dataEntry
+	canary  uint32 // what memory holds before a kernel writes it
+}
+
+func openData(b *bundle) *dataFile {
+	file, err := os.Open(filepath.Join(b.path, "data.h5"))
+	if err != nil {
+		fail(exitNoData, "data.h5: cannot be read (%v); build the bundle again", reason(err))
+	}
+	var head dataHeader
+	if binary.Read(file, binary.LittleEndian, &head) != nil || string(head.Magic[:]) != "simgenD1" {
+		fail(exitDataSize, "data.h5: not a simgen data file; build the bundle again")
+	}
+	if info, err := file.Stat(); err != nil || uint64(info.Size()) != head.FileNbytes {
+		fail(exitDataSize, "data.h5: not as long as its header says; build the bundle again")
+	}
+	if hex.EncodeToString(head.ID[:]) != b.Manifest.Data.ID {
+		fail(exitDataID, "data.h5: holds the data of another workload; build the bundle again")
+	}
+	inputs := b.Workload.inputs()
+	entries := make([]dataEntry, len(inputs)+1)
+	if head.Count != uint64(len(entries)) || binary.Read(file, binary.LittleEndian, entries) != nil {
+		fail(exitDataSize, "data.h5: does not hold the workload's %d inputs; build the bundle again",
+			len(inputs))
+	}
+	for i, input := range inputs {
+		if entries[i].Nbytes != input.nbytes() {
+			fail(exitDataSize, "data.h5: %q has another size; build the bundle again", input.Name)
+		}
+	}
+	d := &dataFile{file: file, entries: entries}
+	canary := make([]byte, 4)
+	if err := d.readAt(canary, entries[len(inputs)].Offset); err != nil {
+		fail(exitDataSize, "data.h5: holds no canary; build the bundle again")
+	}
+	d.canary = binary.LittleEndian.Uint32(canary)
+	return d
+}
+
+func (d *dataFile) readAt(to []byte, offset uint64) error {
+	_, err := io.ReadFull(io.NewSectionReader(d.file, int64(offset), int64(len(to))), to)
+	return err
+}
+
+// canaries returns nbytes of canary.
+func (d *dataFile) canaries(nbytes uint64) []byte {
+	return bytes.Repeat(binary.LittleEndian.AppendUint32(nil, d.canary), int((nbytes+3)/4))[:nbytes]
+}
+
+// reason is an error of the operating system without the path, which the message has already.
+func reason(err error) error {
+	if path, ok := err.(*os.PathError); ok {
+		return path.Err
+	}
+	return err
+}

@@ -1,0 +1,304 @@
+// What is counted of each launch. Names with the same meaning are those of the gem5-se target.
+
+package main
+
+import (
+	"encoding/csv"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/sarchlab/akita/v4/mem/mem"
+	"github.com/sarchlab/akita/v4/sim"
+	"github.com/sarchlab/akita/v4/simulation"
+	"github.com/sarchlab/akita/v4/tracing"
+	"github.com/sarchlab/mgpusim/v4/amd/driver"
+	"github.com/sarchlab/mgpusim/v4/amd/emu"
+	"github.com/sarchlab/mgpusim/v4/amd/insts"
+	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
+	"github.com/sarchlab/mgpusim/v4/amd/timing/wavefront"
+)
+
+type metric int
+
+// Instructions are counted once for a wavefront, as they are issued (timing) or done (emulation).
+const (
+	instructions metric = iota
+	valuInstructions
+	saluInstructions // branches too
+	ldsInstructions
+	vectorMemoryReads
+	vectorMemoryWrites
+	scalarMemoryReads
+	wavefronts
+	workGroups
+	emulated // how many of these there are
+
+	// The timing model only. An MSHR hit is a miss on a line that is on its way already.
+	l1Hits = metric(iota) - 1
+	l1Misses
+	l1MSHRHits
+	l1ScalarHits
+	l1ScalarMisses
+	l1ScalarMSHRHits
+	l1InstructionHits
+	l1InstructionMisses
+	l1InstructionMSHRHits
+	l2Hits
+	l2Misses
+	l2MSHRHits
+	dramReads
+	dramWrites
+	dramReadBytes
+	dramWrittenBytes
+	metrics
+)
+
+var metricNames = [metrics]string{
+	"instructions", "valu_instructions", "salu_instructions", "lds_instructions",
+	"vector_memory_reads", "vector_memory_writes", "scalar_memory_reads",
+	"wavefronts", "work_groups",
+	"l1_hits", "l1_misses", "l1_mshr_hits",
+	"l1_scalar_hits", "l1_scalar_misses", "l1_scalar_mshr_hits",
+	"l1_instruction_hits", "l1_instruction_misses", "l1_instruction_mshr_hits",
+	"l2_hits", "l2_misses", "l2_mshr_hits",
+	"dram_reads", "dram_writes", "dram_read_bytes", "dram_written_bytes",
+}
+
+// Caches by a part of their components' names -> their hits; misses and MSHR hits follow.
+var caches = []struct {
+	part string
+	hits metric
+}{
+	{"L1VCache", l1Hits}, {"L1SCache", l1ScalarHits}, {"L1ICache", l1InstructionHits}, {"L2Cache", l2Hits},
+}
+
+// row is a line of launches.csv.
+type row struct {
+	kernel      string
+	hostSeconds float64
+	seconds     float64 // simulated; of the kernel alone, without the copies before it
+	cycles      float64 // of the compute units
+	counts      [metrics]uint64
+}
+
+// recorder counts what the components of the machine tell while a kernel runs. The engine is
+// serial: components tell one at a time.
+type recorder struct {
+	engine     sim.TimeTeller
+	frequency  sim.Freq
+	active     bool // between the start and the end of a kernel
+	begin, end sim.VTimeInSec
+	counts     [metrics]uint64
+	wavefront  *emu.Wavefront // that executed last, and where it was then
+	pc         uint64
+}
+
+func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
+	r := &recorder{engine: s.GetEngine()}
+	tracing.CollectTrace(d, &launchTracer{recorder: r})
+	for _, component := range s.Components() {
+		switch c := component.(type) {
+		case *emu.ComputeUnit:
+			c.AcceptHook(r)
+			continue
+		case *cu.ComputeUnit:
+			r.frequency = c.Freq
+			tracing.CollectTrace(c, &unitTracer{recorder: r})
+			continue
+		}
+		traced, ok := component.(tracing.NamedHookable)
+		if !ok {
+			continue
+		}
+		for _, cache := range caches {
+			if strings.Contains(component.Name(), cache.part) {
+				tracing.CollectTrace(traced, &cacheTracer{recorder: r, hits: cache.hits})
+			}
+		}
+		if strings.Contains(component.Name(), "DRAM") {
+			tracing.CollectTrace(traced, &memoryTracer{recorder: r})
+		}
+	}
+	return r
+}
+
+func (r *recorder) reset() {
+	r.counts, r.begin, r.end, r.wavefront = [metrics]uint64{}, 0, 0, nil
+}
+
+func (r *recorder) row(kernel string, hostSeconds float64, groups uint64) row {
+	r.counts[workGroups] = groups
+	seconds := float64(r.end - r.begin)
+	return row{kernel, hostSeconds, seconds, math.Round(seconds * float64(r.frequency)), r.counts}
+}
+
+// Func is called by the emulator after each instruction of a wavefront.
+func (r *recorder) Func(context sim.HookCtx) {
+	inst, ok := context.Detail.(*insts.Inst)
+	if !ok {
+		return
+	}
+	r.count(inst)
+	r.wavefront = context.Item.(*emu.Wavefront)
+	r.pc = r.wavefront.PC()
+	if r.wavefront.Completed {
+		// The emulator keeps every wavefront until the last one of the launch has ended: 64 KiB of
+		// registers each, 1.3 GB instead of 0.5 for 4 million elements.
+		r.wavefront.VRegFile, r.wavefront.SRegFile, r.wavefront.LDS = nil, nil, nil
+	}
+}
+
+// suspect is what the wavefront that executed last is in the middle of: its program counter has
+// moved on, but the emulator has not told of the instruction.
+func (r *recorder) suspect() *insts.Inst {
+	if r.wavefront != nil && r.wavefront.PC() != r.pc {
+		return r.wavefront.Inst()
+	}
+	return nil
+}
+
+func (r *recorder) count(inst *insts.Inst) {
+	r.counts[instructions]++
+	switch inst.FormatType {
+	case insts.VOP1, insts.VOP2, insts.VOP3a, insts.VOP3b, insts.VOPC:
+		r.counts[valuInstructions]++
+	case insts.SOP1, insts.SOP2, insts.SOPC, insts.SOPK:
+		r.counts[saluInstructions]++
+	case insts.SOPP:
+		r.countProgram(inst.Opcode)
+	case insts.SMEM:
+		r.counts[scalarMemoryReads]++
+	case insts.DS:
+		r.counts[ldsInstructions]++
+	case insts.FLAT:
+		if firstStore := insts.Opcode(24); inst.Opcode < firstStore {
+			r.counts[vectorMemoryReads]++
+		} else {
+			r.counts[vectorMemoryWrites]++
+		}
+	}
+}
+
+// countProgram counts an instruction of program control: s_endpgm, branches, and the rest.
+func (r *recorder) countProgram(opcode insts.Opcode) {
+	switch {
+	case opcode == 1:
+		r.counts[wavefronts]++
+	case opcode >= 2 && opcode <= 9:
+		r.counts[saluInstructions]++
+	}
+}
+
+// ignore has the methods of a tracer that does nothing.
+type ignore struct{}
+
+func (ignore) StartTask(tracing.Task)         {}
+func (ignore) StepTask(tracing.Task)          {}
+func (ignore) AddMilestone(tracing.Milestone) {}
+func (ignore) EndTask(tracing.Task)           {}
+
+// launchTracer sees when the driver starts a kernel and hears that it has ended.
+type launchTracer struct {
+	ignore
+	*recorder
+	id string
+}
+
+func (t *launchTracer) StartTask(task tracing.Task) {
+	if task.What == "*driver.LaunchKernelCommand" {
+		t.id, t.active, t.begin = task.ID, true, t.engine.CurrentTime()
+	}
+}
+
+func (t *launchTracer) EndTask(task tracing.Task) {
+	if t.active && task.ID == t.id {
+		t.active, t.end = false, t.engine.CurrentTime()
+	}
+}
+
+// unitTracer sees the instructions of a compute unit of the timing model.
+type unitTracer struct {
+	ignore
+	*recorder
+}
+
+func (t *unitTracer) StartTask(task tracing.Task) {
+	if task.Kind != "inst" {
+		return
+	}
+	if detail, ok := task.Detail.(map[string]any); ok {
+		if inst, ok := detail["inst"].(*wavefront.Inst); ok {
+			t.count(inst.Inst)
+		}
+	}
+}
+
+// cacheTracer sees what a cache finds.
+type cacheTracer struct {
+	ignore
+	*recorder
+	hits metric
+}
+
+func (t *cacheTracer) StepTask(task tracing.Task) {
+	if !t.active {
+		return
+	}
+	switch task.Steps[0].What {
+	case "read-hit", "write-hit":
+		t.counts[t.hits]++
+	case "read-miss", "write-miss":
+		t.counts[t.hits+1]++
+	case "read-mshr-hit", "write-mshr-hit":
+		t.counts[t.hits+2]++
+	}
+}
+
+// memoryTracer sees the requests that reach a DRAM controller.
+type memoryTracer struct {
+	ignore
+	*recorder
+}
+
+func (t *memoryTracer) StartTask(task tracing.Task) {
+	if !t.active || task.Kind != "req_in" {
+		return
+	}
+	switch request := task.Detail.(type) {
+	case *mem.ReadReq:
+		t.counts[dramReads]++
+		t.counts[dramReadBytes] += request.AccessByteSize
+	case *mem.WriteReq:
+		t.counts[dramWrites]++
+		t.counts[dramWrittenBytes] += uint64(len(request.Data))
+	}
+}
+
+// writeCSV writes launches.csv: the emulator knows no time, no caches and no DRAM.
+func writeCSV(path string, rows []row, timing bool) {
+	head, counted := []string{"kernel", "host_seconds"}, int(emulated)
+	if timing {
+		head, counted = append(head, "seconds", "cycles"), int(metrics)
+	}
+	lines := [][]string{append(head, metricNames[:counted]...)}
+	real := func(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
+	for _, r := range rows {
+		line := []string{r.kernel, real(r.hostSeconds)}
+		if timing {
+			line = append(line, real(r.seconds), real(r.cycles))
+		}
+		for _, value := range r.counts[:counted] {
+			line = append(line, strconv.FormatUint(value, 10))
+		}
+		lines = append(lines, line)
+	}
+	file, err := os.Create(path)
+	if err == nil {
+		err = csv.NewWriter(file).WriteAll(lines)
+	}
+	if err != nil {
+		fail(exitNoOutput, "launches.csv: cannot be written (%v)", reason(err))
+	}
+}

@@ -1,0 +1,90 @@
+"""Every lowered layer with every choice of its keys: what contract tests run over.
+
+A layer that is registered in LAYERS and says which passes it has gets all contract tests.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from simgen.ir import Pass, TensorSpec
+from simgen.layers import LAYERS, Layer
+from simgen.layers.base import field_types
+from simgen.random_values import generate
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A layer with all of its parameters given, as config text."""
+
+    kind: str
+    parameters: tuple[tuple[str, str], ...]
+
+    @property
+    def layer(self) -> Layer:
+        return LAYERS[self.kind].from_config([(k, v, "test") for k, v in self.parameters])
+
+    def __str__(self) -> str:
+        return "-".join((self.kind, *(value for _, value in self.parameters)))
+
+
+def lowered() -> list[str]:
+    """Kinds of the layers that have kernels."""
+    return sorted(kind for kind, layer in LAYERS.items() if layer.passes)
+
+
+def variants(kind: str) -> list[Variant]:
+    """All combinations of a layer's choices; numbers at their default and at one other value."""
+    layer = LAYERS[kind]
+    choices = [
+        [(f.metadata["keys"][0], text) for text in _texts(field_types(layer)[f.name], f)]
+        for f in fields(layer)
+    ]
+    return [Variant(kind, parameters) for parameters in itertools.product(*choices)]
+
+
+def _texts(type_: Any, field: Any) -> list[str]:
+    if issubclass(type_, StrEnum):
+        return [str(choice) for choice in type_]
+    if type_ is bool:
+        return ["false", "true"]
+    return (
+        [str(field.default), str(field.default * 0.375)] if type_ is float else [str(field.default)]
+    )
+
+
+def all_variants() -> list[tuple[Variant, Pass]]:
+    """(variant, pass) of everything that is lowered."""
+    return [
+        (variant, direction)
+        for kind in lowered()
+        for variant in variants(kind)
+        for direction in LAYERS[kind].passes
+    ]
+
+
+def accepts(layer: Layer, shape: tuple[int, ...]) -> bool:
+    """Whether the layer takes an input of this shape."""
+    try:
+        layer.output((TensorSpec(shape),))
+    except ValueError:
+        return False
+    return True
+
+
+def read_tensors(layer: Layer, shape: tuple[int, ...], direction: Pass) -> dict[str, Array]:
+    """What the pass reads, by port, from the ports' own distributions; float64."""
+    return {
+        port.name: generate(port.name, port.spec, port.fill, 1)
+        .reshape(port.spec.shape)
+        .astype(np.float64)
+        for port in layer.ports((TensorSpec(shape),), direction)
+        if port.fill is not None
+    }

@@ -1,0 +1,314 @@
+"""The cache: never a wrong byte, whatever happened to an entry and whoever writes beside us."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simgen import cache as caches
+from simgen.cache import Cache, Key, Outcome, State, entry
+from simgen.files import PART
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+BLOB = bytes(range(256)) * 33
+
+
+def key(source: str = "int main;") -> Key:
+    made = Key("test")
+    made.add("label", "test program")
+    made.add("source", source)
+    return made
+
+
+def never() -> bytes:
+    raise AssertionError("built although it is in the cache")
+
+
+@pytest.fixture(name="root")
+def filled(tmp_path):
+    """A cache with one good entry."""
+    assert Cache(tmp_path / "c").get_or_build(key(), lambda: BLOB) == BLOB
+    return tmp_path / "c"
+
+
+# ------------------------------------------------------------------ keys
+
+
+def test_the_digest_of_a_key_is_known():
+    """A change of the key scheme must change FORMAT, or old entries are read as new ones."""
+    made = Key("code object")
+    made.add("arch", "gfx902")
+    made.add("source", "é\n")
+    made.add("image", b"\x00\xff")
+    assert made.text == (
+        "[format 1]\n1\n[kind 11]\ncode object\n[arch 6]\ngfx902\n[source 3]\né\n\n[image 82]\n"
+        f"sha256 {hashlib.sha256(bytes([0, 255])).hexdigest()} of 2 bytes\n"
+    )
+    assert made.digest == "6ef6fdcb0395e1c1fb57d85757ca7b7e7717e959e6b8127c4681d5e7dfabbd33"
+
+
+FIELDS = st.lists(st.tuples(st.text(max_size=6), st.text(max_size=12)), max_size=4)
+
+
+@given(FIELDS, FIELDS)
+def test_different_fields_have_different_keys(one, other):
+    one_key, other_key = Key("k"), Key("k")
+    for label, value in one:
+        one_key.add(label, value)
+    for label, value in other:
+        other_key.add(label, value)
+    if [v for _, v in one] != [v for _, v in other]:
+        assert one_key.text != other_key.text
+    assert (one_key.digest == other_key.digest) == (one_key.text == other_key.text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([("a", "b"), ("c", "d")], [("a", "b\n[c 1]\nd")]),
+        ([("s", "ab"), ("t", "c")], [("s", "a"), ("t", "bc")]),
+        ([("s", ""), ("t", "x")], [("s", "x"), ("t", "")]),
+        ([("s", "x")], [("t", "x")]),
+        ([("s", "x"), ("s", "x")], [("s", "x")]),
+    ],
+)
+def test_fields_stay_apart(one, other):
+    keys = []
+    for fields in (one, other):
+        made = Key("k")
+        for label, value in fields:
+            made.add(label, value)
+        keys.append(made.digest)
+    assert keys[0] != keys[1]
+
+
+def test_the_kind_is_part_of_the_key():
+    assert Key("a").digest != Key("b").digest
+
+
+# ------------------------------------------------------------------ hit, miss, damage
+
+
+def test_the_second_lookup_hits(root):
+    again = Cache(root)
+    assert again.get_or_build(key(), never) == BLOB
+    assert again.outcomes == [Outcome.HIT]
+    assert again.asked == [key().digest]
+
+
+def test_another_key_misses(root):
+    again = Cache(root)
+    assert again.get_or_build(key("other"), lambda: b"other") == b"other"
+    assert again.outcomes == [Outcome.BUILT]
+
+
+def test_an_empty_output_is_an_output(tmp_path):
+    assert Cache(tmp_path).get_or_build(key(), lambda: b"") == b""
+    assert Cache(tmp_path).get_or_build(key(), never) == b""
+
+
+def test_a_failed_build_leaves_nothing(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        Cache(tmp_path).get_or_build(key(), lambda: bytes([1 // 0]))
+    assert list(caches.entries(tmp_path)) == []
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def to_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def extend(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+def binary(path: Path) -> None:
+    path.write_bytes(b"\xff\xfe" * 32)
+
+
+DAMAGE = [flip, truncate, Path.unlink, empty, extend, binary]
+
+
+@pytest.mark.parametrize("name", ["blob", "sha256"])
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda f: f.__name__)
+def test_a_damaged_entry_is_a_miss_and_is_repaired(root, name, damage):
+    damage(entry(root, key().digest).path / name)
+    assert entry(root, key().digest).read() == (State.DAMAGED, b"")
+    again = Cache(root)
+    assert again.get_or_build(key(), lambda: BLOB) == BLOB
+    assert again.outcomes == [Outcome.REPAIRED]
+    assert entry(root, key().digest).read() == (State.GOOD, BLOB)
+    assert Cache(root).get_or_build(key(), never) == BLOB
+
+
+@pytest.mark.parametrize("name", ["blob", "sha256", "inputs.txt"])
+def test_a_folder_in_place_of_a_file_is_only_slower(root, name):
+    to_folder(entry(root, key().digest).path / name)
+    assert Cache(root).get_or_build(key(), lambda: BLOB) == BLOB
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda f: f.__name__)
+def test_the_inputs_are_for_people_and_their_loss_harms_nobody(root, damage):
+    damage(entry(root, key().digest).path / "inputs.txt")
+    assert Cache(root).get_or_build(key(), never) == BLOB
+    assert isinstance(entry(root, key().digest).label, str)
+
+
+def test_an_entry_tells_what_it_was_made_from(root):
+    found = entry(root, key().digest)
+    assert found.label == "test program"
+    text = (found.path / "inputs.txt").read_text()
+    assert text == key().text
+    assert hashlib.sha256(text.encode()).hexdigest() == found.digest
+
+
+def test_all_entries_are_listed_and_cleared(root):
+    Cache(root).get_or_build(key("other"), lambda: b"other")
+    assert {e.digest for e in caches.entries(root)} == {key().digest, key("other").digest}
+    assert caches.clear(root) == 2
+    assert list(caches.entries(root)) == []
+    assert caches.clear(root) == 0
+    assert caches.clear(root / "never made") == 0
+
+
+# ------------------------------------------------------------------ killed and parallel writers
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from simgen import files
+from simgen.cache import entry
+at, write = int(sys.argv[3]), os.replace
+def replace(*names):
+    global at
+    if not at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    at -= 1
+    write(*names)
+files.os.replace = replace
+entry(Path(sys.argv[1]), sys.argv[2]).write("inputs", b"half")
+"""
+
+
+@pytest.mark.parametrize("files", [0, 1, 2])
+def test_a_writer_killed_before_the_last_file_leaves_a_miss(tmp_path, files):
+    command = [sys.executable, "-c", KILLED, str(tmp_path), key().digest, str(files)]
+    killed = subprocess.run(command, env=ENVIRONMENT)
+    assert killed.returncode == -signal.SIGKILL
+    left = [path.name for path in entry(tmp_path, key().digest).path.iterdir()]
+    assert sum(not name.startswith(PART) for name in left) == files
+    state = State.DAMAGED if files == 2 else State.ABSENT
+    assert entry(tmp_path, key().digest).read() == (state, b"")
+    assert Cache(tmp_path).get_or_build(key(), lambda: BLOB) == BLOB
+    assert Cache(tmp_path).get_or_build(key(), never) == BLOB
+
+
+PARALLEL = """
+import sys
+from pathlib import Path
+from simgen.cache import Cache, Key
+sys.stdin.read()  # all start when the last one is there
+blob = bytes(range(256)) * 4000
+for n in range(40):
+    key = Key("test")
+    key.add("n", str(n))
+    assert Cache(Path(sys.argv[1])).get_or_build(key, lambda: blob) == blob
+"""
+
+
+def test_many_builders_of_the_same_keys_all_get_the_right_bytes(tmp_path):
+    command = [sys.executable, "-c", PARALLEL, str(tmp_path)]
+    team = [
+        subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        for _ in range(6)
+    ]
+    for process in team:
+        process.stdin.close()
+    errors = [process.stderr.read().decode() for process in team]
+    assert [process.wait() for process in team] == [0] * 6, errors
+    for process in team:
+        process.stderr.close()
+    found = list(caches.entries(tmp_path))
+    assert len(found) == 40
+    assert {item.read()[0] for item in found} == {State.GOOD}
+    assert [p for p in tmp_path.rglob("*") if p.name.startswith(PART)] == []
+
+
+# ------------------------------------------------------------------ where entries are looked up
+
+
+def test_the_precomputed_set_serves_and_is_never_written(root, tmp_path):
+    before = {p: p.stat().st_mtime_ns for p in root.rglob("*")}
+    made = Cache(tmp_path / "own", (root,))
+    assert made.get_or_build(key(), never) == BLOB
+    assert made.get_or_build(key("other"), lambda: b"other") == b"other"
+    assert made.outcomes == [Outcome.PRECOMPUTED, Outcome.BUILT]
+    assert {p: p.stat().st_mtime_ns for p in root.rglob("*")} == before
+    assert [e.digest for e in caches.entries(tmp_path / "own")] == [key("other").digest]
+
+
+def test_the_user_s_cache_comes_before_the_precomputed_set(root, tmp_path):
+    own = tmp_path / "own"
+    Cache(own).get_or_build(key(), lambda: BLOB)
+    made = Cache(own, (root,))
+    made.get_or_build(key(), never)
+    assert made.outcomes == [Outcome.HIT]
+
+
+def test_a_damaged_own_entry_falls_back_to_the_precomputed_one(root, tmp_path):
+    own = tmp_path / "own"
+    Cache(own).get_or_build(key(), lambda: BLOB)
+    flip(entry(own, key().digest).path / "blob")
+    made = Cache(own, (root,))
+    assert made.get_or_build(key(), never) == BLOB
+    assert made.outcomes == [Outcome.PRECOMPUTED]
+
+
+def test_a_damaged_precomputed_entry_is_built_into_the_user_s_cache(root, tmp_path):
+    flip(entry(root, key().digest).path / "blob")
+    made = Cache(tmp_path / "own", (root,))
+    assert made.get_or_build(key(), lambda: BLOB) == BLOB
+    assert made.outcomes == [Outcome.REPAIRED]
+    assert Cache(tmp_path / "own").get_or_build(key(), never) == BLOB
+
+
+@pytest.mark.parametrize("place", ["file/cache", "/proc/cache", "/sys/cache"])
+def test_a_cache_that_cannot_be_written_is_only_slower(tmp_path, place):
+    (tmp_path / "file").write_text("in the way")
+    made = Cache(tmp_path / place)
+    assert made.get_or_build(key(), lambda: BLOB) == BLOB
+    assert made.get_or_build(key(), lambda: BLOB) == BLOB
+    assert set(made.outcomes) <= {Outcome.BUILT, Outcome.REPAIRED}
+
+
+def test_the_user_s_folder_can_be_chosen(monkeypatch, tmp_path):
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "mine"))
+    assert caches.user_root() == tmp_path / "mine"
+    assert caches.default().own == tmp_path / "mine"
+    assert caches.default().shared == (caches.precomputed_root(),)
+    monkeypatch.delenv("SIMGEN_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert caches.user_root().is_relative_to(tmp_path / "xdg")

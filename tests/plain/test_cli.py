@@ -1,0 +1,192 @@
+"""What else the command line does, and its manners: JSON, help, pipes, signals."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from command_line import CUDA, fails, process
+from handmade import BOTH, build, lowered_text, run_by_hand
+
+from simgen import __version__, cli
+from simgen import cache as caches
+
+
+def wrong(tensors):
+    tensors["probability.y"][2] *= np.float32(1.01)
+
+
+# ------------------------------------------------------------------ show, list, cache, doctor
+
+JSON = [
+    "show softmax_fwd --json",
+    "show classifier --pass fwd,bwd --json",
+    "show conv_fwd --json",
+    "list --json",
+    "list layers --json",
+    "list workloads --json",
+    "list targets --json",
+    "list algorithms --json",
+    "cache list --json",
+    "doctor --json",
+]
+
+
+@pytest.mark.parametrize("line", JSON)
+def test_json_parses_and_is_all_that_is_printed(simgen, line):
+    done = simgen(line)
+    assert done.code in ((0, 3) if line.startswith("doctor") else (0,))
+    assert done.err == "" or done.code == 3
+    assert done.json()
+
+
+def test_show_prints_layers_that_cannot_be_lowered_too(simgen):
+    done = simgen("show conv_fwd")
+    assert done.code == 0
+    assert "Convolution" in done.out
+    assert "not lowered: built-in conv: layer 'conv'" in done.out
+    assert simgen("show conv_fwd --json").json()["workload"] is None
+
+
+def test_show_prints_the_commands_that_run_it(simgen):
+    commands = simgen("show softmax_fwd --json").json()["commands"]["gem5-se"]
+    assert all("apu_se.py" in command for command in commands.values())
+    assert len(commands) == 2, "direct and Docker"
+
+
+def test_the_cache_is_listed_verified_and_cleared(simgen, tmp_path):
+    key = caches.Key("test")
+    key.add("label", "a thing")
+    caches.Cache(tmp_path / ".cache").get_or_build(key, lambda: b"blob")
+    own = [e for e in simgen("cache list --json").json()["entries"] if e["where"] == "own"]
+    assert own == [
+        {"where": "own", "entry": key.digest, "what": "a thing", "bytes": 4, "state": "good"}
+    ]
+    assert "all good" in simgen("cache verify").out
+    (caches.entry(tmp_path / ".cache", key.digest).path / "blob").write_bytes(b"blub")
+    fails(simgen("cache verify"), 7, "damaged", "simgen cache clear")
+    assert "1 entry removed" in simgen("cache clear").out
+    assert simgen("cache verify").code == 0
+
+
+def test_data_writes_raw_floats(simgen, tmp_path):
+    assert simgen("data x.bin --bytes 4K --seed 3").out == "x.bin: 4.0 KiB of float32, seed 3\n"
+    values = np.fromfile(tmp_path / "x.bin", "<f4")
+    assert values.shape == (1024,)
+    assert ((values >= 0) & (values < 1)).all()
+
+
+def test_doctor_says_what_is_missing_and_how_to_get_it(simgen):
+    done = simgen("doctor --json")
+    for check in done.json():
+        assert set(check) == {"what", "ok", "fact", "cure"}
+        assert check["ok"] or check["cure"], check
+
+
+# ------------------------------------------------------------------ help
+
+
+def commands(group=cli.cli, above=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*above, name))
+        else:
+            yield (*above, name)
+
+
+@pytest.mark.parametrize("name", list(commands()), ids=" ".join)
+def test_every_command_helps(simgen, name):
+    done = simgen(*name, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("Usage: simgen ")
+    assert simgen(*name, "-h") == done
+
+
+@pytest.mark.parametrize("name", list(commands()), ids=" ".join)
+def test_the_help_of_every_command_shows_an_example(simgen, name):
+    example = rf"^ +(\w+=\S+ )?simgen {' '.join(name)}( .*)?$"
+    assert re.search(example, simgen(*name, "-h").out, re.MULTILINE)
+
+
+def test_the_help_of_all_commands_names_the_exit_codes(simgen):
+    done = simgen("--help")
+    assert done.code == 0
+    assert "6 results differ" in done.out
+    assert "simgen build softmax_fwd" in done.out
+
+
+def test_the_version_is_one_word(simgen):
+    assert simgen("--version").out == f"simgen {__version__}\n"
+
+
+# ------------------------------------------------------------------ pipes, terminals, signals
+
+
+def test_there_is_no_colour_in_a_pipe(simgen, ran):
+    run_by_hand(ran, wrong)
+    for line in ("list", "list targets", "show softmax_fwd", "diff net", "doctor", "--help"):
+        words = shlex.split(line)
+        done = process(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, err = done.communicate()
+        assert "\x1b" not in out + err
+        assert "\r" not in out + err
+        assert out
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["list", "show softmax_fwd", "show softmax_fwd --json", f"build softmax_fwd {CUDA}", "-h"],
+)
+def test_a_closed_pipe_ends_quietly(own_folder, line):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = process(*shlex.split(line), stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert done.communicate()[1] == ""
+    assert done.returncode == 0
+
+
+def test_an_error_keeps_its_code_though_nobody_reads_stdout(ran):
+    run_by_hand(ran, wrong)
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ("diff", "net", "-q")
+    done = process(*words, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert "differ first in layer" in done.communicate()[1]
+    assert done.returncode == 6
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "words"),
+    [(signal.SIGINT, 130, "simgen: error: interrupted"), (signal.SIGTERM, 143, "")],
+)
+def test_an_interruption_is_one_line_and_its_own_code(own_folder, tmp_path, number, code, words):
+    fifo = tmp_path / "slow.dnnmark"
+    os.mkfifo(fifo)
+    done = process("build", str(fifo), stderr=subprocess.PIPE)
+    with fifo.open("w"):  # opens when simgen does, which then waits for a line
+        done.send_signal(number)
+        assert done.communicate()[1].strip() == words  # click ends the line of a ^C before it
+    assert done.returncode == code
+
+
+def test_a_bug_is_one_line_and_exit_code_1(simgen, monkeypatch):
+    from simgen import problem
+
+    def broken(*_):
+        raise ZeroDivisionError("of something")
+
+    monkeypatch.setattr(problem, "find", broken)
+    fails(simgen("show softmax_fwd"), 1, "bug: ZeroDivisionError: of something; run again with -v")
+
+
+def test_backward_needs_no_forward(simgen, tmp_path):
+    made = build(tmp_path / "b", lowered_text("[Softmax]\nname=s\nn=2\nc=3\n", BOTH[1:]))
+    run_by_hand(made)
+    assert simgen("diff b").code == 0

@@ -1,0 +1,281 @@
+"""build, run and diff as a user meets them: what they say, and the exit code of each failure."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from command_line import CUDA, Done, fails
+from handmade import build, run_by_hand, small
+
+from simgen.commands import pipeline
+from simgen.targets.base import Lack
+from simgen.targets.cuda import Cuda
+
+# ------------------------------------------------------------------ build
+
+
+def test_build_says_what_it_made_and_what_to_do_next(simgen):
+    done = simgen(f"build softmax_fwd {CUDA}")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines() == [
+        "softmax_fwd: 1 layer, 1 launch, 320 B of tensors; targets: cuda",
+        "reproduce: simgen build softmax_fwd --target cuda --set n=4 --set c=10",
+        "next: simgen run softmax_fwd",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"build softmax_fwd {CUDA}",
+        f"build softmax_bwd {CUDA} --seed 7 -o 'a folder'",
+        "build net.dnnmark --target cuda --pass bwd,fwd --set s.n=4 -o -net",
+        "build 'odd name.dnntemplate' --target cuda --set N=4 --set 'V=a' -o o",
+    ],
+)
+def test_the_reproduce_line_makes_the_same_bundle(simgen, line, tmp_path):
+    (tmp_path / "net.dnnmark").write_text("[Softmax]\nname=s\nn=2\nc=3\n")
+    (tmp_path / "odd name.dnntemplate").write_text("[Softmax]\nname=$V\nn=$N\nc=3\n")
+    done = simgen(line)
+    assert done.code == 0, done
+    (reproduce,) = re.findall(r"^reproduce: simgen (.*)$", done.out, re.MULTILINE)
+    made = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    for folder in {p.parent for p in made if p.name == "manifest.json"}:
+        subprocess.run(["rm", "-r", folder], check=True)
+    again = simgen(reproduce)
+    assert again.code == 0
+    assert again.out == done.out
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == made
+
+
+def test_q_prints_nothing_on_success(simgen):
+    for line in (f"build softmax_fwd -q {CUDA}", "data x.bin --bytes 4K -q"):
+        assert simgen(line) == Done(0, "", "")
+    fails(simgen("build softmax_fdw -q"), 2)
+
+
+def test_a_folder_that_is_no_bundle_is_refused(simgen, tmp_path):
+    (tmp_path / "softmax_fwd").mkdir()
+    (tmp_path / "softmax_fwd" / "mine").write_text("mine")
+    fails(simgen(f"build softmax_fwd {CUDA}"), 2, "softmax_fwd: exists and is no bundle")
+    assert (tmp_path / "softmax_fwd" / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize("place", ["/proc/b", "/sys/b", "file/b", "file"])
+def test_a_place_that_cannot_be_written_is_one_line(simgen, place, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    fails(simgen(f"build softmax_fwd {CUDA} -o {place}"), 2, place)
+
+
+def test_a_missing_compiler_is_told_with_its_cure(simgen, monkeypatch):
+    from simgen import toolchain
+    from simgen.errors import MissingError
+
+    def missing():
+        raise MissingError(
+            f"compiler: the Python package ziglang is not installed; {toolchain.CURE}"
+        )
+
+    monkeypatch.setattr(toolchain, "zig", missing)
+    fails(
+        simgen("build softmax_fwd --target host --set n=4 --set c=10"),
+        3,
+        "python -m pip install ziglang==",
+    )
+
+
+# ------------------------------------------------------------------ run
+
+
+def test_a_bundle_without_a_ready_target_tells_what_is_missing(simgen, tmp_path, monkeypatch):
+    lacks = [Lack("no GPU", "buy one"), Lack("no CuPy", "install it")]
+    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: lacks)
+    build(tmp_path / "b", small())
+    fails(simgen("run b"), 3, "no target can run on this machine: cuda: no GPU; buy one")
+    fails(simgen("run b --on cuda"), 3, "cuda: no GPU; buy one | no CuPy; install it")
+
+
+def test_a_target_that_the_bundle_lacks_is_told(simgen, tmp_path):
+    build(tmp_path / "b", small())
+    fails(
+        simgen("run b --on cudda"), 2, "--on 'cudda': no target of the bundle; did you mean 'cuda'?"
+    )
+
+
+@pytest.fixture(name="scripted")
+def scripted_bundle(tmp_path, monkeypatch):
+    """A bundle whose run.sh is any script, and may run here."""
+    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+
+    def make(script):
+        monkeypatch.setattr(Cuda, "folder", lambda self, job, builder: {"run.sh": cli_file(script)})
+        return build(tmp_path / "b", small())
+
+    return make
+
+
+def cli_file(script):
+    from simgen.targets.base import File
+
+    return File(script.encode(), executable=True)
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "words"),
+    [
+        ("echo 'simgen: error: gone'; exit 3", 3, "cuda: "),
+        ("exit 4", 4, "run.sh ended with exit code 4"),
+        ("exit 1", 5, "run.sh ended with exit code 1"),
+        ("exit 7", 7, ""),
+        ("exit 0", 5, "run.sh ended with exit code 0"),  # and left no results
+        ("kill -9 $$", 5, ""),
+        ("printf 'a\\nlast words\\n\\n'; exit 5", 5, "cuda: last words"),
+        ("printf '\\033[31m\\377'; exit 5", 5, ""),
+    ],
+)
+def test_a_failed_run_ends_in_one_line(simgen, scripted, script, code, words):
+    scripted(script)
+    done = simgen("run b")
+    fails(done, code, words)
+    assert done.out == "running on cuda\n"
+
+
+def test_a_run_that_takes_too_long_is_ended(simgen, scripted):
+    scripted("sleep 60")
+    fails(simgen("run b --timeout 0.2"), 5, "took longer than 0.2 s; give it more with --timeout")
+
+
+def test_a_changed_file_is_not_run(simgen, scripted):
+    made = scripted("exit 0")
+    (made.path / "cuda" / "run.sh").write_text("touch ran")
+    fails(simgen("run b"), 7, "run.sh: missing or changed since it was built")
+    assert not (made.path.parent / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("data.h5", 7), ("workload.json", 7), ("manifest.json", 7)]
+)
+def test_a_truncated_file_is_exit_code_7(simgen, scripted, name, code):
+    made = scripted("exit 0")
+    os.truncate(made.path / name, (made.path / name).stat().st_size - 3)
+    fails(simgen("run b"), code, name)
+    fails(simgen("diff b"), code if name != "data.h5" else 2)
+
+
+def test_a_good_run_says_where_its_results_are(simgen, scripted):
+    made = scripted("exit 0")
+    run_by_hand(made)
+    assert simgen("run b -q") == Done(0, "", "")
+    done = simgen("run b")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"0 +softmax +fwd +softmax_fwd_accurate_4x10x1 +1 us", done.out)
+    assert done.out.endswith("results: b/results/cuda\nnext: simgen diff b\n")
+    assert (made.path / "results" / "cuda" / "results.h5").is_file()
+    assert simgen("diff b -q") == Done(0, "", "")
+    assert simgen("diff b b/results/cuda/results.h5").code == 0
+
+
+def test_run_options_reach_the_script_and_unknown_ones_are_refused(simgen, scripted):
+    scripted('echo "repeats $SIMGEN_REPEATS"; exit 5')
+    fails(simgen("run b --repeats 9"), 5, "cuda: repeats 9")
+    fails(simgen("run b --repeats 0"), 2, "--repeats")
+
+
+# ------------------------------------------------------------------ diff
+
+
+def wrong(tensors):
+    tensors["probability.y"][2] *= np.float32(1.01)
+
+
+def test_a_right_result_is_exit_code_0(simgen, ran):
+    done = simgen("diff net")
+    assert (done.code, done.err) == (0, "")
+    assert "cuda against reference" in done.out
+    assert done.out.count("pass\n") == 2 or done.out.count(" pass") >= 2
+    assert "reproduce: simgen diff net" in done.out
+    assert "FAIL" not in done.out
+
+
+def test_a_wrong_result_is_exit_code_6_and_names_the_first_diverging_layer(simgen, ran):
+    run_by_hand(ran, wrong)
+    done = simgen("diff net")
+    fails(done, 6, "cuda and reference differ first in layer probability, probability.y")
+    assert "first diverging layer: probability (fwd)" in done.out
+    assert "worst points of probability.y" in done.out
+    assert "FAIL" in done.out
+    (again,) = re.findall(r"with: simgen (.*)", done.err)
+    assert simgen(again).code == 6
+
+
+def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen, ran, tmp_path):
+    found = simgen("diff net --json").json()
+    assert [(p["a"], p["b"]) for p in found["pairs"]] == [("cuda", "reference")]
+    from simgen import results
+
+    collected = results.collect(ran, Cuda(), ran.path / "results" / "cuda")
+    results.save(collected, ran.workload, tmp_path / "other.h5")
+    found = simgen("diff net cuda other.h5 --json").json()
+    assert [(p["a"], p["b"]) for p in found["pairs"]] == [("cuda", "other.h5")]
+    assert simgen("diff net other.h5").code == 0
+    assert simgen("diff net reference other.h5").code == 0
+    assert "ratio" in simgen("diff net cuda other.h5").out
+
+
+def test_three_results_make_six_pairs(simgen, ran, monkeypatch):
+    monkeypatch.setattr(pipeline, "_result", lambda bundle, name: (name, bundle))
+    fake = {"a": {}, "b": {}, "c": {}}
+    monkeypatch.setattr(type(ran), "targets", property(lambda self: fake))
+    monkeypatch.setattr(type(ran), "results", lambda self, name: self.path)
+    pairs = [(x[0], y and y[0]) for x, y in pipeline._pairs(ran, None, None)]
+    assert pairs == [("a", None), ("b", None), ("c", None), ("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_json_comes_also_where_results_differ(simgen, ran):
+    run_by_hand(ran, wrong)
+    done = simgen("diff net --json")
+    fails(done, 6)
+    found = done.json()
+    assert found["pairs"][0]["passed"] is False
+    assert found["pairs"][0]["first_diverging_layer"] == "probability"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("diff net cudda", 2, "'cudda' is no target of it; did you mean 'cuda'?"),
+        ("diff net refrence", 2, "did you mean 'reference'?"),
+        ("diff net reference", 2, "the reference equals itself"),
+        ("diff net reference reference", 2, "the reference equals itself"),
+        ("diff net none.h5", 2, "none.h5: no such file"),
+        ("diff net net/data.h5", 7, "not a results file of simgen"),
+        ("diff net net/manifest.json", 7, "damaged"),
+    ],
+)
+def test_what_cannot_be_compared_is_told(simgen, ran, line, code, words):
+    fails(simgen(line), code, words)
+
+
+def test_a_bundle_that_has_not_run_is_told(simgen, tmp_path):
+    build(tmp_path / "b", small())
+    fails(simgen("diff b"), 2, "nothing has run yet; run it with: simgen run b")
+    fails(simgen("diff b cuda"), 2, "cuda has not run yet; run it with: simgen run b --on cuda")
+
+
+def test_results_of_another_workload_are_not_used(simgen, ran):
+    (ran.path / "results" / "cuda" / "complete").write_text("0" * 64)
+    fails(simgen("diff net"), 2, "nothing has run yet")
+
+
+def test_values_that_changed_in_the_data_file_are_noticed(simgen, ran):
+    path = ran.path / "data.h5"
+    content = bytearray(path.read_bytes())
+    from simgen import data
+
+    content[data.read_header(path).entries[0].offset] ^= 1
+    path.write_bytes(content)
+    fails(simgen("diff net"), 7, "data.h5")

@@ -1,0 +1,142 @@
+"""Wrong usage and wrong configs: one line that helps, exit code 2, and nothing written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from command_line import fails
+
+USAGE = [
+    ("", "Missing command"),
+    ("bild", "command 'bild': unknown; did you mean 'build'?"),
+    ("cache", "Missing command"),
+    ("cache lst", "command 'lst': unknown; did you mean 'list'?"),
+    ("--nope", "No such option"),
+    ("build", "Missing argument 'WORKLOAD'"),
+    ("build softmax_fwd more", "unexpected extra argument"),
+    ("build softmax_fdw", "workload 'softmax_fdw': no such workload; did you mean 'softmax_fwd'?"),
+    ("build softmax", "did you mean 'softmax_"),
+    ("build ''", "workload '': no such workload"),
+    ("build softmax_fwd --target cudda", "--target 'cudda': no such target; did you mean 'cuda'?"),
+    ("build softmax_fwd --targt cuda", "Did you mean one of: '--arch', '--target'?"),
+    ("build softmax_fwd --set n", "--set 'n': no setting; write KEY=VALUE, such as n=4"),
+    ("build softmax_fwd --set =4", "--set '=4': no setting"),
+    ("build softmax_fwd --set", "requires an argument"),
+    ("build softmax_fwd --set softmax_alg=log", "did you mean 'softmax_algo'?"),
+    ("build softmax_fwd --set softmax_algo=lg", "did you mean 'log'?"),
+    ("build softmax_fwd --set n=0", "has no n"),
+    ("build softmax_fwd --set n=-4", "n is -4; it must be at least 0"),
+    ("build softmax_fwd --set n=2147483648", "n is 2147483648; it must be at most 2147483647"),
+    ("build softmax_fwd --set n=65536 --set c=65536", "make n, c, h or w smaller"),
+    ("build softmax_fwd --pass bwd", "is pass fwd already; leave --pass out"),
+    ("build softmax_fwd --pass fwrd", "--pass 'fwrd': no such pass; did you mean 'fwd'?"),
+    ("build softmax_fwd --pass ''", "--pass '': no such pass"),
+    ("build softmax_fwd --seed x", "not a valid integer"),
+    ("build softmax_fwd --seed -1", "is not in the range"),
+    (
+        "build softmax_fwd --target cuda --arch gfx902",
+        "--arch: cuda has no such option; it belongs",
+    ),
+    ("build softmax_fwd --target cuda --sanitize", "it belongs to host"),
+    ("build softmax_fwd --target gem5-se --arch gfx9020", "gfx902"),
+    ("build conv_fwd", "layer 'conv' ([Convolution], pass fwd) is not supported yet"),
+    ("build none.dnnmark", "none.dnnmark: no such file; check the path"),
+    ("show .", "no such workload"),
+    ("run none", "none: no such folder; make one with: simgen build"),
+    ("diff none", "none: no such folder"),
+    ("run .", "no bundle"),
+    ("run softmax_fwd --timeout 0", "--timeout"),
+    ("list lyers", "list 'lyers': unknown; did you mean 'layers'?"),
+    ("data x.bin", "Missing option '--bytes'"),
+    ("data x.bin --bytes 5", "give a positive multiple of 4"),
+    ("data x.bin --bytes 0", "give a positive multiple of 4"),
+    ("data x.bin --bytes -4", "--bytes '-4': no size; write a count such as 4096, 64M or 2G"),
+    ("data x.bin --bytes 4T", "--bytes '4T': no size"),
+    ("data x.bin --bytes ''", "--bytes '': no size"),
+    ("data . --bytes 4", "."),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), USAGE, ids=[line or "(nothing)" for line, _ in USAGE])
+def test_wrong_usage_is_one_line_and_exit_code_2(simgen, line, words, tmp_path):
+    done = simgen(*shlex.split(line)) if line != "" else simgen(*())
+    fails(done, 2, words)
+    assert done.out == ""
+    assert list(tmp_path.iterdir()) == [], "nothing was written"
+
+
+NASTY = [
+    "a\nb",
+    "a\rb",
+    "\x1b[31mred",
+    "a'; touch x; '",
+    "$(touch x)",
+    "../../x",
+    "é" * 300,
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("text", NASTY, ids=ascii)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("{}",),
+        ("build", "{}"),
+        ("build", "{}.dnnmark"),
+        ("build", "softmax_fwd", "--target", "{}"),
+        ("build", "softmax_fwd", "--set", "{}"),
+        ("build", "softmax_fwd", "--set", "n={}"),
+        ("build", "softmax_fwd", "--set", "{}=4"),
+        ("build", "softmax_fwd", "--pass", "{}"),
+        ("build", "softmax_fwd", "--seed", "{}"),
+        ("build", "softmax_fwd", "--target", "gem5-se", "--arch", "{}"),
+        ("run", "{}"),
+        ("diff", "{}"),
+        ("list", "{}"),
+        ("data", "x", "--bytes", "{}"),
+        ("--{}",),
+    ],
+)
+def test_no_text_of_the_user_breaks_the_line_or_reaches_a_shell(simgen, words, text, tmp_path):
+    if len(words) == 1:
+        words = (*words, "--help")
+    done = simgen(*(word.replace("{}", text) for word in words))
+    fails(done, 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+CONFIGS = {
+    "empty": b"",
+    "binary": bytes(range(256)),
+    "not UTF-8": b"[Softmax]\nname=\xff\n",
+    "no section": b"n=4\n",
+    "unknown section": b"[Softmux]\nn=4\n",
+    "unknown key": b"[Softmax]\nn=4\nc=10\nsoftmax_mod=channel\n",
+    "a key twice": b"[Softmax]\nn=4\nn=5\n",
+    "a name twice": b"[Softmax]\nname=a\nn=4\nc=1\n[Softmax]\nname=a\nn=4\nc=1\n",
+    "a cycle": b"[Softmax]\nname=a\nprevious_layer=a\n",
+    "a missing layer": b"[Softmax]\nname=a\nprevious_layer=b\n",
+    "a missing variable": b"[Softmax]\nn=$N\nc=4\n",
+    "a name with a quote": b"[Softmax]\nname=a'b\nn=4\nc=4\n",
+    "a negative size": b"[Softmax]\nn=-4\nc=4\n",
+    "an overflow": b"[Softmax]\nn=99999\nc=99999\n",
+}
+
+
+@pytest.mark.parametrize("content", CONFIGS.values(), ids=CONFIGS)
+@pytest.mark.parametrize("command", ["build", "show"])
+def test_a_bad_config_is_told_with_its_place(simgen, command, content, tmp_path):
+    (tmp_path / "bad.dnnmark").write_bytes(content)
+    done = simgen(command, "bad.dnnmark")
+    fails(done, 2)
+    assert re.match(r"simgen: error: bad\.dnnmark:\d+: .*; ", done.err), done.err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.dnnmark"]
+
+
+@pytest.mark.parametrize("name", ["folder.dnnmark", "/proc/self/mem.dnnmark"])
+def test_a_config_that_is_no_file_is_told(simgen, name, tmp_path):
+    (tmp_path / "folder.dnnmark").mkdir()
+    fails(simgen("build", name), 2, name)

@@ -1,0 +1,259 @@
+"""Two tensors side by side: what counts as equal, as far apart, and as not to be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from simgen.compare import ULP_CLASSES, WORST, Comparison, suspicions
+from simgen.diff import ulp_classes
+
+INF, NAN = np.inf, np.nan
+SMALLEST = np.float32(2.0**-149)
+
+
+def compare(a, b, bound=0.0, reference=None):
+    """One comparison of float32 lists; the reference is b unless given."""
+    a, b = np.array(a, np.float32), np.array(b, np.float32)
+    wide = b.astype(np.float64) if reference is None else np.array(reference, np.float64)
+    made = Comparison(a.shape)
+    made.add(0, a, b, wide, np.broadcast_to(np.float64(bound), a.shape))
+    return made
+
+
+# ------------------------------------------------------------------ one element
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "bound", "passed"),
+    [
+        (1.0, 1.0, 0.0, True),
+        (1.0, 1.5, 0.5, True),  # a bound is inclusive
+        (1.0, 1.5, 0.49, False),
+        (1.0, np.nextafter(np.float32(1), np.float32(2)), 0.0, False),
+        (0.0, -0.0, 0.0, True),
+        (INF, INF, 0.0, True),
+        (-INF, -INF, 0.0, True),
+        (INF, -INF, 1e30, False),
+        (INF, 3.0e38, 1e30, False),
+        (3.0e38, INF, 1e30, False),
+        (NAN, NAN, 0.0, True),
+        (NAN, 1.0, 1e30, False),
+        (1.0, NAN, 1e30, False),
+        (NAN, INF, 1e30, False),
+        (NAN, 1.0, INF, False),  # no bound makes a NaN right
+        (INF, 1.0, INF, False),
+        (1.0, 2.0, NAN, False),  # a bound that is no number allows nothing
+        (NAN, 1.0, NAN, False),
+        (NAN, NAN, NAN, True),
+        (INF, INF, NAN, True),
+        (1.0, 1.0, NAN, True),
+        (1.0, 2.0, INF, True),
+        (SMALLEST, 0.0, 0.0, False),
+        (SMALLEST, 0.0, 2.0**-149, True),
+    ],
+)
+def test_one_element_passes_or_not(a, b, bound, passed):
+    made = compare([a], [b], bound)
+    assert made.passed is passed
+    assert made.outside == (not passed)
+    assert len(made.worst) == (a != b and not (np.isnan(a) and np.isnan(b)))
+
+
+@pytest.mark.parametrize(("a", "b"), [(NAN, 1.0), (1.0, NAN), (INF, 1.0), (INF, -INF), (NAN, INF)])
+def test_nan_or_infinity_on_one_side_is_counted_and_infinitely_wrong(a, b):
+    made = compare([a, 1.0], [b, 1.0], 1.0)
+    assert made.special == 1
+    assert made.max_error == made.max_ratio == INF
+    assert made.ulps[-1] == 1
+    assert made.max_ulps == 0
+    assert made.worst[0].error == INF
+
+
+def test_a_value_that_overflows_float32_is_not_infinity_s_equal():
+    made = Comparison((1,))
+    made.add(0, np.array([INF], np.float32), np.array([1e39]), np.array([1e39]), np.array([1e30]))
+    assert not made.passed
+
+
+# ------------------------------------------------------------------ distances in ULPs
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "distance"),
+    [
+        (1.0, 1.0, 0),
+        (1.0, 1.0 + 2.0**-23, 1),
+        (2.0, 2.0 - 2.0**-23, 1),
+        (0.0, -0.0, 0),
+        (SMALLEST, 0.0, 1),
+        (-SMALLEST, 0.0, 1),
+        (-SMALLEST, -0.0, 1),
+        (SMALLEST, -SMALLEST, 2),
+        (2.0**-126, -(2.0**-126), 2 * 2**23),
+        (-1.0, 1.0, 2 * 0x3F800000),
+    ],
+)
+def test_ulps_count_float32_values_on_the_way(a, b, distance):
+    made = compare([a], [b], INF)
+    assert made.max_ulps == distance
+    assert compare([b], [a], INF).max_ulps == distance
+
+
+def test_two_nans_are_zero_ulps_apart_whatever_their_bits():
+    a = np.array([0x7FC00000, 0xFFC12345], np.uint32).view(np.float32)
+    b = np.array([0xFFC00000, 0x7FC54321], np.uint32).view(np.float32)
+    made = compare(a, b)
+    assert made.passed
+    assert made.max_ulps == 0
+    assert made.ulps[0] == 2
+
+
+@given(st.floats(-(2.0**127), 2.0**127, width=32))
+def test_the_next_float32_is_one_ulp_away(value):
+    after = np.nextafter(np.float32(value), np.float32(INF))
+    assert compare([value], [after], INF).max_ulps == 1
+
+
+def test_the_histogram_counts_every_element_once():
+    steps = np.array([0, 1, 2, 3, 4, 5, 16, 17, 256, 257, 65536, 65537, 2**29])
+    a = np.full(steps.size, 1.0, np.float32)
+    b = (a.view(np.int32) + steps.astype(np.int32)).view(np.float32)
+    made = compare(a, b, INF)
+    assert made.ulps == [1, 1, 1, 2, 2, 2, 2, 2, 0]
+    assert len(made.ulps) == len(ulp_classes()) == len(ULP_CLASSES) + 1
+    assert ulp_classes() == [
+        "0", "1", "2", "3..4", "5..16", "17..256", "257..65536", "> 65536", "NaN or inf",
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------ the worst points
+
+
+def test_the_worst_points_are_the_worst_by_their_bounds():
+    reference = np.zeros(20)
+    a = np.arange(20, dtype=np.float32)
+    bound = np.where(np.arange(20) == 3, 0.1, 100.0)  # element 3 is 30 bounds away
+    made = Comparison((4, 5))
+    made.add(0, a, reference, reference, bound)
+    assert [point.index for point in made.worst] == [(0, 3), (3, 4), (3, 3), (3, 2), (3, 1)]
+    assert made.worst[0].ratio == pytest.approx(30)
+    assert made.max_ratio == made.worst[0].ratio
+    assert made.max_error == 19
+    assert (made.worst[1].a, made.worst[1].b, made.worst[1].bound) == (19, 0, 100)
+
+
+def test_what_no_bound_allows_comes_first():
+    made = compare([1e9, 1.0, NAN, 5.0], [0.0, 1.0, 1.0, 5.0], [1.0, 0.0, 1.0, 0.0])
+    assert [point.index for point in made.worst] == [(2,), (0,)]
+    made = compare([1e9, 1.0 + 2**-20], [0.0, 1.0], [1.0, 0.0])
+    assert [point.index for point in made.worst] == [(1,), (0,)]
+    assert made.max_ratio == INF
+
+
+def test_equal_tensors_have_no_worst_points():
+    assert compare(np.ones(100), np.ones(100)).worst == []
+
+
+def test_an_empty_slice_is_nothing():
+    made = Comparison((0,))
+    empty = np.zeros(0)
+    made.add(0, empty.astype(np.float32), empty, empty, empty)
+    assert made.passed
+    assert made.elements == 0
+
+
+# ------------------------------------------------------------------ slices
+
+VALUES = st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.0, NAN, INF, -INF])
+PAIRS = arrays.arrays(np.float32, st.tuples(st.just(3), st.integers(1, 40)), elements=VALUES)
+
+
+@given(PAIRS, st.integers(0, 40), st.sampled_from([0.0, 1e-6, 1.0, INF]))
+def test_slices_give_what_the_whole_gives(tensors, cut, width):
+    a, b, reference = tensors[0], tensors[1], tensors[2].astype(np.float64)
+    bound = np.full(a.size, width)
+    whole, parts = Comparison(a.shape), Comparison(a.shape)
+    whole.add(0, a, b, reference, bound)
+    for part in (slice(0, min(cut, a.size)), slice(min(cut, a.size), a.size)):
+        parts.add(part.start, a[part], b[part], reference[part], bound[part])
+    ours, theirs = vars(parts).copy(), vars(whole).copy()
+    ratios = [[point.ratio for point in found.pop("worst")] for found in (ours, theirs)]
+    assert ratios[0] == ratios[1]
+    assert ours == theirs
+
+
+@given(PAIRS, st.sampled_from([0.0, 1e-6, 1.0]))
+def test_nothing_is_lost_and_sides_can_be_swapped(tensors, width):
+    a, b, _ = tensors
+    one, other = compare(a, b, width), compare(b, a, width)
+    assert sum(one.ulps) == one.elements == a.size
+    assert (one.outside, one.max_error, one.max_ulps, one.ulps, one.special) == (
+        other.outside, other.max_error, other.max_ulps, other.ulps, other.special,
+    )  # fmt: skip
+    assert len(one.worst) <= WORST
+    assert (one.outside == 0) == one.passed
+    assert one.passed == (one.max_ratio <= 1)
+    keys = [point.ratio for point in one.worst]
+    assert keys == sorted(keys, reverse=True)
+    assert keys[:1] == ([one.max_ratio] if one.max_error else [])
+
+
+# ------------------------------------------------------------------ what must not be trusted
+
+
+def suspected(values, reference, untouched=0, guard_intact=True, bound=INF):
+    made = compare(values, reference, bound)
+    return suspicions(made, 0, untouched, guard_intact)
+
+
+RAMP = np.linspace(0.1, 1.0, 100)
+
+
+def test_a_right_result_is_trusted():
+    assert suspected(RAMP, RAMP) == []
+
+
+def test_untouched_elements_are_counted():
+    assert suspected(RAMP, RAMP, untouched=7) == ["7 of 100 elements were never written"]
+
+
+def test_an_overwritten_guard_is_told():
+    assert suspected(RAMP, RAMP, guard_intact=False) == ["something was written behind its end"]
+
+
+def test_zeros_are_distrusted_even_within_tolerance():
+    assert suspected(np.zeros(100), RAMP) == ["100 of 100 elements are zero"]
+    mostly = np.where(np.arange(100) < 95, 0.0, RAMP)
+    assert suspected(mostly, RAMP) == ["95 of 100 elements are zero"]
+
+
+def test_zeros_that_belong_there_are_trusted():
+    sparse = np.where(np.arange(100) < 95, 0.0, RAMP)
+    assert suspected(sparse, sparse) == []
+
+
+def test_a_reference_of_zeros_proves_nothing():
+    (text,) = suspected(np.zeros(100), np.zeros(100))
+    assert "this workload proves nothing" in text
+
+
+def test_one_constant_is_distrusted():
+    assert suspected(np.full(100, 0.25), RAMP) == ["all elements are 0.25"]
+
+
+def test_a_constant_that_belongs_there_is_trusted():
+    assert suspected(np.full(100, 0.25), np.full(100, 0.25)) == []
+
+
+def test_a_single_element_is_no_constant():
+    assert suspected([0.25], [0.5]) == []
+
+
+def test_each_side_is_judged_by_itself():
+    made = compare(RAMP, np.zeros(100), INF, reference=RAMP)
+    assert suspicions(made, 0, 0, True) == []
+    assert suspicions(made, 1, 0, True) == ["100 of 100 elements are zero"]

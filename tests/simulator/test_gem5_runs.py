@@ -1,0 +1,251 @@
+"""The gem5-se target on gem5 itself. GEM5 names a checkout with build/VEGA_X86/gem5.opt."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from simgen import bundle as bundles
+from simgen import config, data, diff, gem5_stats, launch, network, results, workload
+from simgen.build import Builder
+from simgen.cache import Cache
+from simgen.errors import DamagedError, RunError
+from simgen.ir import (
+    CANARY,
+    Buffer,
+    Distribution,
+    Fill,
+    Kernel,
+    Launch,
+    Pass,
+    Role,
+    Step,
+    TensorSpec,
+    Workload,
+)
+from simgen.targets.base import Job
+from simgen.targets.gem5_se import Gem5Se
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simgen.bundle import Bundle
+
+lacks = Gem5Se().missing()
+pytestmark = [
+    pytest.mark.gem5,
+    pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks))),
+]
+
+PROVENANCE = {"simgen": "test", "config": "test", "command": "test"}
+TIMEOUT = 1200.0  # seconds; a run here takes a few
+
+# A small case of each kernel: rows that do not fill a work-group, and sizes that no block divides.
+CASES = [
+    ("softmax", "fwd", {"n": "5", "c": "37", "h": "1", "w": "1"}),
+    ("softmax", "fwd", {"n": "2", "c": "10", "h": "3", "w": "7"}),
+    ("softmax", "bwd", {"n": "5", "c": "300", "h": "1", "w": "1"}),
+    ("activation", "fwd", {"n": "3", "c": "5", "h": "7", "w": "11"}),
+    ("activation", "bwd", {"n": "3", "c": "5", "h": "7", "w": "11"}),
+]
+
+
+def lowered(kind: str, direction: str, sizes: dict[str, str]) -> Workload:
+    sections = (network.sample_section(kind),)
+    resolved = network.resolve(config.Config("test", sections, ()), list(sizes.items()))
+    return workload.lower(resolved, f"{kind}_{direction}", [Pass(direction)], 0)
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    return Builder(Cache(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder where gem5 does not redirect, with a name that has to be quoted."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="it's a ") as root:
+        if Gem5Se().refusal(Path(root)):
+            pytest.skip("/var/tmp is a link to a place that gem5 redirects")
+        yield Path(root)
+
+
+def ran(bundle: Bundle) -> results.Result:
+    folder = launch.run(bundle, "gem5-se", timeout=TIMEOUT)
+    return results.collect(bundle, launch.target_of(bundle, "gem5-se"), folder)
+
+
+def judged(bundle: Bundle, result: results.Result) -> diff.Diff:
+    inputs = data.load(bundle.path / bundles.DATA, bundle.workload)
+    return diff.diff(bundle.workload, inputs, result, None)
+
+
+def instructions(bundle: Bundle) -> int:
+    return sum(gem5_stats.cpu_instructions(bundle.path / "results/gem5-se" / gem5_stats.FILE))
+
+
+@pytest.mark.parametrize(("kind", "direction", "sizes"), CASES)
+def test_kernels_compute_what_the_reference_says(
+    place: Path, builder: Builder, kind: str, direction: str, sizes: dict[str, str]
+):
+    work = lowered(kind, direction, sizes)
+    bundle = bundles.write(place / "b", work, [Gem5Se()], builder, PROVENANCE)
+    result = ran(bundle)
+    assert judged(bundle, result).passed
+    assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
+    for metrics in result.launches:
+        assert metrics["seconds"] > 0
+        assert metrics["shader_active_ticks"] > 0
+        assert metrics["instructions"] > 0
+        assert metrics["vector_memory_writes"] > 0
+
+
+def test_the_discrete_gpu_computes_the_same(place: Path, builder: Builder):
+    work = lowered(*CASES[0])
+    bits = []
+    for arch in ("gfx902", "gfx900"):
+        target = Gem5Se(arch=arch)
+        bundle = bundles.write(place / arch, work, [target], builder, PROVENANCE)
+        result = ran(bundle)
+        assert judged(bundle, result).passed
+        bits.append([o.values.tobytes() for o in result.outputs.values()])
+    assert bits[0] == bits[1]
+
+
+def test_pseudo_instructions_change_no_result(place: Path, builder: Builder):
+    work = lowered(*CASES[0])
+    bundle = bundles.write(place / "b", work, [Gem5Se(m5ops=True)], builder, PROVENANCE)
+    assert judged(bundle, ran(bundle)).passed
+    log = (bundle.path / "results/gem5-se/log.txt").read_text()
+    assert log.count("m5 work begin dump and reset") == len(work.steps)
+    assert log.count("m5 work end dump and reset") == len(work.steps)
+
+
+def test_the_cpu_has_next_to_nothing_to_do_whatever_the_size(place: Path, builder: Builder):
+    counts = []
+    for c in ("64", "4096"):
+        work = lowered("activation", "fwd", {"n": "8", "c": c, "h": "1", "w": "1"})
+        bundle = bundles.write(place / c, work, [Gem5Se()], builder, PROVENANCE)
+        ran(bundle)
+        counts.append(instructions(bundle))
+    # The polls of the completion signal's value may differ by a few.
+    assert max(counts) - min(counts) < 100
+    assert max(counts) < 300 + 150 * len(work.launches)
+
+
+def chain(launches: int) -> Workload:
+    """Each launch adds 1 to the output of the one before it: wrong order, wrong result."""
+    spec = TensorSpec((256,))
+    buffers = [Buffer("in.x", spec, Role.INPUT, 0, Fill(Distribution.UNIFORM, 0.0, 1.0))]
+    steps = []
+    for i in range(launches):
+        buffers.append(Buffer(f"add{i}.y", spec, Role.OUTPUT, (i + 1) * 8192))
+        reads, writes = buffers[-2].name, buffers[-1].name
+        launched = Launch("add", (4, 1, 1), (reads, writes))
+        steps.append(Step(f"add{i}", Pass.FORWARD, (("x", reads),), (("y", writes),), (launched,)))
+    kernels = (Kernel("add", "add.hip.j2", 64),)
+    size = (launches + 1) * 8192
+    return Workload("chain", 0, (), tuple(buffers), kernels, tuple(steps), size, 8192)
+
+
+ADD = """\
+#include "prelude.h"
+extern "C" __global__ void __launch_bounds__(64) add(const float* x, float* y)
+{
+    y[blockIdx.x * 64 + threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x] + 1.0f;
+}
+"""
+NOTHING = """\
+#include "prelude.h"
+extern "C" __global__ void __launch_bounds__(64) add(const float* x, float* y)
+{
+    if (x[threadIdx.x] > 1e30f)
+        y[threadIdx.x] = 0.0f;
+}
+"""
+OUTSIDE = """\
+#include "prelude.h"
+extern "C" __global__ void __launch_bounds__(64) add(const float* x, float* y)
+{
+    y[threadIdx.x + (1ul << 40)] = x[threadIdx.x];
+}
+"""
+
+
+def handmade(place: Path, builder: Builder, source: str, launches: int) -> tuple[Workload, Path]:
+    work = chain(launches)
+    job = Job(work, {"add": source}, data.data_id(work), "0" * 64)
+    for name, file in Gem5Se().folder(job, builder).items():
+        path = place / "gem5-se" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+        path.chmod(0o755 if file.executable else 0o644)
+    data.write_data(place / bundles.DATA, work)
+    return work, place
+
+
+def script(place: Path) -> int:
+    return os.waitstatus_to_exitcode(os.system(f'sh "{place}/gem5-se/run.sh" 2>"{place}/stderr"'))
+
+
+def outputs(work: Workload, place: Path) -> dict[str, np.ndarray]:
+    raw = (place / "results/gem5-se/outputs.bin").read_bytes()
+    return {
+        b.name: np.frombuffer(raw, "<u4", b.spec.size + 1024, b.offset - work.outputs_offset)
+        for b in work.outputs
+    }
+
+
+def test_more_launches_than_the_ring_has_packets_run_in_order(place: Path, builder: Builder):
+    work, root = handmade(place, builder, ADD, 70)
+    assert script(root) == 0
+    expected = np.array(data.load(root / bundles.DATA, work)["in.x"])
+    for buffer in outputs(work, root).values():
+        expected = expected + np.float32(1)
+        np.testing.assert_array_equal(buffer[:256].view("<f4"), expected)
+        assert (buffer[256:] == CANARY).all()
+    metrics = Gem5Se().metrics(root / "results/gem5-se", work)
+    assert len(metrics) == 70
+    path = root / "results/gem5-se" / gem5_stats.FILE
+    assert sum(gem5_stats.cpu_instructions(path)) < 300 + 150 * 70
+
+
+def test_an_output_that_no_kernel_writes_keeps_the_canary(place: Path, builder: Builder):
+    work, root = handmade(place, builder, NOTHING, 1)
+    assert script(root) == 0
+    assert (outputs(work, root)["add0.y"] == CANARY).all()
+
+
+def test_an_access_outside_is_explained(place: Path, builder: Builder):
+    _, root = handmade(place, builder, OUTSIDE, 1)
+    assert script(root) == 5
+    log = (root / "results/failed-gem5-se/log.txt").read_text()
+    assert "not mapped" in (Gem5Se().diagnosis(log) or "")
+
+
+def test_a_changed_data_file_is_refused_by_the_program(place: Path, builder: Builder):
+    _, root = handmade(place, builder, ADD, 1)
+    path = root / bundles.DATA
+    path.write_bytes(path.read_bytes()[:-1])
+    assert script(root) == 7
+    assert "truncated or grown" in (root / "stderr").read_text()
+
+
+def test_a_changed_bundle_is_refused_before_the_run(place: Path, builder: Builder):
+    bundle = bundles.write(place / "b", lowered(*CASES[0]), [Gem5Se()], builder, PROVENANCE)
+    shutil.copy(bundle.path / "manifest.json", bundle.path / "gem5-se/binary")
+    with pytest.raises(DamagedError):
+        launch.run(bundle, "gem5-se", timeout=TIMEOUT)
+
+
+def test_a_run_that_takes_too_long_is_ended(place: Path, builder: Builder):
+    bundle = bundles.write(place / "b", lowered(*CASES[0]), [Gem5Se()], builder, PROVENANCE)
+    with pytest.raises(RunError, match=r"longer than 0\.1 s"):
+        launch.run(bundle, "gem5-se", timeout=0.1)
+    assert not list((bundle.path / "results").glob("*"))

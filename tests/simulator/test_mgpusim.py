@@ -1,0 +1,389 @@
+"""The mgpusim target on MGPUSim itself; needs Go, a C compiler and the Go module proxy once."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from simgen import bundle as bundles
+from simgen import data, launch, render, results
+from simgen.build import Builder
+from simgen.cache import Cache
+from simgen.errors import RefusedError, RunError
+from simgen.ir import (
+    CANARY,
+    Buffer,
+    Distribution,
+    Fill,
+    Kernel,
+    Launch,
+    Pass,
+    Role,
+    Step,
+    TensorSpec,
+    Workload,
+)
+from simgen.targets.mgpusim import GPUS, MGPUSim, runner_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+lacks = MGPUSim().missing()
+pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+
+PROVENANCE = {"simgen": "test", "config": "test"}
+TIMEOUT = 900.0  # seconds; a run takes one, and building the simulator some minutes, once
+
+# Rows that do not fill a work-group, sizes that no block divides, two launches of each kernel.
+WORKLOADS = {
+    "softmax_fwd": ("n=5", "c=37", "h=1", "w=3"),
+    "softmax_bwd": ("n=3", "c=300", "h=1", "w=1"),
+    "activation_fwd": ("n=3", "c=5", "h=7", "w=11"),
+    "activation_bwd": ("n=3", "c=5", "h=7", "w=11"),
+}
+COUNTED = {"instructions", "valu_instructions", "salu_instructions", "wavefronts", "work_groups"}
+TIMED = {"seconds", "cycles", "l1_hits", "l1_misses", "l2_hits", "l2_misses", "dram_read_bytes"}
+
+
+def simgen(*words: object, code: int = 0, where: Path) -> str:
+    """What the command line prints: stdout where it ends well, else stderr."""
+    done = subprocess.run(
+        [sys.executable, "-m", "simgen", *map(str, words)],
+        cwd=where,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stderr if code else done.stdout
+
+
+def build(where: Path, workload: str, *options: str, code: int = 0) -> str:
+    sizes = [word for size in WORKLOADS[workload] for word in ("--set", size)]
+    words = ("build", workload, *sizes, "--target", "mgpusim", "-o", "b", *options)
+    return simgen(*words, code=code, where=where)
+
+
+def script(bundle: Path, **environment: object) -> tuple[int, list[str]]:
+    """Exit code and errors of run.sh, without simgen."""
+    done = subprocess.run(
+        ["sh", str(bundle / "mgpusim" / "run.sh")],
+        env={**os.environ, **{k: str(v) for k, v in environment.items()}},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    prefix = "simgen: error: mgpusim: "
+    lines = [line for line in done.stderr.splitlines() if line.startswith(prefix)]
+    return done.returncode, [line.removeprefix(prefix) for line in lines]
+
+
+def launches(bundle: Path) -> list[dict[str, float]]:
+    work = bundles.load(bundle).workload
+    return MGPUSim().metrics(bundle / "results" / "mgpusim", work)
+
+
+@pytest.mark.parametrize("arch", GPUS.values())
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_emulation_agrees_with_the_reference(tmp_path: Path, workload: str, arch: str) -> None:
+    build(tmp_path, workload, "--arch", arch)
+    simgen("run", "b", where=tmp_path)
+    assert json.loads(simgen("diff", "b", "--json", where=tmp_path))["pairs"]
+    for metrics in launches(tmp_path / "b"):
+        assert metrics.keys() >= COUNTED
+        assert not metrics.keys() & TIMED
+        assert metrics["wavefronts"] >= metrics["work_groups"] > 0
+        assert metrics["instructions"] > metrics["valu_instructions"] > 0
+        assert metrics["vector_memory_writes"] > 0
+
+
+@pytest.mark.parametrize("arch", GPUS.values())
+def test_the_timing_model_computes_the_same_and_counts_the_same(tmp_path: Path, arch: str) -> None:
+    build(tmp_path, "softmax_fwd", "--arch", arch)
+    simgen("run", "b", where=tmp_path)
+    emulated, outputs = launches(tmp_path / "b"), tmp_path / "b/results/mgpusim/outputs.bin"
+    bits = outputs.read_bytes()
+    simgen("run", "b", "--mode", "timing", where=tmp_path)
+    simgen("diff", "b", where=tmp_path)
+    assert outputs.read_bytes() == bits
+    for before, after in zip(emulated, launches(tmp_path / "b"), strict=True):
+        assert {n: v for n, v in after.items() if n in before and n != "host_seconds"} == {
+            n: v for n, v in before.items() if n != "host_seconds"
+        }
+        assert after.keys() >= TIMED
+        assert 0 < after["seconds"] < 1e-3
+        assert after["l1_misses"] > 0
+        assert after["dram_read_bytes"] > 0
+
+
+def test_nothing_is_left_but_the_results(tmp_path: Path) -> None:
+    build(tmp_path, "activation_fwd")
+    before = {p for p in tmp_path.rglob("*") if "results" not in p.parts}
+    simgen("run", "b", "--mode", "timing", where=tmp_path)
+    assert {p for p in tmp_path.rglob("*") if "results" not in p.parts} == before
+    assert {p.name for p in (tmp_path / "b/results/mgpusim").iterdir()} == {
+        "outputs.bin", "launches.csv", "log.txt", "complete", "results.h5",
+    }  # fmt: skip
+    assert {p.name for p in (tmp_path / "b/results").iterdir()} == {"mgpusim"}
+
+
+def test_what_legalising_costs_is_in_the_bundle(tmp_path: Path) -> None:
+    build(tmp_path, "softmax_fwd", "--arch", "gfx803")
+    costs = json.loads((tmp_path / "b/mgpusim/kernels/replaced.json").read_text())
+    (cost,) = costs.values()
+    assert sum(cost["replaced"].values()) > 0
+    assert isinstance(cost["added"], int)
+
+
+def test_a_panic_is_one_line_with_instruction_kernel_and_layer(tmp_path: Path) -> None:
+    # Rows that are long enough for 16-byte reads of LDS, which gfx803 has not in MGPUSim.
+    build(tmp_path, "softmax_bwd", "--arch", "gfx803", "--no-legalise")
+    assert not json.loads((tmp_path / "b/mgpusim/kernels/replaced.json").read_text())
+    error = simgen("run", "b", code=5, where=tmp_path)
+    assert error.count("\n") == 1
+    for part in ("kernel softmax_bwd", 'layer "softmax", bwd', "cannot execute", "--no-legalise"):
+        assert part in error
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "fact"),
+    [
+        (("--mode", "fast"), 2, "'fast'"),
+        (("--gpu", "h100"), 2, "'h100'"),
+        (("--gpu", "r9nano"), 4, "the kernels are for gfx942"),
+        (("--gpus", "2"), 2, "more than one GPU"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    tmp_path: Path, options: tuple[str, ...], code: int, fact: str
+) -> None:
+    build(tmp_path, "activation_fwd")
+    error = simgen("run", "b", *options, code=code, where=tmp_path)
+    assert error.count("\n") == 1
+    assert fact in error
+
+
+def damage(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 0xFF
+    path.write_bytes(raw)
+
+
+def test_a_damaged_bundle_is_refused_by_simgen_and_by_the_script(tmp_path: Path) -> None:
+    build(tmp_path, "activation_fwd")
+    bundle = tmp_path / "b"
+    (code_object,) = bundle.glob("mgpusim/kernels/*.co")
+    for path in (code_object, bundle / "workload.json"):
+        good = path.read_bytes()
+        damage(path)
+        simgen("run", "b", code=7, where=tmp_path)
+        code, (error,) = script(bundle)
+        assert (code, "build the bundle again" in error) == (7, True)
+        path.write_bytes(good)
+    data = bundle / "data.h5"
+    with data.open("r+b") as file:
+        file.truncate(data.stat().st_size - 1)
+    simgen("run", "b", code=7, where=tmp_path)
+    assert script(bundle) == (
+        7, ["data.h5: not as long as its header says; build the bundle again"],
+    )  # fmt: skip
+    data.unlink()
+    assert script(bundle)[0] == 3
+
+
+def test_kernels_of_another_architecture_are_refused(tmp_path: Path) -> None:
+    build(tmp_path, "activation_fwd", "--arch", "gfx803")
+    (other,) = (tmp_path / "b").glob("mgpusim/kernels/*.co")
+    raw = other.read_bytes()
+    build(tmp_path, "activation_fwd", "--arch", "gfx942")
+    other.write_bytes(raw)
+    manifest = tmp_path / "b/manifest.json"
+    text = json.loads(manifest.read_text())
+    text["files"][f"mgpusim/kernels/{other.name}"] = hashlib.sha256(raw).hexdigest()
+    manifest.write_text(json.dumps(text))
+    code, (error,) = script(tmp_path / "b")
+    assert code == 4
+    assert "which the GPU mi300a does not run" in error
+
+
+def test_a_run_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    build(tmp_path, "softmax_fwd", "--set", "n=2000")
+    code, (error,) = script(tmp_path / "b", SIMGEN_MODE="timing", SIMGEN_TIMEOUT=2)
+    assert code == 5
+    assert "took longer than 2 s" in error
+    assert not (tmp_path / "b/results/mgpusim").exists()
+
+
+def test_a_launch_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
+    build(tmp_path, "activation_fwd")
+    # Nothing is simulated, so the grid may be larger than any data.
+    work, manifest = tmp_path / "b/workload.json", tmp_path / "b/manifest.json"
+    text = json.loads(work.read_text())
+    text["steps"][0]["launches"][0]["grid"] = [1 << 22, 1 << 10, 1]
+    work.write_text(json.dumps(text))
+    entries = json.loads(manifest.read_text())
+    entries["files"]["workload.json"] = hashlib.sha256(work.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(entries))
+    code, (error,) = script(tmp_path / "b")
+    assert code == 3
+    assert "of this machine's memory" in error
+    assert "--set" in error
+
+
+def test_two_runs_at_once_build_two_simulators_and_keep_one(tmp_path: Path) -> None:
+    build(tmp_path, "activation_fwd")
+    shutil.copytree(tmp_path / "b", tmp_path / "c")
+    environment = {**os.environ, "SIMGEN_CACHE_DIR": str(tmp_path / "cache")}
+    processes = [
+        subprocess.Popen(["sh", str(tmp_path / name / "mgpusim/run.sh")], env=environment)
+        for name in "bc"
+    ]
+    assert [process.wait(timeout=TIMEOUT) for process in processes] == [0, 0]
+    kept = runner_path(tmp_path / "b/mgpusim/runner")
+    found = [p for p in (tmp_path / "cache").rglob("*") if p.is_file()]
+    assert [p.relative_to(tmp_path / "cache/mgpusim") for p in found] == [
+        kept.relative_to(kept.parents[1])
+    ]
+
+
+# Kernels of our own. Each launch reads what the one before it wrote.
+
+ADD = """\
+    y[blockIdx.x * 64 + threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x] + 1.0f;
+"""
+NOTHING = """\
+    if (x[threadIdx.x] > 2.0f)
+        y[threadIdx.x] = 0.0f;
+"""
+OUTSIDE = """\
+    y[threadIdx.x + (1ul << 40)] = x[threadIdx.x];
+"""
+# Compiled for gfx942, load and store have a scalar base and a 32-bit offset in a vector register.
+SCALAR_BASE = """\
+    y[threadIdx.x] = 2.0f * x[threadIdx.x];
+"""
+# Compiled, EXEC changes right after each store.
+DIVERGED = """\
+    int i = blockIdx.x * 64 + threadIdx.x;
+    if (threadIdx.x % 3 == 0)
+        y[i] = 1.0f;
+    if (threadIdx.x % 3 == 1)
+        y[i] = x[i];
+    if (threadIdx.x % 3 == 2)
+        y[i] = 3.0f;
+"""
+UNKNOWN = """\
+    unsigned sum, item = threadIdx.x;
+    asm volatile("v_add_u32_e64 %0, %1, %2" : "=v"(sum) : "v"(item), "s"(7));
+    y[threadIdx.x] = x[threadIdx.x] + sum;
+"""
+
+
+def chain(count: int) -> Workload:
+    spec = TensorSpec((256,))
+    buffers = [Buffer("in.x", spec, Role.INPUT, 0, Fill(Distribution.UNIFORM, 0.0, 1.0))]
+    steps = []
+    for i in range(count):
+        buffers.append(Buffer(f"add{i}.y", spec, Role.OUTPUT, (i + 1) * 8192))
+        reads, writes = buffers[-2].name, buffers[-1].name
+        launched = Launch("add", (4, 1, 1), (reads, writes))
+        steps.append(Step(f"add{i}", Pass.FORWARD, (("x", reads),), (("y", writes),), (launched,)))
+    kernels = (Kernel("add", "add.hip.j2", 64),)
+    size = (count + 1) * 8192
+    return Workload("chain", 0, (), tuple(buffers), kernels, tuple(steps), size, 8192)
+
+
+def handmade(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    body: str,
+    count: int = 1,
+    *,
+    legalise: bool = True,
+) -> bundles.Bundle:
+    source = (
+        '#include "prelude.h"\nextern "C" __global__ void __launch_bounds__(64) '
+        f"add(const float* x, float* y)\n{{\n{body}}}\n"
+    )
+    monkeypatch.setattr(render, "kernels", lambda workload: {"add": source})
+    builder = Builder(Cache(place / "cache"))
+    target = MGPUSim(legalise=legalise)
+    return bundles.write(place / "b", chain(count), [target], builder, PROVENANCE)
+
+
+def run(bundle: bundles.Bundle, mode: str) -> results.Result:
+    folder = launch.run(bundle, "mgpusim", timeout=TIMEOUT, environment={"SIMGEN_MODE": mode})
+    return results.collect(bundle, launch.target_of(bundle, "mgpusim"), folder)
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_launches_run_in_order_and_see_what_came_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    found = run(handmade(tmp_path, monkeypatch, ADD, 5), mode)
+    values = [output.values for output in found.outputs.values()]
+    assert all(output.guard_intact for output in found.outputs.values())
+    for before, after in itertools.pairwise(values):
+        assert (after == before + np.float32(1)).all()
+    assert [metrics["wavefronts"] for metrics in found.launches] == [4.0] * 5
+    assert found.provenance["machine"]["mode"] == mode
+    assert found.provenance["machine"]["mgpusim_version"] == "v4.2.0"
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_what_no_kernel_writes_keeps_the_canary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    (output,) = run(handmade(tmp_path, monkeypatch, NOTHING), mode).outputs.values()
+    assert (output.values.view("<u4") == CANARY).all()
+    assert output.untouched == 256
+    assert output.guard_intact
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_loads_and_stores_with_a_scalar_base_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    bundle = handmade(tmp_path, monkeypatch, SCALAR_BASE)
+    x = data.load(bundle.path / bundles.DATA, bundle.workload)["in.x"]
+    (output,) = run(bundle, mode).outputs.values()
+    assert (output.values[:64] == 2 * x[:64]).all()
+    assert output.untouched == 256 - 64
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_a_store_writes_the_lanes_of_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    bundle = handmade(tmp_path, monkeypatch, DIVERGED)
+    x = data.load(bundle.path / bundles.DATA, bundle.workload)["in.x"].reshape(4, 64)
+    (output,) = run(bundle, mode).outputs.values()
+    item = np.arange(64) % 3
+    assert (output.values.reshape(4, 64) == np.where(item == 1, x, item + 1.0)).all()
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_an_address_outside_of_memory_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    bundle = handmade(tmp_path, monkeypatch, OUTSIDE)
+    with pytest.raises(RunError, match=r'kernel add \(layer "add0", fwd\).*not mapped'):
+        run(bundle, mode)
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_an_instruction_that_cannot_be_decoded_is_refused_before_it_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    bundle = handmade(tmp_path, monkeypatch, UNKNOWN, legalise=False)
+    with pytest.raises(RefusedError, match=r"kernel add: MGPUSim cannot decode .*no-legalise"):
+        run(bundle, mode)

@@ -1,0 +1,222 @@
+"""Deliberately wrong kernels: each is caught by `diff`, by the sanitizer or by both.
+
+A mutant is a rendered kernel with one change in its text. It runs on the host target with and
+without `sanitize`; what catches it is part of the table, so that neither check grows weaker unseen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from layer_bundles import Problem, failures, make, plan
+from layer_variants import Variant
+
+from simgen import render
+from simgen.ir import Pass
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.build import Builder
+    from simgen.ir import Workload
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().missing()), reason="this machine cannot run the host target"
+)
+
+F, B = Pass.FORWARD, Pass.BACKWARD
+RACE = "data race: "
+PAST = "past the end of buffer "
+UNWRITTEN = "before it is written: "
+INPUT = "writes an input of the workload: "
+
+
+def softmax(algo: str, *shape: int) -> Problem:
+    variant = Variant("softmax", (("softmax_algo", algo), ("softmax_mode", "channel")))
+    return Problem(variant, (shape[0], shape[1], shape[2], shape[3]))
+
+
+def activation(mode: str, size: int) -> Problem:
+    return Problem(Variant("activation", (("activation_mode", mode),)), (1, 1, 1, size))
+
+
+ROWS = softmax("accurate", 11, 100, 1, 1)  # 8 rows in a work-group, 2 barriers in a reduction
+WIDE = softmax("accurate", 2, 4100, 1, 1)  # rows that a work-group cannot hold
+STRIDED = softmax("accurate", 2, 17, 9, 9)
+LOG = softmax("log", 11, 100, 1, 1)
+RELU = activation("relu", 1030)  # two elements after the last vector
+SIGMOID = activation("sigmoid", 1030)
+TANH = activation("tanh", 1030)
+
+PASSES = {
+    "rows-fwd": (ROWS, F), "rows-bwd": (ROWS, B), "wide-fwd": (WIDE, F), "wide-bwd": (WIDE, B),
+    "strided-fwd": (STRIDED, F), "strided-bwd": (STRIDED, B), "log-fwd": (LOG, F),
+    "log-bwd": (LOG, B), "relu-fwd": (RELU, F), "relu-bwd": (RELU, B), "sigmoid-fwd": (SIGMOID, F),
+    "sigmoid-bwd": (SIGMOID, B), "tanh-fwd": (TANH, F), "tanh-bwd": (TANH, B),
+}  # fmt: skip
+BARRIER = "    __syncthreads();\n"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    what: str
+    kernel: str  # key of PASSES
+    old: str
+    new: str
+    fails: bool  # without sanitizer: diff fails, or the run itself
+    sanitizer: str = ""  # what the sanitizer says; empty: nothing
+    nth: int = 0  # which of the places where `old` stands
+
+    def __str__(self) -> str:
+        return f"{self.kernel}-{self.what}".replace(" ", "-")
+
+    def apply(self, text: str) -> str:
+        places = [match.start() for match in re.finditer(re.escape(self.old), text)]
+        assert len(places) > self.nth, f"the kernel no longer holds {self.old!r}"
+        at = places[self.nth]
+        return text[:at] + self.new + text[at + len(self.old) :]
+
+
+MUTANTS = (
+    # Arithmetic.
+    Mutant("constant", "rows-fwd", "1.44269504f", "1.44269f", True),
+    Mutant("constant", "strided-fwd", "1.44269504f", "1.4427f", True),
+    Mutant("constant", "log-fwd", "0.693147181f", "0.6931f", True),
+    Mutant("constant", "sigmoid-fwd", "1.44269504f", "1.44270f", True),
+    Mutant("sum for maximum", "rows-fwd", "result = maximum(result, partial[place(lane, k)])",
+           "result = result + partial[place(lane, k)]", True),
+    Mutant("no maximum", "rows-fwd", "(value[k] - most) * LOG2_E", "value[k] * LOG2_E", True),
+    Mutant("no reciprocal", "rows-fwd", "fast_rcp(sum)", "sum", True),
+    Mutant("no reciprocal", "sigmoid-fwd", "fast_rcp(1.0f + ", "(1.0f + ", True),
+    Mutant("coefficient", "tanh-fwd", "-1.0f / 3", "-1.0f / 4", True),
+    Mutant("minimum for maximum", "relu-fwd", "maximum(x, 0.0f)", "minimum(x, 0.0f)", True),
+    Mutant("not strict", "relu-bwd", "y > 0.0f", "y >= 0.0f", True),
+    Mutant("sign", "sigmoid-bwd", "1.0f - y", "1.0f + y", True),
+    Mutant("lost term", "rows-fwd", "unsigned k = 1; k < FINALS", "unsigned k = 2; k < FINALS",
+           True, nth=1),
+    # Arguments.
+    Mutant("swapped", "rows-bwd", "float* __restrict__ y, const float* __restrict__ dy",
+           "float* __restrict__ dy, const float* __restrict__ y", True),
+    Mutant("swapped", "tanh-bwd", "float* __restrict__ y, const float* __restrict__ dy",
+           "float* __restrict__ dy, const float* __restrict__ y", True),
+    Mutant("one for both", "wide-bwd", "(dy + base", "(y + base", True, nth=1),
+    # Barriers, each in its turn: forward has two for the maximum and two for the sum.
+    # Without the first of two (or the only one), work-items read what is not there yet.
+    *(
+        Mutant(f"barrier {i}", kernel, BARRIER, "", True, RACE if i % 2 and two else UNWRITTEN, i)
+        for kernel, count, two in (
+            ("rows-fwd", 4, True), ("rows-bwd", 2, True), ("wide-fwd", 4, True),
+            ("wide-bwd", 2, True), ("strided-fwd", 2, False), ("strided-bwd", 1, False),
+            ("log-fwd", 4, True), ("log-bwd", 2, True),
+        )
+        for i in range(count)
+    ),
+    # Short writes.
+    Mutant("last vector", "relu-fwd", "*reinterpret_cast<float4*>(y + at) =",
+           "if (at + 8 <= SIZE) *reinterpret_cast<float4*>(y + at) =", True),
+    Mutant("last vector", "rows-fwd", "*reinterpret_cast<float4*>(y + base + at) =",
+           "if (at + 4 < AXIS) *reinterpret_cast<float4*>(y + base + at) =", True),
+    Mutant("last vector", "wide-bwd", "*reinterpret_cast<float4*>(dx + base + at) =",
+           "if (at + 4 < AXIS) *reinterpret_cast<float4*>(dx + base + at) =", True),
+    Mutant("last elements", "relu-fwd", "k < SIZE; k++", "k < SIZE - 1; k++", True),
+    Mutant("last elements", "tanh-bwd", "k < SIZE; k++", "k < SIZE - 1; k++", True),
+    Mutant("last row", "rows-fwd", "if (inside(row, at))", "if (inside(row + 1, at))", True),
+    Mutant("last row", "rows-bwd", "if (inside(row, at))", "if (inside(row + 1, at))", True),
+    Mutant("last row", "wide-fwd", "if (row < ROWS)", "if (row < ROWS - 1)", True, nth=2),
+    Mutant("nothing", "strided-bwd", "if (inside(row, at))", "if (false)", True),
+    # Wrong places.
+    Mutant("off by one", "strided-fwd", "y[base + at * INNER]", "y[base + at * INNER + 1]", True,
+           PAST),
+    Mutant("off by one", "relu-fwd", "y[k] = activate", "y[k + 1] = activate", True, PAST),
+    Mutant("off by one load", "relu-bwd", "gradient(y[k], dy[k])", "gradient(y[k + 1], dy[k])",
+           True, PAST),
+    Mutant("read past the end", "strided-fwd", "at < AXIS)", "at <= AXIS)", True, PAST),
+    Mutant("read past the end", "wide-fwd", "at < AXIS;", "at <= AXIS;", True, PAST, nth=1),
+    Mutant("read past the end unused", "rows-fwd", "float sum = 0;",
+           "float sum = 0; if (x[base + AXIS] > 1e30f) sum = 1;", False, PAST),
+    # What it computes from the canary behind x is the canary again, so that diff sees no write.
+    Mutant("no row check", "rows-fwd", "row < ROWS)", "true)", False, PAST),
+    Mutant("lanes overlap", "rows-fwd", "lane * SLICES + slice", "slice", True, RACE),
+    # Writes that are one too many.
+    Mutant("written twice", "strided-fwd", "y[base + at * INNER] =",
+           "y[row % INNER] = 1.0f, y[base + at * INNER] =", True, RACE),
+    Mutant("written twice", "relu-fwd", "y[k] = activate(x[k]);",
+           "{ y[0] = 7.0f; y[k] = activate(x[k]); }", True, RACE),
+    Mutant("tails overlap", "relu-fwd", "at + 4 <= SIZE", "at + 8 <= SIZE", False, RACE),
+    Mutant("written twice the same", "relu-fwd", "y[k] = activate(x[k]);",
+           "{ y[0] = activate(x[0]); y[k] = activate(x[k]); }", False, RACE),
+    Mutant("written to an input", "sigmoid-bwd", "dx[k] = gradient",
+           "const_cast<float*>(y)[k] = dx[k] = gradient", True, INPUT),
+    # Reads of what nobody wrote.
+    Mutant("read before written", "rows-bwd", "partial[place(lane, slice)] = value;", ";", True,
+           UNWRITTEN),
+    Mutant("read own output", "tanh-fwd", "y[k] = activate(x[k])", "y[k] += activate(x[k])", True,
+           UNWRITTEN),
+)  # fmt: skip
+
+
+def workload(kernel: str) -> Workload:
+    problem, direction = PASSES[kernel]
+    return plan({"layer": problem}, direction)
+
+
+@pytest.fixture(scope="module")
+def renderings() -> dict[str, tuple[Workload, str, str]]:
+    """Key of PASSES -> (workload, kernel name, text)."""
+    found = {}
+    for key in PASSES:
+        planned = workload(key)
+        (kernel,) = planned.kernels
+        found[key] = (planned, kernel.name, render.kernel(kernel))
+    return found
+
+
+@pytest.mark.parametrize("direction", Pass)
+@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
+def test_the_unchanged_kernels_pass(
+    tmp_path: Path, builder: Builder, direction: Pass, sanitize: bool
+) -> None:
+    problems = {key: problem for key, (problem, d) in PASSES.items() if d is direction}
+    assert not failures(
+        make(tmp_path, plan(problems, direction), builder, sanitize=sanitize).good()
+    )
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_mutant_is_caught(
+    tmp_path: Path,
+    builder: Builder,
+    renderings: dict[str, tuple[Workload, str, str]],
+    mutant: Mutant,
+) -> None:
+    assert mutant.fails or mutant.sanitizer
+    planned, name, text = renderings[mutant.kernel]
+    sources = {name: mutant.apply(text)}
+
+    fast = make(tmp_path / "fast", planned, builder, sources=sources)
+    done = fast.run()
+    assert done.returncode in (0, 5)
+    assert (done.returncode == 5 or bool(failures(fast.verdicts()))) == mutant.fails
+
+    checked = make(tmp_path / "checked", planned, builder, sources=sources, sanitize=True)
+    done = checked.run(processes=1)
+    if mutant.sanitizer:
+        assert done.returncode == 5, done.stderr
+        assert done.stderr.startswith(f"simgen: error: kernel {name}: work-group ")
+        assert mutant.sanitizer in done.stderr
+        assert done.stderr.count("\n") == 1
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert failures(checked.verdicts())
+
+
+def test_each_barrier_of_each_kernel_has_a_mutant(
+    renderings: dict[str, tuple[Workload, str, str]],
+) -> None:
+    for key, (_, _, text) in renderings.items():
+        dropped = [m for m in MUTANTS if m.kernel == key and m.old == BARRIER]
+        assert sorted(m.nth for m in dropped) == list(range(text.count("__syncthreads()")))
