@@ -106,7 +106,7 @@ def minimum_of_3(site: Site) -> None:
 
 @rule("v_fma_f32", GFX803)
 def fused_multiply_add(site: Site) -> None:
-    """v_mad_f32: MGPUSim rounds the product of either, unless Go fuses (GOAMD64=v3)."""
+    """v_mad_f32: MGPUSim rounds the product of either."""
     site.put("v_mad_f32", *site.item.operands)
 
 
