@@ -22,10 +22,10 @@ COMPUTE_UNIT = {  # SHADER.CUs*.NAME
     "vALUInsts": "valu_instructions",
     "sALUInsts": "salu_instructions",
     "ldsNoFlatInsts": "lds_instructions",
-    "vectorMemReads": "vector_memory_reads",
-    "vectorMemWrites": "vector_memory_writes",
+    "globalReads": "vector_memory_reads",  # flat and global instructions
+    "globalWrites": "vector_memory_writes",
     "scalarMemReads": "scalar_memory_reads",
-    "numVecOpsExecuted": "vector_operations",
+    "numVecOpsExecuted": "vector_operations",  # instructions times active work-items
     "ldsBankAccesses": "lds_bank_accesses",
     "completedWfs": "wavefronts",
     "completedWGs": "work_groups",
@@ -96,7 +96,8 @@ def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
     metrics |= {f"{c}_{kind}": 0.0 for c in CACHES.values() for kind in CACHE.values()}
     for name, value in block.items():
         head, _, last = name.rpartition(".")
-        if last in COMPUTE_UNIT and head.startswith(units):
+        # A unit's wavefront slots have statistics of the same names: SHADER.CUs0.wavefronts0.NAME.
+        if last in COMPUTE_UNIT and head.startswith(units) and head[len(units) :].isdigit():
             metrics[COMPUTE_UNIT[last]] += value
         elif last in CACHE:
             for controller, cache in CACHES.items():

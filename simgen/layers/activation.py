@@ -20,8 +20,6 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import rounding
 from simgen.layers.base import Layer, Lowering, Port, key
@@ -30,8 +28,12 @@ from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+
     from simgen.layers.base import Tensors
     from simgen.layers.rounding import Array
+else:
+    from simgen import arrays as np
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item: one 16-byte load and store

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
+else:
+    from simgen import arrays as np
 
 U = 2.0**-24  # relative error of one rounding to nearest
 EXP2 = 2.0**-22  # relative, of fast_exp2

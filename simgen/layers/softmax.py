@@ -17,10 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, prod
+from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import rounding
@@ -30,8 +28,12 @@ from simgen.layers.rounding import SECOND_ORDER, TINY, U
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+
     from simgen.layers.base import Tensors
     from simgen.layers.rounding import Array
+else:
+    from simgen import arrays as np
 
 BLOCK = 256  # work-items
 FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
@@ -105,7 +107,7 @@ class Softmax(Layer):
         # About what a forward pass gives: rows of y that sum to one, whatever the axis.
         y = Fill(Distribution.UNIFORM, 0.0, 2.0 / axis)
         if self.algo is Algo.LOG:
-            y = Fill(Distribution.UNIFORM, -float(np.log(axis)) - 1.0, -float(np.log(axis)))
+            y = Fill(Distribution.UNIFORM, -log(axis) - 1.0, -log(axis))
         dy = Fill(Distribution.NORMAL, 0.0, 1.0)
         return (Port("y", x, y), Port("dy", x, dy), Port("dx", x))
 

@@ -17,6 +17,7 @@ ORDER = (
     "errors",
     "files",
     "resources",
+    "arrays",
     "ir",
     "config",
     "layers",

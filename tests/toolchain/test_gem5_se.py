@@ -220,7 +220,7 @@ class TestScript:
         root = bundle / "gem5 checkout"
         program = root / "build/VEGA_X86/gem5.opt"
         program.parent.mkdir(parents=True)
-        head = '[ "$1" = --build-info ] && exit 0\nprintf "%s|" "$@"\necho\npart=$2'
+        head = '[ "$1" = --help ] && exit 0\nprintf "%s|" "$@"\necho\npart=$2'
         program.write_text(f"#!/bin/sh\n{head}\n{body}\n")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         script = root / "configs/example/apu_se.py"
@@ -381,6 +381,7 @@ simInsts                                           {n}                       # I
 system.cpu3.shaderActiveTicks                 {ticks}                       # Total ticks
 system.cpu3.CUs0.numInstrExecuted                  {n}                       # instructions (Count)
 system.cpu3.CUs1.numInstrExecuted                  10                       # instructions (Count)
+system.cpu3.CUs1.wavefronts0.numInstrExecuted      10                       # the same ones
 system.cpu3.CUs1.vALUInsts                         nan                       # instructions (Count)
 system.cpu0.numInstrExecuted                      1000                       # not of the GPU
 system.ruby.tcp_cntrl0.L1cache.m_demand_hits         3                       # hits
