@@ -241,14 +241,16 @@ class Gem5Se(Target):
         return {"simulator": "gem5", "gpu": self.arch} | {f"gem5_{k}": v for k, v in found}
 
     def diagnosis(self, log: str) -> str | None:
-        launcher = re.search(r"simgen: error: (.+)", log)
-        if launcher:
-            return launcher[1]
+        said = re.findall(r"simgen: error: (.+)", log)
+        own = f"{self.name}: "  # run.sh's lines; the others are the program's, which knows best
+        for line in said:
+            if not line.startswith(own):
+                return str(line)
         for pattern, message in DIAGNOSES:
             match = re.search(pattern, log)
             if match:
                 return message.format(next((g for g in match.groups() if g), "")).strip()
-        return None
+        return str(said[0]).removeprefix(own) if said else None
 
 
 def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:

@@ -446,10 +446,22 @@ class TestStatistics:
             "--gfx-version=gfx902",
         ),
         ("noise\nsimgen: error: x: y; z\nfatal: bad ioctl\n", "x: y; z"),
+        (
+            "fatal: kfd: bad ioctl 7\nsimgen: error: gem5-se: the run ended with exit code 1\n",
+            "driver lacks a request",
+        ),
+        (
+            "simgen: error: gem5-se: the run ended with exit code 9\n",
+            "the run ended with exit code 9",
+        ),
     ],
 )
 def test_a_failed_run_is_explained(log: str, words: str):
     assert words in (Gem5Se().diagnosis(log) or "")
+
+
+def test_the_target_is_not_named_twice():
+    assert Gem5Se().diagnosis("simgen: error: gem5-se: GEM5 is not set\n") == "GEM5 is not set"
 
 
 def test_an_unknown_failure_is_not_explained():
