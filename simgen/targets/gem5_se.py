@@ -195,26 +195,25 @@ class Gem5Se(Target):
     def commands(self, bundle: Path, workload: Workload) -> Mapping[str, str]:
         """`direct` and `docker`: lines for a shell; $GEM5 stands for itself where it is not set.
 
-        Results go to `m5out` in the target's folder, as usual with gem5.
+        They run what run.sh runs, with the same simulated timing, in the folder `results/m5out`.
         """
-        here = bundle.resolve() / self.name
-        size = memory_text(memory_nbytes(workload))
+        home = bundle.resolve()
+        here = shlex.quote(str(home / "results" / "m5out"))
         root = os.environ.get("GEM5")
         gem5 = shlex.quote(root) if root else '"$GEM5"'
         options = [
-            "-n1", f"--mem-size={size}", *ARCHS[self.arch],
-            "-c", "./binary", "--options=../data.h5 m5out/outputs.bin",
+            "-n1", f"--mem-size={memory_text(memory_nbytes(workload))}", *ARCHS[self.arch],
+            "--env=/dev/null", "-c", f"../../{self.name}/binary",
+            "--options=../../data.h5 outputs.bin",
         ]  # fmt: skip
-        run = f"{gem5}/{GEM5_OPT} {gem5}/{APU_SE} {shlex.join(options)}"
-        home = shlex.quote(str(bundle.resolve()))
+        run = f"{gem5}/{GEM5_OPT} -d . {gem5}/{APU_SE} {shlex.join(options)}"
+        mount = shlex.quote(f"{home}:{home}")
         docker = (
-            f"docker run --rm -u {os.getuid()}:{os.getgid()} -v {gem5}:{gem5} -v {home}:{home} "
-            f"-w {shlex.quote(str(here))} {IMAGES[self.gem5_version]}"
+            f"docker run --rm -u {os.getuid()}:{os.getgid()} -v {gem5}:{gem5} -v {mount} "
+            f"-w {here} {IMAGES[self.gem5_version]}"
         )
-        return {
-            "direct": f"cd {shlex.quote(str(here))} && {run}",
-            "docker": f"{docker} {run}",
-        }
+        start = f"mkdir -p {here} && cd {here} &&"
+        return {"direct": f"{start} {run}", "docker": f"{start} {docker} {run}"}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """One dictionary for each launch.

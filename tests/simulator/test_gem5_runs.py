@@ -139,6 +139,17 @@ def test_the_cpu_has_next_to_nothing_to_do_whatever_the_size(place: Path, builde
     assert max(counts) < 300 + 150 * len(work.launches)
 
 
+def test_simulated_time_does_not_depend_on_place_or_environment(place: Path, builder: Builder):
+    work = lowered(*CASES[0])
+    ticks = []
+    for folder, home in (("a", "/"), ("a much longer name", "/home/of somebody/else")):
+        bundle = bundles.write(place / folder, work, [Gem5Se()], builder, PROVENANCE)
+        launch.run(bundle, "gem5-se", timeout=TIMEOUT, environment={"HOME": home})
+        dumps = gem5_stats.blocks(bundle.path / "results/gem5-se" / gem5_stats.FILE)
+        ticks.append([dump["simTicks"] for dump in dumps])
+    assert ticks[0] == ticks[1]
+
+
 def chain(launches: int) -> Workload:
     """Each launch adds 1 to the output of the one before it: wrong order, wrong result."""
     spec = TensorSpec((256,))
