@@ -98,6 +98,7 @@ def run(
     if refusal := target.refusal(bundle.path):
         raise RefusedError(f"{name}: {refusal}")
     bundles.verify(bundle, name)
+    started = time.time()
     command = ["sh", str(bundle.path / name / "run.sh")]
     process = subprocess.Popen(
         command,
@@ -117,7 +118,7 @@ def run(
         raise
     if process.returncode == 0 and (folder := bundle.results(name)):
         return folder
-    raise _failure(bundle, target, process.returncode, output)
+    raise _failure(bundle, target, process.returncode, output, started)
 
 
 def _wait(
@@ -150,11 +151,13 @@ def _end(process: subprocess.Popen[str]) -> None:
             return
 
 
-def _failure(bundle: Bundle, target: Target, code: int, output: str) -> SimgenError:
+def _failure(bundle: Bundle, target: Target, code: int, output: str, started: float) -> SimgenError:
     kept = bundle.path / bundles.RESULTS / f"failed-{target.name}" / "log.txt"
     try:
-        log = kept.read_text(errors="replace")
-        where = f" (log: {kept})"
+        # A log that is older than the run is of another one, and would explain the wrong failure.
+        fresh = kept.stat().st_mtime >= started - 1
+        log = kept.read_text(errors="replace") if fresh else ""
+        where = f" (log: {kept})" if fresh else ""
     except OSError:
         log, where = "", ""
     fact = target.diagnosis(f"{log}\n{output}") or _last_line(output) or _last_line(log)

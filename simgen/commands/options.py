@@ -60,7 +60,7 @@ class BuildCommand(click.Command):
                     [flag, name], is_flag=True, flag_value=not each.default, default=None, help=text
                 )
             else:
-                text += f" [default: {each.default}]"
+                text += f" [default: {_defaults(name, targets)}]"
                 made[name] = click.Option([spelling(name), name], metavar="V", help=text)
         own = super().get_params(ctx)
         return [*own[:-1], *made.values(), own[-1]]  # --help stays last
@@ -94,6 +94,16 @@ def target_settings() -> dict[str, tuple[list[str], Field[Any]]]:
         for each in fields(target):
             found.setdefault(each.name, ([], each))[0].append(target.name)
     return found
+
+
+def _defaults(name: str, targets: list[str]) -> str:
+    """A setting's default, or each target's own where they differ."""
+    from simgen.targets import TARGETS
+
+    values = {t: str(f.default) for t in targets for f in fields(TARGETS[t]) if f.name == name}
+    if len(set(values.values())) == 1:
+        return values[targets[0]]
+    return ", ".join(f"{value} for {target}" for target, value in values.items())
 
 
 def spelling(name: str, value: object = None) -> str:
