@@ -17,6 +17,7 @@ import numpy as np
 from simgen import data
 from simgen.compare import ULP_CLASSES, Comparison, suspicions
 from simgen.errors import UsageError
+from simgen.ir import Pass
 from simgen.network import make_layer
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.ir import Step, Workload
+    from simgen.layers import Layer
     from simgen.results import Result
 
 REFERENCE = "reference"
@@ -123,7 +125,7 @@ def _step(
 ) -> list[Verdict]:
     layer = make_layer(workload.node(step.layer))
     comparisons = {port: Comparison(workload.buffer(name).spec.shape) for port, name in step.writes}
-    for part in _slices(workload, step, layer.per_sample):
+    for part in _slices(workload, step, layer):
         wanted = [_expected(layer, step, inputs, result, part) for result in (a, b) if result]
         for port, name in step.writes:
             ref_a, bound = wanted[0][0][port], wanted[0][1][port]
@@ -134,7 +136,7 @@ def _step(
                 theirs = b.outputs[name].values[part]
                 bound = bound + bound_b + np.abs(ref_a - ref_b)
             stride = theirs.size // len(theirs)
-            comparisons[port].add(part.start * stride, ours, theirs, ref_a, bound)
+            comparisons[port].add((part.start or 0) * stride, ours, theirs, ref_a, bound)
     return [
         Verdict(
             step.layer, str(step.direction), name,
@@ -144,13 +146,14 @@ def _step(
     ]  # fmt: skip
 
 
-def _slices(workload: Workload, step: Step, per_sample: bool) -> Iterator[slice]:
+def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
     """Slices of the first axis (N); one for everything where samples depend on each other."""
-    specs = [workload.buffer(name).spec for _, name in (*step.reads, *step.writes)]
-    n = specs[0].shape[0]
-    if not per_sample:
-        yield slice(0, n)
+    if not layer.per_sample or step.direction is Pass.BACKWARD_WEIGHT:
+        yield slice(None)
         return
+    ports = [pair for pair in (*step.reads, *step.writes) if pair[0] not in layer.parameters]
+    specs = [workload.buffer(name).spec for _, name in ports]
+    n = specs[0].shape[0]
     each = max(spec.size // n for spec in specs)
     count = max(1, SLICE // each)
     for start in range(0, n, count):
@@ -158,11 +161,13 @@ def _slices(workload: Workload, step: Step, per_sample: bool) -> Iterator[slice]
 
 
 def _expected(
-    layer: Any, step: Step, inputs: Mapping[str, NDArray[Any]], result: Result, part: slice
+    layer: Layer, step: Step, inputs: Mapping[str, NDArray[Any]], result: Result, part: slice
 ) -> tuple[Mapping[str, NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]:
     """(reference, tolerance) of the step, from what it read in `result`."""
     read = {
-        port: (result.outputs[name].values if name in result.outputs else inputs[name])[part]
+        port: (result.outputs[name].values if name in result.outputs else inputs[name])[
+            slice(None) if port in layer.parameters else part
+        ]
         for port, name in step.reads
     }
     tensors = {port: values.astype(np.float64) for port, values in read.items()}

@@ -38,8 +38,13 @@ class DType(StrEnum):
 
 
 class Pass(StrEnum):
+    """What a step computes. A layer has BACKWARD, or its two parts where they are separate."""
+
     FORWARD = "fwd"
     BACKWARD = "bwd"
+    BACKWARD_WEIGHT = "bwd_weight"
+    BACKWARD_DATA = "bwd_data"
+    UPDATE = "sgd"  # asked for only: its steps are forward passes of `sgd` layers
 
 
 class Role(StrEnum):

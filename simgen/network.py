@@ -6,15 +6,17 @@ is lowered here, so that also layers without kernels can be shown.
 
 from __future__ import annotations
 
+import heapq
 import re
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from simgen.config import Entry, Place, Section
 from simgen.errors import ConfigError, did_you_mean, printable
 from simgen.ir import Node, TensorSpec
 from simgen.layers import LAYERS
-from simgen.layers.base import COMMON_KEYS, MAX_INT, check_range, parse_value
+from simgen.layers.base import EXTENTS, MAX_INT, check_range, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 GENERAL = "DNNMark"  # the section that is no layer
 RUN_MODES = ("none", "standalone", "composed")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
-EXTENTS = ("n", "c", "h", "w")
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Placed:
 
     node: Node
     layer: Layer
-    previous: str | None  # name of the layer that x comes from; None: from the data file
+    previous: tuple[str, ...]  # names of the layers that its inputs come from; (): the data file
     output: TensorSpec
     where: str  # of its section; no part of the workload, which is the same from another file
 
@@ -75,7 +76,7 @@ def resolve(config: Config, settings: Iterable[tuple[str, str]] = ()) -> Network
     placed: dict[str, Placed] = {}
     for name in _order(named, previous):
         before = previous[name]
-        given = placed[before].output if before else None
+        given = tuple(placed[each].output for each in before)
         placed[name] = _place(name, named[name], before, given)
     return Network(run_mode, tuple(placed.values()))
 
@@ -163,50 +164,76 @@ def _replaced(section: Section, entry: Entry) -> Section:
     return Section(section.name, (*kept, entry), section.where)
 
 
-def _previous(name: str, section: Section, named: Mapping[str, Section]) -> str | None:
+def _previous(name: str, section: Section, named: Mapping[str, Section]) -> tuple[str, ...]:
+    """The layers that `previous_layer` names: one, or several with commas between them."""
     entry = section.get("previous_layer")
     if entry is None or entry.value in ("", "null"):
-        return None
-    if entry.value not in named:
-        fact = f"previous_layer of {name!r} is {printable(entry.value)}, which is no layer here"
-        raise ConfigError(entry.where, f"{fact}; {did_you_mean(entry.value, named)}")
-    return entry.value
+        return ()
+    layer = LAYERS[_kind(section)]
+    found = tuple(word.strip() for word in entry.value.split(","))
+    for word in found:
+        if word not in named:
+            fact = f"previous_layer of {name!r} is {printable(word)}, which is no layer here"
+            raise ConfigError(entry.where, f"{fact}; {did_you_mean(word, named)}")
+    most = None if layer.several_inputs else int(layer.takes_input)
+    if most is not None and len(found) > most:
+        fact = f"previous_layer of {name!r} names {len(found)}, but [{layer.section}] takes {most}"
+        raise ConfigError(entry.where, f"{fact}; join layers with [Add] or [Concat] first")
+    return found
 
 
-def _order(named: Mapping[str, Section], previous: Mapping[str, str | None]) -> list[str]:
-    """Layer names, each after its previous layer, otherwise in the order of the file."""
-    order: dict[str, None] = {}
-    for name in named:
-        chain: list[str] = []
-        at: str | None = name
-        while at is not None and at not in order:
-            if at in chain:
-                loop = " <- ".join((*chain[chain.index(at) :], at))
-                entry = named[at].get("previous_layer")
-                raise ConfigError(
-                    entry.where if entry else named[at].where,
-                    f"layers feed each other in a circle ({loop}); "
-                    "give one of them previous_layer=null",
-                )
-            chain.append(at)
-            at = previous[at]
-        order.update(dict.fromkeys(reversed(chain)))
-    return list(order)
-
-
-def _place(name: str, section: Section, previous: str | None, given: TensorSpec | None) -> Placed:
-    kind = _kind(section)
-    own = [(e.key, e.value, e.where) for e in section.entries if e.key not in COMMON_KEYS]
-    layer = LAYERS[kind].from_config(own)
-    x = _input(name, section, given)
+def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Layer names, each after its previous layers, otherwise in the order of the file."""
+    places = {name: at for at, name in enumerate(named)}
+    graph = TopologicalSorter(previous)
     try:
-        output = layer.output((x,))
+        graph.prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1][:0:-1]  # each before the one that it reads
+        first = min(circle, key=places.__getitem__)
+        at = circle.index(first)
+        loop = " <- ".join((*circle[at:], *circle[:at], first))
+        entry = named[first].get("previous_layer")
+        raise ConfigError(
+            entry.where if entry else named[first].where,
+            f"layers feed each other in a circle ({loop}); give one of them previous_layer=null",
+        ) from None
+    names, order = list(named), []
+    ready: list[int] = []
+    while graph.is_active():
+        for name in graph.get_ready():
+            heapq.heappush(ready, places[name])
+        order.append(names[heapq.heappop(ready)])
+        graph.done(order[-1])
+    return order
+
+
+def _place(
+    name: str, section: Section, previous: tuple[str, ...], given: tuple[TensorSpec, ...]
+) -> Placed:
+    kind = _kind(section)
+    common = LAYERS[kind].common_keys()
+    own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
+    layer = LAYERS[kind].from_config(own)
+    inputs = _inputs(name, section, layer, given)
+    try:
+        output = layer.output(inputs)
     except ValueError as error:
         raise ConfigError(section.where, f"layer {name!r}: {error}") from None
     _check_size(name, section, output, "output")
     parameters = tuple((key, value) for key, value, _ in own)
-    node = Node(name, kind, parameters, (x,))
+    node = Node(name, kind, parameters, inputs)
     return Placed(node, layer, previous, output, str(section.where))
+
+
+def _inputs(
+    name: str, section: Section, layer: Layer, given: tuple[TensorSpec, ...]
+) -> tuple[TensorSpec, ...]:
+    if not layer.takes_input:
+        return ()
+    if given:
+        return tuple(_input(name, section, each) for each in given)
+    return layer.workload_inputs(_input(name, section, None))
 
 
 def _input(name: str, section: Section, given: TensorSpec | None) -> TensorSpec:

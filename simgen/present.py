@@ -148,8 +148,8 @@ def network(net: Network) -> None:
             (
                 placed.node.name,
                 placed.layer.section,
-                placed.previous or "",
-                shape(placed.node.inputs[0].shape),
+                ", ".join(placed.previous),
+                ", ".join(shape(x.shape) for x in placed.node.inputs),
                 shape(placed.output.shape),
                 count(work.flops + work.transcendentals),
                 size(work.read_bytes + work.written_bytes),

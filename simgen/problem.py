@@ -21,6 +21,8 @@ from simgen.network import sample_section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simgen.layers import Layer
+
 SUFFIXES = (".dnnmark", ".dnntemplate")
 
 
@@ -37,7 +39,7 @@ def built_in() -> dict[str, str]:
     found = {
         f"{kind}_{direction}": f"[{layer.section}] {_sizes(layer.sample)}"
         for kind, layer in sorted(LAYERS.items())
-        for direction in layer.passes
+        for direction in passes_of(layer)
     }
     for path in sorted(resources.folder("data").glob("*.dnnmark")):
         found[path.stem] = f"network, {path.name}"
@@ -57,14 +59,29 @@ def find(word: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] 
     network = resources.folder("data") / f"{word}.dnnmark"
     if re.fullmatch(r"\w+", word) and network.is_file():
         return _from_file(network, settings, passes)
-    kind, _, direction = word.rpartition("_")
-    if kind in LAYERS and direction in set(Pass):
+    kind, direction = _split(word)
+    if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"--pass: {word} is pass {direction} already; leave --pass out")
         content = Config(f"built-in {kind}", (sample_section(kind),), ())
         return Problem(word, content, (Pass(direction),), tuple(settings))
     known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS)]
     raise UsageError(f"workload {printable(word)}: no such workload; {did_you_mean(word, known)}")
+
+
+def passes_of(layer: type[Layer]) -> tuple[Pass, ...]:
+    """What a user may ask of a layer: its passes, and `bwd` where that is several of them."""
+    parts = Pass.BACKWARD_WEIGHT in layer.passes and Pass.BACKWARD not in layer.passes
+    return (*layer.passes, *((Pass.BACKWARD,) if parts else ()))
+
+
+def _split(word: str) -> tuple[str, str]:
+    """ "conv_bwd_data" is layer "conv" in pass "bwd_data"; ("", "") where it is nothing."""
+    for kind in LAYERS:
+        for direction in Pass:
+            if word == f"{kind}_{direction}":
+                return kind, str(direction)
+    return "", ""
 
 
 def _from_file(

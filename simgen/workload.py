@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, UnsupportedError
-from simgen.ir import GUARD, PAGE, Buffer, Kernel, Launch, Pass, Role, Step, Workload
+from simgen.ir import GUARD, PAGE, Buffer, Kernel, Launch, Node, Pass, Role, Step, Workload
 from simgen.layers import LAYERS
+from simgen.network import Placed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from simgen.ir import Fill, TensorSpec
+    from simgen.ir import TensorSpec
     from simgen.layers.base import Port
-    from simgen.network import Network, Placed
+    from simgen.network import Network
 
 
-def lower(network: Network, name: str, passes: Sequence[Pass], seed: int) -> Workload:
+def lower(
+    network: Network, name: str, passes: Sequence[Pass], seed: int, rate: float = 0.01
+) -> Workload:
     """The workload that runs `passes` over the network: forward in order, backward in reverse.
 
     Tensors that no step writes come from the data file. Every written tensor is an output, so
-    that results can be compared layer by layer.
+    that results can be compared layer by layer; workspaces are none. Where several layers read
+    one tensor, their gradients are added up by an `add` layer that the workload has in addition,
+    and each parameter is updated by an `sgd` layer with learning rate `rate`.
 
     Raises:
         UnsupportedError: a layer is not lowered in one of the passes.
-        ConfigError: a tensor would be written twice (two layers share a previous layer, in a
-            backward pass), or the launch does not fit a dispatch packet.
+        ConfigError: the launch does not fit a dispatch packet.
     """
-    draft = _Draft()
-    for direction in Pass:
-        if direction not in passes:
-            continue
-        layers = network.layers if direction is Pass.FORWARD else network.layers[::-1]
-        for placed in layers:
-            draft.add(placed, direction)
+    draft = _Draft({p.node.name: p.node for p in network.layers})
+    if Pass.FORWARD in passes:
+        for placed in network.layers:
+            draft.add(placed, (Pass.FORWARD,), {})
+    backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
+    if backward:
+        _backward(draft, network, backward)
+    if Pass.UPDATE in passes:
+        for placed in network.layers:
+            _update(draft, placed, rate)
+    if not draft.steps:
+        raise UnsupportedError(name, f"no layer has anything to do in pass {', '.join(passes)}")
     buffers, nbytes, outputs_offset = _plan_memory(draft)
     return Workload(
         name=name,
         seed=seed,
-        nodes=tuple(placed.node for placed in network.layers),
+        nodes=tuple(draft.nodes.values()),
         buffers=buffers,
         kernels=tuple(draft.kernels.values()),
         steps=tuple(draft.steps),
@@ -50,78 +60,161 @@ def lower(network: Network, name: str, passes: Sequence[Pass], seed: int) -> Wor
 
 @dataclass
 class _Draft:
+    nodes: dict[str, Node]
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    tensors: dict[str, tuple[TensorSpec, Fill | None]] = field(default_factory=dict)
+    tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
     written: set[str] = field(default_factory=set)
 
-    def add(self, placed: Placed, direction: Pass) -> None:
-        """Lower one layer in one pass and bind its ports to buffers."""
+    def add(self, placed: Placed, wanted: Sequence[Pass], bound: Mapping[str, str]) -> None:
+        """Lower one layer in the passes wanted; ports go to the buffers of `bound` or their own."""
+        layer = placed.layer
+        own = dict.fromkeys(each for want in wanted for each in layer.steps(want))
+        if not layer.passes or (not own and Pass.BACKWARD_WEIGHT not in wanted):
+            raise _unsupported(placed, wanted)
+        for direction in own:
+            self._step(placed, direction, bound)
+
+    def synthetic(
+        self, name: str, kind: str, entries: Mapping[str, str], *inputs: TensorSpec
+    ) -> Placed:
+        """A layer that the config does not have, under a name that no other layer has."""
+        while name in self.nodes:
+            name += "_"
+        layer = LAYERS[kind].from_config([(k, v, name) for k, v in entries.items()])
+        node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
+        return Placed(node, layer, (), layer.output(inputs), name)
+
+    def _step(self, placed: Placed, direction: Pass, bound: Mapping[str, str]) -> None:
         node, layer = placed.node, placed.layer
-        if direction not in layer.passes:
-            can = [f"{k}_{p}" for k, each in LAYERS.items() for p in each.passes]
-            raise UnsupportedError(
-                placed.where,
-                f"layer {node.name!r} ([{layer.section}], pass {direction}) is not supported yet; "
-                f"supported: {', '.join(can)}",
-            )
         ports = layer.ports(node.inputs, direction)
         lowering = layer.lower(node.inputs, direction)
+        names = {port.name: bound.get(port.name, _own_buffer(placed, port.name)) for port in ports}
         for port in ports:
-            self._enter(buffer_name(placed, port.name), port, placed.where)
+            if port.fill is None:
+                assert names[port.name] not in self.written, names[port.name]
+                self.written.add(names[port.name])
+            self.tensors.setdefault(names[port.name], port)
         for kernel in lowering.kernels:
             if self.kernels.setdefault(kernel.name, kernel) != kernel:
                 raise RuntimeError(f"two different kernels are named {kernel.name!r}")
         launches = tuple(
-            replace(launch, args=tuple(buffer_name(placed, arg) for arg in launch.args))
+            replace(launch, args=tuple(names[arg] for arg in launch.args))
             for launch in lowering.launches
         )
         for launch in launches:
             _check_grid(launch, self.kernels[launch.kernel], placed.where)
-        bound = [(port, (port.name, buffer_name(placed, port.name))) for port in ports]
         self.steps.append(
             Step(
                 layer=node.name,
                 direction=direction,
-                reads=tuple(pair for port, pair in bound if port.fill is not None),
-                writes=tuple(pair for port, pair in bound if port.fill is None),
+                reads=tuple((p.name, names[p.name]) for p in ports if p.fill is not None),
+                writes=tuple(
+                    (p.name, names[p.name]) for p in ports if p.fill is None and not p.scratch
+                ),
                 launches=launches,
             )
         )
 
-    def _enter(self, name: str, port: Port, where: str) -> None:
-        if port.fill is None:
-            if name in self.written:
-                raise ConfigError(
-                    where,
-                    f"{name} is written by two layers; a branch in a backward pass is not "
-                    "supported yet",
-                )
-            self.written.add(name)
-        self.tensors.setdefault(name, (port.spec, port.fill))
+
+def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
+    """The backward passes, last layer first.
+
+    A layer's dx is its previous layer's dy. Where that has several readers, each writes a dx of
+    its own, and an `add` layer sums them before the backward pass of the layer that was read.
+    """
+    readers: dict[str, list[tuple[str, TensorSpec]]] = {}  # layer -> gradients of its y
+    edges = [
+        (placed.node.name, port, before)
+        for placed in network.layers
+        if any(
+            own in (Pass.BACKWARD, Pass.BACKWARD_DATA)
+            for each in wanted
+            for own in placed.layer.steps(each)
+        )
+        for port, before in zip(_input_ports(placed), placed.previous)
+    ]
+    fan_out = Counter(before for _, _, before in edges)
+    for placed in reversed(network.layers):
+        name = placed.node.name
+        found = readers.get(name, [])
+        if len(found) > 1:
+            adder = draft.synthetic(f"{name}_grad", "add", {}, *(spec for _, spec in found))
+            ports = {f"x{at}": buffer for at, (buffer, _) in enumerate(found)}
+            draft.add(adder, (Pass.FORWARD,), {**ports, "y": f"{name}.dy"})
+        bound = {}
+        for (reader, port, before), spec in zip(
+            [edge for edge in edges if edge[0] == name], placed.node.inputs
+        ):
+            shared = fan_out[before] > 1
+            bound[f"d{port}"] = f"{reader}.d{port}" if shared else f"{before}.dy"
+            readers.setdefault(before, []).append((bound[f"d{port}"], spec))
+        draft.add(placed, wanted, bound)
 
 
-def buffer_name(placed: Placed, port: str) -> str:
-    """ "layer.port". A layer's x is its previous layer's y, its dx that layer's dy."""
-    if placed.previous and port in ("x", "dx"):
-        return f"{placed.previous}.{'y' if port == 'x' else 'dy'}"
+def _update(draft: _Draft, placed: Placed, rate: float) -> None:
+    """One `sgd` layer for each parameter of a layer, from the gradient that the layer wrote."""
+    name = placed.node.name
+    for port in placed.layer.parameters:
+        weights = draft.tensors.get(f"{name}.{port}")
+        if weights is None:
+            continue
+        if f"{name}.d{port}" not in draft.written:
+            raise ConfigError(
+                placed.where, f"pass sgd updates {name}.{port} from its gradient; add pass bwd"
+            )
+        step = draft.synthetic(f"{name}_{port}_sgd", "sgd", {"rate": str(rate)}, weights.spec)
+        bound = {"w": f"{name}.{port}", "dw": f"{name}.d{port}", "y": f"{name}.new_{port}"}
+        draft.add(step, (Pass.FORWARD,), bound)
+
+
+def _unsupported(placed: Placed, wanted: Sequence[Pass]) -> UnsupportedError:
+    can = [f"{k}_{p}" for k, each in LAYERS.items() for p in each.passes]
+    return UnsupportedError(
+        placed.where,
+        f"layer {placed.node.name!r} ([{placed.layer.section}], pass {', '.join(wanted)}) is not "
+        f"supported yet; supported: {', '.join(can)}",
+    )
+
+
+def _input_ports(placed: Placed) -> tuple[str, ...]:
+    if placed.layer.several_inputs:
+        return tuple(f"x{at}" for at in range(len(placed.node.inputs)))
+    return ("x",) if placed.layer.takes_input else ()
+
+
+def _own_buffer(placed: Placed, port: str) -> str:
+    """ "layer.port"; a layer's x is its previous layer's y."""
+    for own, before in zip(_input_ports(placed), placed.previous):
+        if port == own:
+            return f"{before}.y"
     return f"{placed.node.name}.{port}"
 
 
 def _plan_memory(draft: _Draft) -> tuple[tuple[Buffer, ...], int, int]:
-    """(buffers, size of the arena, where the outputs start): inputs first, then outputs."""
-    inputs = [name for name in draft.tensors if name not in draft.written]
-    outputs = [name for name in draft.tensors if name in draft.written]
-    buffers: list[Buffer] = []
-    at = outputs_offset = 0
-    for role, names in ((Role.INPUT, inputs), (Role.OUTPUT, outputs)):
-        if role is Role.OUTPUT:
-            outputs_offset = at
-        for name in names:
-            spec, fill = draft.tensors[name]
-            buffers.append(Buffer(name, spec, role, at, fill if role is Role.INPUT else None))
-            at += -(-spec.nbytes // PAGE) * PAGE + GUARD
-    return tuple(buffers), at, outputs_offset
+    """The arena of all tensors: inputs, workspaces, then outputs."""
+    buffers = []
+    for name, port in draft.tensors.items():
+        written = Role.SCRATCH if port.scratch else Role.OUTPUT
+        role = written if name in draft.written else Role.INPUT
+        fill = port.fill if role is Role.INPUT else None
+        buffers.append(Buffer(name, port.spec, role, 0, fill))
+    return arena(buffers)
+
+
+def arena(buffers: Iterable[Buffer]) -> tuple[tuple[Buffer, ...], int, int]:
+    """(the buffers at their places, size of the arena, where the outputs start), sizes in bytes.
+
+    Inputs come first, then workspaces, then outputs; in these, the order stays.
+    """
+    order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
+    placed: list[Buffer] = []
+    at = 0
+    for buffer in sorted(buffers, key=lambda buffer: order.index(buffer.role)):
+        placed.append(replace(buffer, offset=at))
+        at += -(-buffer.spec.nbytes // PAGE) * PAGE + GUARD
+    outputs_offset = min((b.offset for b in placed if b.role is Role.OUTPUT), default=at)
+    return tuple(placed), at, outputs_offset
 
 
 def _check_grid(launch: Launch, kernel: Kernel, where: str) -> None:

@@ -6,6 +6,7 @@ A layer that is registered in LAYERS and says which passes it has gets all contr
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -40,14 +41,30 @@ def lowered() -> list[str]:
     return sorted(kind for kind, layer in LAYERS.items() if layer.passes)
 
 
+MOST = 40  # combinations of a layer's choices; with more, one choice at a time is varied
+
+# Parameters that a layer's contract is tested with too, beside its defaults.
+EXTRA: dict[str, list[dict[str, str]]] = {}
+
+
 def variants(kind: str) -> list[Variant]:
-    """All combinations of a layer's choices; numbers at their default and at one other value."""
+    """Combinations of a layer's choices; numbers at their default and at one other value."""
     layer = LAYERS[kind]
     choices = [
         [(f.metadata["keys"][0], text) for text in _texts(field_types(layer)[f.name], f)]
         for f in fields(layer)
     ]
-    return [Variant(kind, parameters) for parameters in itertools.product(*choices)]
+    if math.prod(map(len, choices)) <= MOST:
+        made = list(itertools.product(*choices))
+    else:
+        base = tuple(choice[0] for choice in choices)
+        made = [base]
+        for at, choice in enumerate(choices):
+            made += [(*base[:at], other, *base[at + 1 :]) for other in choice[1:]]
+    for extra in EXTRA.get(kind, []):
+        made.append(tuple((key, extra.get(key, value)) for key, value in made[0]))
+        assert set(extra) <= dict(made[0]).keys(), extra
+    return [Variant(kind, parameters) for parameters in dict.fromkeys(made)]
 
 
 def _texts(type_: Any, field: Any) -> list[str]:
@@ -70,10 +87,15 @@ def all_variants() -> list[tuple[Variant, Pass]]:
     ]
 
 
+def inputs_of(layer: Layer, shape: tuple[int, ...]) -> tuple[TensorSpec, ...]:
+    """The inputs of the layer by itself, for an input of this shape where it takes one."""
+    return layer.workload_inputs(TensorSpec(shape)) if layer.takes_input else ()
+
+
 def accepts(layer: Layer, shape: tuple[int, ...]) -> bool:
     """Whether the layer takes an input of this shape."""
     try:
-        layer.output((TensorSpec(shape),))
+        layer.output(inputs_of(layer, shape))
     except ValueError:
         return False
     return True
@@ -85,6 +107,6 @@ def read_tensors(layer: Layer, shape: tuple[int, ...], direction: Pass) -> dict[
         port.name: generate(port.name, port.spec, port.fill, 1)
         .reshape(port.spec.shape)
         .astype(np.float64)
-        for port in layer.ports((TensorSpec(shape),), direction)
+        for port in layer.ports(inputs_of(layer, shape), direction)
         if port.fill is not None
     }

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
+from simgen.ir import Pass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+    from simgen.ir import Fill, Kernel, Launch, OpCount, TensorSpec
 
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
@@ -31,13 +32,14 @@ MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
 class Port:
     """A tensor that a layer reads or writes in one pass.
 
-    Names have one meaning in all layers: x input, y output, w weights, b bias, and dx, dy, dw, db
-    the gradients of a scalar loss with respect to them.
+    Names have one meaning in all layers: x input (x0, x1, ... where there are several), y output,
+    w weights, b bias, and dx, dy, dw, db the gradients of a scalar loss with respect to them.
     """
 
     name: str
     spec: TensorSpec
-    fill: Fill | None = None  # values, where nothing in the workload writes it; None: an output
+    fill: Fill | None = None  # values, where nothing in the workload writes it; None: written
+    scratch: bool = False  # a workspace between kernels of the pass: written, and never compared
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ class Layer(ABC):
     kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
     section: ClassVar[str]  # DNNMark's section name
     passes: ClassVar[tuple[Pass, ...]] = ()
-    per_sample: ClassVar[bool] = False  # y[n] depends on x[n] only, and so on for all tensors
+    parameters: ClassVar[tuple[str, ...]] = ()  # ports that training changes, of "w" and "b"
+    per_sample: ClassVar[bool] = False  # y[n] depends on x[n] only, and so on for all but dw, db
+    takes_input: ClassVar[bool] = True  # has an input (N, C, H, W); if not, n is a key as any other
+    several_inputs: ClassVar[bool] = False  # ports x0, x1, ... in place of x
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
 
     def __init_subclass__(cls) -> None:
@@ -84,6 +89,11 @@ class Layer(ABC):
         return keys
 
     @classmethod
+    def common_keys(cls) -> tuple[str, ...]:
+        """Keys of the layer's section that belong to its place in a network."""
+        return PLACE_KEYS + EXTENTS if cls.takes_input else PLACE_KEYS
+
+    @classmethod
     def from_config(cls, entries: Iterable[tuple[str, str, object]]) -> Self:
         """The layer from (key, value, place) triples; the last one to set a field wins.
 
@@ -95,7 +105,7 @@ class Layer(ABC):
         given: dict[str, Any] = {}
         for name, text, where in entries:
             if name not in keys:
-                known = [*keys, *COMMON_KEYS]
+                known = [*keys, *cls.common_keys()]
                 fact = f"unknown key {printable(name)} in [{cls.section}]"
                 raise ConfigError(where, f"{fact}; {did_you_mean(name, known)}")
             for target in keys[name]:
@@ -103,6 +113,26 @@ class Layer(ABC):
                 value = parse_value(hints[target], name, text, where)
                 given[target] = check_range(name, value, limit["least"], limit["most"], where)
         return cls(**given)
+
+    @property
+    def propagates(self) -> bool:
+        """Whether the backward pass computes dx."""
+        return True
+
+    def steps(self, wanted: Pass) -> tuple[Pass, ...]:
+        """The layer's own passes that make up the pass that the user wants, in order."""
+        if wanted in self.passes:
+            return (wanted,)
+        if wanted is Pass.BACKWARD_DATA and Pass.BACKWARD in self.passes:
+            return (Pass.BACKWARD,)
+        if wanted is not Pass.BACKWARD:
+            return ()
+        parts = (Pass.BACKWARD_WEIGHT, *((Pass.BACKWARD_DATA,) if self.propagates else ()))
+        return tuple(part for part in parts if part in self.passes)
+
+    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        """The inputs of a layer without a previous layer, whose section says `x`."""
+        return (x,)
 
     @abstractmethod
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
@@ -136,7 +166,9 @@ class Layer(ABC):
         raise UnsupportedError(self.kind, "not lowered")
 
 
-COMMON_KEYS = ("name", "n", "c", "h", "w", "previous_layer")  # of every layer section
+PLACE_KEYS = ("name", "previous_layer")
+EXTENTS = ("n", "c", "h", "w")
+COMMON_KEYS = PLACE_KEYS + EXTENTS  # of the section of every layer that takes an input
 
 
 @cache

@@ -74,12 +74,6 @@ def test_two_layers_may_read_one_output():
     assert [reads["x"] for _, _, reads, _ in steps(lowered_text(text))] == ["a.x", "a.y", "a.y"]
 
 
-def test_a_branch_in_a_backward_pass_is_refused():
-    text = CHAIN + "[Activation]\nname=c\nprevious_layer=a\n"
-    with pytest.raises(ConfigError, match=r"^net\.dnnmark:\d+: a\.dy is written by two layers"):
-        lowered_text(text, BOTH)
-
-
 def test_an_unsupported_layer_is_named_with_its_line_and_what_is_supported():
     with pytest.raises(UnsupportedError) as caught:
         lowered_text(CHAIN + "[LRN]\nname=norm\nprevious_layer=b\n")

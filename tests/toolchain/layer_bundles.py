@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from layer_variants import inputs_of
+
 from simgen import data, network, render, results
 from simgen import workload as workloads
 from simgen.bundle import COMPLETE, RESULTS, WORKLOAD, Bundle, workload_text
@@ -54,7 +56,7 @@ def plan(problems: Mapping[str, Problem], direction: Pass) -> Workload:
                 Entry(key, value, where)
                 for key, value in (
                     ("name", name),
-                    *zip(EXTENTS, map(str, p.shape)),
+                    *(zip(EXTENTS, map(str, p.shape)) if p.variant.layer.takes_input else ()),
                     *p.variant.parameters,
                 )
             ),
@@ -148,12 +150,10 @@ def distinct_kernels(
     problems: Iterable[tuple[str, Problem]], direction: Pass
 ) -> dict[str, Problem]:
     """The problems whose kernels no earlier one has: modes that map to the same rows are one."""
-    from simgen.ir import TensorSpec
-
     seen: set[str] = set()
     kept = {}
     for name, problem in problems:
-        lowering = problem.variant.layer.lower((TensorSpec(problem.shape),), direction)
+        lowering = problem.variant.layer.lower(inputs_of(problem.variant.layer, problem.shape), direction)
         names = {kernel.name for kernel in lowering.kernels}
         if not names <= seen:
             kept[name] = problem

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
-from layer_variants import accepts, lowered, variants
+from layer_variants import accepts, inputs_of, lowered, variants
 
 from simgen import code_object, render, toolchain
-from simgen.ir import TensorSpec
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def kernels() -> list[Kernel]:
         for variant in variants(kind):
             for shape in SHAPES:
                 for direction in LAYERS[kind].passes if accepts(variant.layer, shape) else ():
-                    inputs = (TensorSpec(shape),)
+                    inputs = inputs_of(variant.layer, shape)
                     for kernel in variant.layer.lower(inputs, direction).kernels:
                         found.setdefault(kernel.name, kernel)
     return list(found.values())

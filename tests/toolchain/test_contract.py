@@ -97,7 +97,7 @@ def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) 
         entries = tuple(type(e)(e.key, small.get(e.key, e.value), e.where) for e in section.entries)
         sections.append(Section(section.name, entries, section.where))
     found = network.resolve(Config("test", tuple(sections), ()))
-    planned = workloads.lower(found, "both", tuple(Pass), 0)
+    planned = workloads.lower(found, "both", (F, B), 0)
     raw = []
     for sanitize in (False, True):
         made = make(tmp_path / str(sanitize), planned, builder, sanitize=sanitize)
