@@ -110,3 +110,17 @@ def read_tensors(layer: Layer, shape: tuple[int, ...], direction: Pass) -> dict[
         for port in layer.ports(inputs_of(layer, shape), direction)
         if port.fill is not None
     }
+
+
+# A small problem of a layer in the simulators: settings as `--set` takes them.
+SMALL = {"n": "2", "c": "6", "h": "5", "w": "7"}
+SMALL_OF: dict[str, dict[str, str]] = {"gemm": {"m": "33", "n": "17", "k": "19"}}
+
+
+def small_problems() -> list[tuple[str, tuple[str, ...]]]:
+    """(workload, settings) for every pass of every lowered layer."""
+    return [
+        (f"{kind}_{direction}", tuple(f"{k}={v}" for k, v in SMALL_OF.get(kind, SMALL).items()))
+        for kind in lowered()
+        for direction in LAYERS[kind].passes
+    ]

@@ -44,7 +44,11 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         commands = {name: lines for name, lines in commands.items() if lines}
     if as_json:
         layers = [
-            {**to_json(placed.node), "previous": list(placed.previous), "output": to_json(placed.output)}
+            {
+                **to_json(placed.node),
+                "previous": list(placed.previous),
+                "output": to_json(placed.output),
+            }
             for placed in plan.network.layers
         ]
         shown = {

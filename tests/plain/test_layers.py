@@ -16,7 +16,7 @@ from scipy import special
 
 from simgen import network, problem, resources
 from simgen.config import Config
-from simgen.ir import Pass, TensorSpec
+from simgen.ir import Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 
@@ -77,7 +77,7 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
         read, written = ports_of(layer, shape, direction)
         inputs = inputs_of(layer, shape)
         numbered = {f"x{at}": spec for at, spec in enumerate(inputs)}
-        xs = numbered if layer.several_inputs else {"x": spec for spec in inputs}
+        xs = numbered if layer.several_inputs else dict(zip("x", inputs))
         usual = {**xs, "y": layer.output(inputs)}
         for name, spec in (read | written).items():
             assert spec == usual.get(name.removeprefix("d"), spec)

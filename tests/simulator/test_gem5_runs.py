@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from layer_variants import small_problems
 
 from simgen import bundle as bundles
-from simgen import config, data, diff, gem5_stats, launch, network, results, workload
+from simgen import config, data, diff, gem5_stats, launch, network, problem, results, workload
 from simgen.build import Builder
 from simgen.cache import Cache
 from simgen.errors import DamagedError, RunError
@@ -88,6 +89,19 @@ def judged(bundle: Bundle, result: results.Result) -> diff.Diff:
 
 def instructions(bundle: Bundle) -> int:
     return sum(gem5_stats.cpu_instructions(bundle.path / "results/gem5-se" / gem5_stats.FILE))
+
+
+@pytest.mark.parametrize(("name", "settings"), small_problems())
+def test_every_layer_and_pass_computes_what_the_reference_says(
+    place: Path, builder: Builder, name: str, settings: tuple[str, ...]
+):
+    found = problem.find(name, [(k, v) for k, _, v in (s.partition("=") for s in settings)], None)
+    resolved = network.resolve(found.config, found.settings)
+    work = workload.lower(resolved, name, found.passes, 0)
+    bundle = bundles.write(place / "b", work, [Gem5Se()], builder, PROVENANCE)
+    result = ran(bundle)
+    assert judged(bundle, result).passed
+    assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
 
 
 @pytest.mark.parametrize(("kind", "direction", "sizes"), CASES)

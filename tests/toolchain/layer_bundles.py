@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
 from layer_variants import inputs_of
 
 from simgen import data, network, render, results
@@ -20,7 +19,7 @@ from simgen import workload as workloads
 from simgen.bundle import COMPLETE, RESULTS, WORKLOAD, Bundle, workload_text
 from simgen.config import Config, Entry, Place, Section
 from simgen.data_header import read_header
-from simgen.diff import Verdict, diff
+from simgen.diff import Diff, Verdict, diff
 from simgen.layers import LAYERS
 from simgen.targets.base import Job
 from simgen.targets.host import Host
@@ -93,13 +92,13 @@ class Made:
         )
 
     def verdicts(self) -> dict[str, Verdict]:
-        """Layer -> what `simgen diff` says of its output; after a run."""
+        """Layer -> what `simgen diff` says of the worst of its outputs; after a run."""
         folder = self.bundle.results("host")
         assert folder is not None
         found = results.collect(self.bundle, self.target, folder)
         workload = self.bundle.workload
         inputs = data.load(self.bundle.path / "data.h5", workload)
-        return {v.layer: v for v in diff(workload, inputs, found, None).verdicts}
+        return worst(diff(workload, inputs, found, None))
 
     def good(self) -> dict[str, Verdict]:
         """The verdicts of a run that must end well."""
@@ -146,6 +145,23 @@ def make(
     return Made(Bundle(path, manifest, workload), target)
 
 
+def worst(report: Diff) -> dict[str, Verdict]:
+    """Layer -> the verdict of the worst of its outputs."""
+    found: dict[str, Verdict] = {}
+    for verdict in report.verdicts:
+        found[verdict.layer] = max(found.get(verdict.layer, verdict), verdict, key=_badness)
+    return found
+
+
+def _badness(verdict: Verdict) -> tuple[int, int]:
+    return verdict.comparison.outside, len(real_suspicions(verdict))
+
+
+def real_suspicions(verdict: Verdict) -> list[str]:
+    """What a verdict distrusts, without the fact that a reference is all zero."""
+    return [text for text in verdict.suspicions if "in the reference too" not in text]
+
+
 def distinct_kernels(
     problems: Iterable[tuple[str, Problem]], direction: Pass
 ) -> dict[str, Problem]:
@@ -153,7 +169,8 @@ def distinct_kernels(
     seen: set[str] = set()
     kept = {}
     for name, problem in problems:
-        lowering = problem.variant.layer.lower(inputs_of(problem.variant.layer, problem.shape), direction)
+        layer = problem.variant.layer
+        lowering = layer.lower(inputs_of(layer, problem.shape), direction)
         names = {kernel.name for kernel in lowering.kernels}
         if not names <= seen:
             kept[name] = problem
@@ -162,10 +179,10 @@ def distinct_kernels(
 
 
 def failures(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """What is wrong, one line for each layer; without the fact that a reference is all zero."""
+    """What is wrong, one line for each layer."""
     lines = []
     for name, verdict in verdicts.items():
-        found = [text for text in verdict.suspicions if "in the reference too" not in text]
+        found = real_suspicions(verdict)
         if verdict.comparison.outside or found:
             worst = verdict.comparison.worst[:1]
             lines.append(f"{name}: {verdict.comparison.outside} outside, {worst}, {found}")

@@ -175,7 +175,7 @@ def renderings() -> dict[str, tuple[Workload, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("direction", (F, B))
+@pytest.mark.parametrize("direction", [F, B])
 @pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
 def test_the_unchanged_kernels_pass(
     tmp_path: Path, builder: Builder, direction: Pass, sanitize: bool
