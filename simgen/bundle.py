@@ -24,13 +24,13 @@ import platform
 import re
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen import data, render, toolchain
 from simgen.errors import DamagedError, MissingError, UsageError
-from simgen.files import PART
+from simgen.files import PART, write_atomic
 from simgen.ir import Workload, from_json, to_json
 from simgen.targets.base import File, Job
 
@@ -137,12 +137,35 @@ def write(
             _write(stage / name, file.content, file.executable)
         _write(stage / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode(), False)
         if old:
-            changed = {t.name for t in targets if _of(t.name, before) != _of(t.name, digests)}
+            changed = {
+                t.name
+                for t in targets
+                if not _of(t.name, digests).items() <= _of(t.name, before).items()
+            }
             ran = {f"{RESULTS}/{name}" for name in settings if name not in changed}
             _carry_over(old, stage, set(digests) - set(files), ran if same else set())
         if not data.is_current(stage / DATA, workload):
             data.write_data(stage / DATA, workload, progress=progress)
     return made
+
+
+def extend(bundle: Bundle, folder: str, files: Mapping[str, File]) -> Bundle:
+    """Add a folder to a target's, `TARGET/NAME`; all else stays as it is, results too.
+
+    The folder gets its name when it is whole, and counts from when the manifest tells of it.
+
+    Raises:
+        UsageError: the bundle cannot be written.
+        MissingError: no disk space.
+    """
+    kept = {n: d for n, d in bundle.manifest["files"].items() if not n.startswith(f"{folder}/")}
+    added = {f"{folder}/{name}": _sha256(file.content) for name, file in files.items()}
+    manifest = {**bundle.manifest, "files": dict(sorted((kept | added).items()))}
+    with _staged(bundle.path / folder) as stage:
+        for name, file in files.items():
+            _write(stage / name, file.content, file.executable)
+    write_atomic(bundle.path / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    return replace(bundle, manifest=manifest)
 
 
 def load(path: Path) -> Bundle:

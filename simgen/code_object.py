@@ -118,6 +118,23 @@ def kernels(elf: bytes) -> dict[str, KernelInfo]:
     return found
 
 
+def instructions(elf: bytes, kernel: str) -> bytes:
+    """The machine code of a kernel.
+
+    Raises:
+        DamagedError: `elf` is not a linked code object, or does not hold the kernel.
+    """
+    with _opened(elf) as opened:
+        for symbol in _symbols(opened):
+            if symbol.name == kernel:
+                start, nbytes = symbol["st_value"], symbol["st_size"]
+                for segment in opened.iter_segments("PT_LOAD"):
+                    at = start - segment["p_vaddr"]
+                    if at >= 0 and at + nbytes <= segment["p_filesz"]:
+                        return bytes(segment.data()[at : at + nbytes])
+    raise DamagedError(f"code object: it does not hold kernel {kernel}; build it again")
+
+
 @contextlib.contextmanager
 def _opened(elf: bytes) -> Iterator[ELFFile]:
     """The parsed file; whatever the parser trips over is a damaged file."""

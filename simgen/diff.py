@@ -4,6 +4,9 @@ Each layer is judged by itself: its reference is computed in float64 from the in
 *in that result*, so that the layer's own tolerance holds however deep in a network it is, and the
 first layer that fails is the one that is wrong. Two results agree in an element when they are no
 farther apart than both tolerances together and the distance of their references.
+
+Where memory is reused, the inputs of most layers are gone: only the network's last tensors are
+judged, by the bound that `simgen.chain` gives.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import data
+from simgen import chain, data, shard
 from simgen.compare import ULP_CLASSES, Comparison, suspicions
 from simgen.errors import UsageError
 from simgen.ir import Pass
@@ -77,6 +80,8 @@ def diff(
     """
     for result in (a, b) if b else (a,):
         _check_same(workload, result)
+    if chain.reuses_memory(workload):
+        return Diff(a.name, b.name if b else REFERENCE, tuple(_whole(workload, inputs, a, b)))
     verdicts = []
     for done, step in enumerate(workload.steps):
         if progress:
@@ -126,7 +131,12 @@ def _step(
     layer = make_layer(workload.node(step.layer))
     comparisons = {port: Comparison(workload.buffer(name).spec.shape) for port, name in step.writes}
     for part in _slices(workload, step, layer):
-        wanted = [_expected(layer, step, inputs, result, part) for result in (a, b) if result]
+        shapes = {
+            p: workload.buffer(n).spec.shape for p, n in step.writes if p in layer.shape_given
+        }
+        wanted = [
+            _expected(layer, step, inputs, result, part, shapes) for result in (a, b) if result
+        ]
         for port, name in step.writes:
             ref_a, bound = wanted[0][0][port], wanted[0][1][port]
             ours = a.outputs[name].values[part]
@@ -146,6 +156,24 @@ def _step(
     ]  # fmt: skip
 
 
+def _whole(
+    workload: Workload, inputs: Mapping[str, NDArray[Any]], a: Result, b: Result | None
+) -> Iterator[Verdict]:
+    """Verdicts on the outputs alone, from the reference of the whole network."""
+    expected = chain.expected(workload, inputs)
+    for step in workload.steps:
+        for _, name in step.writes:
+            if name not in expected:
+                continue
+            reference, bound = expected[name]
+            comparison = Comparison(reference.shape)
+            theirs = b.outputs[name].values if b else reference
+            bound = 2 * bound if b else bound
+            comparison.add(0, a.outputs[name].values, theirs, reference, bound)
+            found = tuple(_suspicions(comparison, name, a, b))
+            yield Verdict(step.layer, str(step.direction), name, comparison, found)
+
+
 def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
     """Slices of the first axis (N); one for everything where samples depend on each other."""
     if not layer.per_sample or step.direction is Pass.BACKWARD_WEIGHT:
@@ -161,7 +189,12 @@ def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
 
 
 def _expected(
-    layer: Layer, step: Step, inputs: Mapping[str, NDArray[Any]], result: Result, part: slice
+    layer: Layer,
+    step: Step,
+    inputs: Mapping[str, NDArray[Any]],
+    result: Result,
+    part: slice,
+    shapes: Mapping[str, tuple[int, ...]],
 ) -> tuple[Mapping[str, NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]:
     """(reference, tolerance) of the step, from what it read in `result`."""
     read = {
@@ -171,8 +204,12 @@ def _expected(
         for port, name in step.reads
     }
     tensors = {port: values.astype(np.float64) for port, values in read.items()}
+    tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in shapes.items()}
+    # Of samples by themselves the bounds are the same in any share of the batch.
+    whole = part == slice(None)
+    gpus = int(result.provenance.get("machine", {}).get("gpus", 1)) if whole else 1
     with np.errstate(all="ignore"):  # what a wrong result holds may be anything
-        return layer.reference(tensors, step.direction), layer.tolerance(tensors, step.direction)
+        return shard.expected(layer, tensors, step.direction, gpus)
 
 
 def _suspicions(comparison: Comparison, name: str, a: Result, b: Result | None) -> Iterator[str]:

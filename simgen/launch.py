@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from simgen.targets import Target
 
 GRACE = 5.0  # seconds between asking a run to end and ending it
+PREPARATION = 1800.0  # seconds that run.sh may take before the run, where there is a time limit
 ERRORS: dict[int, type[SimgenError]] = {
     2: UsageError,
     3: MissingError,
@@ -83,8 +86,13 @@ def run(
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
     tick: Callable[[float], None] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Path:
-    """Run a target and return its results folder. `tick` is called with the seconds so far.
+    """Run a target and return its results folder.
+
+    `tick` is called with the seconds so far, `say` with each line in which run.sh tells what it is
+    about. `timeout` is in seconds; what run.sh prepares first (it may build a simulator) does not
+    count. run.sh gets it in SIMGEN_TIMEOUT.
 
     Raises:
         DamagedError: a file of the bundle is not what was built, or data.h5 is cut short.
@@ -99,20 +107,12 @@ def run(
         raise RefusedError(f"{name}: {refusal}")
     bundles.verify(bundle, name)
     started = time.time()
-    command = ["sh", str(bundle.path / name / "run.sh")]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        # The Python that runs simgen is where its extras (CuPy, Go) are installed.
-        env={"SIMGEN_PYTHON": sys.executable, **os.environ, **(environment or {})},
-        start_new_session=True,  # so that the simulator ends with its script
-    )
+    limit = {} if timeout is None else {"SIMGEN_TIMEOUT": f"{timeout:f}"}
+    process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {})})
     try:
-        output = _wait(process, timeout, tick)
+        # A target that ends itself knows in which layer it was: it gets the time to say so.
+        grace = GRACE if target.ends_itself else 0.0
+        output = _Output(process, timeout, grace, tick, say).wait()
     except BaseException:
         _end(process)
         raise
@@ -121,24 +121,95 @@ def run(
     raise _failure(bundle, target, process.returncode, output, started)
 
 
-def _wait(
-    process: subprocess.Popen[str], timeout: float | None, tick: Callable[[float], None] | None
-) -> str:
-    start = time.monotonic()
-    while True:
-        passed = time.monotonic() - start
-        if timeout is not None and passed > timeout:
+def _start(script: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["sh", str(script)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        # The Python that runs simgen is where its extras (CuPy, Go) are installed.
+        env={"SIMGEN_PYTHON": sys.executable, **os.environ, **environment},
+        start_new_session=True,  # so that the simulator ends with its script
+    )
+
+
+class _Output:
+    """Follows what a process prints, and its time."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[str],
+        timeout: float | None,
+        grace: float,
+        tick: Callable[[float], None] | None,
+        say: Callable[[str], None] | None,
+    ) -> None:
+        self.process, self.timeout, self.grace = process, timeout, grace
+        self.tick, self.say = tick, say
+        self.started = self.since = time.monotonic()  # `since`: of what `timeout` is about
+        self.preparing = False
+        self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def wait(self) -> str:
+        """All that the process printed, once it has ended.
+
+        Raises:
+            RunError: it took too long; it still runs.
+        """
+        text: list[str] = []
+        closed, ended = False, 0.0
+        while not (closed and self.process.poll() is not None):
+            self._check_time()
+            try:
+                # A short wait first: many runs are over in a moment.
+                line = self.lines.get(timeout=0.5 if time.monotonic() > self.started + 1 else 0.05)
+            except queue.Empty:
+                if self.tick:
+                    self.tick(time.monotonic() - self.started)
+                if self.process.poll() is not None:  # somebody else holds the pipe open
+                    ended = ended or time.monotonic()
+                    closed = time.monotonic() > ended + 1
+                continue
+            if line is None:
+                closed = True
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(timeout=0.1)
+                continue
+            text.append(line)
+            self._heed(line.rstrip("\n"))
+        return "".join(text)
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as printed:
+            for line in printed:
+                self.lines.put(line)
+        self.lines.put(None)
+
+    def _heed(self, line: str) -> None:
+        """A notice is "simgen: TARGET: TEXT"; one that ends in "..." tells of a preparation."""
+        if not line.startswith("simgen: ") or line.startswith("simgen: error: "):
+            return
+        self.preparing = line.endswith("...")
+        self.since = time.monotonic()
+        if self.say:
+            self.say(line)
+
+    def _check_time(self) -> None:
+        if self.timeout is None:
+            return
+        passed = time.monotonic() - self.since
+        if self.preparing and passed > PREPARATION:
+            raise RunError(f"the preparation of the run took longer than {PREPARATION:g} s")
+        if not self.preparing and passed > self.timeout + self.grace:
             raise RunError(
-                f"the run took longer than {timeout:g} s; give it more with --timeout, "
+                f"the run took longer than {self.timeout:g} s; give it more with --timeout, "
                 "or make the workload smaller with --set"
             )
-        try:
-            output, _ = process.communicate(timeout=0.5 if passed > 0.5 else 0.05)
-        except subprocess.TimeoutExpired:
-            if tick:
-                tick(time.monotonic() - start)
-            continue
-        return output
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -147,7 +218,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, name)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=GRACE)
+            process.wait(timeout=GRACE)
             return
 
 
@@ -161,6 +232,8 @@ def _failure(bundle: Bundle, target: Target, code: int, output: str, started: fl
     except OSError:
         log, where = "", ""
     fact = target.diagnosis(f"{log}\n{output}") or _last_line(output) or _last_line(log)
+    if fact:
+        fact = target.located(fact, bundle.path, bundle.workload)
     kind = ERRORS.get(code, RunError)
     return kind(f"{target.name}: {fact or f'run.sh ended with exit code {code}'}{where}")
 

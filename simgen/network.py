@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from simgen.config import Entry, Place, Section
-from simgen.errors import ConfigError, did_you_mean, printable
+from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.ir import Node, TensorSpec
 from simgen.layers import LAYERS
 from simgen.layers.base import EXTENTS, MAX_INT, check_range, parse_value
@@ -35,15 +35,21 @@ class Placed:
 
     node: Node
     layer: Layer
-    previous: tuple[str, ...]  # names of the layers that its inputs come from; (): the data file
+    previous: tuple[str, ...]  # layers that its inputs come from, in order; (): the data file
     output: TensorSpec
     where: str  # of its section; no part of the workload, which is the same from another file
 
 
 @dataclass(frozen=True)
 class Network:
+    """Layers, each after those that it takes its inputs from.
+
+    In a slice, `previous` may name layers that are not in `layers`: what they would have written
+    comes from the data file.
+    """
+
     run_mode: str
-    layers: tuple[Placed, ...]  # each after the one it takes its input from
+    layers: tuple[Placed, ...]
 
 
 def make_layer(node: Node) -> Layer:
@@ -60,25 +66,75 @@ def sample_section(kind: str) -> Section:
     return Section(layer.section, tuple(Entry(k, v, where) for k, v in entries), where)
 
 
-def resolve(config: Config, settings: Iterable[tuple[str, str]] = ()) -> Network:
+def resolve(
+    config: Config,
+    settings: Iterable[tuple[str, str]] = (),
+    *,
+    algorithm: str | None = None,
+    layers: str | None = None,
+) -> Network:
     """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
+
+    `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise.
+    `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
+    every layer on a way from a to b.
 
     Raises:
         ConfigError: an unknown section, key or value, a missing or impossible shape, a wrong or
             duplicate name, a missing previous layer, a cycle.
+        UsageError: `layers` names a layer that is not there, or two with no way between them.
     """
     run_mode = _run_mode([s for s in config.sections if s.name == GENERAL])
     sections = [s for s in config.sections if s.name != GENERAL]
     if not sections:
         raise ConfigError(config.source, "no layer section; add one, such as [Softmax]")
-    named = _with_settings(_by_name(sections), list(settings))
+    named = _by_name(sections)
     previous = {name: _previous(name, section, named) for name, section in named.items()}
+    order = _order(named, previous)
+    kept = set(order) if layers is None else _selected(layers, previous)
+    if algorithm is not None:
+        named = _with_algorithm(named, kept, algorithm)
+    named = _with_settings(named, list(settings))
+    needed = set().union(*(_reached(name, previous) for name in kept))  # for the shapes
     placed: dict[str, Placed] = {}
-    for name in _order(named, previous):
+    for name in (name for name in order if name in needed):
         before = previous[name]
         given = tuple(placed[each].output for each in before)
         placed[name] = _place(name, named[name], before, given)
-    return Network(run_mode, tuple(placed.values()))
+    return Network(run_mode, tuple(each for name, each in placed.items() if name in kept))
+
+
+def _selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Names of the layers of a slice."""
+    readers: dict[str, list[str]] = {name: [] for name in previous}
+    for name, before in previous.items():
+        for each in before:
+            readers[each].append(name)
+    where = f"--layers {printable(text)}"
+    kept: set[str] = set()
+    for word in text.split(","):
+        first, dots, last = (part.strip() for part in word.partition(".."))
+        ends = (first, last) if dots else (first,)
+        for end in ends:
+            if end not in previous:
+                fact = f"no layer named {printable(end)}"
+                raise UsageError(f"{where}: {fact}; {did_you_mean(end, previous)}")
+        found = _reached(first, readers) & _reached(last, previous) if dots else {first}
+        if not found:
+            cure = "write the earlier one first, or name layers with commas between them"
+            raise UsageError(f"{where}: no way from {first} to {last}; {cure}")
+        kept |= found
+    return kept
+
+
+def _reached(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """`start` and all that can be reached from it."""
+    found, todo = {start}, [start]
+    while todo:
+        new = set(edges[todo.pop()]) - found
+        found |= new
+        todo += new
+    return found
 
 
 def _run_mode(sections: list[Section]) -> str:
@@ -155,6 +211,19 @@ def _with_settings(
         for target in targets:
             named = named | {target: _replaced(named[target], Entry(field, value, where))}
     return named
+
+
+def _with_algorithm(
+    named: dict[str, Section], kept: set[str], algorithm: str
+) -> dict[str, Section]:
+    """The sections with the algorithm in each layer of the slice that has a choice."""
+    entry = Entry("algo", algorithm, Place(f"--algo {algorithm}", 0))
+    having = {n for n in kept if "algo" in LAYERS[_kind(named[n])].config_keys()}
+    if not having:
+        known = ", ".join(k for k, each in LAYERS.items() if "algo" in each.config_keys())
+        fact = "no layer here has a choice of algorithms"
+        raise ConfigError(entry.where, f"{fact}; leave it out (layers with one: {known})")
+    return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
 
 
 def _replaced(section: Section, entry: Entry) -> Section:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from simgen.diff import Diff, Verdict
-    from simgen.ir import Workload
+    from simgen.ir import OpCount, Workload
     from simgen.network import Network
     from simgen.report import Row
     from simgen.results import Result
@@ -135,40 +135,58 @@ def waiting(what: str, quiet: bool) -> Iterator[Callable[[float], None] | None]:
     yield line
 
 
-def network(net: Network) -> None:
-    """The layers, with shapes and the work of a forward pass."""
-    from simgen.ir import Pass
-
+def network(net: Network, *, settings: bool) -> None:
+    """The layers: what each reads, the shape of what it writes, and settings off their defaults."""
     rows = []
     for placed in net.layers:
-        work = placed.layer.count(placed.node.inputs, Pass.FORWARD)
-        passes = " ".join(placed.layer.passes) or "not yet"
-        settings = " ".join(f"{key}={value}" for key, value in placed.node.parameters)
-        rows.append(
-            (
-                placed.node.name,
-                placed.layer.section,
-                ", ".join(placed.previous),
-                ", ".join(shape(x.shape) for x in placed.node.inputs),
-                shape(placed.output.shape),
-                count(work.flops + work.transcendentals),
-                size(work.read_bytes + work.written_bytes),
-                passes,
-                settings,
-            )
-        )
-    heads = (
-        "layer",
-        "section",
-        "after",
-        "input",
-        "output",
-        "operations",
-        "bytes",
-        "passes",
-        "parameters",
-    )
+        data = ", ".join(shape(x.shape) for x in placed.node.inputs)
+        row = [placed.node.name, placed.layer.section, ", ".join(placed.previous) or data]
+        row.append(shape(placed.output.shape))
+        if settings:
+            kind = type(placed.layer)
+            changed = [
+                f"{key}={value}"
+                for key, value in placed.node.parameters
+                if kind.from_config([(key, value, "")]) != kind()
+            ]
+            row.append(" ".join(changed))
+        rows.append(row)
+    heads = ("layer", "section", "input", "output", *(["settings"] if settings else []))
     table(None, heads, rows)
+
+
+def work(workload: Workload) -> None:
+    """A line for each layer and pass, their sum, and the memory of all tensors."""
+    from simgen import work as works
+
+    found = works.of(workload)
+    held = works.memory(workload)
+    rows = []
+    for each, before in zip(found, (None, *found)):
+        first = before is None or before.layer != each.layer
+        made = (each.tensor_bytes, each.workspace_bytes)
+        cells = _work_cells(each.count, each.parameters, *made)
+        rows.append((each.layer if first else "", each.direction, shape(each.output), *cells))
+    tensors = sum(each.tensor_bytes for each in found)
+    sums = _work_cells(works.total(found), held["parameters"] // 4, tensors, held["workspaces"])
+    rows.append(("all", "", "", *sums))
+    heads = ("layer", "pass", "output", "ops", "bytes", "ops/byte", "parameters")
+    table(None, (*heads, "tensors", "workspace"), rows)
+    parts = [f"{what} {size(n)}" for what, n in held.items() if n]
+    print(f"memory: {', '.join(parts[:-1])}; {parts[-1]}")
+
+
+def _work_cells(work: OpCount, parameters: int, tensors: int, workspace: int) -> tuple[str, ...]:
+    operations = work.flops + work.transcendentals
+    moved = work.read_bytes + work.written_bytes
+    return (
+        count(operations),
+        size(moved),
+        f"{operations / moved:.2f}" if moved else "",
+        count(parameters) if parameters else "",
+        size(tensors),
+        size(workspace) if workspace else "",
+    )
 
 
 def difference(report: Diff, details: bool) -> None:
@@ -235,6 +253,24 @@ def _details(report: Diff, verdict: Verdict) -> None:
 
 def many(n: int, one: str, more: str = "") -> str:
     return f"{n} {one if n == 1 else more or one + 's'}"
+
+
+def dispatches(workload: Workload) -> None:
+    """The launches, with grid, block and arguments."""
+    rows = [
+        (
+            step.layer,
+            step.direction,
+            launch.kernel,
+            shape(launch.grid),
+            workload.kernel(launch.kernel).block,
+            " ".join(launch.args),
+        )
+        for step in workload.steps
+        for launch in step.launches
+    ]
+    heads = ("layer", "pass", "kernel", "work-groups", "work-items", "arguments")
+    table(None, heads, rows)
 
 
 def launches(workload: Workload, found: Sequence[Result]) -> None:

@@ -79,7 +79,7 @@ def _split(word: str) -> tuple[str, str]:
     """ "conv_bwd_data" is layer "conv" in pass "bwd_data"; ("", "") where it is nothing."""
     for kind in LAYERS:
         for direction in Pass:
-            if word == f"{kind}_{direction}":
+            if word == f"{kind}_{direction}" and direction is not Pass.UPDATE:
                 return kind, str(direction)
     return "", ""
 

@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from simgen.errors import ConfigError, UnsupportedError
+from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.ir import GUARD, PAGE, Buffer, Kernel, Launch, Node, Pass, Role, Step, Workload
 from simgen.layers import LAYERS
 from simgen.network import Placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from simgen.ir import TensorSpec
     from simgen.layers.base import Port
@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 
 def lower(
-    network: Network, name: str, passes: Sequence[Pass], seed: int, rate: float = 0.01
+    network: Network,
+    name: str,
+    passes: Sequence[Pass],
+    seed: int,
+    rate: float = 0.01,
+    *,
+    reuse_memory: bool = False,
 ) -> Workload:
     """The workload that runs `passes` over the network: forward in order, backward in reverse.
 
@@ -29,10 +35,20 @@ def lower(
     one tensor, their gradients are added up by an `add` layer that the workload has in addition,
     and each parameter is updated by an `sgd` layer with learning rate `rate`.
 
+    With `reuse_memory`, tensors that a later step reads are no outputs: each gives its place to
+    others after its last reader. That is for forward passes alone, and what is left to compare are
+    the results of the last layers.
+
     Raises:
+        UsageError: memory is to be reused in a backward pass, which reads what forward wrote.
         UnsupportedError: a layer is not lowered in one of the passes.
         ConfigError: the launch does not fit a dispatch packet.
     """
+    if reuse_memory and set(passes) != {Pass.FORWARD}:
+        raise UsageError(
+            "--reuse-memory: a backward pass reads what forward passes wrote; "
+            "leave it out, or build pass fwd alone"
+        )
     draft = _Draft({p.node.name: p.node for p in network.layers})
     if Pass.FORWARD in passes:
         for placed in network.layers:
@@ -45,7 +61,7 @@ def lower(
             _update(draft, placed, rate)
     if not draft.steps:
         raise UnsupportedError(name, f"no layer has anything to do in pass {', '.join(passes)}")
-    buffers, nbytes, outputs_offset = _plan_memory(draft)
+    buffers, nbytes, outputs_offset = _plan_memory(draft, reuse_memory)
     return Workload(
         name=name,
         seed=seed,
@@ -89,7 +105,7 @@ class _Draft:
         node, layer = placed.node, placed.layer
         ports = layer.ports(node.inputs, direction)
         lowering = layer.lower(node.inputs, direction)
-        names = {port.name: bound.get(port.name, _own_buffer(placed, port.name)) for port in ports}
+        names = {p.name: bound.get(p.name, _own_buffer(placed, p, direction)) for p in ports}
         for port in ports:
             if port.fill is None:
                 assert names[port.name] not in self.written, names[port.name]
@@ -164,7 +180,7 @@ def _update(draft: _Draft, placed: Placed, rate: float) -> None:
                 placed.where, f"pass sgd updates {name}.{port} from its gradient; add pass bwd"
             )
         step = draft.synthetic(f"{name}_{port}_sgd", "sgd", {"rate": str(rate)}, weights.spec)
-        bound = {"w": f"{name}.{port}", "dw": f"{name}.d{port}", "y": f"{name}.new_{port}"}
+        bound = {"x": f"{name}.{port}", "dx": f"{name}.d{port}", "y": f"{name}.new_{port}"}
         draft.add(step, (Pass.FORWARD,), bound)
 
 
@@ -183,38 +199,86 @@ def _input_ports(placed: Placed) -> tuple[str, ...]:
     return ("x",) if placed.layer.takes_input else ()
 
 
-def _own_buffer(placed: Placed, port: str) -> str:
-    """ "layer.port"; a layer's x is its previous layer's y."""
+def _own_buffer(placed: Placed, port: Port, direction: Pass) -> str:
+    """ "layer.port"; a layer's x is its previous layer's y, and each pass has its workspaces."""
     for own, before in zip(_input_ports(placed), placed.previous):
-        if port == own:
+        if port.name == own:
             return f"{before}.y"
-    return f"{placed.node.name}.{port}"
+    return f"{placed.node.name}.{port.name}" + (f"_{direction}" if port.scratch else "")
 
 
-def _plan_memory(draft: _Draft) -> tuple[tuple[Buffer, ...], int, int]:
+def _plan_memory(draft: _Draft, reuse: bool) -> tuple[tuple[Buffer, ...], int, int]:
     """The arena of all tensors: inputs, workspaces, then outputs."""
+    read = {buffer for step in draft.steps for _, buffer in step.reads}
     buffers = []
     for name, port in draft.tensors.items():
-        written = Role.SCRATCH if port.scratch else Role.OUTPUT
+        passing = port.scratch or (reuse and name in read)
+        written = Role.SCRATCH if passing else Role.OUTPUT
         role = written if name in draft.written else Role.INPUT
         fill = port.fill if role is Role.INPUT else None
         buffers.append(Buffer(name, port.spec, role, 0, fill))
-    return arena(buffers)
+    return arena(buffers, _lives(draft.steps) if reuse else {})
 
 
-def arena(buffers: Iterable[Buffer]) -> tuple[tuple[Buffer, ...], int, int]:
+def _lives(steps: Sequence[Step]) -> dict[str, tuple[int, int]]:
+    """Buffer -> the first and the last step that touches it."""
+    lives: dict[str, tuple[int, int]] = {}
+    for at, step in enumerate(steps):
+        for name in (name for launch in step.launches for name in launch.args):
+            lives[name] = (lives.get(name, (at, at))[0], at)
+    return lives
+
+
+def arena(
+    buffers: Sequence[Buffer], lives: Mapping[str, tuple[int, int]] = {}
+) -> tuple[tuple[Buffer, ...], int, int]:
     """(the buffers at their places, size of the arena, where the outputs start), sizes in bytes.
 
-    Inputs come first, then workspaces, then outputs; in these, the order stays.
+    Inputs come first, then workspaces, then outputs; in these, the order stays. Workspaces whose
+    `lives` (first and last step, inclusive) have no step in common may lie in the same place.
     """
     order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
     placed: list[Buffer] = []
     at = 0
-    for buffer in sorted(buffers, key=lambda buffer: order.index(buffer.role)):
-        placed.append(replace(buffer, offset=at))
-        at += -(-buffer.spec.nbytes // PAGE) * PAGE + GUARD
+    for role in order:
+        members = [buffer for buffer in buffers if buffer.role is role]
+        if role is Role.SCRATCH and lives:
+            found = _packed(members, lives, at)
+        else:
+            found, end = [], at
+            for buffer in members:
+                found.append(replace(buffer, offset=end))
+                end += _extent(buffer)
+        placed += found
+        at = max((buffer.offset + _extent(buffer) for buffer in found), default=at)
     outputs_offset = min((b.offset for b in placed if b.role is Role.OUTPUT), default=at)
     return tuple(placed), at, outputs_offset
+
+
+def _extent(buffer: Buffer) -> int:
+    """Bytes from its start to where the next one may start."""
+    return -(-buffer.spec.nbytes // PAGE) * PAGE + GUARD
+
+
+def _packed(
+    buffers: Sequence[Buffer], lives: Mapping[str, tuple[int, int]], start: int
+) -> list[Buffer]:
+    """The buffers from `start` on, the largest first, each at the lowest place free in its life.
+
+    Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020: "greedy
+    by size".
+    """
+    placed: list[Buffer] = []
+    for buffer in sorted(buffers, key=_extent, reverse=True):
+        first, last = lives[buffer.name]
+        at = start
+        for other in sorted(placed, key=lambda other: other.offset):
+            begins, ends = lives[other.name]
+            together = begins <= last and first <= ends
+            if together and other.offset < at + _extent(buffer):
+                at = max(at, other.offset + _extent(other))
+        placed.append(replace(buffer, offset=at))
+    return sorted(placed, key=lambda buffer: buffer.offset)
 
 
 def _check_grid(launch: Launch, kernel: Kernel, where: str) -> None:

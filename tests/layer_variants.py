@@ -43,15 +43,119 @@ def lowered() -> list[str]:
 
 MOST = 40  # combinations of a layer's choices; with more, one choice at a time is varied
 
+# Parameters of all variants of a layer, where its defaults are too large or too narrow.
+BASE: dict[str, dict[str, str]] = {
+    "conv": {
+        "num_output": "6", "kernel_size_h": "3", "kernel_size_w": "3", "pad_h": "1", "pad_w": "1",
+    },
+    "pool": {"pad_h": "1", "pad_w": "1"},
+    "fc": {"num_output": "7"},
+    "gemm": {"m": "33", "n": "20", "k": "19"},
+}  # fmt: skip
+
+
+def _product(m: int, n: int, k: int, transposed: str, alpha: str, beta: str) -> dict[str, str]:
+    """Parameters of a gemm; `transposed` says which sides are: "", "a", "b" or "ab"."""
+    sides = {f"{side}_t": str(side in transposed).lower() for side in "ab"}
+    return {"m": str(m), "n": str(n), "k": str(k), **sides, "alpha": alpha, "beta": beta}
+
+
+def _pooled(mode: str, kernel: str, pad: str, stride: str, rounding: str) -> dict[str, str]:
+    """Parameters of a pooling layer; extents are HxW."""
+    extents = {"kernel_size": kernel, "pad": pad, "stride": stride}
+    given = {f"{k}_{a}": v for k, text in extents.items() for a, v in zip("hw", text.split("x"))}
+    return {"pool_mode": mode, **given, "round_mode": rounding}
+
+
+def _convolved(kernel: str, pad: str, stride: str = "1x1", **other: str) -> dict[str, str]:
+    """Parameters of a convolution; extents are HxW."""
+    extents = {"kernel_size": kernel, "pad": pad, "stride": stride}
+    extents["dilation"] = other.pop("dilation", "1x1")
+    given = {f"{k}_{a}": v for k, text in extents.items() for a, v in zip("hw", text.split("x"))}
+    return {**given, **other}
+
+
+# Of pooling: kernel, padding, stride. Gaps, overlaps, rests, windows that work-items share, whole
+# images.
+GEOMETRIES = (
+    "1x2 0x0 2x3 floor", "2x2 0x0 2x2 floor", "2x2 0x0 2x2 ceil", "3x3 0x0 2x2 floor",
+    "3x3 1x1 1x1 floor", "3x3 0x0 2x2 ceil", "2x3 1x2 3x1 ceil", "5x2 4x1 1x4 floor",
+    "2x2 0x0 5x3 ceil", "4x4 1x1 4x4 ceil", "5x4 2x3 3x9 floor", "8x7 0x0 1x1 floor",
+    "9x9 4x4 2x1 ceil", "9x7 0x0 1x1 floor", "1x64 0x63 1x2 floor",
+)  # fmt: skip
+
 # Parameters that a layer's contract is tested with too, beside its defaults.
-EXTRA: dict[str, list[dict[str, str]]] = {}
+EXTRA: dict[str, list[dict[str, str]]] = {
+    "lrn": [
+        {"lrn_mode": mode, "local_size": size}
+        for mode in ("cross_channel_dim1", "within_channel")
+        for size in ("1", "2", "3", "6", "16")
+    ],
+    "pool": [
+        _pooled(mode, *geometry.split())
+        for mode in ("max", "avg_exclude_padding", "avg_include_padding")
+        for geometry in GEOMETRIES
+        if mode == "max" or " 0x0 " not in geometry
+    ],
+    "conv": [  # rectangles, rests, groups, gaps, each for more than one algorithm
+        _convolved("5x5", "2x2", num_output="32"),
+        _convolved("5x5", "2x2", num_output="40", algo="implicit_gemm"),
+        _convolved("3x3", "1x1", "2x2", bias="true"),
+        _convolved("3x3", "1x1", "2x2", algo="implicit_gemm", conv_mode="convolution"),
+        _convolved("3x3", "1x1", "2x2", algo="im2col"),
+        _convolved("2x4", "0x3", "3x1", dilation="1x2", num_output="9"),
+        _convolved("2x4", "0x3", "3x1", dilation="1x2", algo="implicit_gemm", bias="true"),
+        _convolved("3x3", "1x1", group="3", num_output="12"),
+        _convolved("3x3", "1x1", group="3", num_output="3", conv_mode="convolution"),
+        _convolved("3x3", "1x1", group="3", num_output="33", algo="implicit_gemm", bias="true"),
+        _convolved("3x3", "2x2", dilation="2x2", conv_mode="convolution", num_output="17"),
+        _convolved("3x3", "1x1", "2x2", conv_mode="transpose", bias="true"),
+        _convolved("4x3", "1x0", "2x3", conv_mode="transpose", algo="implicit_gemm", bias="true"),
+        _convolved("7x6", "3x2", "4x3"),
+        _convolved("7x6", "3x2", "4x3", algo="implicit_gemm"),
+        _convolved("1x1", "0x0", algo="implicit_gemm", num_output="8"),
+        _convolved("1x1", "0x0", "2x2", algo="implicit_gemm", num_output="8"),
+        _convolved("1x1", "1x2", "3x3"),
+        _convolved("1x11", "0x5", "1x1"),
+        _convolved("3x1", "0x0", "1x1", dilation="1x20"),
+    ],
+    "fc": [{"num_output": "130", "bias": "true"}],
+    "gemm": [  # ones, primes, no multiples of tiles, short sides, long sums that are cut
+        _product(1, 1, 1, "", "1.0", "0.0"),
+        _product(1, 5, 3, "b", "-0.75", "0.5"),
+        _product(2, 3, 70, "a", "1.0", "-2.0"),
+        _product(70, 1, 67, "", "1.0", "0.0"),
+        _product(1, 70, 67, "ab", "0.5", "1.0"),
+        _product(1, 60, 1000, "", "1.0", "0.0"),
+        _product(60, 1, 1000, "a", "1.0", "3.0"),
+        _product(4, 300, 515, "b", "1.0", "0.0"),
+        _product(300, 4, 514, "ab", "1.0", "0.0"),
+        _product(37, 8, 2048, "", "2.0", "1.0"),
+        _product(8, 37, 512, "a", "1.0", "0.0"),
+        _product(3, 2, 5000, "", "1.0", "0.0"),
+        _product(101, 67, 33, "a", "1.0", "0.0"),
+        _product(130, 200, 9, "b", "-1.0", "0.0"),
+        _product(64, 64, 64, "", "1.0", "1.0"),
+        _product(128, 132, 40, "ab", "1.0", "0.0"),
+        _product(20, 24, 5000, "", "1.5", "0.5"),
+        _product(13, 9, 1031, "b", "1.0", "0.0"),
+    ],
+}
+
+
+# Where a layer has many kernels: the shapes that tell them apart, in place of all.
+SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
+    "conv": (
+        (1, 1, 1, 1), (2, 3, 5, 7), (2, 6, 9, 12), (1, 17, 8, 8), (3, 27, 11, 11), (2, 2, 48, 48),
+    ),
+}  # fmt: skip
 
 
 def variants(kind: str) -> list[Variant]:
     """Combinations of a layer's choices; numbers at their default and at one other value."""
     layer = LAYERS[kind]
     choices = [
-        [(f.metadata["keys"][0], text) for text in _texts(field_types(layer)[f.name], f)]
+        [(_key(f), text) for text in _texts(field_types(layer)[f.name], f, BASE.get(kind, {}))]
         for f in fields(layer)
     ]
     if math.prod(map(len, choices)) <= MOST:
@@ -67,14 +171,22 @@ def variants(kind: str) -> list[Variant]:
     return [Variant(kind, parameters) for parameters in dict.fromkeys(made)]
 
 
-def _texts(type_: Any, field: Any) -> list[str]:
+def _key(field: Any) -> str:
+    """The config key that sets this field and, where there is one, no other."""
+    return str(field.metadata["keys"][-1])
+
+
+def _texts(type_: Any, field: Any, base: dict[str, str]) -> list[str]:
+    if _key(field) in base:
+        return [base[_key(field)]]
     if issubclass(type_, StrEnum):
         return [str(choice) for choice in type_]
     if type_ is bool:
         return ["false", "true"]
-    return (
-        [str(field.default), str(field.default * 0.375)] if type_ is float else [str(field.default)]
-    )
+    if type_ is not float:
+        return [str(field.default)]
+    least, other = field.metadata["least"], field.default * 0.375
+    return [str(field.default), str(other if least is None or other >= least else least * 4)]
 
 
 def all_variants() -> list[tuple[Variant, Pass]]:
@@ -102,19 +214,28 @@ def accepts(layer: Layer, shape: tuple[int, ...]) -> bool:
 
 
 def read_tensors(layer: Layer, shape: tuple[int, ...], direction: Pass) -> dict[str, Array]:
-    """What the pass reads, by port, from the ports' own distributions; float64."""
-    return {
+    """What `reference` gets: the ports that are read, from their own distributions; float64."""
+    ports = layer.ports(inputs_of(layer, shape), direction)
+    shapes = {
+        port.name: np.broadcast_to(np.nan, port.spec.shape)
+        for port in ports
+        if port.name in layer.shape_given
+    }
+    return shapes | {
         port.name: generate(port.name, port.spec, port.fill, 1)
         .reshape(port.spec.shape)
         .astype(np.float64)
-        for port in layer.ports(inputs_of(layer, shape), direction)
+        for port in ports
         if port.fill is not None
     }
 
 
 # A small problem of a layer in the simulators: settings as `--set` takes them.
 SMALL = {"n": "2", "c": "6", "h": "5", "w": "7"}
-SMALL_OF: dict[str, dict[str, str]] = {"gemm": {"m": "33", "n": "17", "k": "19"}}
+SMALL_OF: dict[str, dict[str, str]] = {
+    "fc": {**SMALL, "num_output": "9"},
+    "gemm": {"m": "33", "n": "17", "k": "19"},
+}
 
 
 def small_problems() -> list[tuple[str, tuple[str, ...]]]:

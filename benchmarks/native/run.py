@@ -1,11 +1,13 @@
-"""The kernels on this machine's NVIDIA GPU, beside a device copy and PyTorch, in one run.
+"""The kernels on this machine's NVIDIA GPU, beside PyTorch, a device copy and cuBLAS, in one run.
 
-    python benchmarks/native/run.py [--quick]
+    python benchmarks/native/run.py [--quick] [WORD ...]      WORD: only problems whose name has it
 
-Each problem is built, run with the `cuda` target, and compared with the float64 reference: a time
-counts only if the result is right. GB/s counts compulsory bytes: each tensor once. The copy moves
-as many bytes as the problem's largest run, from device memory to device memory, and counts bytes
-read and written. PyTorch is timed between events too, behind a like delay.
+The problems are those of table 3 of the DNNMark paper, and some more. Each is built and run with
+the `cuda` target; a time counts only if `simgen diff` finds the same kernels right on a batch of
+CHECKED samples. Bytes and operations are those that the algorithm needs (`simgen show`). The copy
+is from device memory to device memory and counts bytes read and written; SGEMM is 8192^3 by
+cuBLAS. PyTorch runs in float32 with TF32 off and cuDNN's measured choice of algorithm, timed
+between events, behind a like delay.
 """
 
 from __future__ import annotations
@@ -16,57 +18,102 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cupy
 import numpy as np
 
+from simgen import network, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ROUNDS = ["--warmup", "5", "--repeats", "30"]
+CHECKED = 4  # samples; the float64 reference of a whole batch takes minutes
+IMAGES = ["n=100", "c=32", "h=256", "w=256"]
 PROBLEMS = [
+    ("conv_fwd", ["n=100", "conv_mode=cross_correlation"]),
+    ("conv_bwd_data", ["n=100", "conv_mode=cross_correlation"]),
+    ("conv_bwd_weight", ["n=100", "conv_mode=cross_correlation"]),
+    ("pool_fwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
+    ("pool_bwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
+    ("lrn_fwd", IMAGES),
+    ("lrn_bwd", IMAGES),
+    ("activation_fwd", IMAGES),
+    ("activation_bwd", IMAGES),
+    ("fc_fwd", ["n=100", "c=9216", "h=1", "w=1", "num_output=4096"]),
+    ("fc_bwd_data", ["n=100", "c=9216", "h=1", "w=1", "num_output=4096"]),
+    ("fc_bwd_weight", ["n=100", "c=9216", "h=1", "w=1", "num_output=4096"]),
     ("softmax_fwd", ["n=100", "c=1000"]),
     ("softmax_bwd", ["n=100", "c=1000"]),
+    ("bn_fwd", [*IMAGES, "batchnorm_mode=spatial"]),
+    ("bn_bwd", [*IMAGES, "batchnorm_mode=spatial"]),
+    ("dropout_fwd", IMAGES),
+    ("dropout_bwd", IMAGES),
     ("softmax_fwd", ["n=65536", "c=1024"]),
     ("softmax_bwd", ["n=65536", "c=1024"]),
-    ("activation_fwd", ["n=100"]),
-    ("activation_bwd", ["n=100"]),
+    ("gemm_fwd", ["m=4096", "n=4096", "k=4096"]),
+    ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "transb=true"]),
+    ("gemm_fwd", ["m=1760", "n=128", "k=1760"]),
 ]
-QUICK = [(name, ["n=7", "c=33"]) for name, _ in PROBLEMS[::2]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small problems only: does it work?")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="only problems with it")
     given = parser.parse_args()
-    print(
-        f"GPU: {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, CuPy {cupy.__version__}"
+    device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    print(f"GPU: {device}, CuPy {cupy.__version__}")
+    copy, sgemm = (
+        copy_rate(2**26 if given.quick else 2**31),
+        sgemm_rate(512 if given.quick else 8192),
     )
-    copy = copy_rate(2**26 if given.quick else 2**31)
-    print(f"device copy: {copy / 1e9:.0f} GB/s, read and written\n")
-    print("| problem | result | ours | GB/s | of copy | PyTorch | ours / PyTorch |")
-    print("|---|---|---|---|---|---|---|")
+    print(f"device copy: {copy / 1e9:.0f} GB/s; SGEMM: {sgemm / 1e12:.1f} TFLOP/s\n")
+    print("| problem | result | ours | GB/s | of copy | TFLOP/s | of SGEMM | PyTorch | ours / it |")
+    print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for name, settings in QUICK if given.quick else PROBLEMS:
-            row(Path(folder), name, settings, copy)
+        for name, settings in PROBLEMS:
+            if not given.words or any(word in name for word in given.words):
+                if given.quick:
+                    settings = [s if s.startswith(("c=", "k")) else shrunk(s) for s in settings]
+                row(Path(folder), name, settings, copy, sgemm)
 
 
-def row(folder: Path, name: str, settings: list[str], copy: float) -> None:
-    bundle = folder / name
-    words = [word for setting in settings for word in ("--set", setting)]
-    simgen("build", name, "--target", "cuda", "-o", str(bundle), *words, "-q")
-    simgen("run", str(bundle), "--on", "cuda", *ROUNDS, "-q")
-    report = json.loads(simgen("diff", str(bundle), "--json"))
-    tensor = report["pairs"][0]["tensors"][0]
+def shrunk(setting: str) -> str:
+    key, _, value = setting.partition("=")
+    return f"{key}={min(int(value), 24)}" if key in ("n", "h", "w", "m") else setting
+
+
+def row(folder: Path, name: str, settings: list[str], copy: float, sgemm: float) -> None:
+    small = [s for s in settings if not s.startswith("n=") or name.startswith(("gemm", "softmax"))]
+    checked = settings if small == settings else [*small, f"n={CHECKED}"]
+    report = json.loads(made(folder / "checked", name, checked, ["--repeats", "1"], "diff"))
+    bundle = folder / "timed"
+    made(bundle, name, settings, ROUNDS)
     lines = (bundle / "results/cuda/launches.csv").read_text().splitlines()
     seconds = sum(float(line.split(",")[2]) for line in lines[1:])
-    workload = json.loads((bundle / "workload.json").read_text())
-    nbytes = sum(4 * int(np.prod(b["spec"]["shape"])) for b in workload["buffers"])
-    peer = torch_seconds(name, workload["nodes"][0]["inputs"][0]["shape"])
+    found = problem.find(name, [tuple(s.split("=")) for s in settings], None)
+    (placed,) = network.resolve(found.config, found.settings).layers
+    work = placed.layer.count(placed.node.inputs, found.passes[0])
+    nbytes, flops = work.read_bytes + work.written_bytes, work.flops + work.transcendentals
+    ratio = max(tensor["max_error_over_tolerance"] for tensor in report["pairs"][0]["tensors"])
+    peer = torch_seconds(name, placed)
     print(
         f"| {name} {' '.join(settings)} | {'right' if report['pairs'][0]['passed'] else 'WRONG'}, "
-        f"{tensor['max_error_over_tolerance']:.2f} of tolerance | {seconds * 1e6:.1f} us "
+        f"{ratio:.2f} of tolerance | {seconds * 1e6:.1f} us "
         f"| {nbytes / seconds / 1e9:.0f} | {nbytes / seconds / copy:.2f} "
+        f"| {flops / seconds / 1e12:.1f} | {flops / seconds / sgemm:.2f} "
         f"| {peer * 1e6:.1f} us | {seconds / peer:.2f} |",
         flush=True,
     )
+
+
+def made(bundle: Path, name: str, settings: list[str], rounds: list[str], then: str = "") -> str:
+    words = [word for setting in settings for word in ("--set", setting)]
+    simgen("build", name, "--target", "cuda", "-o", str(bundle), *words, "-q")
+    simgen("run", str(bundle), "--on", "cuda", *rounds, "-q")
+    return simgen(then, str(bundle), "--json") if then else ""
 
 
 def simgen(*words: str) -> str:
@@ -81,6 +128,13 @@ def copy_rate(nbytes: int) -> float:
     a = cupy.random.random(nbytes // 8)
     b = cupy.empty_like(a)
     return 2 * nbytes / median(lambda: cupy.copyto(b, a))
+
+
+def sgemm_rate(extent: int) -> float:
+    """Operations per second of cuBLAS in float32."""
+    a, b = (cupy.random.random((extent, extent), dtype=cupy.float32) for _ in range(2))
+    c = cupy.empty_like(a)
+    return 2 * extent**3 / median(lambda: cupy.matmul(a, b, out=c))
 
 
 def median(work, rounds: int = 30) -> float:
@@ -101,33 +155,70 @@ def median(work, rounds: int = 30) -> float:
     return float(np.median(times[5:]))
 
 
-def torch_seconds(name: str, shape: list[int]) -> float:
+def torch_seconds(name: str, placed: network.Placed) -> float:
     """PyTorch's time for the same operation; NaN where there is no PyTorch."""
     try:
         import torch
     except ImportError:
         return float("nan")
-    x = torch.randn(shape, device="cuda")
-    y = torch.relu(x) if name.startswith("activation") else torch.softmax(x, 1)
-    dy = torch.randn_like(x)
-    aten = torch.ops.aten
-    work = {  # outputs come from PyTorch's caching allocator: no allocation is timed
-        "softmax_fwd": lambda: torch.softmax(x, 1),
-        "softmax_bwd": lambda: aten._softmax_backward_data(dy, y, 1, x.dtype),
-        "activation_fwd": lambda: torch.relu(x),
-        "activation_bwd": lambda: aten.threshold_backward(dy, y, 0),
-    }[name]
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    work = torch_work(name, placed)
     times = []
     for _ in range(35):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
-        torch.cuda._sleep(400_000)  # cycles: outlasts the CPU's launching
+        torch.cuda._sleep(3_000_000)  # cycles: outlasts the CPU's launching
         start.record()
         work()
         end.record()
         end.synchronize()
         times.append(start.elapsed_time(end) / 1e3)
     return float(np.median(times[5:]))
+
+
+def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
+    """What PyTorch does. Outputs come from its caching allocator: no allocation is timed."""
+    import torch
+    from torch.nn import functional as f
+
+    layer, kind, direction = placed.layer, *name.split("_", 1)
+    if kind == "gemm":
+        extents = (layer.m, layer.k), (layer.n, layer.k) if layer.transb else (layer.k, layer.n)
+        a, b = (torch.randn(shape, device="cuda") for shape in extents)
+        return lambda: torch.matmul(a, b.T if layer.transb else b)
+    x = torch.randn(placed.node.inputs[0].shape, device="cuda", requires_grad=True)
+    c = x.shape[1]
+    ports = layer.ports(placed.node.inputs, placed.layer.passes[0])
+    spec = {port.name: port.spec.shape for port in ports}
+    w, b = (
+        torch.randn(spec[port], device="cuda", requires_grad=True) if port in spec else None
+        for port in ("w", "b")
+    )
+    forward = {
+        "conv": lambda: f.conv2d(x, w, padding=layer.pad_h, stride=layer.stride_h),
+        "pool": lambda: f.max_pool2d(x, layer.kernel_h, layer.stride_h, layer.pad_h),
+        "lrn": lambda: f.local_response_norm(x, layer.local_size, layer.alpha, layer.beta, layer.k),
+        "activation": lambda: f.relu(x),
+        "fc": lambda: f.linear(x.flatten(1), w, b),
+        "softmax": lambda: f.softmax(x, 1),
+        "bn": lambda: f.batch_norm(
+            x, None, None, w.reshape(c), b.reshape(c), training=True, eps=layer.epsilon
+        ),
+        "dropout": lambda: f.dropout(x, layer.probability, training=True),
+    }[kind]
+    if direction == "fwd":
+
+        def work() -> object:
+            with torch.no_grad():
+                return forward()
+
+        return work
+    y = forward()
+    dy = torch.randn_like(y)
+    wanted = {"bwd_data": [x], "bwd_weight": [t for t in (w, b) if t is not None]}.get(direction)
+    wanted = wanted or [t for t in (x, w, b) if t is not None]
+    return lambda: torch.autograd.grad(y, wanted, dy, retain_graph=True)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
-    """Print what WORKLOAD is: layers, shapes, work, launches and the command lines that run it.
+    """Print what WORKLOAD is: layers, shapes, work, memory and the command lines that run it.
 
-    Layers are printed also where not all of them can be lowered to kernels yet.
+    Operations are floating-point operations and special functions, bytes the traffic that no
+    kernel can avoid: each tensor read or written once. Layers are printed also where not all of
+    them can be lowered to kernels yet. -v prints settings and launches too.
 
     \b
     simgen show softmax_fwd
+    simgen show alexnet --pass fwd,bwd --layers conv1..pool1
     simgen show alexnet.dnnmark --json
     """
     from simgen import present
     from simgen.errors import UnsupportedError
-    from simgen.ir import to_json
 
     plan = Plan(given)
     try:
@@ -43,38 +45,44 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         commands = {t.name: dict(t.commands(plan.output, workload)) for t in plan.targets}
         commands = {name: lines for name, lines in commands.items() if lines}
     if as_json:
-        layers = [
+        shown = _show_json(plan, workload)
+        shown |= {"commands": commands, "unsupported": unsupported or None}
+        print(json.dumps(shown, indent=1))
+        return
+    present.network(plan.network, settings=verbose)
+    if unsupported:
+        print(f"not lowered: {unsupported}")
+    elif workload:
+        present.work(workload)
+        if verbose:
+            present.dispatches(workload)
+    for name, lines in commands.items():
+        for way, line in lines.items():
+            print(f"{name}, {way}:\n  {line}")
+
+
+def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
+    from simgen import work
+    from simgen.ir import to_json
+
+    shown: dict[str, Any] = {
+        "name": plan.problem.name,
+        "layers": [
             {
                 **to_json(placed.node),
                 "previous": list(placed.previous),
                 "output": to_json(placed.output),
             }
             for placed in plan.network.layers
-        ]
-        shown = {
-            "name": plan.problem.name,
-            "layers": layers,
-            "commands": commands,
-            "unsupported": unsupported or None,
-            "workload": to_json(workload) if workload else None,
-        }
-        print(json.dumps(shown, indent=1))
-        return
-    present.network(plan.network)
-    if unsupported:
-        print(f"not lowered: {unsupported}")
-    elif workload:
-        rows = [
-            (step.layer, step.direction, launch.kernel, present.shape(launch.grid),
-             workload.kernel(launch.kernel).block, " ".join(launch.args))
-            for step in workload.steps
-            for launch in step.launches
-        ]  # fmt: skip
-        heads = ("layer", "pass", "kernel", "work-groups", "work-items", "arguments")
-        present.table(None, heads, rows)
-    for name, lines in commands.items():
-        for way, line in lines.items():
-            print(f"{name}, {way}:\n  {line}")
+        ],
+        "workload": to_json(workload) if workload else None,
+    }
+    if workload:
+        works = work.of(workload)
+        shown["work"] = [work.as_json(each) for each in works]
+        shown["total"] = to_json(work.total(works))
+        shown["memory_bytes"] = work.memory(workload)
+    return shown
 
 
 @click.command(name="list")

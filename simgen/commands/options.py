@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from simgen.targets import Target
 
 DEFAULT_TARGETS = ("gem5-se", "host")
+RATE = 0.01  # learning rate
+# What is done with a network, and how that is written on the command line.
+CHOICES = {"passes": "--pass", "layers": "--layers", "algorithm": "--algo", "rate": "--rate"}
 
 
 class Commands(click.Group):
@@ -61,7 +64,8 @@ class BuildCommand(click.Command):
                 )
             else:
                 text += f" [default: {_defaults(name, targets)}]"
-                made[name] = click.Option([spelling(name), name], metavar="V", help=text)
+                kind = type(each.default)
+                made[name] = click.Option([spelling(name), name], type=kind, metavar="V", help=text)
         own = super().get_params(ctx)
         return [*own[:-1], *made.values(), own[-1]]  # --help stays last
 
@@ -153,7 +157,29 @@ def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--pass",
             "passes",
             metavar="P",
-            help="fwd, bwd or fwd,bwd, for a config file. [default: fwd]",
+            help="Of a network: fwd, bwd, sgd (weight update), or several: fwd,bwd. [default: fwd]",
+        ),
+        click.option(
+            "--layers",
+            metavar="L",
+            help="A slice of a network: conv1..pool1, or layers with commas between them.",
+        ),
+        click.option(
+            "--algo",
+            "algorithm",
+            metavar="A",
+            help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
+        ),
+        click.option(
+            "--rate",
+            type=click.FloatRange(min=0),
+            metavar="R",
+            help=f"Learning rate of pass sgd. [default: {RATE}]",
+        ),
+        click.option(
+            "--reuse-memory",
+            is_flag=True,
+            help="Of pass fwd: a tensor's place is used again after its last reader.",
         ),
         click.option(
             "--seed",
@@ -173,12 +199,20 @@ class Plan:
 
     def __init__(self, given: dict[str, Any]) -> None:
         from simgen import network, problem
+        from simgen.ir import Pass
 
         self.given = given
         self.problem: Problem = problem.find(
             given["workload"], _settings(given["settings"]), _passes(given["passes"])
         )
-        self.network: Network = network.resolve(self.problem.config, self.problem.settings)
+        self.network: Network = network.resolve(
+            self.problem.config,
+            self.problem.settings,
+            algorithm=given["algorithm"],
+            layers=given["layers"],
+        )
+        if given["rate"] is not None and Pass.UPDATE not in self.problem.passes:
+            raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
         self.output: Path = given["output"] or Path(self.problem.name)
         self.targets = _targets(given)
 
@@ -187,8 +221,14 @@ class Plan:
         """Lowered on first use: `show` prints layers also where not all can be lowered."""
         from simgen import workload as workloads
 
+        rate = self.given["rate"]
         return workloads.lower(
-            self.network, self.problem.name, self.problem.passes, self.given["seed"]
+            self.network,
+            self.problem.name,
+            self.problem.passes,
+            self.given["seed"],
+            rate=RATE if rate is None else rate,
+            reuse_memory=self.given["reuse_memory"],
         )
 
     def provenance(self) -> dict[str, Any]:
@@ -203,6 +243,8 @@ class Plan:
                 "source": os.path.basename(self.problem.config.source),
                 "sha256": hashlib.sha256(text.encode()).hexdigest(),
                 "settings": list(self.given["settings"]),
+                "reuse_memory": self.given["reuse_memory"],
+                **{name: v for name in CHOICES if (v := self.given[name]) is not None},
                 "passes": [str(p) for p in self.problem.passes],
             },
         }
@@ -213,11 +255,13 @@ class Plan:
         for name in self.given["targets"]:
             words += ["--target", name]
         for name, value in given_settings(self.given).items():
-            words += [spelling(name, value)] if isinstance(value, bool) else [spelling(name), value]
+            words += [spelling(name, value), *([] if isinstance(value, bool) else [str(value)])]
         for setting in self.given["settings"]:
             words += ["--set", setting]
-        if self.given["passes"]:
-            words += ["--pass", self.given["passes"]]
+        words += ["--reuse-memory"] if self.given["reuse_memory"] else []
+        for name, option in CHOICES.items():
+            if self.given[name] is not None:
+                words += [option, str(self.given[name])]
         if self.given["seed"]:
             words += ["--seed", str(self.given["seed"])]
         if self.given["output"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.cache import Cache
     from simgen.results import Result
+    from simgen.targets import Target
 
 
 @click.command(cls=BuildCommand)
@@ -45,6 +47,9 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         )
     if not quiet:
         _say_built(made, builder.cache, verbose)
+        for target in plan.targets:
+            for note in target.notes(made.path / target.name, details=verbose):
+                print(note)
         print(f"reproduce: {plan.reproduce()}")
     if and_run:
         _run(made, None, None, {}, quiet, verbose)
@@ -128,10 +133,18 @@ def _run(
         if name not in chosen.run_options:
             raise UsageError(f"--{name}: {target} has no such option; leave it out")
     environment = {chosen.run_options[name].variable: str(value) for name, value in options.items()}
+    bundle = _extended(bundle, chosen, options)
     if not quiet:
         print(f"running on {target}", flush=True)
     with present.waiting(f"running on {target}", quiet) as tick:
-        folder = launch.run(bundle, target, timeout=timeout, environment=environment, tick=tick)
+        folder = launch.run(
+            bundle,
+            target,
+            timeout=timeout,
+            environment=environment,
+            tick=tick,
+            say=None if quiet else _notice,
+        )
     result = results.collect(bundle, chosen, folder)
     results.save(result, bundle.workload, folder / results.FILE)
     if not quiet:
@@ -140,6 +153,24 @@ def _run(
             print((folder / "log.txt").read_text(errors="replace"), end="")
         print(f"results: {folder}")
         print(f"next: simgen diff {shlex.quote(str(bundle.path))}")
+
+
+def _notice(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _extended(bundle: Bundle, target: Target, options: dict[str, str | int]) -> Bundle:
+    """The bundle with all that a run with these options needs."""
+    from simgen import bundle as bundles
+    from simgen import cache
+    from simgen.build import Builder
+
+    name = target.extension(options)
+    folder = f"{target.name}/{name}"
+    if not name or any(file.startswith(f"{folder}/") for file in bundle.manifest["files"]):
+        return bundle
+    files = target.extend(options, bundle.workload, Builder(cache.default()))
+    return bundles.extend(bundle, folder, files)
 
 
 @click.command()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import rounding
 from simgen.layers.base import Layer, Lowering, Port, key
-from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U
+from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,11 +110,11 @@ class Activation(Layer):
         ]
         name = f"activation_{direction}_{self.mode}_{x.size}"
         if self.mode is Mode.CLIPPED_RELU:
-            constants.append(("ceiling", _float32(self.ceiling)))
-            name += f"_c{_identifier(self.ceiling)}"
+            constants.append(("ceiling", float32(self.ceiling)))
+            name += f"_c{identifier(self.ceiling)}"
         if self.mode is Mode.ELU:
-            constants.append(("alpha", _float32(self.alpha)))
-            name += f"_a{_identifier(self.alpha)}"
+            constants.append(("alpha", float32(self.alpha)))
+            name += f"_a{identifier(self.alpha)}"
         kernel = Kernel(name, "activation.hip.j2", BLOCK, tuple(constants))
         grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
         args = ("x", "y") if direction is Pass.FORWARD else ("y", "dy", "dx")
@@ -148,9 +148,9 @@ class Activation(Layer):
             case Mode.RELU:
                 return np.maximum(x, 0.0)
             case Mode.CLIPPED_RELU:
-                return np.clip(x, 0.0, _float32(self.ceiling))
+                return np.clip(x, 0.0, float32(self.ceiling))
             case Mode.ELU:
-                return np.where(x > 0, x, _float32(self.alpha) * np.expm1(np.minimum(x, 0.0)))
+                return np.where(x > 0, x, float32(self.alpha) * np.expm1(np.minimum(x, 0.0)))
             case Mode.SIGMOID:
                 # exp of a negative number only, so that float64 does not overflow either.
                 e = np.exp(-np.abs(x))
@@ -166,9 +166,9 @@ class Activation(Layer):
             case Mode.RELU:
                 return (y > 0).astype(np.float64)
             case Mode.CLIPPED_RELU:
-                return ((y > 0) & (y < _float32(self.ceiling))).astype(np.float64)
+                return ((y > 0) & (y < float32(self.ceiling))).astype(np.float64)
             case Mode.ELU:
-                return np.where(y > 0, 1.0, y + _float32(self.alpha))
+                return np.where(y > 0, 1.0, y + float32(self.alpha))
             case Mode.SIGMOID:
                 return y * (1 - y)
             case Mode.TANH:
@@ -183,7 +183,7 @@ class Activation(Layer):
             case Mode.ELU:
                 # exp(x) - 1 below -1/4, else a polynomial of six products and additions whose
                 # truncation is x^6 / 5040 relative: less than U.
-                alpha = _float32(self.alpha)
+                alpha = float32(self.alpha)
                 e: Array = np.exp(np.minimum(x, 0.0))
                 far: Array = alpha * (e * rounding.exp(x) + U * (1 - e)) + U * np.abs(y)
                 near = 9 * U * np.abs(y)
@@ -205,13 +205,3 @@ class Activation(Layer):
                 log: Array = np.log1p(e)
                 bound: Array = inner + np.log(2) * rounding.log2(1 + e) + 2 * U * log + U * y
                 return bound
-
-
-def _float32(value: float) -> float:
-    """A parameter as the kernel has it."""
-    return float(np.float32(value))
-
-
-def _identifier(value: float) -> str:
-    """A number as part of a C identifier, different for different float32 values."""
-    return float(np.float32(value)).hex().replace(".", "_").replace("+", "").replace("-", "m")

@@ -67,7 +67,12 @@ class Layer(ABC):
     section: ClassVar[str]  # DNNMark's section name
     passes: ClassVar[tuple[Pass, ...]] = ()
     parameters: ClassVar[tuple[str, ...]] = ()  # ports that training changes, of "w" and "b"
+    # Written ports that `reference` and `tolerance` get too, for their shape only (the values are
+    # NaN): where strides round, the shape of dx does not follow from that of dy.
+    shape_given: ClassVar[tuple[str, ...]] = ()
     per_sample: ClassVar[bool] = False  # y[n] depends on x[n] only, and so on for all but dw, db
+    # The batch may be cut into parts, as per_sample says; only the bounds are those of one batch.
+    data_parallel: ClassVar[bool] = False
     takes_input: ClassVar[bool] = True  # has an input (N, C, H, W); if not, n is a key as any other
     several_inputs: ClassVar[bool] = False  # ports x0, x1, ... in place of x
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
@@ -113,6 +118,11 @@ class Layer(ABC):
                 value = parse_value(hints[target], name, text, where)
                 given[target] = check_range(name, value, limit["least"], limit["most"], where)
         return cls(**given)
+
+    @property
+    def gradients(self) -> tuple[str, ...]:
+        """Ports of the gradients of the parameters."""
+        return tuple(f"d{port}" for port in self.parameters)
 
     @property
     def propagates(self) -> bool:

@@ -13,17 +13,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer
+from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
+from simgen.layers.base import Layer, Lowering, Port
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+else:
+    from simgen import arrays as np
 
 
 @dataclass(frozen=True)
 class Bypass(Layer):
     kind = "bypass"
     section = "Bypass"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
@@ -34,3 +43,28 @@ class Bypass(Layer):
         """Each element is read and written once."""
         (x,) = inputs
         return OpCount(0, 0, x.nbytes, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        source, target = _ends(direction)
+        return (Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, x))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        source, target = _ends(direction)
+        name = f"bypass_{x.size}"  # the same in both passes
+        copy = elementwise.Operation.COPY
+        return elementwise.lower(name, copy, x.size, (source,), (target,))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        source, target = _ends(direction)
+        return {target: tensors[source]}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        source, target = _ends(direction)
+        return {target: np.zeros_like(tensors[source])}  # a copy has no error
+
+
+def _ends(direction: Pass) -> tuple[str, str]:
+    """(port that is read, port that is written)."""
+    return ("x", "y") if direction is Pass.FORWARD else ("dy", "dx")

@@ -1,34 +1,51 @@
-"""Convolution of images with a bank of K = num_output filters, without a bias.
+"""Convolution of images with a bank of K = num_output filters.
 
-    forward   y[n,k,p,q]  = sum over c,r,s of  x[n, c, p u + r - a, q v + s - b] * w[k,c,r,s]
-    backward  dw[k,c,r,s] = sum over n,p,q of  x[n, c, p u + r - a, q v + s - b] * dy[n,k,p,q]
-              dx[n,c,i,j] = sum over k,p,q of  dy[n,k,p,q] * w[k, c, i - p u + a, j - q v + b]
+    forward   y[n,k,p,q]  = sum over c,r,s of  x[n, c, p u + r d - a, q v + s e - b] * w[k,c,r,s]
+                            [+ bias[k]]
+    backward  dw[k,c,r,s] = sum over n,p,q of  x[n, c, p u + r d - a, q v + s e - b] * dy[n,k,p,q]
+              dx[n,c,i,j] = sum over k,r,s of  dy[n, k, (i - r d + a) / u, (j - s e + b) / v]
+                            * w[k,c,r,s], where both divisions leave no rest
+              db[k]       = sum over n,p,q of  dy[n,k,p,q]
 
-    x, dx  (N, C, H, W)     w, dw  (K, C, R, S)     y, dy  (N, K, P, Q)
-    R, S   kernel_size      a, b   pad              u, v   stride         (height, width each)
-    P = floor((H + 2 a - R) / u) + 1, and Q likewise; x and w are zero outside of their extents
+    x, dx  (N, C, H, W)     w, dw  (K, C / G, R, S)   y, dy  (N, K, P, Q)    b, db  (K,), bias=true
+    R, S   kernel_size      a, b   pad                u, v   stride          (height, width each)
+    d, e   dilation         G      group: the sum over c runs over the C / G channels of k's group
+    P = floor((H + 2 a - (R - 1) d - 1) / u) + 1, Q likewise; outside of x and y all is zero
 
 That is conv_mode "cross_correlation". "convolution" turns the filters by 180 degrees: w[k,c,r,s]
 stands for w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx:
-w is (C, K, R, S) and P = (H - 1) u + R - 2 a.
+w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
 MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
 "cross_correlation". simgen means the same by a config on every machine: what cuDNN means.)
+`group` and `dilation` are keys of Caffe.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, key
+from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import conv_algorithms, conv_bias, conv_reference
+from simgen.layers.base import MAX_INT, Layer, Lowering, Port, key
+from simgen.layers.conv_algorithms import Algo, DataAlgo, Job, Unknown
+from simgen.layers.conv_geometry import Geometry, Names
+from simgen.layers.rounding import TINY, U, accumulated
 from simgen.layers.window import positions, spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.rounding import Array
+else:
+    from simgen import arrays as np
 
 
 class Mode(StrEnum):
@@ -37,38 +54,8 @@ class Mode(StrEnum):
     TRANSPOSE = "transpose"  # DNNMark: AMD only
 
 
-class Algo(StrEnum):
-    """Forward and backward-filter algorithm; numbers are cudnnConvolutionBwdFilterAlgo_t.
-
-    A number leaves the forward algorithm at implicit GEMM.
-    """
-
-    ALGO_0 = "0"  # what DNNMark takes when nothing is given
-    ALGO_1 = "1"
-    ALGO_FFT = "2"
-    ALGO_3 = "3"
-    ALGO_WINOGRAD = "4"
-    ALGO_WINOGRAD_NONFUSED = "5"
-    ALGO_FFT_TILING = "6"
-    FFT = "fft"  # forward too
-    WINOGRAD = "winograd"  # forward too
-    CUDNN = "cudnn"  # ask the library's heuristics
-    AUTO = "auto"  # let the library measure
-
-
-class DataAlgo(StrEnum):
-    """Backward-data algorithm, cudnnConvolutionBwdDataAlgo_t."""
-
-    ALGO_0 = "0"  # what DNNMark takes when nothing is given
-    ALGO_1 = "1"
-    FFT = "fft"
-    FFT_TILING = "fft_tiling"
-    WINOGRAD = "winograd"
-    WINOGRAD_NONFUSED = "winograd_nonfused"
-
-
 class Preference(StrEnum):
-    """How much memory the library may take for an algorithm."""
+    """How much memory cuDNN may take for its algorithm. simgen's kernels do not depend on it."""
 
     NO_WORKSPACE = "no_workspace"
     FASTEST = "fastest"
@@ -79,6 +66,10 @@ class Preference(StrEnum):
 class Convolution(Layer):
     kind = "conv"
     section = "Convolution"
+    passes = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
+    parameters = ("w", "b")
+    shape_given = ("dx",)
+    per_sample = True
     sample: ClassVar[Mapping[str, str]] = {
         "n": "126",
         "c": "3",
@@ -99,6 +90,10 @@ class Convolution(Layer):
     pad_w: int = key("pad", "pad_w", default=2, least=0)
     stride_h: int = key("stride", "stride_h", default=1, least=1)
     stride_w: int = key("stride", "stride_w", default=1, least=1)
+    dilation_h: int = key("dilation", "dilation_h", default=1, least=1)
+    dilation_w: int = key("dilation", "dilation_w", default=1, least=1)
+    group: int = key("group", default=1, least=1)
+    bias: bool = key("bias", default=False)
     propagation: bool = key("propagation", default=True)  # compute dx; the first layer needs none
     algo: Algo = key("algo", default=Algo.ALGO_0)
     data_algo: DataAlgo = key("algod", default=DataAlgo.ALGO_0)
@@ -106,34 +101,181 @@ class Convolution(Layer):
     filter_preference: Preference = key("conv_bwd_filter_pref", default=Preference.FASTEST)
     data_preference: Preference = key("conv_bwd_data_pref", default=Preference.FASTEST)
 
+    @property
+    def propagates(self) -> bool:
+        return self.propagation
+
     def weights(self, x: TensorSpec) -> TensorSpec:
-        """w: (K, C, R, S), and (C, K, R, S) for "transpose"."""
-        channels = (self.num_output, x.shape[1])
+        """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
+        channels = (self.num_output, x.shape[1] // self.group)
         if self.mode is Mode.TRANSPOSE:
-            channels = (x.shape[1], self.num_output)
+            channels = (x.shape[1], self.num_output // self.group)
         return TensorSpec((*channels, self.kernel_h, self.kernel_w))
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
-        n, _, h, w = x.shape
+        if x.shape[1] % self.group or self.num_output % self.group:
+            fact = f"{x.shape[1]} channels and {self.num_output} filters"
+            raise ValueError(f"{fact} in groups of equal size; make group a divisor of both")
+        y = TensorSpec((x.shape[0], self.num_output, *self._extents(x.shape)), x.dtype)
+        for direction in self.passes:
+            job = self._job(x.shape, direction)
+            job.check()
+            tensors = (x, y, self.weights(x), *(spec for _, spec in job.workspaces()))
+            largest = max(spec.size for spec in tensors)
+            if largest > MAX_INT:
+                raise ValueError(
+                    f"a tensor of {largest} elements; at most {MAX_INT}: make n smaller"
+                )
+        return y
+
+    def _extents(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """P, Q for an (N, C, H, W) shape."""
         extent = spread if self.mode is Mode.TRANSPOSE else positions
-        p = extent("height", h, self.kernel_h, self.pad_h, self.stride_h)
-        q = extent("width", w, self.kernel_w, self.pad_w, self.stride_w)
-        return TensorSpec((n, self.num_output, p, q), x.dtype)
+        rows = (self.kernel_h - 1) * self.dilation_h + 1
+        columns = (self.kernel_w - 1) * self.dilation_w + 1
+        return (
+            extent("height", shape[2], rows, self.pad_h, self.stride_h),
+            extent("width", shape[3], columns, self.pad_w, self.stride_w),
+        )
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """One fused multiply-add per filter tap, in each of y, dw and dx.
 
-        2 K C R S per pixel of y ("transpose": of x), the taps that fall into the padding too, as
-        DeepBench and MIOpenDriver count. Every tensor counts once in the bytes; without
-        `propagation` neither dx is computed nor w read.
+        2 K C / G R S per pixel of y ("transpose": of x), the taps that fall into the padding too,
+        as DeepBench and MIOpenDriver count. A bias adds N K P Q to y, and to db. Every tensor
+        counts once in the bytes; without `propagation` the backward pass neither computes dx nor
+        reads w.
         """
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
-        image = x if self.mode is Mode.TRANSPOSE else y
-        n, _, p, q = image.shape
-        flops = 2 * w.size * n * p * q
+        n, _, p, q = (x if self.mode is Mode.TRANSPOSE else y).shape
+        products = 2 * w.size * n * p * q
+        added, b = (y.size, 4 * self.num_output) if self.bias else (0, 0)
         if direction is Pass.FORWARD:
-            return OpCount(flops, 0, x.nbytes + w.nbytes, y.nbytes)
-        filters = OpCount(flops, 0, x.nbytes + y.nbytes, w.nbytes)
-        return filters + OpCount(flops, 0, w.nbytes, x.nbytes) if self.propagation else filters
+            return OpCount(products + added, 0, x.nbytes + w.nbytes + b, y.nbytes)
+        filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
+        # Of the gradients, y stands for dy, and x for dx.
+        data = OpCount(products, 0, w.nbytes + y.nbytes, x.nbytes)
+        if direction is Pass.BACKWARD_WEIGHT:
+            return filters
+        if direction is Pass.BACKWARD_DATA:
+            return data
+        once = OpCount(data.flops, 0, w.nbytes, x.nbytes)  # dy is read already
+        return filters + once if self.propagation else filters
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        y, w = self.output(inputs), self.weights(x)
+        fan_in = x.shape[1] // self.group * self.kernel_h * self.kernel_w
+        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
+        weights = Fill(Distribution.NORMAL, 0.0, sqrt(2 / fan_in))  # He et al. 2015
+        b = TensorSpec((self.num_output,))
+        work = [
+            Port(name, spec, scratch=True)
+            for name, spec in self._job(x.shape, direction).workspaces()
+        ]
+        if direction is Pass.FORWARD:
+            shift = [Port("b", b, Fill(Distribution.NORMAL, 0.0, 0.1))] if self.bias else []
+            return (Port("x", x, normal), Port("w", w, weights), *shift, *work, Port("y", y))
+        if direction is Pass.BACKWARD_DATA:
+            return (Port("w", w, weights), Port("dy", y, normal), *work, Port("dx", x))
+        gradients = [Port("dw", w)]
+        if self.bias:
+            gradients.append(Port("db", b))
+            work += [Port(name, s, scratch=True) for name, s in conv_bias.workspaces(y.shape)]
+        return (Port("x", x, normal), Port("dy", y, normal), *work, *gradients)
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        made = self._job(x.shape, direction).lower()
+        if direction is not Pass.BACKWARD_WEIGHT or not self.bias:
+            return made
+        bias = conv_bias.lower(self.output(inputs).shape)
+        return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
+
+    def geometry(self, shape: tuple[int, ...]) -> Geometry:
+        """The relation between x, of an (N, C, H, W) shape, w and y.
+
+        x is its image and y its result; for "transpose", y is the image and x the result.
+        """
+        n, c, h, w = shape
+        transposed = self.mode is Mode.TRANSPOSE
+        image, result = (h, w), self._extents(shape)
+        channels, filters = c, self.num_output
+        if transposed:
+            image, result, channels, filters = result, image, filters, channels
+        return Geometry(
+            batch=n,
+            channels=channels,
+            filters=filters,
+            groups=self.group,
+            image=image,
+            result=result,
+            kernel=(self.kernel_h, self.kernel_w),
+            pad=(self.pad_h, self.pad_w),
+            stride=(self.stride_h, self.stride_w),
+            dilation=(self.dilation_h, self.dilation_w),
+            flipped=self.mode is Mode.CONVOLUTION,
+        )
+
+    def _job(self, shape: tuple[int, ...], direction: Pass) -> Job:
+        g, transposed = self.geometry(shape), self.mode is Mode.TRANSPOSE
+        added = self.bias and direction is Pass.FORWARD
+        suffix = "_".join(
+            (str(direction), *(("transpose",) if transposed else ()), g.name,
+             *(("bias",) if added else ()))
+        )  # fmt: skip
+        if direction is Pass.BACKWARD_WEIGHT:
+            image, result = ("dy", "x") if transposed else ("x", "dy")
+            wanted = conv_algorithms.for_filters(self.algo)
+            names = Names(suffix, image, result, "dw")
+            return Job.of(g, Unknown.FILTERS, wanted, names)
+        if direction is Pass.FORWARD:
+            unknown = Unknown.IMAGE if transposed else Unknown.RESULT
+            names = Names(suffix, "x", "w", "y", "b" if added else "")
+            return Job.of(g, unknown, conv_algorithms.for_forward(self.algo), names)
+        unknown = Unknown.RESULT if transposed else Unknown.IMAGE
+        wanted = conv_algorithms.for_data(self.algo, self.data_algo)
+        return Job.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"))
+
+    def _computed(self, tensors: Tensors, direction: Pass) -> Array:
+        """y, dx or dw, without the bias."""
+        g = self.geometry(tensors["x" if "x" in tensors else "dx"].shape)
+        transposed = self.mode is Mode.TRANSPOSE
+        if direction is Pass.BACKWARD_WEIGHT:
+            image, result = (tensors["x"], tensors["dy"])[:: -1 if transposed else 1]
+            return conv_reference.filter_gradient(image, result, g)
+        forward = direction is Pass.FORWARD
+        source, w = tensors["x" if forward else "dy"], tensors["w"]
+        if forward is transposed:
+            return conv_reference.image_gradient(source, w, g)
+        return conv_reference.result(source, w, g)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        made = self._computed(tensors, direction)
+        if direction is Pass.BACKWARD_DATA:
+            return {"dx": made}
+        if direction is Pass.BACKWARD_WEIGHT:
+            db = {"db": tensors["dy"].sum(axis=(0, 2, 3))} if self.bias else {}
+            return {"dw": made, **db}
+        return {"y": made + tensors["b"][:, None, None] if self.bias else made}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # Bounds go with the sums of the absolute values of the terms.
+        given = tensors["x" if "x" in tensors else "dx"].shape
+        job = self._job(given, direction)
+        sums = self._computed({port: np.abs(t) for port, t in tensors.items()}, direction)
+        bound = job.bound(sums)
+        if direction is Pass.BACKWARD_DATA:
+            return {"dx": bound}
+        if direction is Pass.BACKWARD_WEIGHT:
+            if not self.bias:
+                return {"dw": bound}
+            depth = conv_bias.depth(tensors["dy"].shape)
+            total = np.abs(tensors["dy"]).sum(axis=(0, 2, 3))
+            return {"dw": bound, "db": total * accumulated(depth) + TINY}
+        if self.bias:  # one more rounding, of the sum of both
+            b = np.abs(tensors["b"])[:, None, None]
+            bound = bound + U * (sums + b) + TINY
+        return {"y": bound}

@@ -6,27 +6,48 @@
     x, y, dx, dy  (N, C, H, W)     u in [0, 1): one random number per element     p the probability
 
 Source: cudnnDropoutForward and cudnnDropoutBackward; Srivastava et al., "Dropout", 2014. Libraries
-store `keep` between the passes; here u comes from a counter-based generator (Philox: Salmon et
-al., "Parallel random numbers: as easy as 1, 2, 3", 2011) keyed by random_seed, so that backward
-computes the same `keep` again.
+store `keep` between the passes; here u comes from a counter-based generator keyed by random_seed,
+so that backward computes the same `keep` again.
+
+The generator is Philox-4x32-7 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011):
+the variant with the fewest rounds that passes all of BigCrush. Its key is (random_seed, 0), and
+its four 32-bit numbers at counter (i, 0, 0, 0) belong to elements 4 i to 4 i + 3 of the tensor,
+laid flat. p is rounded to a multiple of 2^-32, and so 1 - p is exactly the share that is kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, key
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
+from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.rounding import TINY, U, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.layers.base import Tensors
+else:
+    from simgen import arrays as np
+
+ROUNDS = 7
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+WEYL = 0x9E3779B9, 0xBB67AE85  # what the two words of the key grow by from round to round
+WORD = 2**32
+CHUNK = 2**18  # counters that the reference takes at a time: they stay in the cache
 
 
 @dataclass(frozen=True)
 class Dropout(Layer):
     kind = "dropout"
     section = "Dropout"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",
@@ -39,6 +60,17 @@ class Dropout(Layer):
     probability: float = key("dropout_probability", default=0.5, least=0, most=1)
     random_seed: int = key("random_seed", default=0, least=0)
 
+    @property
+    def threshold(self) -> int:
+        """p * 2^32: the least random number that keeps its element."""
+        return round(float32(self.probability) * WORD)
+
+    @property
+    def scale(self) -> float:
+        """1 / (1 - p) as float32; 0 for p = 1."""
+        kept = WORD - self.threshold
+        return float32(WORD / kept) if kept else 0.0
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         return x
@@ -50,3 +82,60 @@ class Dropout(Layer):
         """
         (x,) = inputs
         return OpCount(2 * x.size, 0, x.nbytes, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        source, target = _ends(direction)
+        return (Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, x))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        name = f"dropout_{x.size}_p{self.threshold:08x}"  # the same in both passes
+        constants: list[tuple[str, int | float | str]] = [
+            ("size", x.size),
+            ("vector", elementwise.VECTOR),
+            ("threshold", self.threshold),
+            ("scale", self.scale),
+        ]
+        if 0 < self.threshold < WORD:  # else nothing is random
+            name += f"_s{self.random_seed}"
+            constants.append(("key", self.random_seed))
+        kernel = Kernel(name, "dropout.hip.j2", elementwise.BLOCK, tuple(constants))
+        return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), _ends(direction)),))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        source, target = _ends(direction)
+        x = tensors[source]
+        return {target: np.where(self._keep(x.size).reshape(x.shape), x * self.scale, 0.0)}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # One product, exact where the scale is a power of two, and nothing where it is dropped.
+        ((target, wanted),) = self.reference(tensors, direction).items()
+        exact = self.scale == 0.0 or np.frexp(self.scale)[0] == 0.5
+        return {target: np.where(wanted == 0.0, 0.0, (0.0 if exact else U) * np.abs(wanted) + TINY)}
+
+    def _keep(self, size: int) -> NDArray[np.bool_]:
+        keep = np.empty(4 * ceil(size / 4), np.bool_)
+        for start in range(0, keep.size, 4 * CHUNK):
+            part = keep[start : start + 4 * CHUNK]
+            counters = np.arange(start // 4, (start + part.size) // 4, dtype=np.uint64)
+            random = philox(counters, self.random_seed)
+            np.greater_equal(random.T, self.threshold, out=part.reshape(-1, 4))
+        return keep[:size]
+
+
+def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Random numbers of 32 bits, (4, len(counters)), at counters (i, 0, 0, 0) and key (seed, 0)."""
+    low = np.uint64(WORD - 1)
+    half = np.uint64(32)
+    x = [counters & low, *(np.zeros_like(counters) for _ in range(3))]
+    for turn in range(ROUNDS):
+        left, right = (np.uint64((k + turn * w) % WORD) for k, w in zip((seed, 0), WEYL))
+        a, b = (np.uint64(m) * word for m, word in zip(MULTIPLIERS, (x[0], x[2])))
+        x = [b >> half ^ x[1] ^ left, b & low, a >> half ^ x[3] ^ right, a & low]
+    return np.stack(x)
+
+
+def _ends(direction: Pass) -> tuple[str, str]:
+    """(port that is read, port that is written)."""
+    return ("x", "y") if direction is Pass.FORWARD else ("dy", "dx")

@@ -7,28 +7,48 @@
     x, dx  (N, C, H, W)     y, dy  (N, C, P, Q)     P = floor((H + 2 a - R) / u) + 1, Q likewise
     R, S   kernel_size      a, b   pad              u, v   stride         (height, width each)
 
-The padding never is a maximum. In the mean it counts as zeros with "avg_include_padding", which
-divides by R S; "avg_exclude_padding" divides by the number of elements inside the image, and so
-does "avg".
+Of equal maxima the first in row-major order gets the gradient. The padding never is a maximum. In
+the mean it counts as zeros with "avg_include_padding", which divides by R S; "avg_exclude_padding"
+divides by the number of elements inside the image, and so does "avg". What a window with a NaN
+gives is not defined.
+
+With round_mode "ceil" the division by the stride is rounded up, but no window begins beyond the
+image. What windows then hold beyond the padding counts in no mean.
 
 Source: cudnnPoolingForward and cudnnPoolingBackward with the extents of
-cudnnGetPooling2dForwardOutputDim; "avg" is miopenPoolingAverage of MIOpen. DNNMark itself rounds P
-and Q up, as Caffe does: it has one row or column more where the stride does not divide
-H + 2 a - R.
+cudnnGetPooling2dForwardOutputDim; "avg" is miopenPoolingAverage of MIOpen; "ceil" is Caffe's and
+PyTorch's. DNNMark itself rounds P and Q up: give round_mode=ceil for its extents.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil, gcd
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, key
-from simgen.layers.window import positions
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import pooled
+from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.pooled import Axis, Ints
+    from simgen.layers.rounding import Array
+else:
+    from simgen import arrays as np
+
+BLOCK = 256  # work-items
+UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
+FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
+EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
+
+Constants = tuple[tuple[str, int | float | str], ...]
 
 
 class Mode(StrEnum):
@@ -38,10 +58,18 @@ class Mode(StrEnum):
     AVG_EXCLUDE_PADDING = "avg_exclude_padding"
 
 
+class Rounding(StrEnum):
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+
 @dataclass(frozen=True)
 class Pooling(Layer):
     kind = "pool"
     section = "Pooling"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    shape_given = ("dx",)
+    per_sample = True
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "3",
@@ -60,20 +88,25 @@ class Pooling(Layer):
     pad_w: int = key("pad", "pad_w", default=0, least=0)
     stride_h: int = key("stride", "stride_h", default=2, least=1)
     stride_w: int = key("stride", "stride_w", default=2, least=1)
+    rounding: Rounding = key("round_mode", default=Rounding.FLOOR)  # Caffe's name
+
+    def axes(self, shape: tuple[int, ...]) -> tuple[Axis, Axis]:
+        """Where windows lie along the height and the width of an (N, C, H, W) shape.
+
+        Raises:
+            ValueError: there is no window, or one without any element.
+        """
+        up = self.rounding is Rounding.CEIL
+        _, _, h, w = shape
+        return (
+            pooled.axis("height", h, self.kernel_h, self.pad_h, self.stride_h, round_up=up),
+            pooled.axis("width", w, self.kernel_w, self.pad_w, self.stride_w, round_up=up),
+        )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
-        n, c, h, w = x.shape
-        for axis, pad, kernel in (
-            ("height", self.pad_h, self.kernel_h),
-            ("width", self.pad_w, self.kernel_w),
-        ):
-            if pad >= kernel:  # there would be windows without any element
-                fact = f"a padding of {pad} for a kernel {axis} of {kernel}"
-                raise ValueError(f"{fact}; make the padding smaller than the kernel")
-        p = positions("height", h, self.kernel_h, self.pad_h, self.stride_h)
-        q = positions("width", w, self.kernel_w, self.pad_w, self.stride_w)
-        return TensorSpec((n, c, p, q), x.dtype)
+        rows, columns = self.axes(x.shape)
+        return TensorSpec((*x.shape[:2], rows.windows, columns.windows), x.dtype)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """Per element of y, for windows of R S elements, the padding counted as elements.
@@ -90,3 +123,191 @@ class Pooling(Layer):
             return OpCount((window - 1 if largest else window) * y.size, 0, x.nbytes, y.nbytes)
         flops = (window if largest else window + 1) * y.size
         return OpCount(flops, 0, y.nbytes + (x.nbytes if largest else 0), x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        """In the backward pass of "max", `first` says where the maximum of each window is, as
+        r S + s. It is found from x, so that nothing but x is kept from the forward pass."""
+        (x,) = inputs
+        y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
+        if direction is Pass.FORWARD:
+            return (Port("x", x, normal), Port("y", y))
+        gradients = (Port("dy", y, normal), Port("dx", x))
+        if self.mode is not Mode.MAX:
+            return gradients
+        shape = list(y.shape)
+        if self.slices(x.shape) == 1:
+            shape[3] = self._pitch(self.axes(x.shape)[1])
+        first = Port("first", TensorSpec(tuple(shape), DType.I32), scratch=True)
+        return (Port("x", x, normal), *gradients, first)
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        largest = self.mode is Mode.MAX
+        if direction is Pass.FORWARD:
+            forward = self._reduction(x.shape, "max" if largest else "mean")
+            steps: list[tuple[tuple[Kernel, int], tuple[str, ...]]] = [(forward, ("x", "y"))]
+        elif largest:
+            first, gathering = self._reduction(x.shape, "first"), self._gathering(x.shape)
+            steps = [(first, ("x", "first")), (gathering, ("dy", "first", "dx"))]
+        else:
+            steps = [(self._gathering(x.shape), ("dy", "dx"))]
+        kernels = tuple(kernel for (kernel, _), _ in steps)
+        launches = (Launch(kernel.name, (grid, 1, 1), args) for (kernel, grid), args in steps)
+        return Lowering(kernels, tuple(launches))
+
+    def _reduction(self, shape: tuple[int, ...], op: str) -> tuple[Kernel, int]:
+        """The kernel from x to the maximum, its place or the mean of each window; its grid."""
+        rows, columns = self.axes(shape)
+        planes = shape[0] * shape[1]
+        slices = self.slices(shape)
+        if slices > 1:
+            constants: Constants = (("slices", slices),)
+            template, items = "pooling_shared.hip.j2", rows.windows * columns.windows * slices
+        else:
+            load, results = self._vectors(columns)
+            pitch = self._pitch(columns) if op == "first" else columns.windows
+            constants = (("load", load), ("results", results), ("pitch", pitch))
+            template, items = "pooling.hip.j2", rows.windows * ceil(columns.windows / results)
+        name, shared = self._constants(shape, op)
+        constants = (("op", op), *shared, *constants)
+        direction = Pass.BACKWARD if op == "first" else Pass.FORWARD
+        kernel = Kernel(f"pool_{direction}_{op}_{name}", template, BLOCK, constants)
+        return kernel, ceil(planes * items / BLOCK)
+
+    def _vectors(self, columns: Axis) -> tuple[int, int]:
+        """Elements of a load, and results of a work-item."""
+        if columns.extent % 4 or self.stride_w > 8:
+            return 1, 1
+        # Neighbouring work-items then begin a multiple of 16 bytes apart.
+        return 4, 4 if columns.windows % 4 == 0 else 4 // gcd(self.stride_w, 4)
+
+    def _pitch(self, columns: Axis) -> int:
+        """Elements of a row of `first`: as many as work-items write, so that none writes fewer."""
+        _, results = self._vectors(columns)
+        return ceil(columns.windows / results) * results
+
+    def _gathering(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
+        """The kernel from dy to dx; its grid."""
+        *_, w = shape
+        op = "max" if self.mode is Mode.MAX else "mean"
+        name, shared = self._constants(shape, op)
+        # Four neighbours are in the same place of their windows in each work-item.
+        fits = w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW
+        vector = 4 if fits else 1
+        columns = self.axes(shape)[1]
+        pitch = self._pitch(columns) if self.slices(shape) == 1 else columns.windows
+        constants: Constants = (("op", op), *shared, ("vector", vector), ("pitch", pitch))
+        kernel = Kernel(f"pool_bwd_{op}_{name}", "pooling_backward.hip.j2", BLOCK, constants)
+        elements = shape[0] * shape[1] * shape[2] * w
+        return kernel, ceil(elements // vector / BLOCK)
+
+    def _constants(self, shape: tuple[int, ...], op: str) -> tuple[str, Constants]:
+        """What all kernels are made of, as part of a name and as constants."""
+        rows, columns = self.axes(shape)
+        planes, (h, w) = shape[0] * shape[1], shape[2:]
+        sizes = {"planes": planes, "h": h, "w": w, "p": rows.windows, "q": columns.windows}
+        name = f"{planes}x{h}x{w}_{rows.windows}x{columns.windows}"
+        for what in ("kernel", "pad", "stride"):
+            along = {axis: getattr(self, f"{what}_{axis}") for axis in "hw"}
+            sizes |= {f"{what}_{axis}": value for axis, value in along.items()}
+            name += f"_{what[0]}{along['h']}x{along['w']}"
+        if op == "mean":
+            margin_h, margin_w = self.margins
+            even = not (rows.clipped(margin_h) or columns.clipped(margin_w))
+            if even:
+                margin_h, margin_w = 0, 0  # never read
+            else:
+                name += f"_m{margin_h}x{margin_w}"
+            sizes |= {"even": int(even), "margin_h": margin_h, "margin_w": margin_w}
+        return name, tuple(sizes.items())
+
+    @property
+    def margins(self) -> tuple[int, int]:
+        """Rows and columns around the image that count in a mean."""
+        included = self.mode is Mode.AVG_INCLUDE_PADDING
+        return (self.pad_h, self.pad_w) if included else (0, 0)
+
+    def slices(self, shape: tuple[int, ...]) -> int:
+        """Work-items that share a window: several where it is large, or where whole images are
+        averaged, whose elements lie side by side."""
+        window = self.kernel_h * self.kernel_w
+        whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
+        if window <= (FEW if whole else UNROLLED):
+            return 1
+        return int(min(BLOCK, 1 << (ceil(window / EACH) - 1).bit_length()))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is Pass.FORWARD:
+            x = tensors["x"]
+            if self.mode is Mode.MAX:
+                return {"y": self._largest(x)[0]}
+            return {"y": self._mean(x)}
+        return {"dx": self._gradient(tensors, tensors["dy"])}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self.mode is Mode.MAX:
+            if direction is Pass.FORWARD:
+                return {"y": np.zeros_like(self._largest(tensors["x"])[0])}  # one of its operands
+            dy = tensors["dy"]
+            # Additions of the zeros of other windows are exact, and so is the first that is not.
+            hits = self._gradient(tensors, np.ones_like(dy))
+            bound = self._gradient(tensors, np.abs(dy)) * np.maximum(hits - 1, 0) * U
+            return {"dx": bound * SECOND_ORDER}
+        # Each element of the sum is rounded by the additions after it, by the product with the
+        # reciprocal of the number of elements, and by that: 1 / float(n), or fast_rcp(float(n)).
+        reciprocal = 2 * U if self._even(tensors) else U + RCP
+        if direction is Pass.FORWARD:
+            x = tensors["x"]
+            roundings = (self._additions(x.shape) + 1) * U + reciprocal
+            return {"y": self._mean(np.abs(x)) * roundings * SECOND_ORDER + TINY}
+        terms = ceil(self.kernel_h / self.stride_h) * ceil(self.kernel_w / self.stride_w)
+        bound = self._gradient(tensors, np.abs(tensors["dy"])) * (terms * U + reciprocal)
+        return {"dx": bound * SECOND_ORDER + TINY}
+
+    def _additions(self, shape: tuple[int, ...]) -> int:
+        """Roundings on the longest way from an element to its window's sum."""
+        slices = self.slices(shape)
+        if slices == 1:
+            return self.kernel_h + self.kernel_w - 2
+        return ceil(self.kernel_h * self.kernel_w / slices) + slices.bit_length() - 2
+
+    def _even(self, tensors: Tensors) -> bool:
+        shape = tensors["x" if "x" in tensors else "dx"].shape
+        clipped = [axis.clipped(margin) for axis, margin in zip(self.axes(shape), self.margins)]
+        return not any(clipped)
+
+    def _counted(self, shape: tuple[int, ...]) -> Array:
+        """(P, Q): elements that count in the mean of each window."""
+        rows, columns = self.axes(shape)
+        margin_h, margin_w = self.margins
+        found: Array = np.outer(rows.counted(margin_h), columns.counted(margin_w)).astype(float)
+        return found
+
+    def _mean(self, x: Array) -> Array:
+        rows, columns = self.axes(x.shape)
+        sums = pooled.total(rows, pooled.total(columns, x).swapaxes(2, 3)).swapaxes(2, 3)
+        found: Array = sums / self._counted(x.shape)
+        return found
+
+    def _largest(self, x: Array) -> tuple[Array, Ints]:
+        """The maxima (N, C, P, Q), and their indices in a plane of x."""
+        rows, columns = self.axes(x.shape)
+        across, s = pooled.largest(columns, x)
+        best, r = pooled.largest(rows, across.swapaxes(2, 3))
+        h = (r + rows.starts).swapaxes(2, 3)
+        w = np.take_along_axis(s, h, axis=2) + columns.starts
+        return best.swapaxes(2, 3), h * columns.extent + w
+
+    def _gradient(self, tensors: Tensors, dy: Array) -> Array:
+        """dx of some dy: it is linear in that."""
+        shape = tensors["dx"].shape
+        if self.mode is not Mode.MAX:
+            rows, columns = self.axes(shape)
+            across = pooled.spread(columns, dy / self._counted(shape))
+            return pooled.spread(rows, across.swapaxes(2, 3)).swapaxes(2, 3)
+        _, at = self._largest(tensors["x"])
+        plane = shape[2] * shape[3]
+        planes = np.arange(shape[0] * shape[1]).reshape(*shape[:2], 1, 1) * plane
+        size = shape[0] * shape[1] * plane
+        found: Array = np.bincount((planes + at).reshape(-1), dy.reshape(-1), size).astype(float)
+        return found.reshape(shape)

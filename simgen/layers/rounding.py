@@ -21,6 +21,7 @@ else:
 U = 2.0**-24  # relative error of one rounding to nearest
 EXP2 = 2.0**-22  # relative, of fast_exp2
 RCP = 2.0**-23  # relative, of fast_rcp
+SQRT = 2.0**-23  # relative, of fast_sqrt
 TINY = 2.0**-126  # absolute: a result below it may be flushed to zero
 SECOND_ORDER = 1 + 2.0**-10  # products of errors, which the first-order bounds leave out
 
@@ -38,3 +39,22 @@ def exp(argument: Array) -> Array:
     """
     error: Array = 2 * U * np.abs(argument) + EXP2
     return error
+
+
+def accumulated(depth: int) -> float:
+    """Relative error of a sum of products whose terms go through `depth` roundings at most.
+
+    Of the sum of the absolute values of its terms: Higham, "Accuracy and Stability of Numerical
+    Algorithms", 2002, equation 3.5.
+    """
+    return depth * U / (1 - depth * U)
+
+
+def float32(value: float) -> float:
+    """A parameter as the kernel has it."""
+    return float(np.float32(value))
+
+
+def identifier(value: float) -> str:
+    """A number as part of a C identifier, different for different float32 values."""
+    return float32(value).hex().replace(".", "_").replace("+", "").replace("-", "m")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 
-def positions(axis: str, extent: int, kernel: int, pad: int, stride: int) -> int:
+def positions(
+    axis: str, extent: int, kernel: int, pad: int, stride: int, *, round_up: bool = False
+) -> int:
     """How many windows of `kernel` pixels, `stride` apart, lie inside the padded axis.
 
     floor((extent + 2 pad - kernel) / stride) + 1, as cuDNN and MIOpen compute it for convolution
-    and, by default, for pooling. `axis` is "height" or "width", for the message.
+    and, by default, for pooling. With `round_up` one more where the division has a remainder, if
+    it begins before the end of the image, as in Caffe and PyTorch. `axis` is "height" or "width",
+    for the message.
 
     Raises:
         ValueError: there is none.
@@ -17,6 +21,8 @@ def positions(axis: str, extent: int, kernel: int, pad: int, stride: int) -> int
     if count < 1:
         fact = f"a kernel {axis} of {kernel} does not fit into {extent} + 2 * {pad} padded pixels"
         raise ValueError(f"{fact}; make the kernel smaller or the padding larger")
+    if round_up and (extent + 2 * pad - kernel) % stride and count * stride < extent + pad:
+        return count + 1
     return count
 
 

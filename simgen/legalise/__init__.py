@@ -30,13 +30,13 @@ from simgen.legalise.assembly import (
     registers,
 )
 from simgen.legalise.flow import Flow
-from simgen.legalise.site import INFINITY, Registers, Site
+from simgen.legalise.site import INFINITY, NoRuleError, Registers, Site
 from simgen.legalise.table import ARCHS, NATIVE, RULES
 
 if TYPE_CHECKING:
     from simgen.legalise.assembly import Kernel
 
-__all__ = ["TARGETS", "Legalised", "rewrite"]
+__all__ = ["TARGETS", "Legalised", "NoRuleError", "rewrite"]
 
 TARGETS = {"mgpusim": ARCHS}  # simulator -> architectures that it has a table for
 
@@ -58,7 +58,8 @@ class Legalised:
     """Assembly text after the rewriting, and what it took."""
 
     text: str
-    replaced: dict[str, int]  # by mnemonic; instructions that stay as they are do not count
+    instructions: int  # that it had before
+    replaced: dict[str, int]  # of those, by mnemonic
     added: int  # instructions that it has more than before
 
 
@@ -66,8 +67,8 @@ def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
     """Rewrite the kernels of a module (clang's assembly text) for a simulator.
 
     Raises:
-        RefusedError: an instruction is not there in the simulator and has no rule, or its rule
-            needs more registers than there are. Names the instruction, kernel and source line.
+        NoRuleError: an instruction is not there in the simulator and has no rule, or its rule needs
+            more registers than there are. Its `item` tells the source line, if `text` has lines.
         UsageError: no table for this simulator or architecture.
     """
     if target not in TARGETS:
@@ -86,7 +87,8 @@ def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
         added += _kernel(kernel, arch, edits, count, lines)
     for at, new in edits.items():
         lines[at] = "\n".join(new)
-    return Legalised("\n".join(lines), dict(sorted(count.items())), added)
+    before = sum(isinstance(i, Instruction) for k in kernels for i in k.items.values())
+    return Legalised("\n".join(lines), before, dict(sorted(count.items())), added)
 
 
 def _kernel(

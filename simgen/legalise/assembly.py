@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 _LABEL = re.compile(r"([A-Za-z_.$][\w.$]*):")
 _FUNCTION = re.compile(r"\s*\.type\s+([\w.$]+),\s*@function")
-_PLACE = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")  # .loc FILE LINE COLUMN
+# .loc FILE LINE COLUMN ; FILE:LINE:COLUMN @[ FILE:LINE:COLUMN ]: inlined, and where it was called
+_PLACE = re.compile(r"\s*\.loc\s")
+_SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
+# Symbol of what the code uses -> directive of what the descriptor reserves, both without VCC. The
+# latter may be more, so that fewer waves run at once.
+_COUNTS = {"num_vgpr": "next_free_vgpr", "numbered_sgpr": "next_free_sgpr"}
 _TAIL = re.compile(r"[a-z]\w*(:\S+)?$")  # offset:16, clamp, op_sel:[0,1]
 _REGISTERS = re.compile(r"([vs])(?:(\d+)|\[(\d+):(\d+)\])$")
 _INLINE_FLOATS = frozenset(
@@ -77,16 +82,17 @@ def parse(lines: Sequence[str]) -> list[Kernel]:
             elif inside:
                 inside.items[at] = Label(m[1])
         elif code.startswith("."):
-            if m := _PLACE.match(code):
-                place = int(m[1])
+            if _PLACE.match(code):
+                m = _SOURCE_LINE.search(line)
+                place = int(m[1]) if m else 0
             elif code.startswith((".section", ".end_amdhsa", ".size")):
                 inside = None
         elif inside and code:
             inside.items[at] = instruction(code, place)
     for kernel in found:
-        counts = _directives(lines, kernel.name)
+        counts = _directives(lines, kernel.name) | _symbols(lines, kernel.name)
         kernel.vgprs, kernel.sgprs = (
-            counts.get(f"next_free_{kind}gpr", (0, 0))[1] for kind in ("v", "s")
+            counts.get(used, counts.get(reserved, (0, 0)))[1] for used, reserved in _COUNTS.items()
         )
     return found
 
@@ -180,23 +186,29 @@ def _directives(lines: Sequence[str], kernel: str) -> dict[str, tuple[int, int]]
     return found
 
 
+def _symbols(lines: Sequence[str], kernel: str) -> dict[str, tuple[int, int]]:
+    """Symbol of the kernel, such as num_vgpr -> index of its line, and its value."""
+    found: dict[str, tuple[int, int]] = {}
+    for at, line in enumerate(lines):
+        if m := re.match(rf"\s*\.set {re.escape(kernel)}\.(\w+), (\d+)$", line):
+            found[m[1]] = (at, int(m[2]))
+    return found
+
+
 def raise_counts(lines: list[str], kernel: Kernel, vgprs: int, sgprs: int) -> None:
     """Let the kernel own at least this many registers: descriptor, metadata and symbols."""
     vgprs, sgprs = max(vgprs, kernel.vgprs), max(sgprs, kernel.sgprs)
     if (vgprs, sgprs) == (kernel.vgprs, kernel.sgprs):
         return
-    values = {"next_free_vgpr": vgprs, "next_free_sgpr": sgprs}
-    directives = _directives(lines, kernel.name)
-    if "accum_offset" in directives:  # where accumulation registers begin: a multiple of 4
-        values["accum_offset"] = max(directives["accum_offset"][1], -(-vgprs // 4) * 4)
+    found = _directives(lines, kernel.name) | _symbols(lines, kernel.name)
+    # Accumulation registers begin at accum_offset, a multiple of 4.
+    values = {"accum_offset": -(-vgprs // 4) * 4}
+    for names, count in zip(_COUNTS.items(), (vgprs, sgprs)):
+        values |= dict.fromkeys(names, count)
     for name, value in values.items():
-        at, old = directives[name]
-        lines[at] = re.sub(rf"{old}(\s*)$", rf"{value}\1", lines[at])
-    symbols = {".num_vgpr": vgprs, ".numbered_sgpr": sgprs}
-    for at, line in enumerate(lines):
-        m = re.match(rf"\s*\.set {re.escape(kernel.name)}(\.\w+), (\d+)$", line)
-        if m and m[1] in symbols:
-            lines[at] = line[: m.start(2)] + str(symbols[m[1]])
+        if name in found:
+            at, old = found[name]
+            lines[at] = re.sub(rf"{old}(\s*)$", rf"{max(old, value)}\1", lines[at])
     _raise_metadata(lines, kernel, vgprs - kernel.vgprs, sgprs - kernel.sgprs)
 
 

@@ -62,14 +62,26 @@ def implemented(arch: str, simulator: str = "mgpusim-4.2.0") -> dict[str, dict[i
     return {name: {int(k): v for k, v in codes.items()} for name, codes in formats.items()}
 
 
-def unimplemented(code: bytes, arch: str, simulator: str = "mgpusim-4.2.0") -> list[str]:
-    """The instructions in `code` that the simulator lacks, each as "VOP1 opcode 31 at 0x40"."""
+@dataclass(frozen=True)
+class Unimplemented:
+    """An instruction that a simulator lacks."""
+
+    number: int  # of instructions before it
+    format: str
+    opcode: int
+
+    def __str__(self) -> str:
+        return f"{self.format} opcode {self.opcode}"
+
+
+def unimplemented(code: bytes, arch: str, simulator: str = "mgpusim-4.2.0") -> list[Unimplemented]:
+    """The instructions of a kernel that the simulator lacks, in order."""
     table = implemented(arch, simulator)
-    found = []
-    for at, name, opcode in instructions(code):
-        if opcode not in table.get(name, {}):
-            found.append(f"{name} opcode {opcode} at {at:#x}")
-    return found
+    return [
+        Unimplemented(number, name, opcode)
+        for number, (_, name, opcode) in enumerate(instructions(code))
+        if opcode not in table.get(name, {})
+    ]
 
 
 def instructions(code: bytes) -> list[tuple[int, str, int]]:

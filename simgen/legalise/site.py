@@ -52,6 +52,15 @@ _COMMUTES = frozenset(
 _REVERSED = {"sub_f32": "subrev_f32", "subrev_f32": "sub_f32"}
 
 
+class NoRuleError(RefusedError):
+    """An instruction that the simulator lacks and that cannot be replaced."""
+
+    def __init__(self, kernel: str, item: Instruction, arch: str, fact: str) -> None:
+        super().__init__(f"kernel {kernel}: {item.mnemonic} ({arch}): {fact}")
+        self.kernel, self.item = kernel, item
+        self.fact = f"{item.mnemonic} ({arch}): {fact}"
+
+
 @dataclass
 class Registers:
     """Temporaries of one kernel, and how many of them some place needed at once."""
@@ -133,11 +142,9 @@ class Site:
                 "let the kernel hold fewer values at once",
             )
 
-    def refusal(self, fact: str, cure: str) -> RefusedError:
-        """The error that names this instruction, its kernel and, where known, the source line."""
-        line = f", line {self.item.source_line}" if self.item.source_line else ""
-        place = f"kernel {self._pool.kernel.name}{line}"
-        return RefusedError(f"{place}: {self.item.mnemonic} ({self.arch}): {fact}; {cure}")
+    def refusal(self, fact: str, cure: str) -> NoRuleError:
+        """The error that names this instruction and its kernel."""
+        return NoRuleError(self._pool.kernel.name, self.item, self.arch, f"{fact}; {cure}")
 
     # Emitting ---------------------------------------------------------------------------------
 

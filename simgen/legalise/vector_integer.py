@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from simgen.legalise.site import Site
 
 LOW_16 = "0xffff"
+LOW_24 = "0xffffff"
 
 
 # 32 bits -------------------------------------------------------------------------------------
@@ -30,6 +31,16 @@ def multiply_add_24(site: Site) -> None:
 def multiply_high(site: Site) -> None:
     result, a, b = site.item.operands
     site.put("v_mul_hi_u32", result, site.unsigned_source(a), site.unsigned_source(b))
+
+
+@rule("v_mul_hi_u32_u24*")
+def multiply_high_24(site: Site) -> None:
+    """What lies above bit 31 in the product of two factors of 24 bits."""
+    result, *factors = site.item.operands
+    held = [site.vgpr() for _ in factors]
+    for to, factor in zip(held, factors):
+        site.binary("and_b32", to, LOW_24, site.in_vgpr(factor))
+    site.put("v_mul_hi_u32", result, *held)
 
 
 @rule("v_mul_hi_i32")

@@ -76,6 +76,7 @@ class Target(ABC):
     """
 
     name: ClassVar[str]  # of the folder too
+    ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
     summary: ClassVar[str]  # one line for `simgen list targets`
 
@@ -106,6 +107,16 @@ class Target(ABC):
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """The target's folder: relative path -> file. `run.sh` is one of them."""
 
+    def extension(self, options: Mapping[str, str | int]) -> str | None:
+        """A folder within the target's that a run with these options needs, made by `extend`."""
+        return None
+
+    def extend(
+        self, options: Mapping[str, str | int], workload: Workload, builder: Builder
+    ) -> dict[str, File]:
+        """The files of that folder, by their paths in it."""
+        return {}
+
     @abstractmethod
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """One dictionary for each launch, in order, of a finished run.
@@ -125,6 +136,14 @@ class Target(ABC):
     def commands(self, bundle: Path, workload: Workload) -> Mapping[str, str]:
         """Shell command lines that run the bundle, by the way of running it."""
         return {}
+
+    def notes(self, folder: Path, *, details: bool = False) -> list[str]:
+        """What a build tells of the target's folder, in lines; with `details`, more of them."""
+        return []
+
+    def located(self, fact: str, bundle: Path, workload: Workload) -> str:
+        """A diagnosis with what the bundle's sources add to it (a line of a kernel)."""
+        return fact
 
     def diagnosis(self, log: str) -> str | None:
         """What went wrong ("fact; cure"), where the log of a failed run tells, else None."""

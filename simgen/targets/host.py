@@ -142,6 +142,7 @@ class Host(Target):
                 "launchers/host.cpp.j2",
                 workload=workload,
                 arity=arity,
+                place={buffer.name: at for at, buffer in enumerate(workload.buffers)},
                 canary=CANARY,
                 sanitize=self.sanitize,
             ),

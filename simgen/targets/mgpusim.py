@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import legalise, render, resources
+from simgen import render, resources, shard
 from simgen.errors import DamagedError
+from simgen.ir import to_json
+from simgen.targets import legalised
 from simgen.targets.base import File, Lack, RunOption, Target, setting
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ GPUS = {"mi300a": "gfx942", "r9nano": "gfx803"}  # MGPUSim's name of a GPU -> wh
 DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
 RUNNER = "runner"  # folder of the Go program, and the program's name
 REPLACED = "kernels/replaced.json"
-ENTRY = re.compile(r"^\s*\.amdhsa_kernel\s+(\w+)", re.MULTILINE)
 MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
 
 GO_CURE = "install it: python -m pip install 'simgen[mgpusim]', or set SIMGEN_GO"
@@ -45,18 +46,26 @@ CC_CURE = "install one: python -m pip install ziglang, or set CC"
 
 @dataclass(frozen=True)
 class MGPUSim(Target):
-    """Settings: the GPU, and whether instructions that MGPUSim lacks are replaced."""
+    """Settings: the GPU, whether instructions that MGPUSim lacks are replaced, how many GPUs."""
 
     name: ClassVar[str] = "mgpusim"
     summary: ClassVar[str] = "MGPUSim 4.2, AMD GPUs emulated or timed, with nothing but pip"
+    ends_itself: ClassVar[bool] = True
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption("SIMGEN_MODE", "what to simulate [default: emu]", ("emu", "timing")),
         "gpu": RunOption("SIMGEN_GPU", "the GPU [default: the one that --arch is of]", tuple(GPUS)),
-        "gpus": RunOption("SIMGEN_GPUS", "number of GPUs; only 1 is supported yet", least=1),
+        "gpus": RunOption(
+            "SIMGEN_GPUS", "GPUs that share the batch [default: that of the build]", least=1
+        ),
     }
 
     arch: str = setting("gfx942", "GPU to compile kernels for", DEFAULT_GPU)
     legalise: bool = setting(True, "leave in what MGPUSim lacks or gets wrong")
+    gpus: int = setting(1, f"GPUs that share the batch, 1 to {shard.MOST}")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        shard.check(self.gpus)
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         """Go and a C compiler, unless the simulator is built already."""
@@ -75,21 +84,15 @@ class MGPUSim(Target):
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh`, the Go program's sources, a linked code object for each kernel, and what was
-        replaced in them: kernel -> {"replaced": {mnemonic: count}, "added": instructions}.
+        replaced in them (`legalised.Kernels.costs`).
+
+        For more than one GPU, `gpus-N/` holds the same for the share of each.
 
         Raises:
-            RefusedError: a kernel has an instruction that MGPUSim lacks and no rule replaces.
+            RefusedError: a kernel has an instruction that MGPUSim lacks and no rule replaces; a
+                layer cannot be split over GPUs.
+            UsageError: the number of GPUs does not divide the batch.
         """
-        kernels = job.workload.kernels
-        replaced: dict[str, legalise.Legalised] = {}  # by kernel
-
-        def rewrite(text: str) -> str:
-            made = legalise.rewrite(text, self.arch)
-            replaced.update(dict.fromkeys(ENTRY.findall(text), made))
-            return made.text
-
-        sources = [job.sources[k.name] for k in kernels]
-        objects = builder.code_objects(sources, self.arch, rewrite if self.legalise else None)
         run = render.text(
             "targets/mgpusim.run.sh.j2",
             name=job.workload.name,
@@ -98,29 +101,67 @@ class MGPUSim(Target):
             arch=self.arch,
             gpu=DEFAULT_GPU[self.arch],
             gpus_of=GPUS,
+            gpus=self.gpus,
             go_cure=GO_CURE,
             cc_cure=CC_CURE,
         )
-        costs = {k: {"replaced": m.replaced, "added": m.added} for k, m in sorted(replaced.items())}
+        extension = self.extension({})
+        shares = self.extend({}, job.workload, builder) if extension else {}
         return {
             "run.sh": File(run.encode(), executable=True),
-            REPLACED: File((json.dumps(costs, indent=1) + "\n").encode()),
             **{f"{RUNNER}/{path.name}": File(path.read_bytes()) for path in _parts(_templates())},
-            **{f"kernels/{k.name}.co": File(elf) for k, elf in zip(kernels, objects, strict=True)},
+            **self._kernels(job.workload, job.sources, builder),
+            **{f"{extension}/{name}": file for name, file in shares.items()},
         }
+
+    def extension(self, options: Mapping[str, str | int]) -> str | None:
+        """The folder with the shares of several GPUs."""
+        gpus = int(options.get("gpus", self.gpus))
+        shard.check(gpus)
+        return f"gpus-{gpus}" if gpus > 1 else None
+
+    def extend(
+        self, options: Mapping[str, str | int], workload: Workload, builder: Builder
+    ) -> dict[str, File]:
+        """`shards.json`, which the Go program reads, and the kernels of a share."""
+        split = shard.split(workload, int(options.get("gpus", self.gpus)))
+        sources = render.kernels(split.workload)
+        table = json.dumps(to_json(split), indent=1) + "\n"
+        return {
+            "shards.json": File(table.encode()),
+            **{f"src/{name}.hip": File(source.encode()) for name, source in sources.items()},
+            **self._kernels(split.workload, sources, builder),
+        }
+
+    def _kernels(
+        self, workload: Workload, sources: Mapping[str, str], builder: Builder
+    ) -> dict[str, File]:
+        """A code object for each kernel, and what was replaced in them."""
+        made = legalised.build(
+            workload, sources, builder, self.name, self.arch, replace=self.legalise
+        )
+        return {
+            REPLACED: File(made.costs()),
+            **{f"kernels/{name}.co": File(elf) for name, elf in made.objects.items()},
+        }
+
+    def notes(self, folder: Path, *, details: bool = False) -> list[str]:
+        return legalised.notes(folder / REPLACED, self.name, details=details)
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`host_seconds` and counts of instructions; of a timing run also `seconds` and `cycles` of
         simulated time, hits and misses of each cache, and traffic of the DRAM.
 
-        A metric that another target has too has the same name and meaning there.
+        A metric that another target has too has the same name and meaning there. Of several GPUs,
+        counts are of all of them together, times from the start of the first to the end of the
+        last. `all_reduce_*` is what adding up the gradients cost that the step of the launch wrote.
         """
         path = results / "launches.csv"
         try:
             with path.open(newline="") as file:
                 rows = list(csv.DictReader(file))
             kernels = [row.pop("kernel") for row in rows]
-            found = [{name: float(value) for name, value in row.items()} for row in rows]
+            found = [{n: float(v) for n, v in row.items() if v != ""} for row in rows]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DamagedError(f"{path}: cannot be read ({error}); run the bundle again") from None
         wanted = [launch.kernel for launch in workload.launches]
@@ -130,17 +171,21 @@ class MGPUSim(Target):
         return found
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        """What the runner says of itself in its log: version, mode and GPU."""
+        """What the runner says of itself in its log: version, mode, GPU, and how many of them."""
         try:
             log = (results / "log.txt").read_text(errors="replace")
         except OSError:
             return {}
-        found = re.findall(r"^simgen: (mgpusim_version|mode|gpu): (.+)$", log, re.MULTILINE)
+        found = re.findall(r"^simgen: (mgpusim_version|mode|gpu|gpus): (.+)$", log, re.MULTILINE)
         return {"simulator": "MGPUSim", **dict(found)}
 
     def diagnosis(self, log: str) -> str | None:
-        lines = re.findall(r"^simgen: error: (?:mgpusim: )?(.*)$", log, re.MULTILINE)
+        # What the simulator prints need not end its line before the error begins.
+        lines = re.findall(r"simgen: error: (?:mgpusim: )?(.*)$", log, re.MULTILINE)
         return lines[-1] if lines else None
+
+    def located(self, fact: str, bundle: Path, workload: Workload) -> str:
+        return legalised.located(fact, bundle, workload, self.arch, replaced=self.legalise)
 
 
 def runner_path(sources: Path) -> Path:

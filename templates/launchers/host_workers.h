@@ -89,7 +89,16 @@ inline void make_workplace()
 inline void protect(bool on)
 {
     auto pages = [](u64 offset) { return (offset + PAGE - 1) / PAGE * PAGE; };
+    auto overlap = [pages](const buffer &a, const buffer &b) {
+        return a.offset < b.offset + pages(b.nbytes) &&
+               b.offset < a.offset + pages(GUARD_NBYTES + a.nbytes);
+    };
     for (const buffer &b : buffers) {
+        bool alone = true; /* memory may be reused: a later tensor where this one's guard is */
+        for (const buffer &other : buffers)
+            alone = alone && (&other == &b || !overlap(b, other));
+        if (!alone)
+            continue;
         const long start = reinterpret_cast<long>(arena + b.offset);
         const u64 nbytes = pages(b.nbytes);
         if (b.input)
@@ -171,9 +180,8 @@ inline void set_launch(u32 index)
         now.grid[i] = l.grid[i];
     for (u32 i = 0; i < l.args; i++) {
         address[i] = reinterpret_cast<u64>(arena + l.arg[i]);
-        for (const buffer &b : buffers)
-            if (b.offset == l.arg[i])
-                now.region[now.regions++] = { address[i], address[i] + b.nbytes, &b };
+        const buffer &b = buffers[tensors[index][i]];
+        now.region[now.regions++] = { address[i], address[i] + b.nbytes, &b };
     }
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)

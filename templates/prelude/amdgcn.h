@@ -3,7 +3,10 @@
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(n) __attribute__((amdgpu_flat_work_group_size(n, n)))
+/* CUDA's: work-items of a work-group; and, where given, work-groups that a compute unit shall hold,
+ * which bounds registers. A compute unit has 4 SIMDs, each of which runs waves of 64. */
+#define __launch_bounds__(n, ...) \
+    __attribute__((amdgpu_flat_work_group_size(n, n) __VA_OPT__(, amdgpu_waves_per_eu(((n) * (__VA_ARGS__) + 255) / 256))))
 
 /* threadIdx and blockIdx: never loaded from anywhere, each member is a register read. */
 #define SIMGEN_INDEX(type, read)                                                                   \
@@ -32,8 +35,27 @@ static __device__ __forceinline__ void __syncthreads()
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
+/* Instructions stay on their side of scheduling_fence(): loads, stores, and what computes a pinned
+ * value. Where an unrolled loop loads from LDS, the compiler would otherwise load everything first,
+ * into more registers than there are. */
+static __device__ __forceinline__ void pin(float& x) { asm volatile("" : "+v"(x)); }
+static __device__ __forceinline__ void scheduling_fence()
+{
+    asm volatile("" ::: "memory");
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+struct alignas(8) float2 {
+    float x, y;
+};
 struct alignas(16) float4 {
     float x, y, z, w;
+};
+struct alignas(8) int2 {
+    int x, y;
+};
+struct alignas(16) int4 {
+    int x, y, z, w;
 };
 
 static __device__ __forceinline__ float fast_exp2(float x) { return __builtin_amdgcn_exp2f(x); }

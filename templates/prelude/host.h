@@ -22,8 +22,20 @@ inline struct {
 extern "C" void simgen_barrier(unsigned line);
 #define __syncthreads() simgen_barrier(__LINE__)
 
+static __device__ __forceinline__ void pin(float&) {}
+static __device__ __forceinline__ void scheduling_fence() {}
+
+struct alignas(8) float2 {
+    float x, y;
+};
 struct alignas(16) float4 {
     float x, y, z, w;
+};
+struct alignas(8) int2 {
+    int x, y;
+};
+struct alignas(16) int4 {
+    int x, y, z, w;
 };
 
 /* In double precision and without branches, so that a loop over it becomes vector code. The result

@@ -26,7 +26,8 @@ def wrong(tensors):
 JSON = [
     "show softmax_fwd --json",
     "show classifier --pass fwd,bwd --json",
-    "show conv_fwd --json",
+    "show gemm_bwd --json",
+    "show lenet5 --pass fwd,bwd,sgd --layers conv1..pool2 --rate 0.1 --json",
     "list --json",
     "list layers --json",
     "list workloads --json",
@@ -46,11 +47,11 @@ def test_json_parses_and_is_all_that_is_printed(simgen, line):
 
 
 def test_show_prints_layers_that_cannot_be_lowered_too(simgen):
-    done = simgen("show conv_fwd")
+    done = simgen("show gemm_bwd")
     assert done.code == 0
-    assert "Convolution" in done.out
-    assert "not lowered: built-in conv: layer 'conv'" in done.out
-    assert simgen("show conv_fwd --json").json()["workload"] is None
+    assert "Gemm" in done.out
+    assert "not lowered: built-in gemm: layer 'gemm'" in done.out
+    assert simgen("show gemm_bwd --json").json()["workload"] is None
 
 
 def test_show_prints_the_commands_that_run_it(simgen):

@@ -24,9 +24,13 @@ ORDER = (
     "network",
     "problem",
     "workload",
+    "work",
+    "chain",
+    "shard",
     "render",
     "toolchain",
     "legalise",
+    "origin",
     "cache",
     "build",
     "random_values",
@@ -52,9 +56,27 @@ ORDER = (
 # The same inside the packages. All that is not named is of one rank, between these and __init__:
 # plugins do not know each other.
 WITHIN = {
-    "layers": ("window", "rounding", "base"),
+    "layers": (
+        "window",
+        "rounding",
+        "pooled",
+        "base",
+        "elementwise",
+        "several",
+        "features",
+        "batch_norm_errors",
+        "batch_norm_kernels",
+        "tile",
+        "matrix_product",
+        "conv_geometry",
+        "conv_reference",
+        "conv_bias",
+        "conv_direct",
+        "conv_gemm",
+        "conv_algorithms",
+    ),
     "legalise": ("assembly", "flow", "site", "table", "vector_integer"),
-    "targets": ("base",),
+    "targets": ("base", "legalised"),
     "commands": ("options",),
 }
 

@@ -6,10 +6,15 @@ import pytest
 
 from simgen import resources
 from simgen.errors import DamagedError, RefusedError, UsageError
-from simgen.legalise import extract, rewrite
+from simgen.legalise import NoRuleError, extract, rewrite
 from simgen.legalise.assembly import Instruction, Kernel, instruction, parse, registers
 from simgen.legalise.flow import Flow
-from simgen.legalise.implemented import implemented, instructions, unimplemented
+from simgen.legalise.implemented import (
+    Unimplemented,
+    implemented,
+    instructions,
+    unimplemented,
+)
 from simgen.legalise.table import ARCHS, NATIVE, RULES
 
 
@@ -90,6 +95,17 @@ def test_temporaries_lie_above_the_kernels_own_and_are_counted_everywhere():
         ".amdhsa_next_free_vgpr 10", ".amdhsa_next_free_sgpr 14", ".amdhsa_accum_offset 12",
         ".set k.num_vgpr, 10", ".set k.num_agpr, 0", ".set k.numbered_sgpr, 14",
         ".vgpr_count:     10", ".sgpr_count:     20",
+    ):  # fmt: skip
+        assert line in made
+
+
+def test_registers_that_are_reserved_and_not_used_are_there_for_temporaries():
+    reserved = module("v_floor_f32_e32 v0, v1").replace("free_sgpr 10", "free_sgpr 100")
+    made = rewrite(reserved.replace("free_vgpr 7", "free_vgpr 85"), "gfx803").text
+    assert body(made)[0] == "v_trunc_f32_e32 v8, v1"
+    for line in (
+        ".amdhsa_next_free_vgpr 85", ".amdhsa_next_free_sgpr 100",
+        ".set k.num_vgpr, 10", ".set k.numbered_sgpr, 14",
     ):  # fmt: skip
         assert line in made
 
@@ -180,10 +196,19 @@ def test_what_has_no_rule_is_refused_with_instruction_kernel_and_cure(line):
     assert "\n" not in message
 
 
-def test_the_source_line_is_named_where_the_compiler_tells_it():
-    text = module(".loc\t1 42 7", "ds_add_u32 v0, v1")
-    with pytest.raises(RefusedError, match="kernel k, line 42: ds_add_u32"):
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("kernel.hip:42:7", 42),
+        ("prelude.h:3:5 @[ kernel.hip:42:7 @[ kernel.hip:50:1 ] ]", 42),  # inlined twice
+        ("prelude.h:3:5", 0),
+    ],
+)
+def test_the_source_line_is_told_where_the_compiler_tells_it(place, line):
+    text = module(f".loc\t1 3 5                          ; {place}", "ds_add_u32 v0, v1")
+    with pytest.raises(NoRuleError) as caught:
         rewrite(text, "gfx942")
+    assert caught.value.item.source_line == line
 
 
 def test_unknown_simulators_and_architectures_are_refused():
@@ -212,7 +237,7 @@ def test_machine_code_is_checked_against_the_data_file():
     assert [(name, opcode) for _, name, opcode in instructions(code)] == [
         ("VOP1", 1), ("VOP1", 31), ("VOP3a", 256), ("VOP1", 1), ("SOPP", 1),
     ]  # fmt: skip
-    assert unimplemented(code, "gfx942") == ["VOP1 opcode 31 at 0x4"]
+    assert unimplemented(code, "gfx942") == [Unimplemented(1, "VOP1", 31)]
 
 
 def test_extraction_reads_a_decoder_and_an_emulator(tmp_path):

@@ -51,7 +51,7 @@ def bundle(tmp_path: Path) -> Path:
     """A bundle with only the target's folder, in a place that has to be quoted."""
     job = Job(WORKLOAD, {"add": "source"}, bytes(32), "0" * 64)
     path = tmp_path / "it's a bundle"
-    for name, file in MGPUSim().folder(job, NoCompiler()).items():  # type: ignore[arg-type]
+    for name, file in MGPUSim(legalise=False).folder(job, NoCompiler()).items():  # type: ignore[arg-type]
         to = path / "mgpusim" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(file.content)
@@ -100,11 +100,12 @@ def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_the_script_and_python_look_for_the_simulator_in_the_same_place(
     bundle: Path, cache: Path
 ) -> None:
-    built(bundle, 'echo "$@"; touch "$8/outputs.bin"')
+    built(bundle, 'echo "$@"; touch "${10}/outputs.bin"')
     done = run(bundle, SIMGEN_MODE="timing", SIMGEN_TIMEOUT=90)
     assert (done.returncode, done.stderr) == (0, "")
     log = (bundle / "results/mgpusim/log.txt").read_text().split()
-    assert log[:7] == ["-mode", "timing", "-gpu", "mi300a", "-timeout", "90", ".."]
+    options = ["-mode", "timing", "-gpu", "mi300a", "-gpus", "1", "-timeout", "90"]
+    assert log[:9] == [*options, ".."]
     assert (bundle / "results/mgpusim/outputs.bin").exists()
     assert (bundle / "results/mgpusim/complete").read_text() == "0" * 64 + "\n"
 
@@ -124,7 +125,9 @@ def test_another_version_of_the_sources_is_another_simulator(bundle: Path, cache
         ({"SIMGEN_MODE": "fast"}, 2, "SIMGEN_MODE is fast; known: emu, timing"),
         ({"SIMGEN_GPU": "h100"}, 2, "SIMGEN_GPU is h100; known: mi300a, r9nano"),
         ({"SIMGEN_GPU": "r9nano"}, 4, "the kernels are for gfx942, and the GPU r9nano runs gfx803"),
-        ({"SIMGEN_GPUS": "2"}, 2, "more than one GPU is not supported yet"),
+        ({"SIMGEN_GPUS": "2"}, 2, "there are no kernels for 2 GPUs; build with --gpus 2"),
+        ({"SIMGEN_GPUS": "two"}, 2, "SIMGEN_GPUS is two; write a whole number"),
+        ({"SIMGEN_GPUS": "01"}, 2, "SIMGEN_GPUS is 01; write a whole number"),
         ({"SIMGEN_TIMEOUT": "1h"}, 2, "SIMGEN_TIMEOUT is 1h; write seconds"),
         ({"SIMGEN_CACHE_DIR": "here"}, 2, "the cache is here; write the whole path"),
         ({"SIMGEN_GO": "/no/go"}, 3, "/no/go is no program"),
@@ -148,6 +151,8 @@ def test_what_cannot_be_run_is_one_line(
     [
         ("go: m@v1: module lookup disabled by GOPROXY=off", "Go cannot fetch the modules"),
         ("go: m@v1: Get https://p: dial tcp 127.0.0.1:9: connect: refused", "allow proxy.golang"),
+        ("go: inconsistent vendoring in runner:", "with: go mod vendor"),
+        ("verifying m@v1: checksum mismatch", "are not those that go.sum names (verifying m@v1"),
         ("go: go.mod requires go >= 1.25 (running go 1.22)", "is too old (go: go.mod requires go"),
         ('cgo: C compiler "cc" not found', "the C compiler true does not work"),
         ("link: write /c/x: no space left on device", "no space left to build"),
@@ -255,6 +260,19 @@ def test_modules_are_pinned_by_digest(bundle: Path) -> None:
         assert f"{path} {version}/go.mod h1:" in sums
 
 
+def test_no_metric_is_one_that_a_launch_does_not_have(tmp_path: Path) -> None:
+    found = metrics(tmp_path, "kernel,instructions,all_reduce_launches\nadd,12,\nadd,13,4\n")
+    assert found == [{"instructions": 12.0}, {"instructions": 13.0, "all_reduce_launches": 4.0}]
+
+
+@pytest.mark.parametrize("gpus", [0, 9])
+def test_impossible_numbers_of_gpus_are_refused(gpus: int) -> None:
+    with pytest.raises(UsageError, match=f"--gpus {gpus}: no such number of GPUs; write 1 to 8"):
+        MGPUSim(gpus=gpus)
+    with pytest.raises(UsageError, match="write 1 to 8"):
+        MGPUSim().extension({"gpus": gpus})
+
+
 def test_unknown_architectures_are_refused() -> None:
     with pytest.raises(UsageError, match="did you mean 'gfx942'"):
         MGPUSim(arch="gfx940")
@@ -298,6 +316,21 @@ def test_results_tell_the_simulator(tmp_path: Path) -> None:
         "mgpusim_version": "v4.2.0",
         "mode": "emu",
     }
+
+
+def test_an_error_need_not_begin_its_line(bundle: Path, cache: Path) -> None:
+    built(bundle, "printf 'the simulator says: simgen: error: mgpusim: kernel k: why' >&2; exit 50")
+    done = run(bundle)
+    assert (done.returncode, errors(done)) == (5, ["mgpusim: kernel k: why"])
+    assert MGPUSim().diagnosis("says: simgen: error: mgpusim: kernel k: why") == "kernel k: why"
+
+
+def test_a_crash_of_gos_own_is_no_wrong_usage(bundle: Path, cache: Path) -> None:
+    built(bundle, "echo 'fatal error: all goroutines are asleep'; exit 2")
+    done = run(bundle)
+    assert done.returncode == 5
+    (line,) = errors(done)
+    assert line == "mgpusim: the run ended with exit code 2; read results/failed-mgpusim/log.txt"
 
 
 def test_the_last_error_of_a_log_is_the_diagnosis() -> None:

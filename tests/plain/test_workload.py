@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 from handmade import BOTH, lowered, lowered_text, small
 from hypothesis import given, settings
@@ -9,7 +12,8 @@ from hypothesis import strategies as st
 
 from simgen import config, network, problem, workload
 from simgen.errors import ConfigError, UnsupportedError
-from simgen.ir import GUARD, PAGE, Fill, Kernel, Launch, Pass, Role, Workload
+from simgen.ir import GUARD, PAGE, Fill, Kernel, Launch, Pass, Role, TensorSpec, Workload
+from simgen.random_values import generate
 
 X = "n=2\nc=3\nh=4\nw=5\n"
 CHAIN = f"[Activation]\nname=a\n{X}[LAST]\nname=b\nprevious_layer=a\n".replace("LAST", "Softmax")
@@ -74,15 +78,200 @@ def test_two_layers_may_read_one_output():
     assert [reads["x"] for _, _, reads, _ in steps(lowered_text(text))] == ["a.x", "a.y", "a.y"]
 
 
-def test_an_unsupported_layer_is_named_with_its_line_and_what_is_supported():
+def test_an_unsupported_pass_is_named_with_its_line_and_what_is_supported():
     with pytest.raises(UnsupportedError) as caught:
-        lowered_text(CHAIN + "[LRN]\nname=norm\nprevious_layer=b\n")
+        lowered_text(CHAIN + "[SGD]\nname=step\nprevious_layer=b\n", BOTH)
     message = str(caught.value)
-    assert message.startswith("net.dnnmark:10: layer 'norm' ([LRN], pass fwd) is not supported yet")
+    assert message.startswith("net.dnnmark:10: layer 'step' ([SGD], pass bwd) is not supported yet")
     assert "softmax_fwd" in message
     assert "activation_bwd" in message
     assert message.isprintable()
     assert caught.value.exit_code == 2
+
+
+# ------------------------------------------------------------------ several inputs and readers
+
+FORK = CHAIN + "[Activation]\nname=c\nactivation_mode=tanh\nprevious_layer=a\n"
+
+
+def test_gradients_of_a_branch_are_summed_before_the_layer_that_it_leaves():
+    planned = lowered_text(FORK, BOTH)
+    assert steps(planned)[3:] == [
+        ("c", "bwd", {"y": "c.y", "dy": "c.dy"}, {"dx": "c.dx"}),
+        ("b", "bwd", {"y": "b.y", "dy": "b.dy"}, {"dx": "b.dx"}),
+        ("a_grad", "fwd", {"x0": "c.dx", "x1": "b.dx"}, {"y": "a.dy"}),
+        ("a", "bwd", {"y": "a.y", "dy": "a.dy"}, {"dx": "a.dx"}),
+    ]
+    node = planned.node("a_grad")
+    assert (node.kind, node.inputs) == ("add", (TensorSpec((2, 3, 4, 5)),) * 2)
+
+
+def test_a_chain_has_no_sums():
+    assert {node.kind for node in lowered_text(CHAIN, BOTH).nodes} == {"activation", "softmax"}
+
+
+def test_a_synthetic_layer_takes_no_name_of_the_config_s():
+    text = FORK.replace("name=c\n", "name=a_grad\n")
+    planned = lowered_text(text, BOTH)
+    assert [name for name, *_ in steps(planned)[3:]] == ["a_grad", "b", "a_grad_", "a"]
+    assert len({node.name for node in planned.nodes}) == len(planned.nodes)
+
+
+def test_inputs_of_a_join_are_the_layers_in_the_order_of_previous_layer():
+    planned = lowered_text(FORK + "[Add]\nname=sum\nprevious_layer=c, b\n", BOTH)
+    found = {
+        (layer, direction): (reads, writes) for layer, direction, reads, writes in steps(planned)
+    }
+    assert found["sum", "fwd"] == ({"x0": "c.y", "x1": "b.y"}, {"y": "sum.y"})
+    assert found["sum", "bwd"] == ({"dy": "sum.dy"}, {"dx0": "c.dy", "dx1": "b.dy"})
+    assert found["a_grad", "fwd"] == ({"x0": "c.dx", "x1": "b.dx"}, {"y": "a.dy"})
+
+
+def test_a_join_may_read_one_layer_twice():
+    planned = lowered_text(CHAIN + "[Add]\nname=twice\nprevious_layer=b,b\n", BOTH)
+    found = {
+        (layer, direction): (reads, writes) for layer, direction, reads, writes in steps(planned)
+    }
+    assert found["twice", "fwd"][0] == {"x0": "b.y", "x1": "b.y"}
+    assert found["twice", "bwd"][1] == {"dx0": "twice.dx0", "dx1": "twice.dx1"}
+    assert found["b_grad", "fwd"] == ({"x0": "twice.dx0", "x1": "twice.dx1"}, {"y": "b.dy"})
+
+
+def test_a_join_by_itself_has_all_its_inputs_in_the_data_file():
+    planned = lowered_text(f"[Concat]\nname=j\ninputs=3\n{X}")
+    assert names(planned, Role.INPUT) == ["j.x0", "j.x1", "j.x2"]
+    assert planned.buffer("j.y").spec.shape == (2, 9, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("join", "fact"),
+    [
+        ("[Add]\nname=j\nprevious_layer=a,wide", "x0 is 2 x 3 x 4 x 5, but x1 is 2 x 7 x 4 x 5"),
+        ("[Concat]\nname=j\nprevious_layer=a,low", "x0 is 2 x 3 x 4 x 5, but x1 is 2 x 3 x 2 x 5"),
+        ("[Add]\nname=j\nprevious_layer=a", "[Add] has one input; name two or more"),
+        ("[Concat]\nname=j\nprevious_layer=" + ",".join("a" * 17), "17 inputs, more than 16"),
+    ],
+)
+def test_inputs_that_do_not_fit_together_are_refused(join, fact):
+    wide, low = X.replace("c=3", "c=7"), X.replace("h=4", "h=2")
+    text = CHAIN + f"[Bypass]\nname=wide\n{wide}[Bypass]\nname=low\n{low}{join}\n"
+    with pytest.raises(ConfigError, match=re.escape(fact)):
+        lowered_text(text)
+
+
+BLOCK = f"""[Bypass]
+name=stem
+{X}[BatchNorm]
+name=norm
+batchnorm_mode=spatial
+epsilon=0.125
+previous_layer=stem
+[Activation]
+name=act
+activation_mode=sigmoid
+previous_layer=norm
+[Concat]
+name=wide
+previous_layer=act,stem,norm
+[Dropout]
+name=drop
+previous_layer=wide
+[Softmax]
+name=soft
+previous_layer=norm
+[Add]
+name=sum
+previous_layer=soft,stem,act
+"""
+
+
+def run(planned: Workload, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """All tensors after all steps, in float64."""
+    tensors = dict(tensors)
+    for step in planned.steps:
+        layer = network.make_layer(planned.node(step.layer))
+        given = {port: tensors[name] for port, name in step.reads}
+        given |= {
+            port: np.broadcast_to(np.nan, planned.buffer(name).spec.shape)
+            for port, name in step.writes
+            if port in layer.shape_given
+        }
+        made = layer.reference(given, step.direction)
+        tensors |= {name: made[port] for port, name in step.writes}
+    return tensors
+
+
+def test_the_backward_pass_of_a_network_of_branches_is_its_derivative():
+    planned = lowered_text(BLOCK, BOTH)
+    inputs = {
+        b.name: generate(b.name, b.spec, b.fill, 5).astype(np.float64).reshape(b.spec.shape)
+        for b in planned.inputs
+    }
+    ends = ("drop", "sum")
+    assert {f"{end}.dy" for end in ends} <= set(inputs)
+
+    def loss(name: str, at: int, step: float) -> float:
+        moved = inputs[name].copy()
+        moved.reshape(-1)[at] += step
+        found = run(planned, inputs | {name: moved})
+        return sum(float((found[f"{end}.y"] * found[f"{end}.dy"]).sum()) for end in ends)
+
+    made = run(planned, inputs)
+    for name, gradient in (("stem.x", "stem.dx"), ("norm.w", "norm.dw"), ("norm.b", "norm.db")):
+        size, step = inputs[name].size, 1e-5
+        slopes = [loss(name, at, step) - loss(name, at, -step) for at in range(size)]
+        wanted = np.array(slopes).reshape(inputs[name].shape) / (2 * step)
+        np.testing.assert_allclose(made[gradient], wanted, rtol=1e-7, atol=1e-7)
+
+
+# ------------------------------------------------------------------ updates of parameters
+
+
+def test_pass_sgd_updates_each_parameter_from_its_gradient():
+    text = f"[BatchNorm]\nname=n\n{X}"
+    planned = lowered_text(text, (Pass.UPDATE, *BOTH))
+    assert steps(planned)[2:] == [
+        ("n_w_sgd", "fwd", {"x": "n.w", "dx": "n.dw"}, {"y": "n.new_w"}),
+        ("n_b_sgd", "fwd", {"x": "n.b", "dx": "n.db"}, {"y": "n.new_b"}),
+    ]
+    assert planned.buffer("n.new_w").spec == planned.buffer("n.w").spec
+    assert planned.steps[2].launches[0].kernel == planned.steps[3].launches[0].kernel
+
+
+def test_the_learning_rate_is_that_of_all_updates():
+    net = network.resolve(config.parse(f"[BatchNorm]\nname=n\n{X}", "net.dnnmark"))
+    planned = workload.lower(net, "net", (*BOTH, Pass.UPDATE), 0, rate=0.25)
+    assert [planned.node(f"n_{port}_sgd").parameters for port in "wb"] == [(("rate", "0.25"),)] * 2
+    rng = np.random.default_rng(1)
+    tensors = {b.name: rng.standard_normal(b.spec.shape) for b in planned.inputs}
+    made = run(planned, tensors)
+    for port in "wb":
+        after = tensors[f"n.{port}"] - 0.25 * made[f"n.d{port}"]
+        np.testing.assert_array_equal(made[f"n.new_{port}"], after)
+
+
+@pytest.mark.parametrize("given", [(FORWARD, Pass.UPDATE)])
+def test_pass_sgd_needs_gradients(given):
+    with pytest.raises(ConfigError, match=r"updates n\.w from its gradient; add pass bwd"):
+        lowered_text(f"[BatchNorm]\nname=n\n{X}", given)
+
+
+def test_layers_without_parameters_have_no_updates():
+    assert lowered_text(CHAIN, (*BOTH, Pass.UPDATE)).steps == lowered_text(CHAIN, BOTH).steps
+
+
+# ------------------------------------------------------------------ workspaces
+
+
+def test_workspaces_are_in_memory_but_no_results():
+    text = "[BatchNorm]\nname=n\nn=2\nc=3\nh=64\nw=64\nbatchnorm_mode=spatial\n"
+    planned = lowered_text(text, BOTH)
+    parts = names(planned, Role.SCRATCH)
+    assert parts == ["n.part_mean_fwd", "n.part_squares_fwd", "n.part_db_bwd", "n.part_dot_bwd"]
+    check_memory(planned)
+    tied = {name for s in planned.steps for _, name in (*s.reads, *s.writes)}
+    assert not tied & set(parts)
+    assert set(parts) < {name for launch in planned.launches for name in launch.args}
 
 
 # ------------------------------------------------------------------ kernels and launches
@@ -146,7 +335,7 @@ def check_memory(planned: Workload) -> None:
     assert at <= planned.arena_nbytes
     assert planned.arena_nbytes % PAGE == 0
     roles = [buffer.role for buffer in planned.buffers]
-    assert roles == sorted(roles, key=[Role.INPUT, Role.OUTPUT].index)
+    assert roles == sorted(roles, key=[Role.INPUT, Role.SCRATCH, Role.OUTPUT].index)
     assert planned.outputs_offset == min(buffer.offset for buffer in planned.outputs)
     assert all(isinstance(buffer.fill, Fill) for buffer in planned.inputs)
     assert all(buffer.fill is None for buffer in planned.outputs)

@@ -148,6 +148,9 @@ def _integers() -> list[Row]:
     def i16(x: Array) -> Array:
         return x.astype(np.uint16).view(np.int16).astype(np.int64)
 
+    def high_24(a: Array, b: Array) -> Array:
+        return (a & 0xFFFFFF).astype(np.int64) * (b & 0xFFFFFF) >> 32
+
     def u16(x: Array) -> Array:
         return (x & 0xFFFF).astype(np.int64)
 
@@ -163,6 +166,9 @@ def _integers() -> list[Row]:
         ("v_mul_lo_u32 v10, v2, -5", lambda w: w.u[0].astype(np.int64) * -5, BOTH),
         ("v_mul_hi_u32 v10, v2, v3", lambda w: mulhi(w.u[0], w.u[1]), BOTH),
         ("v_mul_hi_u32 v10, v2, -3", lambda w: mulhi(w.u[0], np.uint32([0xFFFFFFFD])), BOTH),
+        ("v_mul_hi_u32_u24_e32 v10, v2, v3", lambda w: high_24(w.u[0], w.u[1]), BOTH),
+        ("v_mul_hi_u32_u24_e64 v10, v2, s8",
+         lambda w: high_24(w.u[0], w.u[0][first(w)]), BOTH),
         ("v_mul_hi_i32 v10, v2, v3", lambda w: w.i[0].astype(np.int64) * w.i[1] >> 32, BOTH),
         ("v_bfi_b32 v10, v2, v3, v4", lambda w: w.u[0] & w.u[1] | ~w.u[0] & w.u[2], BOTH),
         ("v_bfi_b32 v10, s8, v3, v4",

@@ -137,7 +137,7 @@ def test_what_the_table_calls_missing_kills_the_simulator(tmp_path: Path, arch: 
         if not is_rewritten(row, arch):
             continue
         elf = build(row, arch, legal=False)
-        lacks = [line.split(" at ")[0] for line in unimplemented(code_of(elf), arch)]
+        lacks = [str(lack) for lack in unimplemented(code_of(elf), arch)]
         lacks += [word for word in FATAL if word in row.code]
         if lacks:
             dead.setdefault(lacks[0], (row, elf))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
-from layer_variants import accepts, inputs_of, lowered, variants
+from layer_variants import SHAPES_OF, accepts, inputs_of, lowered, variants
 
 from simgen import code_object, render, toolchain
 from simgen.layers import LAYERS
@@ -37,6 +37,8 @@ SHAPES = (
     (1, 17, 8, 8),
     (1, 67, 9, 9),
     (2, 300, 1, 3),
+    (300, 6, 1, 1),
+    (2, 2, 48, 48),
 )
 
 # What gem5's VEGA model computes wrongly or stops at (src/arch/amdgpu/vega/insts, v24.0): only what
@@ -55,6 +57,7 @@ BROKEN = {
     r"buffer_|tbuffer_|image_|flat_load_sshort": "not implemented, or only in parts",
     r"ds_\w*(min|max|inc|dec|and|or|xor|cmpst|append|consume|ordered|gws)": "not implemented",
     r"ds_read_i16|ds_sub_": "not implemented",
+    r"v_(?!cmp)\w+_([ui]16|b16)(_e32|_e64)?\b": "does not clear the upper half of the register",
     r"\w+_(sdwa|dpp)\b": "most forms are not implemented",
 }
 MODIFIERS = {
@@ -70,7 +73,7 @@ def kernels() -> list[Kernel]:
     found: dict[str, Kernel] = {}
     for kind in lowered():
         for variant in variants(kind):
-            for shape in SHAPES:
+            for shape in SHAPES_OF.get(kind, SHAPES):
                 for direction in LAYERS[kind].passes if accepts(variant.layer, shape) else ():
                     inputs = inputs_of(variant.layer, shape)
                     for kernel in variant.layer.lower(inputs, direction).kernels:

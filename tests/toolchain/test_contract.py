@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
-from layer_variants import Variant, accepts, lowered, variants
+from layer_variants import SHAPES_OF, Variant, accepts, lowered, variants
 
 from simgen.ir import Pass
 from simgen.layers import LAYERS
@@ -54,6 +54,8 @@ SHAPES = (
     (2, 300, 1, 3),
     (1, 2, 1, 1027),
     (3, 37, 11, 11),
+    (300, 6, 1, 1),  # the batch does not fit into a work-group, by images and by samples
+    (2, 2, 48, 48),
 )
 
 
@@ -62,7 +64,7 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
 
     def each() -> Iterator[tuple[str, Problem]]:
         for number, variant in enumerate(variants(kind)):
-            for shape in SHAPES:
+            for shape in SHAPES_OF.get(kind, SHAPES):
                 if accepts(variant.layer, shape):
                     text = "x".join(map(str, shape))
                     name = f"v{number}_{text}"
@@ -77,7 +79,7 @@ def test_every_variant_in_awkward_shapes(
     tmp_path: Path, builder: Builder, kind: str, direction: Pass, sanitize: bool
 ) -> None:
     found = problems(kind, direction)
-    assert len(found) >= len(SHAPES)
+    assert len(found) >= len(SHAPES_OF.get(kind, SHAPES))
     verdicts = make(tmp_path, plan(found, direction), builder, sanitize=sanitize).good()
     assert set(verdicts) == set(found)
     wrong = failures(verdicts)

@@ -8,9 +8,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 type workload struct {
@@ -136,6 +138,22 @@ func (w *workload) block(kernel string) uint16 {
 		}
 	}
 	return 0
+}
+
+// place names a kernel and the first step that launches it, to begin an error message.
+func (w *workload) place(kernel string) string {
+	for _, s := range w.Steps {
+		for _, l := range s.Launches {
+			if l.Kernel == kernel {
+				return kernelPlace(kernel, s)
+			}
+		}
+	}
+	return fmt.Sprintf("kernel %s: ", kernel)
+}
+
+func kernelPlace(kernel string, s step) string {
+	return fmt.Sprintf("kernel %s (layer %s, %s): ", kernel, strconv.Quote(s.Layer), s.Direction)
 }
 
 func (w *workload) inputs() []buffer {

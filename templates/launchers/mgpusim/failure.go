@@ -8,11 +8,11 @@ import (
 	"log"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 
-	"github.com/sarchlab/mgpusim/v4/amd/insts"
 	"github.com/tebeka/atexit"
 )
 
@@ -21,8 +21,8 @@ const (
 	exitUsage     = 20
 	exitNoData    = 31 // a file of the bundle cannot be read
 	exitNoOutput  = 32 // the results cannot be written
-	exitNoMemory  = 33
 	exitRefused   = 40 // the bundle does not fit the simulator
+	exitNoMemory  = 41 // nor this machine
 	exitSimulator = 50 // the simulator died
 	exitTimeout   = 51
 	exitKernel    = 52 // a kernel did what it must not do
@@ -44,9 +44,8 @@ func fail(code int, format string, args ...any) {
 // current is the launch that the simulator works on.
 type current struct {
 	kernel  *kernel
-	layer   string
-	pass    string
-	suspect func() *insts.Inst // the instruction that a wavefront is in the middle of, or nil
+	step    step
+	suspect func() (at uint64, known bool) // byte of the kernel at which a wavefront is
 }
 
 var running current
@@ -55,16 +54,23 @@ func (c current) place() string {
 	if c.kernel == nil {
 		return ""
 	}
-	return fmt.Sprintf("kernel %s (layer %s, %s): ", c.kernel.name, strconv.Quote(c.layer), c.pass)
+	return kernelPlace(c.kernel.name, c.step)
 }
 
 // catchPanics turns a panic of the simulator into an error message. MGPUSim's driver recovers
-// panics of its engine, logs them, prints the stack and leaves through atexit.
-func catchPanics() {
+// panics of its engine, logs them, prints the stack and leaves through atexit. The function that it
+// returns is to be deferred: it does the same for a panic outside of the engine.
+func catchPanics() func() {
 	last := &lastPanic{}
 	log.SetFlags(0)
 	log.SetOutput(io.MultiWriter(os.Stderr, last))
 	atexit.Register(func() { explain(last.text) })
+	return func() {
+		if r := recover(); r != nil {
+			debug.PrintStack()
+			explain(fmt.Sprint(r))
+		}
+	}
 }
 
 // lastPanic keeps what the driver logged of a panic.
@@ -79,19 +85,18 @@ func (l *lastPanic) Write(line []byte) (int, error) {
 
 // What a panic says -> what it means and what to do.
 var meanings = []struct {
-	pattern *regexp.Regexp
-	code    int
-	meaning string
+	pattern    *regexp.Regexp
+	fact, cure string
 }{
-	{regexp.MustCompile(`page not found|translation not found|beyond the storage capacity`), exitKernel,
-		"touched an address that is not mapped; find out which with: " +
-			"simgen build --target host --sanitize"},
-	{regexp.MustCompile(`exceeds LDS size|slice bounds out of range|index out of range`), exitKernel,
-		"accessed memory outside of its LDS or of a register file; find out which with: " +
-			"simgen build --target host --sanitize"},
-	{regexp.MustCompile(`not all wavefronts at barrier`), exitKernel,
-		"a wavefront ended before a barrier that others wait at, which MGPUSim does not take; " +
-			"let every wavefront of a work-group reach every barrier"},
+	{regexp.MustCompile(`page not found|translation not found|beyond the storage capacity`),
+		"touched an address that is not mapped",
+		"find out which with: simgen build --target host --sanitize"},
+	{regexp.MustCompile(`exceeds LDS size|slice bounds out of range|index out of range`),
+		"accessed memory outside of its LDS or of a register file",
+		"find out which with: simgen build --target host --sanitize"},
+	{regexp.MustCompile(`not all wavefronts at barrier`),
+		"a wavefront ended before a barrier that others wait at, which MGPUSim does not take",
+		"let every wavefront of a work-group reach every barrier"},
 }
 
 // Panics about an instruction: they name its format and opcode, or fail inside of its execution.
@@ -101,41 +106,61 @@ var (
 		`not implemented|not supported|nil pointer|non-register|not find the instruction|SDWA|never`)
 )
 
+// explain ends the run. `simgen run` adds the line of the source to "instruction NUMBER, NAME".
 func explain(text string) {
+	text = strings.TrimSpace(text)
+	found := culprit(text)
 	for _, m := range meanings {
 		if m.pattern.MatchString(text) {
-			meaning := m.meaning
+			cure := m.cure
 			if running.kernel != nil && !running.kernel.legalised {
-				meaning += ", or build the bundle again without --no-legalise"
+				cure += ", or build the bundle again without --no-legalise"
 			}
-			fail(m.code, "%s%s (%s)", running.place(), meaning, text)
+			if found != "" {
+				found = " in " + found
+			}
+			fail(exitKernel, "%s%s%s (%s); %s", running.place(), m.fact, found, text, cure)
 		}
 	}
-	if running.kernel != nil && (unimplemented.MatchString(text) || execution.MatchString(text)) {
-		if name := culprit(text); name != "" {
-			fail(exitSimulator, "%sMGPUSim cannot execute %s (%s); %s", running.place(), name, text,
-				running.kernel.cure)
-		}
+	if found != "" && (unimplemented.MatchString(text) || execution.MatchString(text)) {
+		fail(exitSimulator, "%sMGPUSim cannot execute %s (%s); %s", running.place(), found, text,
+			running.kernel.cure)
 	}
 	fail(exitSimulator, "%sMGPUSim panicked (%s); read the log for where", running.place(), text)
 }
 
-// culprit names the instruction that a panic is about, "" if nothing tells.
+// culprit tells which instruction a panic is about, "" if nothing tells: the one that a wavefront
+// is in the middle of, or the first one with the opcode that the panic names.
 func culprit(text string) string {
+	k := running.kernel
+	if k == nil {
+		return ""
+	}
+	if byteAt, known := running.suspect(); known {
+		start := uint64(0)
+		for i, inst := range k.insts {
+			if start == byteAt {
+				return instruction(i, inst.InstName)
+			}
+			start += uint64(inst.ByteSize)
+		}
+	}
 	if found := unimplemented.FindStringSubmatch(text); found != nil {
 		base := 10
 		if found[1] != "" {
 			base = 16
 		}
 		opcode, err := strconv.ParseUint(found[2], base, 16)
-		for _, inst := range running.kernel.insts {
+		for i, inst := range k.insts {
 			if err == nil && uint64(inst.Opcode) == opcode && strings.EqualFold(inst.FormatName, found[3]) {
-				return inst.InstName
+				return instruction(i, inst.InstName)
 			}
 		}
 	}
-	if inst := running.suspect(); inst != nil {
-		return inst.InstName
-	}
 	return ""
+}
+
+// instruction names the instruction that comes after `before` others in its kernel.
+func instruction(before int, name string) string {
+	return fmt.Sprintf("instruction %d, %s", before, name)
 }

@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 
 	"github.com/sarchlab/mgpusim/v4/amd/insts"
 )
@@ -31,15 +32,15 @@ type kernel struct {
 }
 
 // loadKernels reads all code objects before anything is simulated: what cannot run is refused now.
-func loadKernels(b *bundle, o options) map[string]*kernel {
+func loadKernels(b *bundle, s *sharding, o options) map[string]*kernel {
 	made := b.Manifest.Targets[target]
 	cure := "use another algorithm or another target"
 	if !made.Legalise {
 		cure = "build the bundle again without --no-legalise"
 	}
 	kernels := map[string]*kernel{}
-	for _, k := range b.Workload.Kernels {
-		file := target + "/kernels/" + k.Name + ".co"
+	for _, k := range s.Workload.Kernels {
+		file := s.kernels + k.Name + ".co"
 		raw := b.read(file)
 		object, mach, err := codeObject(raw, k.Name)
 		if err != nil {
@@ -49,21 +50,22 @@ func loadKernels(b *bundle, o options) map[string]*kernel {
 			fail(exitRefused, "%s: it is for %s, which the GPU %s does not run; %s",
 				file, made.Arch, o.gpu.name, o.gpu.cure)
 		}
-		kernels[k.Name] = &kernel{k.Name, k.Block, object, decode(k.Name, object, o, cure), made.Legalise, cure}
+		kernels[k.Name] = &kernel{k.Name, k.Block, object, decode(s.Workload.place(k.Name), object, o, cure), made.Legalise, cure}
 	}
 	return kernels
 }
 
 // decode disassembles a kernel. The timing model waits for ever at what it cannot decode.
-func decode(name string, object *insts.KernelCodeObject, o options, cure string) []*insts.Inst {
+func decode(place string, object *insts.KernelCodeObject, o options, cure string) []*insts.Inst {
 	decoder := disassembler(o)
 	var found []*insts.Inst
 	end := len(object.Data) - fetchAhead
 	for at := 0; at < end; {
 		inst, err := tryDecode(decoder, object.Data[at:])
 		if err != nil {
-			fail(exitRefused, "kernel %s: MGPUSim cannot decode the instruction %08x at byte %d (%v); %s",
-				name, binary.LittleEndian.Uint32(object.Data[at:]), at, err, cure)
+			word := fmt.Sprintf("%08x", binary.LittleEndian.Uint32(object.Data[at:]))
+			fail(exitRefused, "%sMGPUSim cannot decode %s (%v); %s",
+				place, instruction(len(found), word), err, cure)
 		}
 		found = append(found, inst)
 		at += inst.ByteSize

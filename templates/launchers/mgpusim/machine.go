@@ -3,19 +3,15 @@
 package main
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
-	"math"
-	"os"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/sarchlab/akita/v4/sim"
 	"github.com/sarchlab/akita/v4/simulation"
 	"github.com/sarchlab/mgpusim/v4/amd/arch"
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
+	"github.com/sarchlab/mgpusim/v4/amd/kernels"
 	"github.com/sarchlab/mgpusim/v4/amd/samples/runner/emusystem"
 	"github.com/sarchlab/mgpusim/v4/amd/samples/runner/timingconfig"
 	"github.com/sarchlab/mgpusim/v4/amd/sampling"
@@ -37,53 +33,46 @@ var gpuModels = map[string]gpuModel{
 const (
 	gpuMemory = 4 << 30  // bytes; the builders of MGPUSim know no other size
 	reserved  = 64 << 20 // of that, for code, arguments and packets
-	chunk     = 16 << 20 // bytes copied at a time
-	// Bytes of this machine's memory that MGPUSim takes for a work-item of a launch, measured with
-	// 0.5 to 4 million of them: it makes all work-groups before it runs the first one.
-	workItemNbytes = 320
+
+	chunkNbytes uint64 = 16 << 20 // copied at a time
 	// The simulator's record of itself goes to SQLite; it needs no file. The name ends in .sqlite3,
 	// which the last parameter takes.
 	inMemory = "file:akita?mode=memory&cache=shared&x="
 	// How long simulated time may stand still. One event of the timing model takes microseconds.
 	stall = 120 * time.Second
+	// How often to look whether the simulator is done.
+	poll = 20 * time.Microsecond
 )
 
 type machine struct {
 	simulation *simulation.Simulation
 	driver     *driver.Driver
 	context    *driver.Context
-	arena      driver.Ptr // one allocation, so that offsets are those of the workload
+	idle       *driver.CommandQueue // always empty
+	gpus       []gpu
+	copies     []transfer // to be done before the next launch
 	recorder   *recorder
 	timing     bool
 }
 
-// checkMemory refuses launches that this machine has not the memory to simulate: it would swap for
-// hours, or the kernel of the system would end the run without a word.
-func checkMemory(w workload) {
-	var largest uint64
-	for _, s := range w.Steps {
-		for _, l := range s.Launches {
-			groups := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
-			largest = max(largest, groups*uint64(w.block(l.Kernel)))
-		}
-	}
-	needed, available := w.ArenaNbytes+largest*workItemNbytes, availableMemory()
-	if needed > available {
-		fail(exitNoMemory, "a launch of %d work-items needs %d MiB of this machine's memory in MGPUSim, "+
-			"and %d are free; make it smaller with --set", largest, needed>>20, available>>20)
-	}
+type transfer struct {
+	gpu     *gpu
+	address driver.Ptr
+	value   any
 }
 
-// availableMemory is what Linux can give without swapping, in bytes.
-func availableMemory() uint64 {
-	text, _ := os.ReadFile("/proc/meminfo")
-	var kilobytes uint64
-	for line := range strings.Lines(string(text)) {
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kilobytes); err == nil {
-			return kilobytes << 10
-		}
-	}
-	return math.MaxUint64 // not told here
+type gpu struct {
+	queue *driver.CommandQueue
+	arena driver.Ptr             // one allocation, so that offsets are those of the workload
+	code  map[*kernel]driver.Ptr // where the instructions of a kernel lie
+}
+
+// dispatch is a kernel to be run on a GPU.
+type dispatch struct {
+	gpu    *gpu
+	kernel *kernel
+	grid   [3]uint32 // work-groups
+	args   []driver.Ptr
 }
 
 func newMachine(o options, arenaNbytes uint64) *machine {
@@ -94,17 +83,22 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 	s := simulation.MakeBuilder().WithoutMonitoring().WithOutputFileName(inMemory).Build()
 	if o.timing {
 		sampling.InitSampledEngine() // off, but the compute units ask it
-		timingconfig.MakeBuilder().WithSimulation(s).WithNumGPUs(1).WithGPUType(o.gpu.name).Build()
+		timingconfig.MakeBuilder().WithSimulation(s).WithNumGPUs(o.gpus).WithGPUType(o.gpu.name).Build()
 	} else {
-		emusystem.MakeBuilder().WithSimulation(s).WithNumGPUs(1).WithArchitecture(o.gpu.arch).Build()
+		emusystem.MakeBuilder().WithSimulation(s).WithNumGPUs(o.gpus).WithArchitecture(o.gpu.arch).Build()
 	}
 	correctDecoders(s, o)
+	keepLittle(s)
 	d := s.GetComponentByName("Driver").(*driver.Driver)
 	m := &machine{simulation: s, driver: d, recorder: newRecorder(s, d), timing: o.timing}
 	d.Run()
 	m.context = d.Init()
-	d.SelectGPU(m.context, 1)
-	m.arena = d.AllocateMemory(m.context, arenaNbytes)
+	m.idle = d.CreateCommandQueue(m.context)
+	for i := range o.gpus {
+		d.SelectGPU(m.context, i+1)
+		arena := d.AllocateMemory(m.context, arenaNbytes)
+		m.gpus = append(m.gpus, gpu{d.CreateCommandQueue(m.context), arena, map[*kernel]driver.Ptr{}})
+	}
 	if o.timing {
 		go m.watch()
 	}
@@ -122,74 +116,131 @@ func correctDecoders(s *simulation.Simulation, o options) {
 	}
 }
 
-// upload copies the inputs to the GPU and fills what is dumped after the run with canary.
-func (m *machine) upload(w workload, data *dataFile) {
-	for i, input := range w.inputs() {
-		for at := uint64(0); at < input.nbytes(); at += chunk {
-			part := make([]byte, min(chunk, input.nbytes()-at))
-			if err := data.readAt(part, data.entries[i].Offset+at); err != nil {
-				fail(exitDataSize, "data.h5: cannot be read (%v); build the bundle again", err)
-			}
-			m.driver.MemCopyH2D(m.context, m.arena+driver.Ptr(input.Offset+at), part)
-		}
-	}
-	for at := w.OutputsOffset; at < w.ArenaNbytes; at += chunk {
-		part := data.canaries(min(chunk, w.ArenaNbytes-at))
-		m.driver.MemCopyH2D(m.context, m.arena+driver.Ptr(at), part)
+// write copies bytes to the arena of a GPU; fill gets each part of them, and how many came before it.
+func (m *machine) write(g *gpu, offset, nbytes uint64, fill func(part []byte, done uint64)) {
+	for at := uint64(0); at < nbytes; at += chunkNbytes {
+		part := make([]byte, min(chunkNbytes, nbytes-at))
+		fill(part, at)
+		m.driver.EnqueueMemCopyH2D(g.queue, g.arena+driver.Ptr(offset+at), part)
+		m.drain()
 	}
 }
 
-// download writes the arena from outputs_offset on to a file.
-func (m *machine) download(w workload, path string) {
-	file, err := os.Create(path)
-	if err != nil {
-		fail(exitNoOutput, "outputs.bin: cannot be made (%v)", reason(err))
-	}
-	out := bufio.NewWriter(file)
-	for at := w.OutputsOffset; at < w.ArenaNbytes; at += chunk {
-		part := make([]byte, min(chunk, w.ArenaNbytes-at))
-		m.driver.MemCopyD2H(m.context, part, m.arena+driver.Ptr(at))
-		out.Write(part) // its error stays, and Flush returns it
-	}
-	if err := out.Flush(); err != nil {
-		fail(exitNoOutput, "outputs.bin: cannot be written (%v)", reason(err))
-	}
-	if err := file.Close(); err != nil {
-		fail(exitNoOutput, "outputs.bin: cannot be written (%v)", reason(err))
-	}
+// read copies bytes from the arena of a GPU.
+func (m *machine) read(g *gpu, offset, nbytes uint64) []byte {
+	part := make([]byte, nbytes)
+	m.driver.EnqueueMemCopyD2H(g.queue, part, g.arena+driver.Ptr(offset))
+	m.drain()
+	return part
 }
 
-// launch runs one kernel to its end.
+// launch runs one launch of a step on all GPUs.
 func (m *machine) launch(w workload, s step, l launch, k *kernel) row {
-	kernarg := make([]byte, k.object.KernargSegmentByteSize)
-	if len(kernarg) < 8*len(l.Args) {
-		fail(exitDamaged, "kernel %s takes %d bytes of arguments and gets %d; build the bundle again",
-			k.name, len(kernarg), 8*len(l.Args))
+	dispatches := make([]dispatch, len(m.gpus))
+	for i := range m.gpus {
+		g := &m.gpus[i]
+		args := make([]driver.Ptr, len(l.Args))
+		for at, name := range l.Args {
+			args[at] = g.arena + driver.Ptr(w.buffer(name).Offset)
+		}
+		dispatches[i] = dispatch{g, k, l.Grid, args}
 	}
-	for i, name := range l.Args {
-		address := uint64(m.arena) + w.buffer(name).Offset
-		binary.LittleEndian.PutUint64(kernarg[8*i:], address)
+	return m.run(s, dispatches)
+}
+
+// run runs kernels to their end, all at the same time. No two of them are for the same GPU.
+func (m *machine) run(s step, dispatches []dispatch) row {
+	commands := make([]*driver.LaunchKernelCommand, len(dispatches))
+	var groups uint64
+	for i, d := range dispatches {
+		commands[i] = m.prepare(d)
+		groups += uint64(d.grid[0]) * uint64(d.grid[1]) * uint64(d.grid[2])
 	}
-	running = current{k, s.Layer, s.Direction, m.recorder.suspect}
+	for _, c := range m.copies {
+		m.driver.EnqueueMemCopyH2D(c.gpu.queue, c.address, c.value)
+	}
+	m.copies = nil
+	m.drain()
+	k := dispatches[0].kernel
+	running = current{k, s, m.recorder.suspect}
 	m.recorder.reset()
 	start := time.Now()
-	m.driver.LaunchKernel(m.context, k.object,
-		[3]uint32{l.Grid[0] * uint32(k.block), l.Grid[1], l.Grid[2]}, // in work-items
-		[3]uint16{k.block, 1, 1}, structOf(kernarg))
+	for i, d := range dispatches {
+		m.driver.Enqueue(d.gpu.queue, commands[i])
+	}
+	m.drain()
+	m.recorder.wait(len(dispatches))
 	seconds := time.Since(start).Seconds()
 	running = current{}
-	groups := uint64(l.Grid[0]) * uint64(l.Grid[1]) * uint64(l.Grid[2])
 	fmt.Printf("%s (%s %s): %d instructions of wavefronts in %.3f s\n",
 		k.name, s.Layer, s.Direction, m.recorder.counts[instructions], seconds)
 	return m.recorder.row(k.name, seconds, groups)
 }
 
-// structOf returns a pointer to a struct that holds the bytes: LaunchKernel takes nothing else.
-func structOf(kernarg []byte) any {
-	field := reflect.StructField{Name: "Bytes", Type: reflect.ArrayOf(len(kernarg), reflect.TypeFor[byte]())}
-	made := reflect.New(reflect.StructOf([]reflect.StructField{field}))
-	reflect.Copy(made.Elem().Field(0), reflect.ValueOf(kernarg))
-	return made.Interface()
+// prepare puts what a dispatch needs on its GPU: the instructions, once, the arguments and the
+// packet. The driver's LaunchKernel would do it, but then the GPUs start one after the other, and
+// one fetches instructions from the memory of another.
+func (m *machine) prepare(d dispatch) *driver.LaunchKernelCommand {
+	object := d.kernel.object
+	kernarg := make([]byte, object.KernargSegmentByteSize)
+	if len(kernarg) < 8*len(d.args) {
+		fail(exitDamaged, "kernel %s takes %d bytes of arguments and gets %d; build the bundle again",
+			d.kernel.name, len(kernarg), 8*len(d.args))
+	}
+	for i, address := range d.args {
+		binary.LittleEndian.PutUint64(kernarg[8*i:], uint64(address))
+	}
+	if _, there := d.gpu.code[d.kernel]; !there {
+		d.gpu.code[d.kernel] = m.place(d.gpu, object.Data)
+	}
+	packet := &kernels.HsaKernelDispatchPacket{
+		WorkgroupSizeX: d.kernel.block, WorkgroupSizeY: 1, WorkgroupSizeZ: 1,
+		GridSizeX: d.grid[0] * uint32(d.kernel.block), GridSizeY: d.grid[1], GridSizeZ: d.grid[2], // work-items
+		GroupSegmentSize: object.GroupSegmentByteSize,
+		KernelObject:     uint64(d.gpu.code[d.kernel]),
+	}
+	if len(kernarg) > 0 {
+		packet.KernargAddress = uint64(m.place(d.gpu, kernarg))
+	}
+	return &driver.LaunchKernelCommand{
+		ID: sim.GetIDGenerator().Generate(), CodeObject: object,
+		Packet: packet, DPacket: m.place(d.gpu, packet),
+	}
+}
+
+// place finds new memory of a GPU for a value: caches may hold what was in memory before.
+func (m *machine) place(g *gpu, value any) driver.Ptr {
+	m.driver.SelectGPU(m.context, g.queue.GPUID)
+	address := m.driver.AllocateMemory(m.context, uint64(binary.Size(value)))
+	m.copies = append(m.copies, transfer{g, address, value})
+	return address
+}
+
+// drain runs all that is in the queues. It looks at them, because the driver's DrainCommandQueue
+// waits for a signal that is lost if it comes between its look and its wait; and it wakes the driver
+// again where nothing happens, because the driver may have overheard it just as its engine stopped.
+func (m *machine) drain() {
+	before, since := sim.VTimeInSec(-1), time.Time{}
+	for m.busy() {
+		if time.Since(since) > time.Second {
+			if now := m.simulation.GetEngine().CurrentTime(); now == before || since.IsZero() {
+				m.driver.DrainCommandQueue(m.idle) // returns at once, because it is empty
+			} else {
+				before = now
+			}
+			since = time.Now()
+		}
+		time.Sleep(poll)
+	}
+}
+
+func (m *machine) busy() bool {
+	for i := range m.gpus {
+		if m.gpus[i].queue.NumCommand() > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // watch ends a run whose simulated time stands still: the timing model has lost a message or waits

@@ -1,6 +1,6 @@
 // Runs a bundle of simgen on MGPUSim, a simulator of AMD GPUs.
 //
-//	runner -mode emu|timing -gpu mi300a|r9nano [-timeout SECONDS] BUNDLE RESULTS
+//	runner -mode emu|timing -gpu mi300a|r9nano [-gpus N] [-timeout SECONDS] BUNDLE RESULTS
 //
 // It reads workload.json, manifest.json and data.h5 of BUNDLE and the code objects of its kernels,
 // and leaves in RESULTS
@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"time"
 )
 
@@ -25,6 +26,7 @@ const target = "mgpusim" // name of the folder in the bundle, and of the results
 type options struct {
 	timing  bool
 	gpu     gpuModel
+	gpus    int
 	seconds float64 // time limit; 0: none
 	bundle  string
 	results string
@@ -32,32 +34,48 @@ type options struct {
 
 func main() {
 	options := parse()
-	catchPanics()
+	defer catchPanics()()
 	limitTime(options.seconds)
 
 	b := readBundle(options.bundle)
-	checkMemory(b.Workload)
-	kernels := loadKernels(b, options)
+	shares := readSharding(b, options.gpus)
+	checkMemory(shares.Workload, options)
+	kernels := loadKernels(b, shares, options)
 	data := openData(b)
-	m := newMachine(options, b.Workload.ArenaNbytes)
+	m := newMachine(options, shares.Workload.ArenaNbytes)
 	say("mgpusim_version", moduleVersion("github.com/sarchlab/mgpusim/v4"))
 	say("mode", modeName(options.timing))
 	say("gpu", options.gpu.name)
+	say("gpus", strconv.Itoa(options.gpus))
 
-	m.upload(b.Workload, data)
+	m.upload(b.Workload, shares, data)
 	rows := make([]row, 0, len(b.Workload.Steps))
-	for _, step := range b.Workload.Steps {
-		for _, launch := range step.Launches {
-			rows = append(rows, m.launch(b.Workload, step, launch, kernels[launch.Kernel]))
-		}
+	for at, step := range b.Workload.Steps {
+		rows = append(rows, m.step(step, shares, at, kernels)...)
 	}
-	m.download(b.Workload, filepath.Join(options.results, "outputs.bin"))
+	m.download(b.Workload, shares, data, filepath.Join(options.results, "outputs.bin"))
 	writeCSV(filepath.Join(options.results, "launches.csv"), rows, options.timing)
+}
+
+// step runs a step on all GPUs and returns a row for each launch of it in the whole workload. A
+// share may have more launches or fewer; those without a counterpart count with the last one.
+func (m *machine) step(whole step, s *sharding, at int, kernels map[string]*kernel) []row {
+	rows := make([]row, len(whole.Launches))
+	for i, launch := range whole.Launches {
+		rows[i].kernel = launch.Kernel
+	}
+	share, last := s.Workload.Steps[at], len(rows)-1
+	for i, launch := range share.Launches {
+		rows[min(i, last)].add(m.launch(s.Workload, share, launch, kernels[launch.Kernel]))
+	}
+	rows[last].reduction = m.reduce(s, at, kernels)
+	return rows
 }
 
 func parse() options {
 	mode := flag.String("mode", "emu", "emu or timing")
 	gpu := flag.String("gpu", "mi300a", "mi300a or r9nano")
+	gpus := flag.Int("gpus", 1, "how many of them share the batch")
 	seconds := flag.Float64("timeout", 0, "end the run after this many seconds; 0: never")
 	flag.Parse()
 	if flag.NArg() != 2 {
@@ -70,7 +88,10 @@ func parse() options {
 	if !known {
 		fail(exitUsage, "SIMGEN_GPU is %q; known: mi300a, r9nano", *gpu)
 	}
-	return options{*mode == "timing", model, *seconds, flag.Arg(0), flag.Arg(1)}
+	if *gpus < 1 || *gpus > mostGPUs {
+		fail(exitUsage, "SIMGEN_GPUS is %d; write 1 to %d", *gpus, mostGPUs)
+	}
+	return options{*mode == "timing", model, *gpus, *seconds, flag.Arg(0), flag.Arg(1)}
 }
 
 func modeName(timing bool) string {

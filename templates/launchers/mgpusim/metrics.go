@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/sarchlab/akita/v4/mem/mem"
 	"github.com/sarchlab/akita/v4/sim"
@@ -74,21 +76,37 @@ var caches = []struct {
 	{"L1VCache", l1Hits}, {"L1SCache", l1ScalarHits}, {"L1ICache", l1InstructionHits}, {"L2Cache", l2Hits},
 }
 
-// row is a line of launches.csv.
+// row is a line of launches.csv. Of several GPUs, counts are of all of them together, and times are
+// from the start of the first one to the end of the last one.
 type row struct {
 	kernel      string
+	launches    int
 	hostSeconds float64
 	seconds     float64 // simulated; of the kernel alone, without the copies before it
 	cycles      float64 // of the compute units
 	counts      [metrics]uint64
+	reduction   *row // the all-reduce after it, if there is one
 }
 
-// recorder counts what the components of the machine tell while a kernel runs. The engine is
-// serial: components tell one at a time.
+// add adds what ran after it.
+func (r *row) add(other row) {
+	r.launches += other.launches
+	r.hostSeconds += other.hostSeconds
+	r.seconds += other.seconds
+	r.cycles += other.cycles
+	for i, count := range other.counts {
+		r.counts[i] += count
+	}
+}
+
+// recorder counts what the components of the machine tell while kernels run. The engine is serial:
+// components tell one at a time.
 type recorder struct {
 	engine     sim.TimeTeller
 	frequency  sim.Freq
-	active     bool // between the start and the end of a kernel
+	active     map[string]bool // launches between their start and their end
+	launches   int             // that have started
+	ended      atomic.Int32    // launches
 	begin, end sim.VTimeInSec
 	counts     [metrics]uint64
 	wavefront  *emu.Wavefront // that executed last, and where it was then
@@ -96,7 +114,7 @@ type recorder struct {
 }
 
 func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
-	r := &recorder{engine: s.GetEngine()}
+	r := &recorder{engine: s.GetEngine(), active: map[string]bool{}}
 	tracing.CollectTrace(d, &launchTracer{recorder: r})
 	for _, component := range s.Components() {
 		switch c := component.(type) {
@@ -125,13 +143,23 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 }
 
 func (r *recorder) reset() {
-	r.counts, r.begin, r.end, r.wavefront = [metrics]uint64{}, 0, 0, nil
+	r.ended.Store(0)
+	r.counts, r.launches, r.begin, r.end, r.wavefront = [metrics]uint64{}, 0, 0, 0, nil
+}
+
+// wait returns when the components have told all of some launches. The driver takes a launch out of
+// its queue just before it tells the end.
+func (r *recorder) wait(launches int) {
+	for r.ended.Load() < int32(launches) {
+		time.Sleep(poll)
+	}
 }
 
 func (r *recorder) row(kernel string, hostSeconds float64, groups uint64) row {
 	r.counts[workGroups] = groups
 	seconds := float64(r.end - r.begin)
-	return row{kernel, hostSeconds, seconds, math.Round(seconds * float64(r.frequency)), r.counts}
+	cycles := math.Round(seconds * float64(r.frequency))
+	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.counts, nil}
 }
 
 // Func is called by the emulator after each instruction of a wavefront.
@@ -150,13 +178,13 @@ func (r *recorder) Func(context sim.HookCtx) {
 	}
 }
 
-// suspect is what the wavefront that executed last is in the middle of: its program counter has
-// moved on, but the emulator has not told of the instruction.
-func (r *recorder) suspect() *insts.Inst {
-	if r.wavefront != nil && r.wavefront.PC() != r.pc {
-		return r.wavefront.Inst()
+// suspect tells at which byte of its kernel the wavefront that executed last is in the middle of an
+// instruction: its program counter has moved on, but the emulator has not told of the instruction.
+func (r *recorder) suspect() (at uint64, known bool) {
+	if r.wavefront == nil || r.wavefront.PC() == r.pc {
+		return 0, false
 	}
-	return nil
+	return r.pc - r.wavefront.Packet.KernelObject, true
 }
 
 func (r *recorder) count(inst *insts.Inst) {
@@ -203,18 +231,24 @@ func (ignore) EndTask(tracing.Task)           {}
 type launchTracer struct {
 	ignore
 	*recorder
-	id string
 }
 
 func (t *launchTracer) StartTask(task tracing.Task) {
-	if task.What == "*driver.LaunchKernelCommand" {
-		t.id, t.active, t.begin = task.ID, true, t.engine.CurrentTime()
+	if task.What != "*driver.LaunchKernelCommand" {
+		return
 	}
+	if t.launches == 0 {
+		t.begin = t.engine.CurrentTime()
+	}
+	t.launches++
+	t.active[task.ID] = true
 }
 
 func (t *launchTracer) EndTask(task tracing.Task) {
-	if t.active && task.ID == t.id {
-		t.active, t.end = false, t.engine.CurrentTime()
+	if t.active[task.ID] {
+		delete(t.active, task.ID)
+		t.end = t.engine.CurrentTime()
+		t.ended.Add(1)
 	}
 }
 
@@ -243,7 +277,7 @@ type cacheTracer struct {
 }
 
 func (t *cacheTracer) StepTask(task tracing.Task) {
-	if !t.active {
+	if len(t.active) == 0 {
 		return
 	}
 	switch task.Steps[0].What {
@@ -263,7 +297,7 @@ type memoryTracer struct {
 }
 
 func (t *memoryTracer) StartTask(task tracing.Task) {
-	if !t.active || task.Kind != "req_in" {
+	if len(t.active) == 0 || task.Kind != "req_in" {
 		return
 	}
 	switch request := task.Detail.(type) {
@@ -276,23 +310,27 @@ func (t *memoryTracer) StartTask(task tracing.Task) {
 	}
 }
 
-// writeCSV writes launches.csv: the emulator knows no time, no caches and no DRAM.
+// writeCSV writes launches.csv: the emulator knows no time, no caches and no DRAM. Columns of the
+// all-reduce are there only if some launch has one, and empty for the others.
 func writeCSV(path string, rows []row, timing bool) {
-	head, counted := []string{"kernel", "host_seconds"}, int(emulated)
+	head, counted, reduced := []string{"kernel", "host_seconds"}, int(emulated), false
 	if timing {
 		head, counted = append(head, "seconds", "cycles"), int(metrics)
 	}
-	lines := [][]string{append(head, metricNames[:counted]...)}
-	real := func(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
+	head = append(head, metricNames[:counted]...)
 	for _, r := range rows {
-		line := []string{r.kernel, real(r.hostSeconds)}
+		reduced = reduced || r.reduction != nil
+	}
+	if reduced {
+		head = append(head, "all_reduce_launches", "all_reduce_instructions", "all_reduce_host_seconds")
 		if timing {
-			line = append(line, real(r.seconds), real(r.cycles))
+			head = append(head, "all_reduce_seconds")
 		}
-		for _, value := range r.counts[:counted] {
-			line = append(line, strconv.FormatUint(value, 10))
-		}
-		lines = append(lines, line)
+	}
+	lines := [][]string{head}
+	for _, r := range rows {
+		line := append(r.cells(counted, timing), r.reduction.summary(timing)...)
+		lines = append(lines, append(line, make([]string, max(0, len(head)-len(line)))...))
 	}
 	file, err := os.Create(path)
 	if err == nil {
@@ -302,3 +340,30 @@ func writeCSV(path string, rows []row, timing bool) {
 		fail(exitNoOutput, "launches.csv: cannot be written (%v)", reason(err))
 	}
 }
+
+func (r *row) cells(counted int, timing bool) []string {
+	line := []string{r.kernel, real(r.hostSeconds)}
+	if timing {
+		line = append(line, real(r.seconds), real(r.cycles))
+	}
+	for _, value := range r.counts[:counted] {
+		line = append(line, strconv.FormatUint(value, 10))
+	}
+	return line
+}
+
+// summary is what launches.csv tells of an all-reduce.
+func (r *row) summary(timing bool) []string {
+	if r == nil {
+		return nil
+	}
+	line := []string{
+		strconv.Itoa(r.launches), strconv.FormatUint(r.counts[instructions], 10), real(r.hostSeconds),
+	}
+	if timing {
+		line = append(line, real(r.seconds))
+	}
+	return line
+}
+
+func real(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }

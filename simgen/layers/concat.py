@@ -1,0 +1,110 @@
+"""Concatenation along the channels.
+
+    forward   y = x0, x1, ... one behind the other along axis C
+    backward  dx_i = the channels of dy that x_i has in y
+
+    x_i, dx_i  (N, C_i, H, W)      y, dy  (N, C_0 + C_1 + ..., H, W)
+
+Source: Szegedy et al., "Going deeper with convolutions", 2015, figure 2 ("DepthConcat"). By itself
+the layer has `inputs` inputs of one shape; in a network, those that `previous_layer` names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import accumulate
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import several
+from simgen.layers.base import Layer, Lowering, Port, key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+else:
+    from simgen import arrays as np
+
+BLOCK = 256  # work-items
+EACH = 4  # elements of a work-item: one 16-byte access, or four of 4 bytes
+
+
+@dataclass(frozen=True)
+class Concat(Layer):
+    kind = "concat"
+    section = "Concat"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    shape_given = several.GRADIENTS
+    per_sample = True
+    several_inputs = True
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
+
+    inputs: int = key("inputs", default=2, least=2, most=several.MOST)
+
+    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (x,) * self.inputs
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        several.check(self.section, inputs, (0, 2, 3))
+        n, _, h, w = inputs[0].shape
+        return TensorSpec((n, sum(x.shape[1] for x in inputs), h, w), inputs[0].dtype)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Each element is read and written once."""
+        nbytes = self.output(inputs).nbytes
+        return OpCount(0, 0, nbytes, nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        normal, y = Fill(Distribution.NORMAL, 0.0, 1.0), self.output(inputs)
+        if direction is Pass.FORWARD:
+            xs = (Port(name, x, normal) for name, x in zip(several.INPUTS, inputs))
+            return (*xs, Port("y", y))
+        gradients = (Port(name, x) for name, x in zip(several.GRADIENTS, inputs))
+        return (Port("dy", y, normal), *gradients)
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        """One launch. Its work-groups are those of x0, then those of x1, and so on."""
+        n = inputs[0].shape[0]
+        rows = [x.size // n for x in inputs]  # elements of a sample
+        # A row that does not start on a multiple of four has no 16-byte accesses.
+        vector = 1 if any(row % EACH for row in rows) else EACH
+        groups = [ceil(x.size / (BLOCK * EACH)) for x in inputs]
+        text = "_".join(map(str, rows))
+        if len(text) > 80:  # a name that compilers and logs take, however many inputs there are
+            text = hashlib.sha256(text.encode()).hexdigest()[:32]
+        constants: tuple[tuple[str, int | float | str], ...] = (
+            ("direction", str(direction)),
+            ("samples", n),
+            ("rows", " ".join(map(str, rows))),
+            ("starts", " ".join(map(str, accumulate(rows, initial=0)))),
+            ("groups", " ".join(map(str, accumulate(groups, initial=0)))),
+            ("vector", vector),
+            ("each", EACH),
+        )
+        kernel = Kernel(f"concat_{direction}_{n}x{text}", "concat.hip.j2", BLOCK, constants)
+        count = len(inputs)
+        ports = (
+            (*several.INPUTS[:count], "y")
+            if direction is Pass.FORWARD
+            else ("dy", *several.GRADIENTS[:count])
+        )
+        return Lowering((kernel,), (Launch(kernel.name, (sum(groups), 1, 1), ports),))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is Pass.FORWARD:
+            xs = [tensors[name] for name in several.INPUTS if name in tensors]
+            return {"y": np.concatenate(xs, axis=1)}
+        names = [name for name in several.GRADIENTS if name in tensors]
+        channels = [tensors[name].shape[1] for name in names]
+        ends = list(accumulate(channels))[:-1]
+        return dict(zip(names, np.split(tensors["dy"], ends, axis=1)))
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # A copy has no error.
+        wanted = self.reference(tensors, direction)
+        return {name: np.zeros_like(values) for name, values in wanted.items()}

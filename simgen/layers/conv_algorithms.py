@@ -1,0 +1,189 @@
+"""The algorithms of a convolution: which config value means which, and what each one computes.
+
+    direct         sums over the taps, with pixels in registers and filters in LDS
+    implicit_gemm  a matrix product whose second factor, the unrolled windows, is never in memory
+    im2col         unrolls the windows in a workspace, and then multiplies
+    winograd       F(2 x 2, 3 x 3): 16 products in place of 36; for 3 x 3 filters of stride 1
+
+DNNMark's values are those of cuDNN's enumerations. cuDNN's algorithms are not simgen's; each value
+stands for the one that is nearest in kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from simgen.ir import Launch, TensorSpec
+from simgen.layers import conv_direct, conv_gemm, rounding
+from simgen.layers.base import Lowering
+from simgen.layers.conv_geometry import Geometry, Names, Split, to_image, to_result
+from simgen.layers.matrix_product import sum_of
+
+if TYPE_CHECKING:
+    from simgen.layers.conv_geometry import Gather
+    from simgen.layers.rounding import Array
+
+
+class Algorithm(StrEnum):
+    DIRECT = "direct"
+    IMPLICIT_GEMM = "implicit_gemm"
+    IM2COL = "im2col"
+    WINOGRAD = "winograd"
+
+
+class Algo(StrEnum):
+    """Forward and backward-filter algorithm; numbers are cudnnConvolutionBwdFilterAlgo_t.
+
+    A number above 0 leaves the forward algorithm at implicit GEMM, as in DNNMark. Fourier
+    transforms are not among simgen's algorithms: they stand for implicit GEMM. Winograd's is not
+    used for the gradient of the filters, which then is computed by implicit GEMM.
+    """
+
+    ALGO_0 = "0"  # what DNNMark takes when nothing is given: simgen chooses, as for "auto"
+    ALGO_1 = "1"  # implicit GEMM, as 3
+    ALGO_FFT = "2"
+    ALGO_3 = "3"
+    ALGO_WINOGRAD = "4"
+    ALGO_WINOGRAD_NONFUSED = "5"
+    ALGO_FFT_TILING = "6"
+    FFT = "fft"  # forward too
+    WINOGRAD = "winograd"  # forward too
+    CUDNN = "cudnn"  # ask the library's heuristics: simgen's
+    AUTO = "auto"  # let the library measure: simgen's heuristics
+    DIRECT = "direct"  # this one and the next two: simgen's own names, for all passes
+    IMPLICIT_GEMM = "implicit_gemm"
+    IM2COL = "im2col"
+
+
+class DataAlgo(StrEnum):
+    """Backward-data algorithm; cudnnConvolutionBwdDataAlgo_t, and simgen's own names."""
+
+    ALGO_0 = "0"  # what DNNMark takes when nothing is given: `algo` if that is a name of simgen's
+    ALGO_1 = "1"  # implicit GEMM
+    FFT = "fft"
+    FFT_TILING = "fft_tiling"
+    WINOGRAD = "winograd"
+    WINOGRAD_NONFUSED = "winograd_nonfused"
+    DIRECT = "direct"
+    IMPLICIT_GEMM = "implicit_gemm"
+    IM2COL = "im2col"
+
+
+class Unknown(StrEnum):
+    """What is computed from the other two."""
+
+    RESULT = "result"
+    IMAGE = "image"
+    FILTERS = "filters"
+
+
+def for_forward(algo: Algo) -> Algorithm | None:
+    """What the config wants of the forward pass; None: simgen chooses."""
+    if algo in (Algo.ALGO_0, Algo.CUDNN, Algo.AUTO):
+        return None
+    return Algorithm(algo) if algo in set(Algorithm) else Algorithm.IMPLICIT_GEMM
+
+
+def for_data(algo: Algo, data_algo: DataAlgo) -> Algorithm | None:
+    """The same of the backward-data pass."""
+    if data_algo is DataAlgo.ALGO_0:
+        return Algorithm(algo) if algo in set(Algorithm) else None
+    if data_algo is DataAlgo.WINOGRAD_NONFUSED:
+        return Algorithm.WINOGRAD
+    return Algorithm(data_algo) if data_algo in set(Algorithm) else Algorithm.IMPLICIT_GEMM
+
+
+def for_filters(algo: Algo) -> Algorithm | None:
+    """The same of the backward-weight pass."""
+    found = for_forward(algo)
+    return Algorithm.IMPLICIT_GEMM if found is Algorithm.WINOGRAD else found
+
+
+def choose(g: Geometry, unknown: Unknown) -> Algorithm:
+    """The algorithm that should be fastest on a GPU: direct for few channels, else a GEMM."""
+    if unknown is Unknown.FILTERS and not conv_direct.maps_filters(g):
+        return Algorithm.IMPLICIT_GEMM
+    return Algorithm.DIRECT
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass of a convolution, by one algorithm."""
+
+    g: Geometry
+    unknown: Unknown
+    algorithm: Algorithm
+    names: Names
+
+    @classmethod
+    def of(cls, g: Geometry, unknown: Unknown, wanted: Algorithm | None, names: Names) -> Job:
+        """By the algorithm wanted, or by the one that simgen chooses."""
+        return cls(g, unknown, wanted or choose(g, unknown), names)
+
+    def check(self) -> None:
+        """Raises:
+        ValueError: the algorithm cannot do the geometry.
+        """
+
+    def workspaces(self) -> tuple[tuple[str, TensorSpec], ...]:
+        """(port, tensor) of what the pass's own kernels write and read."""
+        found = []
+        if self.algorithm is Algorithm.IM2COL:
+            gathers = self._gathers() if self._gathers() else to_result(self.g)
+            found.append((conv_gemm.WINDOWS, conv_gemm.windows(gathers)))
+        if self._split().splits > 1:
+            found.append((self.names.partial, TensorSpec((self._split().splits, self._size()))))
+        return tuple(found)
+
+    def lower(self) -> Lowering:
+        """Kernels and launches, without those of the bias's gradient."""
+        made, splits = self._products(), self._split().splits
+        if splits == 1:
+            return made
+        kernel, grid = sum_of("conv", splits, self._size())
+        launch = Launch(kernel.name, grid, (self.names.partial, self.names.target))
+        return Lowering((*made.kernels, kernel), (*made.launches, launch))
+
+    def bound(self, magnitude: Array) -> Array:
+        """Bound on the error of each element, from the sum of the absolute values of its terms."""
+        split = self._split()
+        depth = split.depth + (split.splits if split.splits > 1 else 0)
+        made: Array = magnitude * rounding.accumulated(depth) + (depth + 1) * rounding.TINY
+        return made
+
+    def _products(self) -> Lowering:
+        unrolled = self.algorithm is Algorithm.IM2COL
+        if self.unknown is Unknown.FILTERS:
+            if self.algorithm is Algorithm.DIRECT:
+                return conv_direct.filters(self.g, self.names)
+            return conv_gemm.filters(self.g, self.names, unrolled=unrolled)
+        if self.algorithm is Algorithm.DIRECT:
+            return conv_direct.gather(self._gathers(), self.names)
+        return conv_gemm.gather(self._gathers(), self.names, unrolled=unrolled)
+
+    def _gathers(self) -> tuple[Gather, ...]:
+        """None where the unknown are the filters."""
+        if self.unknown is Unknown.FILTERS:
+            return ()
+        return to_result(self.g) if self.unknown is Unknown.RESULT else to_image(self.g)
+
+    def _size(self) -> int:
+        """Elements of what is computed."""
+        g = self.g
+        if self.unknown is Unknown.FILTERS:
+            return g.size
+        if self.unknown is Unknown.RESULT:
+            return g.batch * g.filters * g.pixels
+        return g.batch * g.channels * g.image[0] * g.image[1]
+
+    def _split(self) -> Split:
+        """How the sums are shared out."""
+        direct = self.algorithm is Algorithm.DIRECT
+        if self.unknown is Unknown.FILTERS:
+            return (conv_direct if direct else conv_gemm).filter_split(self.g)
+        gathers = self._gathers()
+        if direct:
+            return Split(gathers[0].depth, 1, max(each.met for each in gathers))
+        return conv_gemm.gather_split(gathers)

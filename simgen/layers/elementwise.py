@@ -1,0 +1,52 @@
+"""Kernels that give each element of their outputs from the same element of their inputs.
+
+All tensors have one size and lie densely, so shapes do not matter. A work-item takes VECTOR
+neighbouring elements: one 16-byte access of each tensor.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from math import ceil
+from typing import TYPE_CHECKING
+
+from simgen.ir import Kernel, Launch
+from simgen.layers.base import Lowering
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BLOCK = 256  # work-items
+VECTOR = 4  # elements of a work-item
+
+
+class Operation(StrEnum):
+    COPY = "copy"  # each output is the input
+    ADD = "add"  # the inputs in order, one addition after the other
+    DESCEND = "descend"  # first input - rate * second input
+
+
+def lower(
+    name: str,
+    operation: Operation,
+    size: int,
+    reads: Sequence[str],
+    writes: Sequence[str],
+    rate: float = 0.0,
+) -> Lowering:
+    """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports."""
+    constants: tuple[tuple[str, int | float | str], ...] = (
+        ("operation", str(operation)),
+        ("size", size),
+        ("vector", VECTOR),
+        ("inputs", len(reads)),
+        ("outputs", len(writes)),
+        ("rate", rate),
+    )
+    kernel = Kernel(name, "elementwise.hip.j2", BLOCK, constants)
+    return Lowering((kernel,), (Launch(name, grid(size), (*reads, *writes)),))
+
+
+def grid(size: int) -> tuple[int, int, int]:
+    """Work-groups for `size` elements."""
+    return ceil(size / (BLOCK * VECTOR)), 1, 1

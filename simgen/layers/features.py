@@ -1,0 +1,90 @@
+"""How reductions over everything but the features of a batch are spread over work-groups.
+
+A feature is what has statistics of its own: a channel, or a single activation. A tensor is seen as
+(samples, features, inner), and a feature's elements are numbered through samples and inner. A
+work-group takes a tile: `lanes` features, of each `slices` * `held` elements in a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+BLOCK = 256  # work-items
+HELD = 16  # elements of a feature that a work-item keeps in registers
+FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
+
+
+@dataclass(frozen=True)
+class Tiling:
+    elements: int  # of each feature
+    lanes: int  # features of a work-group
+    slices: int  # work-items of a feature in a work-group
+    vector: int  # elements of an access
+    held: int  # elements of a work-item
+
+    @property
+    def tile(self) -> int:
+        """Elements of a feature in a work-group."""
+        return self.slices * self.held
+
+    @property
+    def chunks(self) -> int:
+        """Work-groups among which a feature's elements are divided."""
+        return ceil(self.elements / self.tile)
+
+    @property
+    def last(self) -> int:
+        """Elements of a feature in the last of them."""
+        return self.elements - (self.chunks - 1) * self.tile
+
+    @property
+    def additions(self) -> int:
+        """Roundings on the longest way from an element to the sum of its tile.
+
+        A sum of n terms has n - 1 of them at most; adding zeros is exact.
+        """
+        tree = self.held + ceil(self.slices / FINALS) + min(self.slices, FINALS)
+        return min(tree, min(self.tile, self.elements) - 1)
+
+    def groups(self, features: int) -> int:
+        """Work-groups for a tensor with so many features."""
+        return ceil(features / self.lanes) * self.chunks
+
+
+@dataclass(frozen=True)
+class View:
+    samples: int
+    features: int
+    inner: int
+
+    @property
+    def elements(self) -> int:
+        """Of each feature."""
+        return self.samples * self.inner
+
+    def __str__(self) -> str:
+        return f"{self.samples}x{self.features}x{self.inner}"
+
+    def tiling(self) -> Tiling:
+        """A work-item has some elements before their sum goes through LDS.
+
+        Where a feature's elements lie side by side, neighbouring work-items take neighbouring
+        elements, else neighbouring features: either way, they read neighbouring addresses.
+        """
+        vector = 4 if self.inner % 4 == 0 else 1
+        most = 16 if self.inner == 1 else BLOCK
+        slices = min(most, _power_of_two(ceil(self.elements / 8)))
+        held = min(HELD, ceil(self.elements / (slices * vector)) * vector)
+        return Tiling(self.elements, BLOCK // slices, slices, vector, held)
+
+
+def finishing(chunks: int) -> Tiling:
+    """How the results of a feature's chunks are combined, by one work-group for some features."""
+    slices = min(BLOCK, _power_of_two(chunks))
+    return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
+
+
+def _power_of_two(n: int) -> int:
+    """The least power of two that is not less than n."""
+    return 1 << (n - 1).bit_length()

@@ -1,0 +1,132 @@
+"""How a matrix product is cut into tiles: what kernels that include tile.h have in common.
+
+    C (m, n) = sum over k of A (m, k) B (k, n)
+
+A work-group computes a tile of C, `rows` x `columns`, in steps of `depth` products; each of its
+work-items holds `item_rows` x `item_columns` results in registers. Where there are too few tiles to
+fill a GPU and k is long, k is cut into chunks (split-K): work-groups leave partial sums, which a
+second kernel adds in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, gcd
+
+UNITS = 132  # compute units (streaming multiprocessors) of the GPU that the choice is made for
+SPLITS = 32  # chunks of k at most
+LATENCY = 2000  # cycles that work-groups spend on their first loads and their stores
+ALONE = 0.4  # part of the rate that very few work-items reach
+SECOND = 4000  # cycles that a second kernel costs in any case
+BYTES = 24  # bytes per cycle and unit, to and from memory
+FMAS = 128  # multiply-adds per cycle and unit
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Extents of a work-group's tile, and of what each work-item holds of it."""
+
+    rows: int
+    columns: int
+    depth: int  # products in a step, multiple of 4
+    item_rows: int  # multiple of 4
+    item_columns: int  # multiple of 4
+    ahead: bool  # whether an item reads the elements of the next k while it multiplies one
+    rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
+
+    @property
+    def block(self) -> int:
+        """Work-items of a work-group."""
+        return self.rows // self.item_rows * (self.columns // self.item_columns)
+
+    @property
+    def groups(self) -> int:
+        """Work-groups that a compute unit shall hold at least, a launch bound.
+
+        A large work-group's items get 128 registers, so that there is a second one to run while
+        one waits at a barrier. Of the small ones more than two fit in any case.
+        """
+        return (512 if self.block == 256 else 256) // self.block
+
+    @property
+    def constants(self) -> tuple[tuple[str, int], ...]:
+        """What tile.h reads, except for how operands are loaded; and `groups`."""
+        return (
+            ("tile_m", self.rows),
+            ("tile_n", self.columns),
+            ("tile_k", self.depth),
+            ("item_m", self.item_rows),
+            ("item_n", self.item_columns),
+            ("groups", self.groups),
+            ("ahead", int(self.ahead)),
+        )
+
+    def __str__(self) -> str:
+        """Part of a kernel's name; tells tiles apart."""
+        return f"{self.rows}x{self.columns}x{self.depth}"
+
+    def grid(self, m: int, n: int) -> tuple[int, int]:
+        """Tiles along n and along m: the x and y of a launch."""
+        return ceil(n / self.columns), ceil(m / self.rows)
+
+
+TILES = (
+    Tile(128, 128, 8, 8, 8, True, 0.92),
+    Tile(64, 128, 8, 8, 8, False, 0.89),
+    Tile(128, 64, 8, 8, 8, False, 0.87),
+    Tile(32, 256, 8, 8, 8, False, 0.84),
+    Tile(64, 64, 8, 8, 8, False, 0.83),
+    Tile(32, 128, 8, 8, 8, False, 0.82),
+    Tile(64, 64, 16, 4, 4, True, 0.64),
+    Tile(32, 64, 16, 4, 4, True, 0.62),
+    Tile(32, 32, 16, 4, 4, True, 0.55),
+    Tile(16, 64, 16, 4, 4, True, 0.55),
+)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A tile, and the chunks of k."""
+
+    tile: Tile
+    chunk: int  # of k, for a work-group; a multiple of tile.depth where there are several
+    splits: int  # number of chunks, none of them empty
+
+
+def cut(m: int, n: int, k: int, batch: int = 1, tiles: tuple[Tile, ...] = TILES) -> Cut:
+    """The cut of a product, or of `batch` equal ones, that should take the least time.
+
+    `m`, `n` and `k` are the product's extents.
+    """
+    options = [
+        option for tile in tiles for option in _chunks(tile, k) if option.splits * m * n < 2**31
+    ]
+    return min(options, key=lambda option: _cycles(option, m, n, k, batch))
+
+
+def _chunks(tile: Tile, k: int) -> list[Cut]:
+    """One for each number of chunks that can be had without an empty one."""
+    steps = ceil(k / tile.depth)
+    each = sorted({ceil(steps / wanted) for wanted in range(1, min(SPLITS, steps) + 1)})
+    found = [Cut(tile, some * tile.depth, ceil(steps / some)) for some in each]
+    return [option if option.splits > 1 else Cut(tile, k, 1) for option in found]
+
+
+def _cycles(option: Cut, m: int, n: int, k: int, batch: int) -> float:
+    """Estimate of the time: that of the compute unit with the most work-groups."""
+    tile = option.tile
+    across, down = tile.grid(m, n)
+    groups = ceil(across * down * option.splits * batch / UNITS)
+    steps = ceil(min(option.chunk, k) / tile.depth) * tile.depth
+    # Few work-items leave a unit idle while they wait for LDS and memory.
+    rate = tile.rate * min(1.0, ALONE + (1 - ALONE) * groups * tile.block / 512)
+    cycles = groups * tile.rows * tile.columns * steps / (FMAS * rate)
+    cycles += ceil(groups * tile.block / 512) * LATENCY
+    if option.splits > 1:
+        cycles += SECOND + 2 * 4 * option.splits * batch * m * n / (UNITS * BYTES)
+    return cycles
+
+
+def width(extent: int) -> int:
+    """Elements of one load from rows of `extent` elements that lie one behind the other."""
+    return gcd(extent, 4)

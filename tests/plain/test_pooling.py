@@ -1,0 +1,61 @@
+"""Pooling where maxima are equal, where windows reach over the image, and its extents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simgen.ir import Pass, TensorSpec
+from simgen.layers.pooling import Pooling, Rounding
+from simgen.layers.window import positions
+
+
+def gradient(layer: Pooling, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    shape = np.broadcast_to(np.nan, x.shape)
+    return layer.reference({"x": x, "dy": dy, "dx": shape}, Pass.BACKWARD)["dx"]
+
+
+def test_the_first_of_equal_maxima_in_row_major_order_gets_the_gradient():
+    layer = Pooling(kernel_h=2, kernel_w=2, stride_h=2, stride_w=2)
+    x = np.array([[0, 7, 5, 1], [7, 0, 5, 5]], float).reshape(1, 1, 2, 4)
+    dx = gradient(layer, x, np.array([10.0, 20.0]).reshape(1, 1, 1, 2))
+    np.testing.assert_array_equal(dx[0, 0], [[0, 10, 20, 0], [0, 0, 0, 0]])
+
+
+def test_the_padding_is_never_a_maximum():
+    layer = Pooling(pad_h=2, pad_w=2, stride_h=1, stride_w=1)
+    x = np.full((1, 1, 2, 2), -np.inf)
+    y = layer.reference({"x": x}, Pass.FORWARD)["y"]
+    dx = gradient(layer, x, np.ones_like(y))
+    # Each of the 16 windows holds something; those that hold nothing but the rest have that.
+    np.testing.assert_array_equal(dx[0, 0], [[9, 3], [3, 1]])
+
+
+def test_overlapping_windows_add_up():
+    layer = Pooling(stride_h=1, stride_w=1)
+    x = np.zeros((1, 1, 5, 5))
+    x[0, 0, 2, 2] = 1.0
+    dx = gradient(layer, x, np.arange(9.0).reshape(1, 1, 3, 3))
+    assert dx[0, 0, 2, 2] == 36
+    assert dx.sum() == 36
+
+
+@pytest.mark.parametrize(
+    ("extent", "kernel", "pad", "stride", "floor", "ceil"),
+    [
+        (256, 3, 0, 2, 127, 128),
+        (55, 3, 0, 2, 27, 27),  # AlexNet: the stride divides
+        (112, 3, 1, 2, 56, 57),  # ResNet's first pooling
+        (4, 2, 0, 3, 1, 2),
+        (3, 1, 0, 4, 1, 1),  # the next window would begin beyond the image
+        (5, 2, 1, 6, 1, 1),  # and here at the padding behind it
+    ],
+)
+def test_extents_of_both_roundings(extent, kernel, pad, stride, floor, ceil):
+    # torch.nn.MaxPool2d gives the same, with ceil_mode.
+    window = (extent, kernel, pad, stride)
+    assert positions("height", *window) == floor
+    assert positions("height", *window, round_up=True) == ceil
+    layer = Pooling(kernel_h=kernel, kernel_w=kernel, pad_h=pad, pad_w=pad,
+                    stride_h=stride, stride_w=stride, rounding=Rounding.CEIL)  # fmt: skip
+    assert layer.output((TensorSpec((1, 1, extent, extent)),)).shape == (1, 1, ceil, ceil)

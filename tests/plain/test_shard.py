@@ -1,0 +1,268 @@
+"""Cutting a workload along its batch: shapes, parameters, the ring's table, refusals, bundles."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from handmade import build, lowered, lowered_text, small, tree
+
+from simgen import bundle as bundles
+from simgen import shard
+from simgen.errors import RefusedError, UsageError
+from simgen.ir import GUARD, PAGE, Pass, Role, Workload, from_json, to_json
+from simgen.network import make_layer
+from simgen.shard import Sharding, split
+from simgen.targets.base import File
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NET = """\
+[FullyConnected]
+name=one
+n=8
+c=37
+num_output=21
+[Activation]
+name=act
+previous_layer=one
+[FullyConnected]
+name=two
+previous_layer=act
+num_output=3
+"""
+TRAINING = (Pass.FORWARD, Pass.BACKWARD)
+
+
+def shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
+    return {buffer.name: buffer.spec.shape for buffer in workload.buffers}
+
+
+def reductions(made: Sharding) -> list[shard.Reduction]:
+    return [each for after in made.reductions for each in after]
+
+
+def test_a_single_gpu_has_the_workload() -> None:
+    whole = small()
+    made = split(whole, 1)
+    assert made.workload is whole
+    assert made.reductions == ((),)
+
+
+@pytest.mark.parametrize("gpus", [2, 4, 8])
+def test_tensors_are_cut_along_the_batch_and_parameters_are_not(gpus: int) -> None:
+    whole = lowered_text(NET, TRAINING)
+    made = split(whole, gpus)
+    got = shapes(made.workload)
+    for name, shape in shapes(whole).items():
+        cut = (shape[0] // gpus, *shape[1:])
+        assert got[name] == (shape if name in ("one.w", "two.w", "one.dw", "two.dw") else cut)
+    assert [node.inputs[0].shape[0] for node in made.workload.nodes] == [8 // gpus] * 3
+
+
+def test_a_share_is_the_workload_of_the_smaller_batch() -> None:
+    """The same code lowers both: nothing but the way to the gradients differs."""
+    share = split(lowered_text(NET), 4).workload
+    alone = lowered_text(NET.replace("n=8", "n=2"))
+    assert share == alone
+
+
+def test_the_step_writes_its_part_and_later_steps_read_the_sum() -> None:
+    whole = lowered_text(NET, (*TRAINING, Pass.UPDATE))
+    made = split(whole, 2)
+    assert [each.result for each in reductions(made)] == ["two.dw", "one.dw"]
+    for step, original, after in zip(
+        made.workload.steps, whole.steps, made.reductions, strict=True
+    ):
+        assert (step.layer, step.direction) == (original.layer, original.direction)
+        written = {name for _, name in step.writes}
+        touched = {name for launch in step.launches for name in launch.args}
+        assert written <= touched
+        for each in after:
+            assert each.part in written
+            assert each.result not in touched
+    updates = [step for step in made.workload.steps if step.layer.endswith("_sgd")]
+    assert [dict(step.reads)["dx"] for step in updates] == ["one.dw", "two.dw"]
+    assert updates == [step for step in whole.steps if step.layer.endswith("_sgd")]
+
+
+def test_buffers_of_a_share_have_places_of_their_own() -> None:
+    planned = split(lowered_text(NET, TRAINING), 2).workload
+    ends = 0
+    for buffer in planned.buffers:
+        assert buffer.offset % PAGE == 0
+        assert buffer.offset >= ends
+        ends = buffer.offset + buffer.spec.nbytes + GUARD
+        assert (buffer.role is Role.OUTPUT) == (buffer.offset >= planned.outputs_offset)
+    assert ends <= planned.arena_nbytes
+    known = {kernel.name for kernel in planned.kernels}
+    assert {launch.kernel for launch in planned.launches} <= known
+
+
+@pytest.mark.parametrize("gpus", [2, 3, 4, 8])
+@pytest.mark.parametrize("outputs", [1, 2, 5, 16])
+def test_chunks_cover_a_gradient_once_and_start_on_16_bytes(gpus: int, outputs: int) -> None:
+    made = split(
+        lowered("fc_bwd_weight", ("n", "24"), ("c", "7"), ("num_output", str(outputs))), gpus
+    )
+    (each,) = reductions(made)
+    assert len(each.chunks) == gpus
+    covered = [at for c in each.chunks for at in range(c.start, c.start + c.size)]
+    assert covered == list(range(7 * outputs))
+    kernels = {kernel.name: kernel for kernel in made.workload.kernels}
+    for chunk in each.chunks:
+        if not chunk.size:
+            assert (chunk.add, chunk.copy) == ("", "")
+            continue
+        assert chunk.start % 4 == 0
+        for name in (chunk.add, chunk.copy):
+            constants = dict(kernels[name].constants)
+            assert constants["size"] == chunk.size
+            assert 0 <= chunk.groups * kernels[name].block * 4 - chunk.size < 1024
+
+
+def test_the_table_is_json_and_back() -> None:
+    made = split(lowered_text(NET, TRAINING), 2)
+    assert from_json(Sharding, json.loads(json.dumps(to_json(made)))) == made
+
+
+@pytest.mark.parametrize(
+    ("batch", "gpus", "cure"),
+    [
+        (8, 3, "choose 2 or 4 or 8"),
+        (6, 4, "choose 2 or 3 or 6"),
+        (11, 2, "choose another batch with --set n="),
+    ],
+)
+def test_a_batch_that_cannot_be_shared_is_one_line(batch: int, gpus: int, cure: str) -> None:
+    whole = lowered("softmax_fwd", ("n", str(batch)))
+    with pytest.raises(UsageError) as caught:
+        split(whole, gpus)
+    text = f"--gpus {gpus}: the batch of layer 'softmax' is {batch}, no multiple; {cure}"
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize("gpus", [-1, 0, 9, 10**9])
+def test_impossible_numbers_of_gpus_are_refused(gpus: int) -> None:
+    with pytest.raises(UsageError, match="no such number of GPUs; write 1 to 8"):
+        split(small(), gpus)
+
+
+@pytest.mark.parametrize("word", ["dropout_fwd", "gemm_fwd"])
+def test_what_needs_the_whole_batch_is_refused(word: str) -> None:
+    with pytest.raises(RefusedError, match=r"needs the whole batch, .*; run it on one GPU"):
+        split(lowered(word), 2)
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_the_bound_of_a_sum_over_gpus_holds_for_what_they_compute(gpus: int) -> None:
+    """Each GPU's part is off by its bound, and the ring rounds: the worst that can be."""
+    whole = lowered("fc_bwd_weight", ("n", "8"), ("c", "5"), ("num_output", "3"), ("bias", "true"))
+    layer = make_layer(whole.nodes[0])
+    generator = np.random.default_rng(1)
+    tensors = {
+        "x": generator.normal(size=(8, 5, 1, 1)),
+        "dy": generator.normal(size=(8, 3, 1, 1)),
+    }
+    alone = layer.reference(tensors, Pass.BACKWARD_WEIGHT)
+    reference, bound = shard.expected(layer, tensors, Pass.BACKWARD_WEIGHT, gpus)
+    for port in ("dw", "db"):
+        assert np.allclose(reference[port], alone[port], rtol=1e-13, atol=1e-13)
+        parts = np.zeros_like(reference[port], dtype=np.float32)
+        worst = np.zeros_like(reference[port])
+        for at in range(gpus):
+            share = {name: np.split(values, gpus)[at] for name, values in tensors.items()}
+            exact = layer.reference(share, Pass.BACKWARD_WEIGHT)[port]
+            error = layer.tolerance(share, Pass.BACKWARD_WEIGHT)[port]
+            most = (exact + error).astype(np.float32)
+            above = most.astype(np.float64) > exact + error
+            parts = parts + np.where(above, np.nextafter(most, np.float32(-np.inf)), most)
+            worst += error
+        assert (np.abs(parts - alone[port]) <= bound[port]).all()
+        assert (bound[port] > worst).all()
+
+
+def test_rows_of_a_layer_without_sums_have_the_bounds_of_their_share() -> None:
+    whole = lowered("fc_fwd", ("n", "4"), ("c", "5"), ("num_output", "3"))
+    layer = make_layer(whole.nodes[0])
+    generator = np.random.default_rng(1)
+    tensors = {"x": generator.normal(size=(4, 5, 1, 1)), "w": generator.normal(size=(3, 5))}
+    reference, bound = shard.expected(layer, tensors, Pass.FORWARD, 2)
+    assert np.allclose(reference["y"], layer.reference(tensors, Pass.FORWARD)["y"])
+    half = {**tensors, "x": tensors["x"][2:]}
+    assert (bound["y"][2:] == layer.tolerance(half, Pass.FORWARD)["y"]).all()
+
+
+# A bundle gets the folder with the shares when a run asks for it.
+
+
+def test_a_folder_is_added_and_all_else_stays(tmp_path: Path) -> None:
+    made = build(tmp_path / "b", small())
+    (made.path / "results/cuda").mkdir(parents=True)
+    (made.path / "results/cuda/complete").write_text(made.digest)
+    before = tree(made.path)
+    for content in (b"one", b"two"):
+        made = bundles.extend(made, "cuda/gpus-2", {"src/a": File(content), "run": File(b"", True)})
+        after = tree(made.path)
+        assert after.pop("cuda/gpus-2/src/a") == content
+        assert after.pop("cuda/gpus-2/run") == b""
+        assert {k: v for k, v in after.items() if k != "manifest.json"} == {
+            k: v for k, v in before.items() if k != "manifest.json"
+        }
+        assert bundles.load(made.path) == made
+        bundles.verify(made, "cuda")
+        assert made.results("cuda")
+
+
+def test_files_that_the_new_folder_has_not_are_gone(tmp_path: Path) -> None:
+    made = build(tmp_path / "b", small())
+    made = bundles.extend(made, "cuda/gpus-2", {"a": File(b"a"), "b": File(b"b")})
+    made = bundles.extend(made, "cuda/gpus-2", {"a": File(b"a")})
+    assert not (made.path / "cuda/gpus-2/b").exists()
+    bundles.verify(bundles.load(made.path), "cuda")
+
+
+def test_a_folder_of_a_run_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    made = build(tmp_path / "b", small())
+    torn = made.path / "cuda/gpus-2/half"
+    torn.parent.mkdir()
+    torn.write_text("half")
+    made = bundles.extend(made, "cuda/gpus-2", {"a": File(b"a")})
+    assert sorted(p.name for p in (made.path / "cuda").iterdir()) == ["gpus-2", "run.py", "run.sh"]
+    assert [p.name for p in torn.parent.iterdir()] == ["a"]
+
+
+def test_building_again_without_the_folder_keeps_the_results(tmp_path: Path) -> None:
+    made = build(tmp_path / "b", small())
+    made = bundles.extend(made, "cuda/gpus-2", {"a": File(b"a")})
+    (made.path / "results/cuda").mkdir(parents=True)
+    (made.path / "results/cuda/complete").write_text(made.digest)
+    again = build(tmp_path / "b", small())
+    assert again.results("cuda")
+    assert not (again.path / "cuda/gpus-2").exists()
+
+
+def test_every_stage_of_the_ring_has_another_chunk_on_every_gpu() -> None:
+    """What the Go program does with the table, in Python: all GPUs end with the sum of all parts,
+    and no launch reads what another of the same stage writes."""
+    for gpus in range(2, shard.MOST + 1):
+        parts = [{c: {(gpu, c)} for c in range(gpus)} for gpu in range(gpus)]
+        sums: list[dict[int, set[tuple[int, int]]]] = [{} for _ in range(gpus)]
+        for stage in range(gpus - 1):
+            chunks = [(gpu - stage - 1) % gpus for gpu in range(gpus)]
+            assert sorted(chunks) == list(range(gpus))
+            before = [dict(each) for each in (sums if stage else parts)]
+            for gpu, c in enumerate(chunks):
+                sums[gpu][c] = parts[gpu][c] | before[gpu - 1][c]
+        results = [{(gpu + 1) % gpus: sums[gpu][(gpu + 1) % gpus]} for gpu in range(gpus)]
+        for stage in range(gpus - 1):
+            before = [dict(each) for each in results]
+            for gpu in range(gpus):
+                c = (gpu - stage) % gpus
+                results[gpu][c] = before[gpu - 1][c]
+        everything = {c: set(itertools.product(range(gpus), [c])) for c in range(gpus)}
+        assert results == [everything] * gpus

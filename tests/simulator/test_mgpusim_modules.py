@@ -1,0 +1,104 @@
+"""Where the runner's Go modules come from: a proxy, a filled cache, a vendor folder, or nowhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simgen import bundle as bundles
+from simgen import network, problem, workload
+from simgen.build import Builder
+from simgen.cache import Cache
+from simgen.targets.mgpusim import MGPUSim, runner_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+lacks = MGPUSim().missing()
+pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+
+TIMEOUT = 900.0  # seconds; a build with nothing in Go's cache takes minutes
+SIZES = [("n", "2"), ("c", "3"), ("h", "1"), ("w", "1")]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A bundle, and no simulator built yet; what Go compiled before is in Go's own cache."""
+    found = problem.find("softmax_fwd", SIZES, None)
+    net = network.resolve(found.config, found.settings)
+    work = workload.lower(net, "softmax_fwd", found.passes, 0)
+    builder = Builder(Cache(tmp_path / "kernels"))
+    provenance = {"simgen": "test", "config": "test"}
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
+    return bundles.write(tmp_path / "b", work, [MGPUSim()], builder, provenance).path
+
+
+def script(bundle: Path, **environment: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", str(bundle / "mgpusim" / "run.sh")],
+        env={**os.environ, **{k: str(v) for k, v in environment.items()}},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+
+
+def error(done: subprocess.CompletedProcess[str]) -> str:
+    (line,) = re.findall("^simgen: error: mgpusim: (.*)$", done.stderr, re.MULTILINE)
+    return str(line)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "why"), [("off", "GOPROXY=off"), ("http://127.0.0.1:9", "connection refused")]
+)
+def test_modules_that_cannot_be_fetched_are_one_line(
+    bundle: Path, tmp_path: Path, proxy: str, why: str
+) -> None:
+    done = script(bundle, GOMODCACHE=tmp_path / "modules", GOPROXY=proxy, GOFLAGS="-modcacherw")
+    assert done.returncode == 3
+    said = error(done)
+    assert said.startswith("Go cannot fetch the modules of MGPUSim (")
+    assert why in said
+    assert "; allow proxy.golang.org, or set GOPROXY or GOMODCACHE" in said
+    assert not list((tmp_path / "cache").rglob("runner"))
+
+
+def test_a_filled_module_cache_needs_no_proxy(bundle: Path) -> None:
+    done = script(bundle, GOPROXY="off")
+    assert done.returncode == 0, done.stderr
+    assert (bundle / "results/mgpusim/complete").exists()
+    assert runner_path(bundle / "mgpusim/runner").exists()
+
+
+def test_a_vendor_folder_that_is_not_there_is_asked_for(bundle: Path, tmp_path: Path) -> None:
+    done = script(bundle, GOFLAGS="-mod=vendor")
+    assert done.returncode == 3
+    assert error(done).endswith("make it in the bundle's folder mgpusim/runner with: go mod vendor")
+
+
+def test_a_build_that_was_killed_is_not_taken_for_a_simulator(bundle: Path) -> None:
+    program = runner_path(bundle / "mgpusim/runner")
+    process = subprocess.Popen(
+        ["sh", str(bundle / "mgpusim" / "run.sh")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    end = time.monotonic() + 60
+    while not list(program.parent.glob(".part-*/*")):
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGKILL)  # Go and what it started, too
+    process.wait(timeout=60)
+    assert not program.exists()
+    assert [path.name[:6] for path in program.parent.iterdir()] == [".part-"]
+    done = script(bundle)
+    assert done.returncode == 0, done.stderr
+    assert list(program.parent.iterdir()) == [program]
