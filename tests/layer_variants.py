@@ -98,8 +98,8 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         if mode == "max" or " 0x0 " not in geometry
     ],
     "conv": [  # rectangles, rests, groups, gaps, each for more than one algorithm
-        _convolved("5x5", "2x2", num_output="32"),
-        _convolved("5x5", "2x2", num_output="40", algo="implicit_gemm"),
+        _convolved("5x5", "2x2", num_output="20"),
+        _convolved("5x5", "2x2", num_output="18", algo="implicit_gemm"),
         _convolved("3x3", "1x1", "2x2", bias="true"),
         _convolved("3x3", "1x1", "2x2", algo="implicit_gemm", conv_mode="convolution"),
         _convolved("3x3", "1x1", "2x2", algo="im2col"),
@@ -122,6 +122,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
     "fc": [{"num_output": "130", "bias": "true"}],
     "gemm": [  # ones, primes, no multiples of tiles, short sides, long sums that are cut
         _product(1, 1, 1, "", "1.0", "0.0"),
+        _product(1, 1, 300, "", "1.0", "0.0"),
         _product(1, 5, 3, "b", "-0.75", "0.5"),
         _product(2, 3, 70, "a", "1.0", "-2.0"),
         _product(70, 1, 67, "", "1.0", "0.0"),

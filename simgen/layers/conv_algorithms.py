@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from simgen.ir import Launch, TensorSpec
-from simgen.layers import conv_direct, conv_gemm, rounding
+from simgen.layers import conv_direct, conv_gemm, conv_winograd, rounding
 from simgen.layers.base import Lowering
 from simgen.layers.conv_geometry import Geometry, Names, Split, to_image, to_result
 from simgen.layers.matrix_product import sum_of
@@ -126,9 +126,17 @@ class Job:
         """Raises:
         ValueError: the algorithm cannot do the geometry.
         """
+        if self.algorithm is not Algorithm.WINOGRAD or conv_winograd.fits(self._gathers()[0]):
+            return
+        (r, s), (u, v), (d, e) = self.g.kernel, self.g.stride, self.g.dilation
+        fact = f"filters of {r} x {s} with stride {u} x {v} and dilation {d} x {e}"
+        cure = "winograd takes 3 x 3, stride 1 and dilation 1: choose implicit_gemm"
+        raise ValueError(f"{fact}; {cure}")
 
     def workspaces(self) -> tuple[tuple[str, TensorSpec], ...]:
         """(port, tensor) of what the pass's own kernels write and read."""
+        if self.algorithm is Algorithm.WINOGRAD:
+            return conv_winograd.workspaces(self._gathers()[0])
         found = []
         if self.algorithm is Algorithm.IM2COL:
             gathers = self._gathers() if self._gathers() else to_result(self.g)
@@ -146,11 +154,20 @@ class Job:
         launch = Launch(kernel.name, grid, (self.names.partial, self.names.target))
         return Lowering((*made.kernels, kernel), (*made.launches, launch))
 
-    def bound(self, magnitude: Array) -> Array:
-        """Bound on the error of each element, from the sum of the absolute values of its terms."""
-        split = self._split()
-        depth = split.depth + (split.splits if split.splits > 1 else 0)
-        made: Array = magnitude * rounding.accumulated(depth) + (depth + 1) * rounding.TINY
+    def bound(self, sums: Array, source: Array, filters: Array) -> Array:
+        """Bound on the error of each element that is computed.
+
+        `sums` are those of the absolute values of the terms, and `source` and `filters` the
+        absolute values of what the job reads.
+        """
+        if self.algorithm is Algorithm.WINOGRAD:
+            (each,) = self._gathers()
+            sums = conv_winograd.magnitude(source, filters, each)
+            depth = each.group_in + conv_winograd.TRANSFORMED
+        else:
+            split = self._split()
+            depth = split.depth + (split.splits if split.splits > 1 else 0)
+        made: Array = sums * rounding.accumulated(depth) + 16 * (depth + 1) * rounding.TINY
         return made
 
     def _products(self) -> Lowering:
@@ -159,6 +176,8 @@ class Job:
             if self.algorithm is Algorithm.DIRECT:
                 return conv_direct.filters(self.g, self.names)
             return conv_gemm.filters(self.g, self.names, unrolled=unrolled)
+        if self.algorithm is Algorithm.WINOGRAD:
+            return conv_winograd.gather(self._gathers()[0], self.names)
         if self.algorithm is Algorithm.DIRECT:
             return conv_direct.gather(self._gathers(), self.names)
         return conv_gemm.gather(self._gathers(), self.names, unrolled=unrolled)
@@ -184,6 +203,6 @@ class Job:
         if self.unknown is Unknown.FILTERS:
             return (conv_direct if direct else conv_gemm).filter_split(self.g)
         gathers = self._gathers()
-        if direct:
+        if direct or self.algorithm is Algorithm.WINOGRAD:
             return Split(gathers[0].depth, 1, max(each.met for each in gathers))
         return conv_gemm.gather_split(gathers)

@@ -61,15 +61,16 @@ def filter_split(g: Geometry) -> Split:
 
 
 def _cut(each: Gather, *, several: bool) -> tile.Cut:
-    found = tile.cut(each.group_out, each.count, each.depth, each.groups, TILES)
     # Phases write one partial tensor together: each would need as many chunks as the others.
-    return tile.Cut(found.tile, each.depth, 1) if several else found
+    splits = 1 if several else tile.SPLITS
+    m, n, k = each.group_out, each.count, each.depth
+    return tile.cut(m, n, k, each.groups, tiles=TILES, splits=splits)
 
 
 def _filter_cut(g: Geometry) -> tile.Cut:
     """As `tile.cut`, but with as many chunks as fill a GPU: the sum is by far the longest side."""
     columns, depth = g.group_channels * g.taps, g.batch * g.pixels
-    found = tile.cut(g.group_filters, columns, depth, g.groups, TILES)
+    found = tile.cut(g.group_filters, columns, depth, g.groups, tiles=TILES)
     across, down = found.tile.grid(g.group_filters, columns)
     steps = ceil(depth / found.tile.depth)
     wanted = min(GROUPS_OF_UNIT * tile.UNITS // (across * down * g.groups), steps // LEAST)
@@ -98,7 +99,7 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
         ("right_along", "n"),
         ("right_width", tile.width(pixels) if unrolled else 1),
         ("store_width", tile.width(pixels) if whole else 1),
-        *_tile_constants(found.tile),
+        *tile_constants(found.tile),
     )
     name = names.kernel(algorithm, phase)
     kernel = Kernel(name, "conv_gemm.hip.j2", found.tile.block, constants)
@@ -120,7 +121,7 @@ def _left_width(each: Gather, *, along_m: bool, straight: bool) -> int:
     return tile.width(each.depth) if straight else 1
 
 
-def _tile_constants(found: tile.Tile) -> tuple[tuple[str, int], ...]:
+def tile_constants(found: tile.Tile) -> tuple[tuple[str, int], ...]:
     """Those of the tile; a convolution has groups of channels besides its groups of work-items."""
     return tuple(
         ("launch_groups" if name == "groups" else name, value) for name, value in found.constants
@@ -154,7 +155,7 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
         ("right_along", "k"),
         ("right_width", tile.width(g.pixels) if unrolled else 1),
         ("store_width", 1 if turned else tile.width(columns)),
-        *_tile_constants(found.tile),
+        *tile_constants(found.tile),
     )
     name = names.kernel("im2col" if unrolled else "gemm")
     kernel = Kernel(name, "conv_gemm_filters.hip.j2", found.tile.block, constants)

@@ -265,8 +265,9 @@ class Convolution(Layer):
         # Bounds go with the sums of the absolute values of the terms.
         given = tensors["x" if "x" in tensors else "dx"].shape
         job = self._job(given, direction)
-        sums = self._computed({port: np.abs(t) for port, t in tensors.items()}, direction)
-        bound = job.bound(sums)
+        absolute = {port: np.abs(tensor) for port, tensor in tensors.items()}
+        sums = self._computed(absolute, direction)
+        bound = job.bound(sums, absolute[job.names.source], absolute[job.names.filters])
         if direction is Pass.BACKWARD_DATA:
             return {"dx": bound}
         if direction is Pass.BACKWARD_WEIGHT:

@@ -12,7 +12,7 @@ order. So there are no atomics, and results are the same on every run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ RESULTS = 16  # of a work-item, at most, where rows lie along k: each needs BLOC
 GROUPS = 2 * tile.UNITS  # work-groups that fill a GPU
 STRIDE = 32  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
+UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
 LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 
 Constants = tuple[tuple[str, int | float | str], ...]
@@ -72,7 +73,7 @@ class Product:
     def chunks(self) -> tuple[int, int]:
         """(length of a chunk of k, number of chunks)."""
         if not self.short:
-            found = tile.cut(self.m, self.n, self.k)
+            found = self._cut
             return found.chunk, found.splits
         groups = ceil(max(self.m, self.n) / self._results_of_a_group)
         least = 1024 if self._along_k else 64  # of k: what is worth a work-group
@@ -171,12 +172,21 @@ class Product:
             return "_".join((*parts, f"by{chunk}"))
         return "_".join((*parts, *_scales(self._epilogue), *(("bias",) if self.bias else ())))
 
+    @property
+    def _widths(self) -> tuple[int, int]:
+        """Elements of a load from A and from B."""
+        left = tile.width(self.m if self.a_transposed else self.k)
+        return left, tile.width(self.k if self.b_transposed else self.n)
+
+    @property
+    def _cut(self) -> tile.Cut:
+        """Loads of one element need more registers for their places than the largest tile has."""
+        tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
+        return tile.cut(self.m, self.n, self.k, tiles=tiles)
+
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
-        found = tile.cut(self.m, self.n, self.k)
-        left_width = tile.width(self.m if self.a_transposed else self.k)
-        right_width = tile.width(self.k if self.b_transposed else self.n)
-        # Loads of one element need more registers for their places than reading ahead leaves.
-        ahead = found.tile.ahead and min(left_width, right_width) > 1
+        found = self._cut
+        left_width, right_width = self._widths
         constants: Constants = (
             ("m", self.m),
             ("n", self.n),
@@ -191,7 +201,7 @@ class Product:
             ("right_along", "k" if self.b_transposed else "n"),
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
-            *replace(found.tile, ahead=ahead).constants,
+            *found.tile.constants,
         )
         name = self._name(prefix, f"t{found.tile}")
         kernel = Kernel(name, "gemm.hip.j2", found.tile.block, constants)
@@ -240,6 +250,7 @@ class Product:
             ("few", few),
             ("many", many),
             ("k", k),
+            ("along_k", int(self._along_k)),
             ("x_few", x[0]),
             ("x_k", x[1]),
             ("w_many", w[0]),

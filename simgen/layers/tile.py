@@ -93,21 +93,32 @@ class Cut:
     splits: int  # number of chunks, none of them empty
 
 
-def cut(m: int, n: int, k: int, batch: int = 1, tiles: tuple[Tile, ...] = TILES) -> Cut:
+def cut(
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    *,
+    tiles: tuple[Tile, ...] = TILES,
+    splits: int = SPLITS,
+) -> Cut:
     """The cut of a product, or of `batch` equal ones, that should take the least time.
 
-    `m`, `n` and `k` are the product's extents.
+    `m`, `n` and `k` are the product's extents; k is cut into `splits` chunks at most.
     """
     options = [
-        option for tile in tiles for option in _chunks(tile, k) if option.splits * m * n < 2**31
+        option
+        for tile in tiles
+        for option in _chunks(tile, k, splits)
+        if option.splits * m * n < 2**31
     ]
     return min(options, key=lambda option: _cycles(option, m, n, k, batch))
 
 
-def _chunks(tile: Tile, k: int) -> list[Cut]:
+def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
     """One for each number of chunks that can be had without an empty one."""
     steps = ceil(k / tile.depth)
-    each = sorted({ceil(steps / wanted) for wanted in range(1, min(SPLITS, steps) + 1)})
+    each = sorted({ceil(steps / wanted) for wanted in range(1, min(splits, steps) + 1)})
     found = [Cut(tile, some * tile.depth, ceil(steps / some)) for some in each]
     return [option if option.splits > 1 else Cut(tile, k, 1) for option in found]
 

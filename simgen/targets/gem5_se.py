@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen import code_object, gem5_stats, render
 from simgen.errors import DamagedError, SimgenError
 from simgen.ir import GUARD, PAGE
+from simgen.legalise import gem5
 from simgen.targets.base import File, Lack, Target, setting
 
 if TYPE_CHECKING:
@@ -158,7 +159,8 @@ class Gem5Se(Target):
     def _sources(self, job: Job, builder: Builder) -> dict[str, bytes]:
         """Everything the launcher is compiled from, by file name."""
         workload = job.workload
-        objects = builder.code_objects([job.sources[k.name] for k in workload.kernels], self.arch)
+        kernels = [job.sources[k.name] for k in workload.kernels]
+        objects = builder.code_objects(kernels, self.arch, gem5.rewrite)
         code, table, kernarg = b"", [], 0
         for kernel, elf in zip(workload.kernels, objects, strict=True):
             info = kernel_info(elf, kernel.name, self.arch)

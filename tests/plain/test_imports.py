@@ -73,6 +73,7 @@ WITHIN = {
         "conv_bias",
         "conv_direct",
         "conv_gemm",
+        "conv_winograd",
         "conv_algorithms",
     ),
     "legalise": ("assembly", "flow", "site", "table", "vector_integer"),

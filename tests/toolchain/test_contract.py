@@ -54,7 +54,7 @@ SHAPES = (
     (2, 300, 1, 3),
     (1, 2, 1, 1027),
     (3, 37, 11, 11),
-    (300, 6, 1, 1),  # the batch does not fit into a work-group, by images and by samples
+    (301, 6, 1, 1),  # the batch does not fit into a work-group, by images and by samples
     (2, 2, 48, 48),
 )
 
@@ -94,6 +94,8 @@ def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) 
 
     sections = []
     for kind in lowered():
+        if LAYERS[kind].passes == (F,):
+            continue
         section = network.sample_section(kind)
         small = {"n": "2", "c": "7", "h": "3", "w": "5"}
         entries = tuple(type(e)(e.key, small.get(e.key, e.value), e.where) for e in section.entries)

@@ -17,9 +17,9 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/protocol"
 )
 
-// What stays in memory, in bytes; benchmarks/mgpusim/RESULTS.md has the measurements. The emulator
-// makes every work-group of a launch before it runs the first one. In the timing model those exist
-// for which compute units have room.
+// What stays in memory, in bytes, measured with 2 to 50 million work-items. The emulator makes every
+// work-group of a launch before it runs the first one. In the timing model only those exist for
+// which compute units have room.
 const (
 	emulatorNbytes    = 96 << 20
 	timingModelNbytes = 512 << 20 // for each GPU
@@ -75,7 +75,7 @@ func (l launch) nbytes(block uint16) uint64 {
 }
 
 // slimmer drops what the emulator never looks at: an object for each work-item, which the grid
-// builder has made to form wavefronts. It takes three quarters of the memory of a launch.
+// builder has made to form wavefronts. They would take most of the memory of a launch.
 type slimmer struct{}
 
 // Func is called when a work-group arrives at a compute unit.

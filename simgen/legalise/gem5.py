@@ -1,0 +1,61 @@
+"""What gem5's GPU model executes otherwise than an AMD GPU does -> what it executes the same.
+
+* A 16-bit vector instruction sets the upper half of its result's register to zero (gfx8 and gfx9),
+  and compilers rely on it. gem5 leaves that half as it was.
+* ds_read_b96 and ds_write_b96: gem5 moves three words for each lane between LDS and a buffer in
+  which the instruction has four (`initMemRead<3>` and `lane * 4`), so that all lanes but the first
+  get words of others.
+
+Seen in src/arch/amdgpu/vega/insts/ of gem5 at c91af552, and in wrong results there. On a GPU the
+rewritten text computes the same as the original.
+"""
+
+from __future__ import annotations
+
+import re
+
+from simgen.legalise.assembly import Instruction, parse, registers
+
+# Those of which LLVM knows that they clear the upper half (zeroesHigh16BitsOfDest).
+_HALF = re.compile(
+    r"v_(?:lshlrev_b|lshrrev_b|ashrrev_i|add_u|sub_u|subrev_u|mul_lo_u|max_[ui]|min_[ui]|mad_u|mad_i)"
+    r"16(?:_e32|_e64)?\Z"
+)
+_WAIT = re.compile(r"lgkmcnt\(\d+\)")
+
+
+def rewrite(text: str) -> str:
+    """A module's assembly text (clang's) for gem5."""
+    lines = text.split("\n")
+    for kernel in parse(lines):
+        split = False
+        for at, item in kernel.items.items():
+            if not isinstance(item, Instruction):
+                continue
+            if _HALF.match(item.mnemonic):
+                result = item.operands[0]
+                lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
+            elif item.mnemonic in ("ds_read_b96", "ds_write_b96"):
+                lines[at] = "\n".join(f"\t{part}" for part in _split(item))
+                split = True
+        if split:  # what counted one of them as one operation has to wait for all
+            for at in kernel.items:
+                lines[at] = _WAIT.sub("lgkmcnt(0)", lines[at])
+    return "\n".join(lines)
+
+
+def _split(item: Instruction) -> list[str]:
+    """Three words as two and one. A load's address must outlive its first part."""
+    load = item.mnemonic == "ds_read_b96"
+    words = registers(item.operands[0 if load else 1])
+    address = item.operands[1 if load else 0]
+    offset = int(item.modifier("offset") or 0)
+    low, high = int(words[0][1:]), int(words[1][1:])
+    verb = "read" if load else "write"
+
+    def part(width: int, data: str, at: int) -> str:
+        operands = (data, address) if load else (address, data)
+        return f"ds_{verb}_b{width} {', '.join(operands)}" + (f" offset:{at}" if at else "")
+
+    parts = [part(64, f"v[{low}:{high}]", offset), part(32, words[2], offset + 8)]
+    return parts[::-1] if address in words[:2] else parts

@@ -1,0 +1,63 @@
+"""Assembly text for gem5: what its model gets wrong is written in another way."""
+
+from __future__ import annotations
+
+import pytest
+
+from simgen.legalise.gem5 import rewrite
+
+FRAME = """\
+\t.type\tk,@function
+k:                                      ; @k
+; %bb.0:
+{}
+\ts_endpgm
+\t.section\t.rodata
+"""
+
+
+def rewritten(*lines: str) -> list[str]:
+    text = rewrite(FRAME.format("\n".join(f"\t{line}" for line in lines)))
+    inside = text.split("; %bb.0:\n")[1].split("\ts_endpgm")[0]
+    return [line.strip() for line in inside.splitlines()]
+
+
+@pytest.mark.parametrize(
+    "mnemonic",
+    ["v_lshrrev_b16_e32", "v_mul_lo_u16_e32", "v_sub_u16_e32", "v_add_u16_e64", "v_mad_u16"],
+)
+def test_the_upper_half_of_a_16_bit_result_is_cleared(mnemonic):
+    line = f"{mnemonic} v7, 3, v2"
+    assert rewritten(line) == [line, "v_and_b32_e32 v7, 0xffff, v7"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["v_cmp_gt_u16_e32 vcc, 3, v2", "v_lshrrev_b32_e32 v7, 3, v2", "v_cvt_f16_f32_e32 v7, v2"],
+)
+def test_other_instructions_stay(line):
+    assert rewritten(line) == [line]
+
+
+def test_three_words_of_lds_become_two_and_one():
+    assert rewritten("ds_read_b96 v[4:6], v9 offset:16") == [
+        "ds_read_b64 v[4:5], v9 offset:16",
+        "ds_read_b32 v6, v9 offset:24",
+    ]
+    assert rewritten("ds_write_b96 v9, v[4:6]") == [
+        "ds_write_b64 v9, v[4:5]",
+        "ds_write_b32 v9, v6 offset:8",
+    ]
+
+
+@pytest.mark.parametrize(("address", "first"), [("v4", "b32"), ("v5", "b32"), ("v6", "b64")])
+def test_a_load_s_address_is_not_overwritten_before_its_last_use(address, first):
+    lines = rewritten(f"ds_read_b96 v[4:6], {address}")
+    assert lines[0].startswith(f"ds_read_{first} ")
+    assert all(address in line for line in lines)
+
+
+def test_waits_do_not_count_what_became_two_operations():
+    wait = "s_waitcnt vmcnt(1) lgkmcnt(4)"
+    assert rewritten(wait) == [wait]
+    assert rewritten("ds_read_b96 v[4:6], v9", wait)[-1] == "s_waitcnt vmcnt(1) lgkmcnt(0)"

@@ -1,0 +1,52 @@
+"""A whole network on the simulators: LeNet-5 forward, backward and update, judged by layer."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from network_bundles import failures, lowered, run
+
+from simgen.build import Builder
+from simgen.cache import Cache
+from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.mgpusim import MGPUSim
+
+if TYPE_CHECKING:
+    from simgen.targets import Target
+
+TIMEOUT = 900.0  # seconds; gem5 takes one to two minutes, MGPUSim seconds once it is built
+
+
+def lacking(target: Target) -> pytest.MarkDecorator:
+    lacks = target.missing()
+    return pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    return Builder(Cache(tmp_path_factory.mktemp("cache")))
+
+
+def check(path: Path, target: Target, builder: Builder) -> None:
+    planned = lowered("lenet5")
+    report = run(path, planned, target, builder, TIMEOUT)
+    assert failures(report) == []
+    assert len(report.verdicts) == len(planned.outputs)
+
+
+@lacking(MGPUSim())
+@pytest.mark.parametrize("arch", ["gfx942", "gfx803"])
+def test_lenet_on_mgpusim(tmp_path, builder, arch):
+    check(tmp_path / "lenet5", MGPUSim(arch=arch), builder)
+
+
+@pytest.mark.gem5
+@lacking(Gem5Se())
+def test_lenet_on_gem5(builder):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as root:  # gem5 redirects /tmp
+        if Gem5Se().refusal(Path(root)):
+            pytest.skip("/var/tmp is a link to a place that gem5 redirects")
+        check(Path(root) / "lenet5", Gem5Se(), builder)
