@@ -33,6 +33,7 @@ DEVICE_FLAGS = (
     "-nogpuinc",
     "-nostdinc",
     "-O3",
+    "-fno-vectorize",  # work-items are the vectors; its narrow integer vectors cost v_perm_b32
     "-ffp-contract=off",  # fused multiply-adds only where the kernel says so: same bits everywhere
     "-fno-ident",
     "-mcode-object-version=5",  # clang's default, 6, is unknown to the simulators

@@ -71,3 +71,10 @@ class Cuda(Target):
             return {str(k): str(v) for k, v in json.loads(path.read_text()).items()}
         except (OSError, ValueError, AttributeError) as error:
             raise DamagedError(f"{path}: {error}; run it again") from None
+
+    def diagnosis(self, log: str) -> str | None:
+        """What run.py says; where Python itself ended it, the last line of its traceback."""
+        lines = [line for line in log.splitlines() if line.strip() and ": the run ended" not in line]
+        told = [line for line in lines if line.startswith("simgen: error: ")]
+        last = (told or lines or [None])[-1]
+        return last.removeprefix("simgen: error: ") if last else None

@@ -33,6 +33,7 @@ extern "C" __global__ void wait(unsigned long long nanoseconds)
     while (now - start < nanoseconds);
 }
 """
+BLOCKING = "with CUDA_LAUNCH_BLOCKING=1 the message names the kernel that did it"
 ENQUEUE = 40_000  # nanoseconds that the CPU is given for each launch
 OPTIONS = ("--std=c++17", "--fmad=false")  # fused multiply-adds only where the kernel says so
 
@@ -101,7 +102,11 @@ def compile_kernel(name: str) -> cupy.RawKernel:
     source = (BUNDLE / "src" / f"{name}.hip").read_text()
     prelude = (BUNDLE / "src" / "prelude.h").read_text()
     whole = source.replace('#include "prelude.h"\n', prelude)
-    return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
+    try:
+        return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
+    except cupy.cuda.compiler.CompileException as error:
+        told = next((line for line in str(error).splitlines() if "error" in line), str(error))
+        stop(5, f"src/{name}.hip", f"NVRTC refuses it ({told}); tell simgen's developers")
 
 
 def run_round(calls: list, wait: cupy.RawKernel) -> list[float]:
@@ -111,9 +116,15 @@ def run_round(calls: list, wait: cupy.RawKernel) -> list[float]:
     wait((1,), (1,), (np.uint64(min(ENQUEUE * (len(calls) + 1), 1_000_000_000)),))
     for at, (function, grid, block, args) in enumerate(calls):
         events[2 * at].record()
-        function(grid, block, args)
+        try:
+            function(grid, block, args)
+        except cupy.cuda.driver.CUDADriverError as error:
+            stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
         events[2 * at + 1].record()
-    events[-1].synchronize()
+    try:
+        events[-1].synchronize()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        stop(5, "cuda", f"a kernel failed ({error}); {BLOCKING}")
     pairs = zip(events[::2], events[1::2])
     return [cupy.cuda.get_elapsed_time(start, end) / 1e3 for start, end in pairs]
 
