@@ -74,7 +74,7 @@ class Cuda(Target):
 
     def diagnosis(self, log: str) -> str | None:
         """What run.py says; where Python itself ended it, the last line of its traceback."""
-        lines = [line for line in log.splitlines() if line.strip() and ": the run ended" not in line]
-        told = [line for line in lines if line.startswith("simgen: error: ")]
-        last = (told or lines or [None])[-1]
-        return last.removeprefix("simgen: error: ") if last else None
+        lines = [line for line in log.splitlines() if line.strip()]
+        lines = [line for line in lines if ": the run ended with" not in line]
+        told = [line for line in lines if line.startswith("simgen: error: ")] or lines
+        return told[-1].removeprefix("simgen: error: ") if told else None
