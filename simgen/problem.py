@@ -41,9 +41,12 @@ def built_in() -> dict[str, str]:
         for kind, layer in sorted(LAYERS.items())
         for direction in passes_of(layer)
     }
-    for path in sorted(resources.folder("data").glob("*.dnnmark")):
-        found[path.stem] = f"network, {path.name}"
-    return found
+    return found | {name: f"network, {name}.dnnmark" for name in networks()}
+
+
+def networks() -> list[str]:
+    """Names of the networks that come with simgen."""
+    return sorted(path.stem for path in resources.folder("data").glob("*.dnnmark"))
 
 
 def find(word: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] | None) -> Problem:

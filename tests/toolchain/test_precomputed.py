@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simgen import cache, precompute
-from simgen.problem import built_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +75,7 @@ def test_no_built_in_workload_needs_a_compiler(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), "run: simgen cache pack"
     found = json.loads(done.stdout)
     assert set(found["outcomes"]) == {cache.Outcome.PRECOMPUTED.name}
-    assert len(found["outcomes"]) >= 2 * len(built_in())  # a program and its code objects
+    assert len(found["outcomes"]) >= 2 * len(precompute.names())  # a program and its code objects
     assert not list(cache.entries(tmp_path / "own"))
 
 
