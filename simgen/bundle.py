@@ -180,11 +180,15 @@ def load(path: Path) -> Bundle:
     except OSError as error:
         fact = "no such folder" if not path.exists() else f"no bundle ({error.strerror})"
         raise UsageError(f"{path}: {fact}; make one with: simgen build") from None
-    cure = f"build it again: simgen build -o {path}"
+    # A build replaces what it knows to be a bundle, and nothing else.
+    cure = "build it again" if _is_ours(path / MANIFEST) else "remove the folder and build it again"
     try:
         manifest = json.loads(raw)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise UsageError(f"{path / MANIFEST}: not the manifest of a simgen bundle; {cure}")
+            raise UsageError(
+                f"{path / MANIFEST}: not the manifest of a simgen bundle; "
+                "name another folder, or make one with: simgen build"
+            )
         _check_manifest(manifest)
         text = (path / WORKLOAD).read_bytes()
         if _sha256(text) != manifest["files"][WORKLOAD]:

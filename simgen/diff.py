@@ -65,6 +65,17 @@ class Diff:
     def first_diverging(self) -> Verdict | None:
         return next((verdict for verdict in self.verdicts if not verdict.passed), None)
 
+    @property
+    def failure(self) -> str:
+        """Why the pair does not pass, in half a line; empty where it does."""
+        first = self.first_diverging
+        if first is None:
+            return ""
+        place = f"layer {first.layer}, {first.tensor}"
+        if first.comparison.passed:  # equal, but nothing that proves anything
+            return f"{place}, is distrusted: {first.suspicions[0]}"
+        return f"{self.a} and {self.b} differ first in {place}"
+
 
 def diff(
     workload: Workload,

@@ -3,7 +3,7 @@
 * SimgenError            1   a bug in simgen (a rendered kernel that does not compile, say)
   + UsageError           2   wrong command line
     + ConfigError        2   a config says something that cannot be accepted (file:line)
-    + UnsupportedError   2   the config is valid, but simgen cannot lower this layer yet
+    + UnsupportedError   2   the config is valid, but has nothing to run in the passes asked for
   + MissingError         3   this machine lacks a compiler, a simulator, a GPU or disk space
   + RefusedError         4   refused before running: footprint, redirected path, lint
   + RunError             5   the run failed: the simulator died, a time-out
@@ -40,7 +40,7 @@ class ConfigError(UsageError):
 
 
 class UnsupportedError(ConfigError):
-    """A valid config that asks for something that is not lowered to kernels yet."""
+    """A valid config, but a layer has no kernels for the pass that is asked for."""
 
 
 class MissingError(SimgenError):

@@ -6,6 +6,7 @@ m5_work_begin and m5_work_end pseudo-instructions, and when the program exits.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
@@ -20,18 +21,49 @@ FILE = "stats.txt"
 COMPUTE_UNIT = {  # SHADER.CUs*.NAME
     "numInstrExecuted": "instructions",
     "vALUInsts": "valu_instructions",
-    "sALUInsts": "salu_instructions",
+    "sALUInsts": "salu_instructions",  # without branches
     "ldsNoFlatInsts": "lds_instructions",
     "globalReads": "vector_memory_reads",  # flat and global instructions
     "globalWrites": "vector_memory_writes",
     "scalarMemReads": "scalar_memory_reads",
     "numVecOpsExecuted": "vector_operations",  # instructions times active work-items
+    "groupReads": "lds_reads",
+    "groupWrites": "lds_writes",
     "ldsBankAccesses": "lds_bank_accesses",
     "completedWfs": "wavefronts",
     "completedWGs": "work_groups",
+    "totalCycles": "cu_active_cycles",
 }
-CACHES = {"tcp_cntrl": "l1", "tcc_cntrl": "l2"}  # ...CONTROLLER*.*cache.NAME
+# SHADER.CUs*.ScoreboardCheckStage.stallCycles::NAME: in each cycle of a unit that runs, each of its
+# wavefront slots counts once, for what keeps its wavefront from being scheduled.
+STALLS = "ScoreboardCheckStage.stallCycles::"
+EMPTY = "WFStop"  # no wavefront in the slot, or one that has ended
+REASONS = {
+    "IBEmpty": "stall_fetch_cycles",  # the next instruction is not fetched yet
+    "WaitCnt": "stall_wait_cycles",  # s_waitcnt: memory or LDS
+    "BarrierWait": "stall_barrier_cycles",
+    "VgprBusy": "stall_vgpr_cycles",  # a result that is not written yet
+    "SgprBusy": "stall_sgpr_cycles",
+    "InstrReady": "ready_cycles",  # not stalled; it may still have to wait for its turn
+}
+CACHES = {  # ...CONTROLLER*.*cache.NAME
+    "tcp_cntrl": "l1",
+    "scalar_cntrl": "l1_scalar",
+    "sqc_cntrl": "l1_instruction",
+    "tcc_cntrl": "l2",
+}
 CACHE = {"m_demand_hits": "hits", "m_demand_misses": "misses"}
+# ...mem_ctrls*.dram*.NAME. A controller's own statistics of these names also count requests that
+# its write queue answers, and `bytesRead::*` of a dram counts those too.
+DRAM = {
+    "dramBytesRead": "dram_read_bytes",
+    "bytesRead": "dram_read_bytes",  # its name before v23.1
+    "dramBytesWritten": "dram_written_bytes",
+    "bytesWritten": "dram_written_bytes",
+    "readBursts": "dram_reads",
+    "writeBursts": "dram_writes",
+}
+TICKS_PER_SECOND = 1e12  # where the file does not say
 BLOCK = "---------- Begin Simulation Statistics"
 
 
@@ -39,9 +71,20 @@ def kernels(path: Path) -> list[dict[str, float]]:
     """Metrics of each kernel, in the order in which they ran.
 
     Raises:
-        DamagedError: the file is missing or holds no dump.
+        DamagedError: the file is missing or holds no dump, or the GPU worked in none of them.
     """
-    return [metrics for block in blocks(path) if (metrics := kernel_metrics(block)) is not None]
+    found, dumps = [], 0
+    for block in blocks(path):
+        dumps += 1
+        metrics = kernel_metrics(block)
+        if metrics is not None:
+            found.append(metrics)
+    if not found:
+        raise DamagedError(
+            f"{path}: no kernel ran: shaderActiveTicks is 0 in each of {dumps} dumps; "
+            "read log.txt beside it, and run it again"
+        )
+    return found
 
 
 def cpu_instructions(path: Path) -> list[int]:
@@ -56,33 +99,46 @@ def cpu_instructions(path: Path) -> list[int]:
 def blocks(path: Path) -> Iterator[dict[str, float]]:
     """The statistics of each dump in `stats.txt`, in order, by full name.
 
-    Values that are no numbers (distributions) are left out.
+    Values that are no finite numbers are left out: rates of what did not happen are nan.
 
     Raises:
         DamagedError: the file is missing or holds no dump.
     """
+    values: dict[str, float] | None = None
     try:
-        text = path.read_text(errors="replace")
+        with path.open(errors="replace") as lines:
+            for line in lines:
+                if line.startswith(BLOCK):
+                    if values is not None:
+                        yield values
+                    values = {}
+                elif values is not None:
+                    values.update(_statistic(line))
     except OSError as error:
         raise DamagedError(f"{path}: {error.strerror}; run it again") from None
-    _, *dumps = text.split(BLOCK)
-    if not dumps:
+    if values is None:
         raise DamagedError(f"{path}: holds no statistics; run it again")
-    for dump in dumps:
-        values = {}
-        for line in dump.splitlines():
-            words = line.split(None, 2)
-            if len(words) < 2:
-                continue
-            try:
-                values[words[0]] = float(words[1])
-            except ValueError:
-                continue
-        yield values
+    yield values
+
+
+def _statistic(line: str) -> dict[str, float]:
+    """The name and the value of a line, if there is one."""
+    words = line.split(None, 2)
+    try:
+        value = float(words[1])
+    except (IndexError, ValueError):
+        return {}
+    return {words[0]: value} if math.isfinite(value) else {}
 
 
 def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
     """Metrics of a dump in which a kernel ended; None for any other dump.
+
+    `seconds` and `cycles` (of the shader's clock) are the time in which any compute unit was
+    active; `simulated_seconds` is all that passed since the dump before, the CPU's part included.
+    `cu_cycles` are `cycles` of all compute units, `cu_active_cycles` those in which they ran;
+    `wavefront_slot_cycles` are the latter times the wavefront slots of a unit, `wavefront_cycles`
+    those of slots that held a wavefront. DRAM traffic is that of the CPU too.
 
     The shader is a CPU after the others, so that its name depends on their number: the one that
     counts `shaderActiveTicks`.
@@ -90,17 +146,59 @@ def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
     shader = next((n for n in block if n.endswith(".shaderActiveTicks")), None)
     if shader is None or not block[shader]:
         return None
-    units = shader.removesuffix("shaderActiveTicks") + "CUs"
-    metrics = {"seconds": block.get("simSeconds", 0.0), "shader_active_ticks": block[shader]}
-    metrics |= dict.fromkeys(COMPUTE_UNIT.values(), 0.0)
+    counts = [*COMPUTE_UNIT.values(), *REASONS.values()]
+    metrics = _times(block, shader) | dict.fromkeys(counts, 0.0)
+    metrics |= dict.fromkeys(("wavefront_slot_cycles", "wavefront_cycles"), 0.0)
     metrics |= {f"{c}_{kind}": 0.0 for c in CACHES.values() for kind in CACHE.values()}
+    metrics |= dict.fromkeys(DRAM.values(), 0.0)
+    units = shader.removesuffix("shaderActiveTicks") + "CUs"
+    seen = set()
     for name, value in block.items():
-        head, _, last = name.rpartition(".")
-        # A unit's wavefront slots have statistics of the same names: SHADER.CUs0.wavefronts0.NAME.
-        if last in COMPUTE_UNIT and head.startswith(units) and head[len(units) :].isdigit():
-            metrics[COMPUTE_UNIT[last]] += value
-        elif last in CACHE:
-            for controller, cache in CACHES.items():
-                if f".{controller}" in name:
-                    metrics[f"{cache}_{CACHE[last]}"] += value
+        if name.startswith(units):
+            unit, _, rest = name.removeprefix(units).partition(".")
+            seen.add(unit)
+            _add_unit(metrics, rest, value)
+        else:
+            _add_memory(metrics, name, value)
+    if "cycles" in metrics:
+        metrics["cu_cycles"] = metrics["cycles"] * len(seen)
     return metrics
+
+
+def _times(block: Mapping[str, float], shader: str) -> dict[str, float]:
+    per_second = block.get("simFreq", TICKS_PER_SECOND)
+    ticks = block[shader]
+    times = {
+        "seconds": ticks / per_second,
+        "simulated_seconds": block.get("simTicks", 0.0) / per_second,
+        "shader_active_ticks": ticks,
+    }
+    period = block.get(shader.replace(".shaderActiveTicks", ".clk_domain.clock"))
+    if period:
+        times["cycles"] = ticks // period
+    return times
+
+
+def _add_unit(metrics: dict[str, float], name: str, value: float) -> None:
+    """Add a statistic of a compute unit. Its wavefront slots have statistics of the same names
+    (wavefronts0.NAME), which are not added again."""
+    if name in COMPUTE_UNIT:
+        metrics[COMPUTE_UNIT[name]] += value
+    elif name.startswith(STALLS):
+        reason = name.removeprefix(STALLS)
+        metrics["wavefront_slot_cycles"] += value
+        if reason != EMPTY:
+            metrics["wavefront_cycles"] += value
+        if reason in REASONS:
+            metrics[REASONS[reason]] += value
+
+
+def _add_memory(metrics: dict[str, float], name: str, value: float) -> None:
+    """Add a statistic of a cache or of the DRAM."""
+    head, _, last = name.rpartition(".")
+    if last in CACHE:
+        for controller, cache in CACHES.items():
+            if f".{controller}" in head:
+                metrics[f"{cache}_{CACHE[last]}"] += value
+    elif last in DRAM and ".mem_ctrl" in head and head.rpartition(".")[2].startswith("dram"):
+        metrics[DRAM[last]] += value

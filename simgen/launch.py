@@ -234,8 +234,11 @@ def _failure(bundle: Bundle, target: Target, code: int, output: str, started: fl
     fact = target.diagnosis(f"{log}\n{output}") or _last_line(output) or _last_line(log)
     if fact:
         fact = target.located(fact, bundle.path, bundle.workload)
+    if code == 0 and not fact:
+        fact = "the run left no result of this workload; build the bundle again"
     kind = ERRORS.get(code, RunError)
-    return kind(f"{target.name}: {fact or f'run.sh ended with exit code {code}'}{where}")
+    fact = fact.removeprefix(f"{target.name}: ") or f"run.sh ended with exit code {code}"
+    return kind(f"{target.name}: {fact}{where}")
 
 
 def _last_line(text: str) -> str:

@@ -38,6 +38,7 @@ class Placed:
     previous: tuple[str, ...]  # layers that its inputs come from, in order; (): the data file
     output: TensorSpec
     where: str  # of its section; no part of the workload, which is the same from another file
+    bound: tuple[tuple[str, str], ...] = ()  # (port, buffer), where that is not the layer's own
 
 
 @dataclass(frozen=True)
@@ -206,11 +207,22 @@ def _with_settings(
         else:
             targets = []
         if not targets:
-            first = next(iter(named))
-            raise ConfigError(where, f"which layer? write {first}.{field}=..., for example")
+            raise _without_layer(named, field, where)
         for target in targets:
             named = named | {target: _replaced(named[target], Entry(field, value, where))}
     return named
+
+
+def _without_layer(named: dict[str, Section], key: str, where: Place) -> ConfigError:
+    """A bare key in a network: it lacks its layer, or no layer here has it."""
+    layers = {name: LAYERS[_kind(section)] for name, section in named.items()}
+    known = {n: (*each.config_keys(), *each.common_keys()) for n, each in layers.items()}
+    having = [name for name, keys in known.items() if key in keys]
+    if having:
+        fact = f"there are several layers; write {having[0]}.{key}=..., for example"
+        return ConfigError(where, fact)
+    cure = did_you_mean(key, {each for keys in known.values() for each in keys})
+    return ConfigError(where, f"no layer here has a key {printable(key)}; {cure}")
 
 
 def _with_algorithm(
@@ -223,6 +235,10 @@ def _with_algorithm(
         known = ", ".join(k for k, each in LAYERS.items() if "algo" in each.config_keys())
         fact = "no layer here has a choice of algorithms"
         raise ConfigError(entry.where, f"{fact}; leave it out (layers with one: {known})")
+    own = dict.fromkeys(a for n in having for a in LAYERS[_kind(named[n])].algorithms)
+    if algorithm not in own:  # a config's key may name a library's algorithms too
+        cure = did_you_mean(algorithm, own)
+        raise ConfigError(entry.where, f"algo is {printable(algorithm)}; {cure}")
     return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
 
 

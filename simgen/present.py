@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from simgen.correlation import Correlation
     from simgen.diff import Diff, Verdict
     from simgen.ir import OpCount, Workload
     from simgen.network import Network
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
 PIPED_WIDTH = 200  # columns of a table where there is no terminal
+UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -27,13 +29,28 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     from rich.text import Text
 
     cells = [[str(cell) for cell in row] for row in rows]
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    least = 1
     for at, name in enumerate(columns):
-        numbers = all(row[at][:1].isdigit() or row[at][:1] in "-+." for row in cells if row[at])
-        made.add_column(name, justify="right" if cells and numbers else "left", overflow="fold")
+        column = [row[at] for row in cells if row[at]]
+        numbers = all(cell[:1].isdigit() or cell[:1] in "-+." for cell in column)
+        words = [*name.split(), *(column if numbers else " ".join(column).split())]
+        width = min(max(map(len, words), default=0), UNBROKEN)
+        made.add_column(
+            name,
+            justify="right" if cells and numbers else "left",
+            overflow="fold",
+            min_width=width,
+        )
+        least += width + 3
     for row in cells:
         made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    _console().print(made)
+    console = _console()
+    # A terminal that is too narrow breaks the lines, not the words and numbers in them.
+    console.width = max(console.width, least)
+    if title:
+        console.print(Text(title, style="italic"), soft_wrap=True)
+    console.print(made, soft_wrap=True)
 
 
 STYLES = {"pass": "green", "FAIL": "bold red", "ok": "green", "missing": "yellow"}
@@ -274,7 +291,10 @@ def dispatches(workload: Workload) -> None:
 
 
 def launches(workload: Workload, found: Sequence[Result]) -> None:
-    """Seconds of each launch in each result; with two results, their ratio."""
+    """Seconds of each launch in each result that has them; with two results, their ratio."""
+    found = [result for result in found if any("seconds" in each for each in result.launches)]
+    if not found:  # an emulator counts no time
+        return
     rows = []
     order = [(step, launch) for step in workload.steps for launch in step.launches]
     for at, (step, launch) in enumerate(order):
@@ -300,7 +320,7 @@ def report(found: Sequence[Row]) -> None:
         instructions = row.metrics.get("instructions")
         rows.append(
             (
-                row.workload,
+                row.bundle,
                 row.layer,
                 row.direction,
                 row.target,
@@ -310,8 +330,16 @@ def report(found: Sequence[Row]) -> None:
                 *(count(rates[n]) if n in rates else "" for n in RATES),
             )
         )
-    heads = ("workload", "layer", "pass", "target", "time", "instructions", "L1 hits", "L2 hits")
+    heads = ("bundle", "layer", "pass", "target", "time", "instructions", "L1 hits", "L2 hits")
     table(None, (*heads, "operations/s", "bytes/s"), rows)
+
+
+def correlations(found: Sequence[Correlation]) -> None:
+    """A line for each quantity that two targets both have, over their common layers."""
+    from simgen.report import CORRELATION_TITLES, correlation_cells
+
+    if found:
+        table("agreement", CORRELATION_TITLES, [correlation_cells(each) for each in found])
 
 
 RATES = ("operations_per_second", "bytes_per_second")

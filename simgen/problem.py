@@ -68,6 +68,9 @@ def find(word: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] 
             raise UsageError(f"--pass: {word} is pass {direction} already; leave --pass out")
         content = Config(f"built-in {kind}", (sample_section(kind),), ())
         return Problem(word, content, (Pass(direction),), tuple(settings))
+    if (path / "manifest.json").is_file():
+        cure = "name what it was built from, or use simgen run, diff or report"
+        raise UsageError(f"workload {printable(word)}: a bundle, no workload; {cure}")
     known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS)]
     raise UsageError(f"workload {printable(word)}: no such workload; {did_you_mean(word, known)}")
 

@@ -1,8 +1,22 @@
-"""Metrics by layer and pass, side by side for the targets that have run: a table and a page.
+"""Metrics by layer and pass, side by side for the targets that have run: tables and a page.
 
-One vocabulary for all targets: `seconds`, `instructions` (executed by wavefronts) and their kinds
-`*_instructions`, `vector_memory_reads` and so on, `l1_hits`, `l1_misses`, `l2_hits`, `l2_misses`,
-`dram_read_bytes`, `dram_written_bytes`. A target that does not count something leaves it out.
+One vocabulary for all targets. A target that does not count something leaves it out.
+
+    seconds                     in which the GPU worked; of a simulator, simulated ones
+    cycles                      of the GPU's clock in that time
+    instructions                executed, counted once for a wavefront, and their kinds
+                                valu_, salu_, lds_instructions, vector_memory_reads, _writes,
+                                scalar_memory_reads
+    wavefronts, work_groups     that ended
+    CACHE_hits, _misses         accesses to l1, l1_scalar, l1_instruction and l2;
+    CACHE_mshr_hits             a line that is on its way, where a target tells that from a hit
+    dram_reads, dram_writes     transactions, and dram_read_bytes, dram_written_bytes
+    cu_cycles, cu_active_cycles cycles of all compute units, and those in which they had work
+    wavefront_slot_cycles       active cycles of units times wavefronts that they can hold; in
+    wavefront_cycles            these they held one, and stall_*_cycles and ready_cycles are parts
+                                of that
+
+and what follows from them (`derived`).
 """
 
 from __future__ import annotations
@@ -12,35 +26,74 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen import render
+from simgen import correlation, figures, render
 from simgen.files import write_atomic
 from simgen.network import make_layer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from matplotlib.axes import Axes
-
     from simgen.bundle import Bundle
+    from simgen.correlation import Correlation
     from simgen.ir import Step, Workload
     from simgen.results import Result
 
-KINDS = {  # parts of a stacked bar: instruction kinds, by label
+    Parts = Mapping[str, tuple[str, ...]]  # label -> metrics whose sum it shows
+
+INSTRUCTIONS: Parts = {
     "vector ALU": ("valu_instructions",),
     "scalar ALU": ("salu_instructions",),
     "LDS": ("lds_instructions",),
     "vector memory": ("vector_memory_reads", "vector_memory_writes"),
     "scalar memory": ("scalar_memory_reads",),
+    "other": ("other_instructions",),  # waits, barriers, ends; what a target does not tell apart
 }
-CACHES = ("l1", "l2")
-DOTS_PER_INCH = 96
+STALLS: Parts = {
+    "ready": ("ready_cycles",),
+    "instruction fetch": ("stall_fetch_cycles",),
+    "memory and LDS": ("stall_wait_cycles",),
+    "barrier": ("stall_barrier_cycles",),
+    "vector register": ("stall_vgpr_cycles",),
+    "scalar register": ("stall_sgpr_cycles",),
+}
+TRANSACTIONS: Parts = {
+    "LDS": ("lds_instructions",),
+    "L1": ("l1_accesses",),
+    "L2": ("l2_accesses",),
+    "DRAM": ("dram_reads", "dram_writes"),
+}
+CACHES = ("l1", "l1_scalar", "l1_instruction", "l2")
+RATIOS = {  # rate -> dividend, divisor
+    "instructions_per_cycle": ("instructions", "cycles"),
+    "cu_utilization": ("cu_active_cycles", "cu_cycles"),
+    "occupancy": ("wavefront_cycles", "wavefront_slot_cycles"),
+}
+FIGURES = (  # title, unit, metrics whose sum is shown
+    ("Time of each layer", "seconds", ("seconds",)),
+    ("Throughput", "operations / second", ("operations_per_second",)),
+    ("Instructions", "wavefront instructions", ("instructions",)),
+    ("Instructions per cycle", "of the whole GPU", ("instructions_per_cycle",)),
+    ("Compute units with work", "share of cycles", ("cu_utilization",)),
+    ("Occupancy", "share of wavefront slots", ("occupancy",)),
+    ("L1 hit rate", "hits / accesses", ("l1_hit_rate",)),
+    ("L1 scalar hit rate", "hits / accesses", ("l1_scalar_hit_rate",)),
+    ("L1 instruction hit rate", "hits / accesses", ("l1_instruction_hit_rate",)),
+    ("L2 hit rate", "hits / accesses", ("l2_hit_rate",)),
+    ("DRAM traffic", "bytes", ("dram_read_bytes", "dram_written_bytes")),
+    ("DRAM throughput", "bytes / second", ("dram_bytes_per_second",)),
+)
+CORRELATION_TITLES = (
+    "quantity", "compared with", "target", "layers", "Pearson r", "error, %", "factor",
+    "error after it, %", "",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Row:
     """What one target measured for one step: sums over the step's launches."""
 
+    bundle: str
     workload: str
     layer: str
     direction: str
@@ -53,13 +106,12 @@ class Row:
     def step(self) -> str:
         return f"{self.layer} {self.direction}"
 
-    @property
-    def source(self) -> str:
-        return f"{self.workload}, {self.target}"
 
+def rows(bundle: Bundle, found: Iterable[Result], name: str = "") -> list[Row]:
+    """A row for each step and result, in the order of the workload's steps.
 
-def rows(bundle: Bundle, found: Iterable[Result]) -> list[Row]:
-    """A row for each step and result, in the order of the workload's steps."""
+    `name` is the bundle's in the report; without one, it is the workload's.
+    """
     made = []
     for result in found:
         at = 0
@@ -69,6 +121,7 @@ def rows(bundle: Bundle, found: Iterable[Result]) -> list[Row]:
             operations, nbytes = _work(bundle.workload, step)
             made.append(
                 Row(
+                    name or bundle.workload.name,
                     bundle.workload.name,
                     step.layer,
                     str(step.direction),
@@ -82,41 +135,105 @@ def rows(bundle: Bundle, found: Iterable[Result]) -> list[Row]:
 
 
 def derived(row: Row) -> dict[str, float]:
-    """Rates that follow from a row's counts: hit rates, operations and bytes per second."""
+    """What follows from a row's counts: accesses and hit rates, utilization, rates per second.
+
+    An access to a line that is on its way already (an MSHR hit) fetches nothing and counts as a
+    hit, as it does in gem5: only so do two simulators' rates compare.
+    """
     found = {}
     for cache in CACHES:
         hits, misses = (row.metrics.get(f"{cache}_{kind}") for kind in ("hits", "misses"))
-        if hits is not None and misses is not None and hits + misses > 0:
-            found[f"{cache}_hit_rate"] = hits / (hits + misses)
+        if hits is not None and misses is not None:
+            accesses = hits + row.metrics.get(f"{cache}_mshr_hits", 0.0) + misses
+            found[f"{cache}_accesses"] = accesses
+            if accesses:
+                found[f"{cache}_hit_rate"] = 1 - misses / accesses
+    for name, (over, under) in RATIOS.items():
+        if over in row.metrics and row.metrics.get(under):
+            found[name] = row.metrics[over] / row.metrics[under]
+    return found | _per_second(row)
+
+
+def _per_second(row: Row) -> dict[str, float]:
+    found = {}
     seconds = row.metrics.get("seconds")
     if seconds:
         found["operations_per_second"] = row.operations / seconds
         found["bytes_per_second"] = row.nbytes / seconds
+    # gem5 counts the DRAM's traffic over more time than that in which the GPU worked.
+    counted = row.metrics.get("simulated_seconds", seconds)
+    if counted and "dram_read_bytes" in row.metrics:
+        found["dram_bytes_per_second"] = (
+            row.metrics["dram_read_bytes"] + row.metrics.get("dram_written_bytes", 0.0)
+        ) / counted
     return found
 
 
 def to_csv(found: Sequence[Row]) -> str:
     """All metrics, one line per row; empty where a target does not count something."""
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["workload", "layer", "pass", "target", "operations", "bytes", *metrics])
+    head = ("bundle", "workload", "layer", "pass", "target", "operations", "bytes")
+    lines = []
     for row in found:
         values = {**row.metrics, **derived(row)}
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
-        head = (row.workload, row.layer, row.direction, row.target, row.operations, row.nbytes)
-        writer.writerow([*head, *cells])
-    return text.getvalue()
+        step = (row.bundle, row.workload, row.layer, row.direction, row.target)
+        lines.append([*step, row.operations, row.nbytes, *cells])
+    return _csv([*head, *metrics], lines)
+
+
+def correlations(found: Sequence[Row]) -> list[Correlation]:
+    """Every two targets, over the layers and passes that both measured in the same bundle."""
+    return correlation.of(_points(found))
 
 
 def write(folder: Path, found: Sequence[Row]) -> Path:
-    """`report.html`, which needs no other file, and `metrics.csv`; returns the page's path."""
-    write_atomic(folder / "metrics.csv", to_csv(found).encode())
-    lines = list(csv.reader(io.StringIO(to_csv(found))))
-    page = render.page("report.html.j2", head=lines[0], rows=lines[1:], figures=_figures(found))
+    """`report.html`, which needs no other file, `metrics.csv` and `correlation.csv`.
+
+    Returns the page's path. Numbers are the same in all of them.
+    """
+    table = to_csv(found)
+    write_atomic(folder / "metrics.csv", table.encode())
+    compared = correlations(found)
+    lines = [each.cells for each in compared]
+    write_atomic(folder / "correlation.csv", _csv(correlation.COLUMNS, lines).encode())
+    metrics = list(csv.reader(io.StringIO(table)))
+    page = render.page(
+        "report.html.j2",
+        head=metrics[0],
+        rows=metrics[1:],
+        figures=_figures(found),
+        compared=[correlation_cells(each) for each in compared],
+        compared_head=CORRELATION_TITLES,
+    )
     path = folder / "report.html"
     write_atomic(path, page.encode())
     return path
+
+
+def correlation_cells(each: Correlation) -> tuple[str, ...]:
+    """For people, by CORRELATION_TITLES."""
+    formats = ((each.pearson, ".3f"), (each.error, ".1f"), (each.scale, ".3g"))
+    shown = ["" if n is None else f"{n:{how}}" for n, how in (*formats, (each.scaled_error, ".1f"))]
+    quantity = each.quantity.replace("_", " ")
+    return (quantity, each.reference, each.target, str(each.layers), *shown, each.note)
+
+
+def _csv(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _points(found: Sequence[Row]) -> dict[str, dict[tuple[str, str], dict[str, float]]]:
+    """Target -> (bundle, step) -> metrics, for the correlation."""
+    points: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    for row in found:
+        at = points.setdefault(row.target, {})
+        at[(row.bundle, row.step)] = {**row.metrics, **derived(row)}
+    return points
 
 
 def _work(workload: Workload, step: Step) -> tuple[int, int]:
@@ -130,81 +247,92 @@ def _total(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: sum(launch.get(name, 0.0) for launch in launches) for name in names}
 
 
+def _values(row: Row) -> dict[str, float]:
+    """All metrics of a row, and in `other_instructions` those that are of no kind."""
+    values = {**row.metrics, **derived(row)}
+    kinds = [name for names in INSTRUCTIONS.values() for name in names]
+    if "instructions" in values and "valu_instructions" in values:
+        known = sum(values.get(name, 0.0) for name in kinds)
+        values["other_instructions"] = max(0.0, values["instructions"] - known)
+    return values
+
+
 def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
     """(title, SVG) of each figure that has something to show."""
-    sources = list(dict.fromkeys(row.source for row in found))
-    drawn: list[tuple[str, str]] = []
+    table: dict[str, dict[str, dict[str, float]]] = {}  # series -> place -> metrics
+    for (place, series), row in zip(_labels(found), found, strict=True):
+        table.setdefault(series, {})[place] = _values(row)
+    places = list(dict.fromkeys(place for at in table.values() for place in at))
+    drawn = []
+    for title, unit, names in FIGURES:
+        lines = {label: _sums(at, places, names) for label, at in table.items()}
+        lines = {k: v for k, v in lines.items() if any(value is not None for value in v)}
+        if lines:
+            drawn.append((title, figures.grouped(places, lines, unit)))
+    for series, at in table.items():
+        drawn += _of_one(series, at)
+    return drawn + _scatters(found)
 
-    def add(title: str, unit: str, value: Callable[[Row], float | None]) -> None:
-        if any(value(row) is not None for row in found):
-            drawn.append((title, _bars(found, sources, unit, value)))
 
-    add("Time of each layer", "seconds", lambda row: row.metrics.get("seconds"))
-    add("Instructions", "wavefront instructions", lambda row: row.metrics.get("instructions"))
-    for source in sources:
-        mine = [row for row in found if row.source == source]
-        if any("valu_instructions" in row.metrics for row in mine):
-            drawn.append((f"Instruction mix: {source}", _mix(mine)))
-    add("L1 hit rate", "hits / accesses", lambda row: derived(row).get("l1_hit_rate"))
-    add("L2 hit rate", "hits / accesses", lambda row: derived(row).get("l2_hit_rate"))
-    add("DRAM traffic", "bytes", _dram)
-    add("Throughput", "operations / second", lambda row: derived(row).get("operations_per_second"))
+def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
+    """Figures of what one target has in parts."""
+    drawn = []
+    places = list(at)
+
+    def parts(wanted: Parts) -> dict[str, list[float | None]]:
+        return {label: _sums(at, places, names) for label, names in wanted.items()}
+
+    if any("valu_instructions" in metrics for metrics in at.values()):
+        mix = figures.stacked(places, parts(INSTRUCTIONS), "wavefront instructions")
+        drawn.append((f"Instruction mix: {series}", mix))
+    if any("wavefront_cycles" in metrics for metrics in at.values()):
+        stalls = figures.stacked(places, parts(STALLS), "cycles of wavefronts")
+        drawn.append((f"What wavefronts wait for: {series}", stalls))
+    if any("l1_accesses" in metrics for metrics in at.values()):
+        levels = figures.grouped(places, parts(TRANSACTIONS), "transactions")
+        drawn.append((f"Memory transactions: {series}", levels))
     return drawn
 
 
-def _dram(row: Row) -> float | None:
-    if "dram_read_bytes" not in row.metrics:
-        return None
-    return row.metrics["dram_read_bytes"] + row.metrics.get("dram_written_bytes", 0.0)
+def _scatters(found: Sequence[Row]) -> list[tuple[str, str]]:
+    """Times of every two targets against each other, where the correlation has enough of them."""
+    points = _points(found)
+    drawn = []
+    for a, b in correlation.pairs(list(points)):
+        both = correlation.common(points[a], points[b], "seconds")
+        both = [(x, y) for x, y in both if x > 0 and y > 0]
+        if len(both) >= correlation.LEAST:
+            dots = figures.against(both, f"seconds, {a}", f"seconds, {b}")
+            drawn.append((f"Time on {b} against {a}", dots))
+    return drawn
 
 
-def _bars(
-    found: Sequence[Row], sources: Sequence[str], unit: str, value: Callable[[Row], float | None]
-) -> str:
-    """A group of bars for each step, one bar for each source."""
-    steps = list(dict.fromkeys(row.step for row in found))
-    shown = [s for s in sources if any(value(r) is not None for r in found if r.source == s)]
-    width = 0.8 / len(shown)
-
-    def draw(axes: Axes) -> None:
-        for nth, source in enumerate(shown):
-            heights = {r.step: value(r) or 0.0 for r in found if r.source == source}
-            places = [at + (nth - (len(shown) - 1) / 2) * width for at in range(len(steps))]
-            axes.bar(places, [heights.get(step, 0.0) for step in steps], width, label=source)
-        axes.set_ylabel(unit)
-
-    return _svg(steps, draw)
+def _sums(
+    at: Mapping[str, Mapping[str, float]], places: Sequence[str], names: Sequence[str]
+) -> list[float | None]:
+    """For each place the sum of the metrics that it has; None where it has none of them."""
+    sums: list[float | None] = []
+    for place in places:
+        had = [at[place][name] for name in names if name in at.get(place, {})]
+        sums.append(sum(had) if had else None)
+    return sums
 
 
-def _mix(mine: Sequence[Row]) -> str:
-    steps = [row.step for row in mine]
+def _labels(found: Sequence[Row]) -> list[tuple[str, str]]:
+    """(place, series) of each row: layers side by side, targets as series.
 
-    def draw(axes: Axes) -> None:
-        base = [0.0] * len(mine)
-        for label, names in KINDS.items():
-            heights = [sum(row.metrics.get(name, 0.0) for name in names) for row in mine]
-            axes.bar(range(len(steps)), heights, 0.6, bottom=base, label=label)
-            base = [a + b for a, b in zip(base, heights)]
-        axes.set_ylabel("wavefront instructions")
-
-    return _svg(steps, draw)
-
-
-def _svg(steps: Sequence[str], draw: Callable[[Axes], None]) -> str:
-    """One figure as SVG text; the same bytes for the same numbers."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({"svg.hashsalt": "simgen", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(max(5.0, 1.6 + 1.1 * len(steps)), 3.6), dpi=DOTS_PER_INCH)
-        axes = figure.subplots()
-        draw(axes)
-        axes.set_xticks(range(len(steps)), steps, rotation=30 if len(steps) > 4 else 0)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_ylim(bottom=0)
-        axes.legend(frameon=False, fontsize="small")
-        figure.tight_layout()
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+    Several bundles of one workload (a sweep) are series too; several workloads are places.
+    """
+    steps: dict[str, set[str]] = {}
+    bundles: dict[str, set[str]] = {}
+    for row in found:
+        steps.setdefault(row.workload, set()).add(row.step)
+        bundles.setdefault(row.workload, set()).add(row.bundle)
+    sweep = any(len(names) > 1 for names in bundles.values())
+    labels = []
+    for row in found:
+        place = row.step
+        if len(steps) > 1:
+            place = row.workload if len(steps[row.workload]) == 1 else f"{row.workload} {place}"
+        labels.append((place, f"{row.bundle}, {row.target}" if sweep else row.target))
+    return labels

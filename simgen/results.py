@@ -146,6 +146,23 @@ def load(path: Path) -> Result:
     return Result(str(path), outputs, launches, provenance)
 
 
+def provenance(path: Path) -> Mapping[str, Any] | None:
+    """What a results file says of the run that it is from; None if there is no such file.
+
+    Raises:
+        DamagedError: it is not a results file.
+    """
+    import h5py
+
+    if not path.is_file():
+        return None
+    try:
+        with h5py.File(path, "r") as h5:
+            return dict(json.loads(h5.attrs["provenance"]))
+    except (OSError, LookupError, ValueError, TypeError) as error:
+        raise DamagedError(f"{path}: damaged ({error}); run the target again") from None
+
+
 def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
     """The output tensors in `path`, which holds the arena from `outputs_offset` to its end."""
     want = workload.arena_nbytes - workload.outputs_offset

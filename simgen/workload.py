@@ -52,7 +52,7 @@ def lower(
     draft = _Draft({p.node.name: p.node for p in network.layers})
     if Pass.FORWARD in passes:
         for placed in network.layers:
-            draft.add(placed, (Pass.FORWARD,), {})
+            draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
     backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
     if backward:
         _backward(draft, network, backward)
@@ -60,7 +60,8 @@ def lower(
         for placed in network.layers:
             _update(draft, placed, rate)
     if not draft.steps:
-        raise UnsupportedError(name, f"no layer has anything to do in pass {', '.join(passes)}")
+        fact = f"no layer has anything to do in pass {', '.join(passes)}"
+        raise UnsupportedError(name, f"{fact}; add passes with --pass, such as fwd,bwd,sgd")
     buffers, nbytes, outputs_offset = _plan_memory(draft, reuse_memory)
     return Workload(
         name=name,
@@ -185,11 +186,11 @@ def _update(draft: _Draft, placed: Placed, rate: float) -> None:
 
 
 def _unsupported(placed: Placed, wanted: Sequence[Pass]) -> UnsupportedError:
-    can = [f"{k}_{p}" for k, each in LAYERS.items() for p in each.passes]
+    section, can = placed.layer.section, ", ".join(placed.layer.passes)
     return UnsupportedError(
         placed.where,
-        f"layer {placed.node.name!r} ([{placed.layer.section}], pass {', '.join(wanted)}) is not "
-        f"supported yet; supported: {', '.join(can)}",
+        f"layer {placed.node.name!r}: [{section}] has no pass {', '.join(wanted)}; "
+        + (f"leave it out, or choose of its own: {can}" if can else "leave the layer out"),
     )
 
 

@@ -51,6 +51,13 @@ BASE: dict[str, dict[str, str]] = {
     "pool": {"pad_h": "1", "pad_w": "1"},
     "fc": {"num_output": "7"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
+    "fused_conv": {  # what conv is tested with is left as it is
+        "num_output": "6", "kernel_size_h": "3", "kernel_size_w": "3", "pad_h": "1", "pad_w": "1",
+        "conv_mode": "cross_correlation", "propagation": "true", "algo": "direct", "algod": "0",
+        "conv_fwd_pref": "fastest", "conv_bwd_filter_pref": "fastest",
+        "conv_bwd_data_pref": "fastest",
+    },
+    "fused_fc": {"num_output": "7"},
 }  # fmt: skip
 
 
@@ -86,6 +93,9 @@ GEOMETRIES = (
 
 # Parameters that a layer's contract is tested with too, beside its defaults.
 EXTRA: dict[str, list[dict[str, str]]] = {
+    "add": [{"inputs": "3"}],
+    "concat": [{"inputs": "3"}],
+    "dropout": [{"dropout_probability": "0", "random_seed": "777"}],
     "lrn": [
         {"lrn_mode": mode, "local_size": size}
         for mode in ("cross_channel_dim1", "within_channel")
@@ -120,6 +130,27 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _convolved("3x1", "0x0", "1x1", dilation="1x20"),
     ],
     "fc": [{"num_output": "130", "bias": "true"}],
+    "fused_fc": [
+        {"num_output": "130", "bias": "true", "batch_norm": "true", "activation_mode": "elu"},
+        {"bias": "true", "batch_norm": "true", "activation": "false"},
+    ],
+    "fused_conv": [
+        *(
+            {"algo": algo, "bias": "true", "batch_norm": "true", "activation_mode": mode}
+            for algo, mode in (
+                ("direct", "tanh"), ("implicit_gemm", "relu"), ("im2col", "sigmoid"),
+                ("winograd", "elu"),
+            )
+        ),
+        {"algo": "winograd"},
+        {"algo": "implicit_gemm", "activation_mode": "tanh"},
+        {**_convolved("3x3", "1x1", "2x2", conv_mode="transpose"), "batch_norm": "true"},
+        {**_convolved("3x3", "1x1", group="3", num_output="12"), "batch_norm": "true"},
+        {
+            **_convolved("3x3", "1x1", group="3", num_output="33", algo="implicit_gemm"),
+            "batch_norm": "true", "activation": "false",
+        },
+    ],
     "gemm": [  # ones, primes, no multiples of tiles, short sides, long sums that are cut
         _product(1, 1, 1, "", "1.0", "0.0"),
         _product(1, 1, 300, "", "1.0", "0.0"),
@@ -147,8 +178,10 @@ EXTRA: dict[str, list[dict[str, str]]] = {
 # Where a layer has many kernels: the shapes that tell them apart, in place of all.
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv": (
-        (1, 1, 1, 1), (2, 3, 5, 7), (2, 6, 9, 12), (1, 17, 8, 8), (3, 27, 11, 11), (2, 2, 48, 48),
+        (1, 1, 1, 1), (2, 3, 5, 7), (2, 6, 9, 12), (3, 27, 11, 11), (2, 2, 48, 48),
     ),
+    "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 96, 4, 4), (2, 6, 9, 12)),
+    "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
 }  # fmt: skip
 
 
@@ -235,6 +268,8 @@ def read_tensors(layer: Layer, shape: tuple[int, ...], direction: Pass) -> dict[
 SMALL = {"n": "2", "c": "6", "h": "5", "w": "7"}
 SMALL_OF: dict[str, dict[str, str]] = {
     "fc": {**SMALL, "num_output": "9"},
+    "fused_fc": {**SMALL, "num_output": "9", "batch_norm": "true"},
+    "fused_conv": {**SMALL, "batch_norm": "true", "activation_mode": "tanh"},
     "gemm": {"m": "33", "n": "17", "k": "19"},
 }
 

@@ -23,8 +23,8 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Print what WORKLOAD is: layers, shapes, work, memory and the command lines that run it.
 
     Operations are floating-point operations and special functions, bytes the traffic that no
-    kernel can avoid: each tensor read or written once. Layers are printed also where not all of
-    them can be lowered to kernels yet. -v prints settings and launches too.
+    kernel can avoid: each tensor read or written once. Layers are printed also where one of them
+    has no kernels for the pass. -v prints settings and launches too.
 
     \b
     simgen show softmax_fwd

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import os
+import re
 import shlex
 from dataclasses import Field, fields
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen import __version__
-from simgen.errors import UsageError, did_you_mean
+from simgen.errors import UsageError, did_you_mean, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from simgen.network import Network
     from simgen.problem import Problem
     from simgen.targets import Target
+    from simgen.targets.base import RunOption
 
 DEFAULT_TARGETS = ("gem5-se", "host")
 RATE = 0.01  # learning rate
@@ -79,14 +82,26 @@ class RunCommand(click.Command):
         made: dict[str, click.Option] = {}
         for target in TARGETS.values():
             for name, option in target.run_options.items():
-                kind = click.Choice(option.choices) if option.choices else None
                 made[name] = click.Option(
-                    [f"--{name}"],
-                    type=kind or click.IntRange(option.least),
-                    help=f"{target.name}: {option.text}",
+                    [spelling(name), name], help=f"{target.name}: {option.text}", **_kind(option)
                 )
         own = super().get_params(ctx)
         return [*own[:-1], *made.values(), own[-1]]
+
+
+def _kind(option: RunOption) -> dict[str, Any]:
+    """What click has to know of an option's values."""
+    if option.choices:
+        return {"type": click.Choice(option.choices)}
+    if not option.pattern:
+        return {"type": click.IntRange(option.least)}
+
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        if value is None or re.fullmatch(option.pattern, value, re.ASCII):
+            return value
+        raise click.BadParameter(f"{printable(value)}: write it like {option.example}", ctx, param)
+
+    return {"type": str, "callback": check}
 
 
 def target_settings() -> dict[str, tuple[list[str], Field[Any]]]:
@@ -177,6 +192,11 @@ def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help=f"Learning rate of pass sgd. [default: {RATE}]",
         ),
         click.option(
+            "--fuse",
+            is_flag=True,
+            help="Of pass fwd: conv and fc do in one kernel what follows them (bn, activation).",
+        ),
+        click.option(
             "--reuse-memory",
             is_flag=True,
             help="Of pass fwd: a tensor's place is used again after its last reader.",
@@ -198,7 +218,7 @@ class Plan:
     """What `build` and `show` make of their options."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        from simgen import network, problem
+        from simgen import fuse, network, problem
         from simgen.ir import Pass
 
         self.given = given
@@ -211,8 +231,12 @@ class Plan:
             algorithm=given["algorithm"],
             layers=given["layers"],
         )
+        if given["rate"] is not None and not math.isfinite(given["rate"]):
+            raise UsageError(f"--rate: {given['rate']} is no number; write a finite one")
         if given["rate"] is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
+        if given["fuse"]:
+            self.network = fuse.fuse(self.network, self.problem.passes)
         self.output: Path = given["output"] or Path(self.problem.name)
         self.targets = _targets(given)
 
@@ -244,6 +268,7 @@ class Plan:
                 "sha256": hashlib.sha256(text.encode()).hexdigest(),
                 "settings": list(self.given["settings"]),
                 "reuse_memory": self.given["reuse_memory"],
+                "fuse": self.given["fuse"],
                 **{name: v for name in CHOICES if (v := self.given[name]) is not None},
                 "passes": [str(p) for p in self.problem.passes],
             },
@@ -258,6 +283,7 @@ class Plan:
             words += [spelling(name, value), *([] if isinstance(value, bool) else [str(value)])]
         for setting in self.given["settings"]:
             words += ["--set", setting]
+        words += ["--fuse"] if self.given["fuse"] else []
         words += ["--reuse-memory"] if self.given["reuse_memory"] else []
         for name, option in CHOICES.items():
             if self.given[name] is not None:
@@ -304,7 +330,7 @@ def _targets(given: dict[str, Any]) -> list[Target]:
         if not any(option in of_target for of_target in known.values()):
             having = target_settings()[option][0]
             raise UsageError(
-                f"{spelling(option, value)}: {' and '.join(names)} has no such option; "
+                f"{spelling(option, value)}: no option of {' and '.join(names)}; "
                 f"it belongs to {' and '.join(having)}"
             )
     return [

@@ -5,12 +5,21 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.commands.options import BuildCommand, Plan, RunCommand, verbosity, workload_options
+from simgen.commands.options import (
+    BuildCommand,
+    Plan,
+    RunCommand,
+    spelling,
+    verbosity,
+    workload_options,
+)
 from simgen.errors import MismatchError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from simgen.cache import Cache
     from simgen.results import Result
     from simgen.targets import Target
+    from simgen.trace import Run
 
 
 @click.command(cls=BuildCommand)
@@ -46,7 +56,7 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
             plan.output, plan.workload, plan.targets, builder, plan.provenance(), progress
         )
     if not quiet:
-        _say_built(made, builder.cache, verbose)
+        _say_built(made, len(plan.network.layers), builder.cache, verbose)
         for target in plan.targets:
             for note in target.notes(made.path / target.name, details=verbose):
                 print(note)
@@ -57,7 +67,7 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         print(f"next: simgen run {shlex.quote(str(plan.output))}")
 
 
-def _say_built(made: Bundle, cache: Cache, verbose: bool) -> None:
+def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     from collections import Counter
 
     from simgen import present
@@ -65,7 +75,7 @@ def _say_built(made: Bundle, cache: Cache, verbose: bool) -> None:
     workload = made.workload
     nbytes = sum(buffer.spec.nbytes for buffer in workload.buffers)
     print(
-        f"{made.path}: {present.many(len(workload.nodes), 'layer')}, "
+        f"{made.path}: {present.many(layers, 'layer')}, "
         f"{present.many(len(workload.launches), 'launch', 'launches')}, "
         f"{present.size(nbytes)} of tensors; targets: {', '.join(made.targets)}"
     )
@@ -131,7 +141,7 @@ def _run(
     chosen = launch.target_of(bundle, target)
     for name in options:
         if name not in chosen.run_options:
-            raise UsageError(f"--{name}: {target} has no such option; leave it out")
+            raise UsageError(f"{spelling(name)}: {target} has no such option; leave it out")
     environment = {chosen.run_options[name].variable: str(value) for name, value in options.items()}
     bundle = _extended(bundle, chosen, options)
     if not quiet:
@@ -213,12 +223,7 @@ def diff(
     bad = [report for report in reports if not report.passed]
     words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
     if bad:
-        first = bad[0].first_diverging
-        assert first is not None
-        raise MismatchError(
-            f"{bundle}: {bad[0].a} and {bad[0].b} differ first in layer {first.layer}, "
-            f"{first.tensor}; see the worst points with: {shlex.join(words)} -v"
-        )
+        raise MismatchError(f"{bundle}: {bad[0].failure}; see more with: {shlex.join(words)} -v")
     if not as_json and not quiet:
         print(f"reproduce: {shlex.join(words)}")
 
@@ -273,24 +278,65 @@ def _result(bundle: Bundle, name: str) -> Result:
 )
 @verbosity
 def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) -> None:
-    """Write DIR/report.html and DIR/metrics.csv: metrics of every result in BUNDLES by layer.
+    """Compare what all results in BUNDLES measured, by layer and pass.
+
+    \b
+    DIR/report.html      figures and tables, on one page
+    DIR/metrics.csv      metrics of each layer, pass and target
+    DIR/correlation.csv  how well every two targets agree
+    DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, to be queried
 
     \b
     simgen report softmax_fwd -o report
     simgen report alexnet vgg16 -o report
     """
     from simgen import bundle as loader
-    from simgen import present
+    from simgen import present, trace
     from simgen import report as reports
 
-    found = []
-    for path in bundles:
-        made = loader.load(path)
-        ran = [_result(made, name) for name in made.targets if made.results(name)]
-        found += reports.rows(made, ran)
-    if not found:
+    loaded = [loader.load(path) for path in bundles]
+    ran = [[_ran(made, name) for name in made.targets if made.results(name)] for made in loaded]
+    if not any(ran):
         raise UsageError(f"{bundles[0]}: nothing has run yet; run it with: simgen run {bundles[0]}")
+    names = _names(bundles)
+    found = [
+        row
+        for name, made, runs in zip(names, loaded, ran)
+        for row in reports.rows(made, [run.result for run in runs], name)
+    ]
     page = reports.write(output, found)
+    trace.write(output / trace.FILE, zip(names, loaded, ran))
     if not quiet:
         present.report(found)
+        present.correlations(reports.correlations(found))
+        for name, runs in zip(names, ran):
+            if not runs:
+                print(f"not in the report: {name}, which has not run")
         print(f"page: {page}")
+
+
+def _names(bundles: tuple[Path, ...]) -> list[str]:
+    """Their folders' names; paths as given, where two have the same name.
+
+    Raises:
+        UsageError: a bundle is given twice.
+    """
+    homes = [path.resolve() for path in bundles]
+    for at, home in enumerate(homes):
+        if home in homes[:at]:
+            raise UsageError(f"{bundles[at]}: given twice; name each bundle once")
+    names = [home.name for home in homes]
+    return names if len(set(names)) == len(names) else [str(path) for path in bundles]
+
+
+def _ran(bundle: Bundle, name: str) -> Run:
+    """A target's result, when it was complete, and the machine that `simgen run` found then."""
+    from simgen import bundle as bundles
+    from simgen import results
+    from simgen.trace import Run
+
+    result = _result(bundle, name)
+    folder = bundle.path / bundles.RESULTS / name
+    told = results.provenance(folder / results.FILE)
+    ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
+    return Run(replace(result, provenance=told or result.provenance), ended)

@@ -8,6 +8,7 @@ from simgen.layers import concat as concat
 from simgen.layers import convolution as convolution
 from simgen.layers import dropout as dropout
 from simgen.layers import fully_connected as fully_connected
+from simgen.layers import fused as fused
 from simgen.layers import gemm as gemm
 from simgen.layers import lrn as lrn
 from simgen.layers import pooling as pooling

@@ -70,6 +70,7 @@ class Layer(ABC):
     # Written ports that `reference` and `tolerance` get too, for their shape only (the values are
     # NaN): where strides round, the shape of dx does not follow from that of dy.
     shape_given: ClassVar[tuple[str, ...]] = ()
+    algorithms: ClassVar[tuple[str, ...]] = ()  # simgen's own, of those that the key `algo` takes
     per_sample: ClassVar[bool] = False  # y[n] depends on x[n] only, and so on for all but dw, db
     # The batch may be cut into parts, as per_sample says; only the bounds are those of one batch.
     data_parallel: ClassVar[bool] = False
@@ -184,8 +185,13 @@ COMMON_KEYS = PLACE_KEYS + EXTENTS  # of the section of every layer that takes a
 @cache
 def field_types(cls: type[Layer]) -> dict[str, Any]:
     """Field -> its type. Class variables stay out: their types may be imported for mypy only."""
-    owner = SimpleNamespace(__annotations__={f.name: f.type for f in fields(cls)})
-    hints: dict[str, Any] = get_type_hints(owner, vars(sys.modules[cls.__module__]))
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):  # each class's in the terms of its module
+        own = {
+            f.name: f.type for f in fields(cls) if f.name in vars(base).get("__annotations__", {})
+        }
+        owner = SimpleNamespace(__annotations__=own)
+        hints |= get_type_hints(owner, vars(sys.modules[base.__module__]))
     return hints
 
 
@@ -201,7 +207,8 @@ def parse_value(kind: Any, name: str, text: str, where: object) -> Any:
             raise ConfigError(where, f"{name} is {printable(text)}; write true or false")
         return text == "true"
     try:
-        value = kind(text)
+        # Python would take 1_000 and digits of other scripts too.
+        value = kind(text if text.isascii() and "_" not in text else "")
     except ValueError:
         noun = {int: "a whole number", float: "a number"}.get(kind, kind.__name__)
         raise ConfigError(where, f"{name} is {printable(text)}; write {noun}") from None

@@ -19,11 +19,16 @@ from simgen.ir import Launch, TensorSpec
 from simgen.layers import conv_direct, conv_gemm, conv_winograd, rounding
 from simgen.layers.base import Lowering
 from simgen.layers.conv_geometry import Geometry, Names, Split, to_image, to_result
-from simgen.layers.matrix_product import sum_of
+from simgen.layers.matrix_product import Channels, sum_of
 
 if TYPE_CHECKING:
     from simgen.layers.conv_geometry import Gather
     from simgen.layers.rounding import Array
+
+
+FEW_ROWS = 16  # output channels
+FEW_PRODUCTS = 128  # of a sum; of the filters' gradient, columns
+LITTLE = 2**24  # multiply-adds
 
 
 class Algorithm(StrEnum):
@@ -31,6 +36,9 @@ class Algorithm(StrEnum):
     IMPLICIT_GEMM = "implicit_gemm"
     IM2COL = "im2col"
     WINOGRAD = "winograd"
+
+
+OURS = frozenset(str(each) for each in Algorithm)
 
 
 class Algo(StrEnum):
@@ -83,16 +91,16 @@ def for_forward(algo: Algo) -> Algorithm | None:
     """What the config wants of the forward pass; None: simgen chooses."""
     if algo in (Algo.ALGO_0, Algo.CUDNN, Algo.AUTO):
         return None
-    return Algorithm(algo) if algo in set(Algorithm) else Algorithm.IMPLICIT_GEMM
+    return Algorithm(algo) if algo in OURS else Algorithm.IMPLICIT_GEMM
 
 
 def for_data(algo: Algo, data_algo: DataAlgo) -> Algorithm | None:
     """The same of the backward-data pass."""
     if data_algo is DataAlgo.ALGO_0:
-        return Algorithm(algo) if algo in set(Algorithm) else None
+        return Algorithm(algo) if algo in OURS else None
     if data_algo is DataAlgo.WINOGRAD_NONFUSED:
         return Algorithm.WINOGRAD
-    return Algorithm(data_algo) if data_algo in set(Algorithm) else Algorithm.IMPLICIT_GEMM
+    return Algorithm(data_algo) if data_algo in OURS else Algorithm.IMPLICIT_GEMM
 
 
 def for_filters(algo: Algo) -> Algorithm | None:
@@ -102,10 +110,37 @@ def for_filters(algo: Algo) -> Algorithm | None:
 
 
 def choose(g: Geometry, unknown: Unknown) -> Algorithm:
-    """The algorithm that should be fastest on a GPU: direct for few channels, else a GEMM."""
-    if unknown is Unknown.FILTERS and not conv_direct.maps_filters(g):
+    """The algorithm that should be fastest on a GPU.
+
+    A tile of a matrix product needs some 32 rows and many products in each sum. Where there are few
+    channels on either side, most of it would be idle: then direct. So it is where there is little
+    to compute at all: direct kernels execute the fewest instructions, which counts in simulators.
+    """
+    if not maps(g, unknown):
         return Algorithm.IMPLICIT_GEMM
-    return Algorithm.DIRECT
+    channels, filters = g.group_channels, g.group_filters
+    rows, depth = {
+        Unknown.RESULT: (filters, channels * g.taps),
+        Unknown.IMAGE: (channels, filters * g.taps),
+        Unknown.FILTERS: (filters, channels * g.taps),
+    }[unknown]
+    little = g.batch * g.pixels * g.size <= LITTLE
+    few = little or rows <= FEW_ROWS or depth <= FEW_PRODUCTS
+    return Algorithm.DIRECT if few else Algorithm.IMPLICIT_GEMM
+
+
+def maps(g: Geometry, unknown: Unknown) -> bool:
+    """Whether the direct kernels can do the geometry."""
+    if unknown is Unknown.FILTERS:
+        return conv_direct.maps_filters(g)
+    return conv_direct.maps_gathers(gathers_of(g, unknown))
+
+
+def gathers_of(g: Geometry, unknown: Unknown) -> tuple[Gather, ...]:
+    """What computes a result or an image; nothing where the filters are computed."""
+    if unknown is Unknown.FILTERS:
+        return ()
+    return to_result(g) if unknown is Unknown.RESULT else to_image(g)
 
 
 @dataclass(frozen=True)
@@ -126,12 +161,13 @@ class Job:
         """Raises:
         ValueError: the algorithm cannot do the geometry.
         """
-        if self.algorithm is not Algorithm.WINOGRAD or conv_winograd.fits(self._gathers()[0]):
-            return
         (r, s), (u, v), (d, e) = self.g.kernel, self.g.stride, self.g.dilation
         fact = f"filters of {r} x {s} with stride {u} x {v} and dilation {d} x {e}"
-        cure = "winograd takes 3 x 3, stride 1 and dilation 1: choose implicit_gemm"
-        raise ValueError(f"{fact}; {cure}")
+        if self.algorithm is Algorithm.DIRECT and not maps(self.g, self.unknown):
+            raise ValueError(f"{fact} are too large for algorithm direct; choose implicit_gemm")
+        if self.algorithm is Algorithm.WINOGRAD and not conv_winograd.fits(self._gathers()[0]):
+            cure = "winograd takes 3 x 3, stride 1 and dilation 1: choose implicit_gemm"
+            raise ValueError(f"{fact}; {cure}")
 
     def workspaces(self) -> tuple[tuple[str, TensorSpec], ...]:
         """(port, tensor) of what the pass's own kernels write and read."""
@@ -150,8 +186,10 @@ class Job:
         made, splits = self._products(), self._split().splits
         if splits == 1:
             return made
-        kernel, grid = sum_of("conv", splits, self._size())
-        launch = Launch(kernel.name, grid, (self.names.partial, self.names.target))
+        channels = Channels(self.names.epilogue, *self._channels())
+        kernel, grid = sum_of("conv", splits, self._size(), channels=channels)
+        args = (self.names.partial, *self.names.epilogue.ports, self.names.target)
+        launch = Launch(kernel.name, grid, args)
         return Lowering((*made.kernels, kernel), (*made.launches, launch))
 
     def bound(self, sums: Array, source: Array, filters: Array) -> Array:
@@ -183,10 +221,14 @@ class Job:
         return conv_gemm.gather(self._gathers(), self.names, unrolled=unrolled)
 
     def _gathers(self) -> tuple[Gather, ...]:
-        """None where the unknown are the filters."""
-        if self.unknown is Unknown.FILTERS:
-            return ()
-        return to_result(self.g) if self.unknown is Unknown.RESULT else to_image(self.g)
+        return gathers_of(self.g, self.unknown)
+
+    def _channels(self) -> tuple[int, int]:
+        """Channels of what is computed, and elements of each, where it is no filters."""
+        g = self.g
+        if self.unknown is Unknown.RESULT:
+            return g.filters, g.pixels
+        return g.channels, g.image[0] * g.image[1]
 
     def _size(self) -> int:
         """Elements of what is computed."""
@@ -201,7 +243,7 @@ class Job:
         """How the sums are shared out."""
         direct = self.algorithm is Algorithm.DIRECT
         if self.unknown is Unknown.FILTERS:
-            return (conv_direct if direct else conv_gemm).filter_split(self.g)
+            return conv_direct.filter_split(self.g) if direct else conv_gemm.filter_split(self.g)
         gathers = self._gathers()
         if direct or self.algorithm is Algorithm.WINOGRAD:
             return Split(gathers[0].depth, 1, max(each.met for each in gathers))

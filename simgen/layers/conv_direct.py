@@ -22,13 +22,16 @@ from simgen.layers.conv_geometry import Split
 
 if TYPE_CHECKING:
     from simgen.layers.conv_geometry import Gather, Geometry, Names
+    from simgen.layers.epilogue import Constants
 
 UNITS = 132  # compute units of the GPU that sizes are chosen for
 LARGE, SMALL = 256, 64  # work-items of a work-group
 FILTERS = 8  # that a work-item computes at most
-LDS = 4096  # floats of filters in LDS
+LDS = 4096  # floats of filters in LDS, unless one channel of 4 filters has more
+LDS_MOST = 8192  # floats of filters in LDS at most
 SEGMENT = 32  # pixels of a row that a work-item holds at most, for results side by side
-UNROLLED = 512  # multiply-adds of a channel up to which the rows of taps are unrolled
+UNROLLED = 512  # multiply-adds of a channel up to which the rows of taps are unrolled,
+HELD = 48  # if their pixels are no more than so many: all may be in registers at once
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Mapped:
     chunk: int  # channels whose filters are in LDS at a time
 
 
+def maps_gathers(gathers: tuple[Gather, ...]) -> bool:
+    """Whether the taps of a filter are so few that four filters fit into LDS."""
+    return all(4 * each.rows.taps * each.columns.taps <= LDS_MOST for each in gathers)
+
+
 def gather(gathers: tuple[Gather, ...], names: Names) -> Lowering:
     """One kernel and one launch for each gather."""
     several = len(gathers) > 1
@@ -54,7 +62,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
     mapped = _map(each)
     strips = each.batch * each.rows.count * ceil(each.columns.count / mapped.wide)
     name = names.kernel("direct", phase)
-    constants = (
+    constants: Constants = (
         *names.constants,
         *each.constants,
         ("filters", mapped.filters),
@@ -62,7 +70,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
         ("wide", mapped.wide),
         ("vector", mapped.vector),
         ("chunk", mapped.chunk),
-        ("unrolled", int(_channel_work(each, mapped) <= UNROLLED)),
+        ("unrolled", int(_unrolled(each, mapped))),
     )
     kernel = Kernel(name, "conv_direct.hip.j2", mapped.block, constants)
     blocks = each.groups * ceil(each.group_out / mapped.filters)
@@ -70,21 +78,30 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
     return kernel, Launch(name, grid, names.gather_args)
 
 
-def _channel_work(each: Gather, mapped: Mapped) -> int:
-    """Multiply-adds of a work-item for one channel of the source."""
+def _unrolled(each: Gather, mapped: Mapped) -> bool:
+    """Whether the rows of taps are unrolled, and not only the taps of a row."""
     results = mapped.filters * mapped.sets * mapped.wide
-    # One result at a time has the same tests for each tap, which are as many instructions.
-    return each.rows.taps * each.columns.taps * (results if mapped.wide > 1 else 8 * results)
+    products = each.rows.taps * each.columns.taps * results
+    if mapped.wide == 1:  # each tap has its own tests, which are as many instructions
+        return 8 * products <= UNROLLED
+    held = each.rows.taps * mapped.sets * _segment(each, mapped.wide)
+    return products <= UNROLLED and held <= HELD
+
+
+def _segment(each: Gather, wide: int) -> int:
+    """Pixels of a row that `wide` neighbouring results meet."""
+    columns = each.columns
+    return (wide - 1) * columns.stride + (columns.taps - 1) * columns.gap + 1
 
 
 def _map(each: Gather) -> Mapped:
     """Large register tiles where they leave work for all units, else small ones."""
     columns = each.columns
-    blocks = ceil(each.group_out / FILTERS)
+    most = FILTERS if FILTERS * each.rows.taps * columns.taps <= LDS_MOST else 4
+    blocks = ceil(each.group_out / most)
     filters = ceil(each.group_out / blocks)
     wide = {1: 1, 2: 2}.get(columns.count, 4)
-    segment = (wide - 1) * columns.stride + (columns.taps - 1) * columns.gap + 1
-    if columns.divide > 1 or segment > SEGMENT:
+    if columns.divide > 1 or _segment(each, wide) > SEGMENT:
         wide = 1
     strips = each.batch * each.rows.count * ceil(columns.count / wide) * blocks * each.groups
     sets = 1
@@ -100,7 +117,8 @@ def _map(each: Gather) -> Mapped:
 
 RUN = 8  # taps of a run at most; a longer row of a filter is cut into runs of 4
 LINE = 128  # pixels of a line at most
-FILTER_LDS = 8192  # floats of both tiles together
+FILTER_LDS = 8192  # floats of both tiles together, if a line of one filter and one channel allows
+FILTER_LDS_MOST = 12288  # floats at most: 48 KiB, what CUDA gives without asking
 GROUPS_OF_UNIT = 6  # work-groups for each compute unit, if there are lines enough
 LEAST = 16  # float4s of pixels of a work-item at least
 
@@ -138,7 +156,7 @@ class FilterMap:
 
 def maps_filters(g: Geometry) -> bool:
     """Whether the filters' gradient can be computed directly: a row of a filter has few runs."""
-    return _run(g)[1] <= SMALL // 2 and _filter_map(g).floats <= 2 * FILTER_LDS
+    return _run(g)[1] <= SMALL // 2 and _filter_map(g).floats <= FILTER_LDS_MOST
 
 
 def _run(g: Geometry) -> tuple[int, int, bool]:
@@ -229,7 +247,7 @@ def filters(g: Geometry, names: Names) -> Lowering:
     """The gradient of the filters, or its partial sums."""
     mapped, split = _filter_map(g), filter_split(g)
     fields = {k: int(v) for k, v in vars(mapped).items() if k != "block"}
-    constants = (
+    constants: Constants = (
         ("image", names.source),
         ("result", names.filters),
         ("target", names.target),

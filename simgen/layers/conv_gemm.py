@@ -20,6 +20,7 @@ from simgen.layers.conv_geometry import Split, to_result
 
 if TYPE_CHECKING:
     from simgen.layers.conv_geometry import Gather, Geometry, Names
+    from simgen.layers.epilogue import Constants
 
 BLOCK = 256  # work-items that unroll windows
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, where the pixels are shared out
@@ -87,8 +88,9 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
     pixels = each.rows.count * each.columns.count
     along_m = each.out_stride == 1 and each.group_in > 1
     straight = not along_m and each.straight
-    constants = (
-        *names.constants,
+    writes = names if found.splits == 1 else names.summing
+    constants: Constants = (
+        *writes.constants,
         *each.constants,
         ("unrolled", int(unrolled)),
         ("straight", int(straight)),
@@ -106,7 +108,7 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
     across, down = found.tile.grid(each.group_out, each.count)
     written = names.partial if found.splits > 1 else names.target
     read = WINDOWS if unrolled else names.source
-    args = (read, *names.gather_args[1:-1], written)
+    args = (read, *writes.gather_args[1:-1], written)
     launch = Launch(name, (across, down, each.groups * found.splits), args)
     if not unrolled:
         return Lowering((kernel,), (launch,))
@@ -131,7 +133,7 @@ def tile_constants(found: tile.Tile) -> tuple[tuple[str, int], ...]:
 def _unroll(each: Gather, names: Names, phase: int | None) -> Lowering:
     wide = 4 if each.columns.count % 4 == 0 else 1
     name = names.kernel("windows", phase)
-    constants = (("source", names.source), *each.constants, ("wide", wide))
+    constants: Constants = (("source", names.source), *each.constants, ("wide", wide))
     kernel = Kernel(name, "conv_windows.hip.j2", BLOCK, constants)
     grid = (ceil(each.groups * each.depth * each.count / (wide * BLOCK)), 1, 1)
     return Lowering((kernel,), (Launch(name, grid, (names.source, WINDOWS)),))
@@ -142,7 +144,7 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
     found = _filter_cut(g)
     columns = g.group_channels * g.taps
     turned = g.flipped and g.taps > 1
-    constants = (
+    constants: Constants = (
         ("image", names.source),
         ("result", names.filters),
         ("target", names.target),

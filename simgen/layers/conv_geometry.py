@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, gcd
 
+from simgen.layers.epilogue import NOTHING, Constants, Epilogue
+
 PHASES = 4  # sub-problems of `to_image` at most: each is a kernel of its own
 
 
@@ -315,6 +317,7 @@ class Names:
     filters: str  # the result, where filters are computed
     target: str
     bias: str = ""  # "" for none
+    epilogue: Epilogue = NOTHING  # what is done to each element before it is stored
 
     @property
     def partial(self) -> str:
@@ -326,16 +329,23 @@ class Names:
         return f"conv_{algorithm}_{self.suffix}" + ("" if phase is None else f"_phase{phase}")
 
     @property
-    def constants(self) -> tuple[tuple[str, str], ...]:
-        """The ports, for a template."""
+    def constants(self) -> Constants:
+        """The ports and the epilogue, for a template."""
         return (
             ("source", self.source),
             ("filter_port", self.filters),
             ("target", self.target),
             ("bias", self.bias),
+            *self.epilogue.constants,
         )
 
     @property
     def gather_args(self) -> tuple[str, ...]:
         """Arguments of a kernel that computes the target from the source."""
-        return (self.source, self.filters, *((self.bias,) if self.bias else ()), self.target)
+        added = (*((self.bias,) if self.bias else ()), *self.epilogue.ports)
+        return (self.source, self.filters, *added, self.target)
+
+    @property
+    def summing(self) -> Names:
+        """Those of a kernel that leaves partial sums."""
+        return replace(self, epilogue=NOTHING)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.conv_geometry import Gather, Names
+    from simgen.layers.epilogue import Constants
     from simgen.layers.rounding import Array
 else:
     from simgen import arrays as np
@@ -40,6 +41,12 @@ FILTERS, PIXELS, PRODUCTS = "winograd_filters", "winograd_pixels", "winograd_pro
 # Roundings of an element in the transformations: two additions along each axis of filters and of
 # results, one of pixels. Halves are exact.
 TRANSFORMED = 4 + 4 + 2
+
+TRANSFORMATIONS = {
+    "filters": "conv_winograd_filters.hip.j2",
+    "source": "conv_winograd_source.hip.j2",
+    "target": "conv_winograd_target.hip.j2",
+}
 
 
 def fits(each: Gather) -> bool:
@@ -69,7 +76,7 @@ def gather(each: Gather, names: Names) -> Lowering:
         _products(each, names),
         _transformation(
             "target", out * _tiles(each),
-            (PRODUCTS, *((names.bias,) if names.bias else ()), names.target), each, names,
+            (PRODUCTS, *names.gather_args[2:]), each, names,
         ),
     )  # fmt: skip
     return Lowering(tuple(kernel for kernel, _ in steps), tuple(launch for _, launch in steps))
@@ -84,8 +91,8 @@ def _transformation(
     what: str, items: int, args: tuple[str, ...], each: Gather, names: Names
 ) -> tuple[Kernel, Launch]:
     name = names.kernel(f"winograd_{what}")
-    constants = (*names.constants, *each.constants)
-    kernel = Kernel(name, f"conv_winograd_{what}.hip.j2", BLOCK, constants)
+    constants: Constants = (*names.constants, *each.constants)
+    kernel = Kernel(name, TRANSFORMATIONS[what], BLOCK, constants)
     return kernel, Launch(name, (ceil(items / BLOCK), 1, 1), args)
 
 
@@ -93,7 +100,7 @@ def _products(each: Gather, names: Names) -> tuple[Kernel, Launch]:
     m, n, k = each.group_out, _tiles(each), each.group_in
     batch = PLACES * each.groups
     found = tile.cut(m, n, k, batch, splits=1)
-    constants = (
+    constants: Constants = (
         ("groups", each.groups),
         ("m", m),
         ("n", n),

@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import conv_algorithms, conv_bias, conv_reference
 from simgen.layers.base import MAX_INT, Layer, Lowering, Port, key
-from simgen.layers.conv_algorithms import Algo, DataAlgo, Job, Unknown
+from simgen.layers.conv_algorithms import Algo, Algorithm, DataAlgo, Job, Unknown
 from simgen.layers.conv_geometry import Geometry, Names
+from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.rounding import TINY, U, accumulated
 from simgen.layers.window import positions, spread
 
@@ -66,8 +67,13 @@ class Preference(StrEnum):
 class Convolution(Layer):
     kind = "conv"
     section = "Convolution"
-    passes = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
-    parameters = ("w", "b")
+    passes: ClassVar[tuple[Pass, ...]] = (
+        Pass.FORWARD,
+        Pass.BACKWARD_DATA,
+        Pass.BACKWARD_WEIGHT,
+    )
+    parameters: ClassVar[tuple[str, ...]] = ("w", "b")
+    algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
     shape_given = ("dx",)
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {
@@ -105,6 +111,11 @@ class Convolution(Layer):
     def propagates(self) -> bool:
         return self.propagation
 
+    @property
+    def epilogue(self) -> Epilogue:
+        """What a forward pass does to y before it is stored."""
+        return NOTHING
+
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
         channels = (self.num_output, x.shape[1] // self.group)
@@ -124,9 +135,8 @@ class Convolution(Layer):
             tensors = (x, y, self.weights(x), *(spec for _, spec in job.workspaces()))
             largest = max(spec.size for spec in tensors)
             if largest > MAX_INT:
-                raise ValueError(
-                    f"a tensor of {largest} elements; at most {MAX_INT}: make n smaller"
-                )
+                fact = f"a tensor of {largest} elements is larger than {MAX_INT}"
+                raise ValueError(f"{fact}; make n smaller")
         return y
 
     def _extents(self, shape: tuple[int, ...]) -> tuple[int, int]:
@@ -224,7 +234,7 @@ class Convolution(Layer):
         added = self.bias and direction is Pass.FORWARD
         suffix = "_".join(
             (str(direction), *(("transpose",) if transposed else ()), g.name,
-             *(("bias",) if added else ()))
+             *(("bias",) if added else ()), *self.epilogue.name)
         )  # fmt: skip
         if direction is Pass.BACKWARD_WEIGHT:
             image, result = ("dy", "x") if transposed else ("x", "dy")
@@ -233,7 +243,7 @@ class Convolution(Layer):
             return Job.of(g, Unknown.FILTERS, wanted, names)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
-            names = Names(suffix, "x", "w", "y", "b" if added else "")
+            names = Names(suffix, "x", "w", "y", "b" if added else "", self.epilogue)
             return Job.of(g, unknown, conv_algorithms.for_forward(self.algo), names)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.matrix_product import Product, sum_of
 from simgen.layers.rounding import SECOND_ORDER, TINY, U
 
@@ -43,8 +44,12 @@ LAYOUT = {  # whether the left and the right side of a pass's product lie transp
 class FullyConnected(Layer):
     kind = "fc"
     section = "FullyConnected"
-    passes = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
-    parameters = ("w", "b")
+    passes: ClassVar[tuple[Pass, ...]] = (
+        Pass.FORWARD,
+        Pass.BACKWARD_DATA,
+        Pass.BACKWARD_WEIGHT,
+    )
+    parameters: ClassVar[tuple[str, ...]] = ("w", "b")
     data_parallel = True
     shape_given = ("dx",)
     sample: ClassVar[Mapping[str, str]] = {
@@ -57,6 +62,11 @@ class FullyConnected(Layer):
 
     num_output: int = key("num_output", default=4096, least=1)
     bias: bool = key("bias", default=False)
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """What a forward pass does to y before it is stored."""
+        return NOTHING
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, I)."""
@@ -75,7 +85,13 @@ class FullyConnected(Layer):
             Pass.BACKWARD_DATA: (n, i, k),
             Pass.BACKWARD_WEIGHT: (k, i, n),
         }[direction]
-        return Product(*extents, *LAYOUT[direction], bias=self.bias and direction is Pass.FORWARD)
+        forward = direction is Pass.FORWARD
+        return Product(
+            *extents,
+            *LAYOUT[direction],
+            bias=self.bias and forward,
+            epilogue=self.epilogue if forward else NOTHING,
+        )
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """2 N I K for each of y, dw and dx, N K for b and for db; every tensor counts once in the

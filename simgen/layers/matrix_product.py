@@ -1,6 +1,6 @@
 """A matrix product as kernels: what the layers gemm and fully connected are made of.
 
-    y (m, n) = alpha * sum over k of A(m, k) B(k, n)  [+ beta c(m, n)]  [+ bias(n)]
+    y (m, n) = alpha * sum over k of A(m, k) B(k, n)  [+ beta c(m, n)]  [+ bias(n)]  [epilogue]
 
 A lies in memory as (m, k) or, transposed, as (k, m); B as (k, n) or (n, k); all of them by rows.
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers import tile
+from simgen.layers.epilogue import NOTHING, Constants, Epilogue
 from simgen.layers.rounding import TINY, U
 
 if TYPE_CHECKING:
@@ -32,12 +33,11 @@ SHORT = 8  # the longest short side
 LEAST_DEPTH = 64  # of k, for a kernel of short sides: below, there is nothing to share
 RESULTS = 16  # of a work-item, at most, where rows lie along k: each needs BLOCK floats of LDS
 GROUPS = 2 * tile.UNITS  # work-groups that fill a GPU
-STRIDE = 32  # products between the sums that a bound is made of
+STRIDE = 64  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
 UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
 LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
 
-Constants = tuple[tuple[str, int | float | str], ...]
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
 
 
@@ -53,6 +53,7 @@ class Product:
     alpha: float = 1.0  # a float32 number, as beta
     beta: float = 0.0
     bias: bool = False
+    epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
 
     def check(self) -> None:
         """Raises:
@@ -76,8 +77,9 @@ class Product:
             found = self._cut
             return found.chunk, found.splits
         groups = ceil(max(self.m, self.n) / self._results_of_a_group)
-        least = 1024 if self._along_k else 64  # of k: what is worth a work-group
-        wanted = max(1, min(GROUPS // groups, self.k // least, tile.SPLITS))
+        least = 1024 if self._along_k else 128  # of k: what is worth a work-group
+        fill = GROUPS if self._along_k else 3 * GROUPS  # columns: fewer loads at a time
+        wanted = max(1, min(fill // groups, self.k // least, tile.SPLITS))
         chunk = ceil(ceil(self.k / wanted) / 64) * 64
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
 
@@ -95,15 +97,21 @@ class Product:
         """
         _, splits = self.chunks
         target = "partial" if splits > 1 else y
-        extra = (added,) if added and splits == 1 else ()
+        after = (*((added,) if added else ()), *self.epilogue.ports)
+        extra = after if splits == 1 else ()
         kernel, grid = (self._short if self.short else self._tiled)(prefix)
         launch = Launch(kernel.name, grid, (a, b, *extra, target))
         if splits == 1:
             return (kernel,), (launch,)
         second, grid = sum_of(
-            prefix, splits, self.m * self.n, self._epilogue, self.n if self.bias else 0
+            prefix,
+            splits,
+            self.m * self.n,
+            self._scales,
+            self.n if self.bias else 0,
+            Channels(self.epilogue, self.n),
         )
-        args = ("partial", *((added,) if added else ()), y)
+        args = ("partial", *after, y)
         return (kernel, second), (launch, Launch(second.name, grid, args))
 
     def bound(self, a: Array, b: Array, y: Array) -> Array:
@@ -157,7 +165,7 @@ class Product:
         return sums
 
     @property
-    def _epilogue(self) -> tuple[float, float]:
+    def _scales(self) -> tuple[float, float]:
         return self.alpha, self.beta
 
     @property
@@ -170,7 +178,8 @@ class Product:
         parts = [prefix, self._layout, f"{self.m}x{self.n}x{self.k}", how]
         if splits > 1:
             return "_".join((*parts, f"by{chunk}"))
-        return "_".join((*parts, *_scales(self._epilogue), *(("bias",) if self.bias else ())))
+        bias = ("bias",) if self.bias else ()
+        return "_".join((*parts, *_scales(self._scales), *bias, *self.epilogue.name))
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -202,6 +211,7 @@ class Product:
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
             *found.tile.constants,
+            *(self.epilogue.constants if found.splits == 1 else ()),
         )
         name = self._name(prefix, f"t{found.tile}")
         kernel = Kernel(name, "gemm.hip.j2", found.tile.block, constants)
@@ -216,7 +226,9 @@ class Product:
 
     @property
     def _along_k(self) -> bool:
-        """Whether rows of w lie along k."""
+        """Whether rows of w lie along k, and so its elements if there is one row only."""
+        if max(self.m, self.n) == 1:
+            return True
         return self.b_transposed if self._few_rows else not self.a_transposed
 
     @property
@@ -240,8 +252,9 @@ class Product:
     def _short(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         chunk, splits = self.chunks
         m, n, k = self.m, self.n, self.k
-        a = (1, m) if self.a_transposed else (k, 1)  # elements between neighbours along m and k
-        b = (k, 1) if self.b_transposed else (1, n)  # along n and k
+        # Elements between neighbours along m and k, and along n and k.
+        a = (1, m) if self.a_transposed else (k, 1)
+        b = (k, 1) if self.b_transposed else (1, n)
         (few, x), (many, w) = ((m, a), (n, b)) if self._few_rows else ((n, b), (m, a))
         w_width = tile.width(k if self._along_k else many)
         together = x[1] == 1 and (few == 1 or x[0] % w_width == 0)
@@ -267,28 +280,53 @@ class Product:
             ("chunk", chunk),
             ("alpha", self.alpha if splits == 1 else 1.0),
             ("beta", self.beta if splits == 1 else 0.0),
-            ("bias", ("many" if self._few_rows else "few") if self.bias and splits == 1 else ""),
+            ("bias", int(self.bias and splits == 1)),
+            ("few_columns", int(not self._few_rows)),
+            *(self.epilogue.constants if splits == 1 else ()),
         )
         kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip.j2", BLOCK, constants)
         return kernel, (ceil(many / self._results_of_a_group), 1, splits)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """An epilogue, and the channel of each element: that of element i is i / inner % count."""
+
+    epilogue: Epilogue = NOTHING
+    count: int = 1
+    inner: int = 1
+
+    @property
+    def constants(self) -> Constants:
+        if self.epilogue == NOTHING:
+            return ()
+        return (*self.epilogue.constants, ("channels", self.count), ("inner", self.inner))
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """Parts of a kernel's name."""
+        if self.epilogue == NOTHING:
+            return ()
+        return (*self.epilogue.name, f"{self.count}x{self.inner}")
 
 
 def sum_of(
     prefix: str,
     terms: int,
     size: int,
-    epilogue: tuple[float, float] = (1.0, 0.0),
+    scales: tuple[float, float] = (1.0, 0.0),
     bias: int = 0,
+    channels: Channels = Channels(),
 ) -> tuple[Kernel, tuple[int, int, int]]:
     """The kernel that adds `terms` tensors of `size` elements, which lie one behind the other.
 
-    `epilogue` is (alpha, beta); a `bias` of so many elements is added to each row of as many.
+    `scales` are (alpha, beta); a `bias` of so many elements is added to each row of as many.
     """
     width = tile.width(size)
     slices = 1
     while slices < 16 and terms > 32 * slices and size // width * slices < GROUPS * BLOCK:
         slices *= 4
-    alpha, beta = epilogue
+    alpha, beta = scales
     constants: Constants = (
         ("terms", terms),
         ("size", size),
@@ -297,15 +335,17 @@ def sum_of(
         ("alpha", alpha),
         ("beta", beta),
         ("bias", bias),
+        *channels.constants,
     )
-    parts = (prefix, f"sum_{terms}x{size}", *_scales(epilogue), *((f"bias{bias}",) if bias else ()))
+    added = (f"bias{bias}",) if bias else ()
+    parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *added, *channels.name)
     kernel = Kernel("_".join(parts), "gemm_sum.hip.j2", BLOCK, constants)
     return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
 
 
-def _scales(epilogue: tuple[float, float]) -> list[str]:
+def _scales(scales: tuple[float, float]) -> list[str]:
     """Parts of a kernel's name."""
-    alpha, beta = epilogue
+    alpha, beta = scales
     found = [f"a{_identifier(alpha)}"] if alpha != 1 else []
     return found + ([f"b{_identifier(beta)}"] if beta != 0 else [])
 

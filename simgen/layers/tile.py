@@ -15,9 +15,10 @@ from math import ceil, gcd
 
 UNITS = 132  # compute units (streaming multiprocessors) of the GPU that the choice is made for
 SPLITS = 32  # chunks of k at most
-LATENCY = 2000  # cycles that work-groups spend on their first loads and their stores
-ALONE = 0.4  # part of the rate that very few work-items reach
-SECOND = 4000  # cycles that a second kernel costs in any case
+LATENCY = 3000  # cycles until the first loads of work-groups have come
+ALONE = 0.6  # part of the rate that very few work-items reach
+MANY = 4  # rounds of work-groups from which on their number need not be a whole one
+SECOND = 2000  # cycles that a second kernel costs in any case
 BYTES = 24  # bytes per cycle and unit, to and from memory
 FMAS = 128  # multiply-adds per cycle and unit
 
@@ -47,6 +48,12 @@ class Tile:
         one waits at a barrier. Of the small ones more than two fit in any case.
         """
         return (512 if self.block == 256 else 256) // self.block
+
+    @property
+    def resident(self) -> int:
+        """Work-groups that a unit of an H200 holds, by their registers."""
+        registers = self.item_rows * self.item_columns + 80  # of a work-item, about
+        return max(self.groups, 2**16 // (self.block * registers))
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]:
@@ -109,10 +116,16 @@ def cut(
     options = [
         option
         for tile in tiles
-        for option in _chunks(tile, k, splits)
+        for option in _chunks(tile, k, 1 if _enough(tile, m, n, batch) else splits)
         if option.splits * m * n < 2**31
     ]
     return min(options, key=lambda option: _cycles(option, m, n, k, batch))
+
+
+def _enough(tile: Tile, m: int, n: int, batch: int) -> bool:
+    """Whether the last work-groups, which leave units idle, are few beside all of them."""
+    across, down = tile.grid(m, n)
+    return across * down * batch >= 4 * UNITS
 
 
 def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
@@ -124,15 +137,25 @@ def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
 
 
 def _cycles(option: Cut, m: int, n: int, k: int, batch: int) -> float:
-    """Estimate of the time: that of the compute unit with the most work-groups."""
+    """Estimate of the time: that of the compute unit with the most work-groups.
+
+    It runs as many at a time as it holds, and then the rest.
+    """
     tile = option.tile
     across, down = tile.grid(m, n)
     groups = ceil(across * down * option.splits * batch / UNITS)
     steps = ceil(min(option.chunk, k) / tile.depth) * tile.depth
-    # Few work-items leave a unit idle while they wait for LDS and memory.
-    rate = tile.rate * min(1.0, ALONE + (1 - ALONE) * groups * tile.block / 512)
-    cycles = groups * tile.rows * tile.columns * steps / (FMAS * rate)
-    cycles += ceil(groups * tile.block / 512) * LATENCY
+    full, rest = float(groups // tile.resident), groups % tile.resident
+    if full >= MANY:  # they do not end together: others take their places one by one
+        full, rest = groups / tile.resident, 0
+    cycles = 0.0
+    for together, rounds in ((tile.resident, full), (rest, bool(rest))):
+        # Few work-items leave a unit idle while they wait for LDS and memory.
+        rate = tile.rate * min(1.0, ALONE + (1 - ALONE) * together * tile.block / 512)
+        each = together * tile.rows * tile.columns * steps / (FMAS * rate)
+        # The more work-groups there are, the better one hides what others wait for.
+        alone = LATENCY + together * tile.rows * tile.columns * 4 / BYTES  # first loads, stores
+        cycles += rounds * (each + alone / max(1.0, together / 2))
     if option.splits > 1:
         cycles += SECOND + 2 * 4 * option.splits * batch * m * n / (UNITS * BYTES)
     return cycles

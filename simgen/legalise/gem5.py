@@ -5,6 +5,7 @@
 * ds_read_b96 and ds_write_b96: gem5 moves three words for each lane between LDS and a buffer in
   which the instruction has four (`initMemRead<3>` and `lane * 4`), so that all lanes but the first
   get words of others.
+* ds_read_b128: 21.0 (gfx801) and the VEGA model of 21.2 do not implement it.
 
 Seen in src/arch/amdgpu/vega/insts/ of gem5 at c91af552, and in wrong results there. On a GPU the
 rewritten text computes the same as the original.
@@ -13,8 +14,12 @@ rewritten text computes the same as the original.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from simgen.legalise.assembly import Instruction, parse, registers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Those of which LLVM knows that they clear the upper half (zeroesHigh16BitsOfDest).
 _HALF = re.compile(
@@ -24,8 +29,9 @@ _HALF = re.compile(
 _WAIT = re.compile(r"lgkmcnt\(\d+\)")
 
 
-def rewrite(text: str) -> str:
-    """A module's assembly text (clang's) for gem5."""
+def rewrite(text: str, *, b128: bool = True) -> str:
+    """A module's assembly text (clang's) for gem5; `b128`: for one that has ds_read_b128."""
+    wide = ("ds_read_b96", "ds_write_b96", *(() if b128 else ("ds_read_b128",)))
     lines = text.split("\n")
     for kernel in parse(lines):
         split = False
@@ -35,7 +41,7 @@ def rewrite(text: str) -> str:
             if _HALF.match(item.mnemonic):
                 result = item.operands[0]
                 lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
-            elif item.mnemonic in ("ds_read_b96", "ds_write_b96"):
+            elif item.mnemonic in wide:
                 lines[at] = "\n".join(f"\t{part}" for part in _split(item))
                 split = True
         if split:  # what counted one of them as one operation has to wait for all
@@ -45,17 +51,18 @@ def rewrite(text: str) -> str:
 
 
 def _split(item: Instruction) -> list[str]:
-    """Three words as two and one. A load's address must outlive its first part."""
-    load = item.mnemonic == "ds_read_b96"
+    """Three or four words as two and the rest. A load's address must outlive its first part."""
+    load = item.mnemonic.startswith("ds_read")
     words = registers(item.operands[0 if load else 1])
     address = item.operands[1 if load else 0]
     offset = int(item.modifier("offset") or 0)
-    low, high = int(words[0][1:]), int(words[1][1:])
     verb = "read" if load else "write"
 
-    def part(width: int, data: str, at: int) -> str:
-        operands = (data, address) if load else (address, data)
+    def part(data: Sequence[str], at: int) -> str:
+        text = data[0] if len(data) == 1 else f"v[{data[0][1:]}:{data[-1][1:]}]"
+        operands = (text, address) if load else (address, text)
+        width = 32 * len(data)
         return f"ds_{verb}_b{width} {', '.join(operands)}" + (f" offset:{at}" if at else "")
 
-    parts = [part(64, f"v[{low}:{high}]", offset), part(32, words[2], offset + 8)]
+    parts = [part(words[:2], offset), part(words[2:], offset + 8)]
     return parts[::-1] if address in words[:2] else parts

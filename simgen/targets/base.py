@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.errors import UsageError, did_you_mean, printable
+from simgen.legalise import cache_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,6 +24,12 @@ def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
     return field(default=default, metadata={"help": text, "choices": tuple(choices)})
 
 
+def l1_setting() -> Any:
+    """The setting `l1` of the targets whose GPU has such a cache."""
+    text = "vector loads use the L1 cache (cached) or not (bypass; MGPUSim runs both the same)"
+    return setting(cache_policy.CACHED, text, cache_policy.POLICIES)
+
+
 @dataclass(frozen=True)
 class RunOption:
     """An option of `simgen run`, handed to run.sh in an environment variable."""
@@ -31,6 +38,8 @@ class RunOption:
     text: str  # help
     choices: tuple[str, ...] = ()  # empty: a whole number
     least: int = 0
+    pattern: str = ""  # a regular expression: a text, and all of it must match
+    example: str = ""  # such a text
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen import render
 from simgen.errors import DamagedError
-from simgen.targets.base import File, Lack, RunOption, Target
+from simgen.legalise import cache_policy
+from simgen.targets.base import File, Lack, RunOption, Target, l1_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cuda(Target):
+    """Settings: the cache policy."""
+
     name: ClassVar[str] = "cuda"
     summary: ClassVar[str] = "this machine's NVIDIA GPU, through CuPy, timed with CUDA events"
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones"),
         "repeats": RunOption("SIMGEN_REPEATS", "timed rounds; the median is kept", least=1),
     }
+
+    l1: str = l1_setting()
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         if importlib.util.find_spec("cupy") is None:
@@ -47,7 +52,11 @@ class Cuda(Target):
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         run = render.text(
-            "targets/cuda.run.sh.j2", name=job.workload.name, target=self.name, digest=job.digest
+            "targets/cuda.run.sh.j2",
+            name=job.workload.name,
+            target=self.name,
+            digest=job.digest,
+            bypass=self.l1 == cache_policy.BYPASS,
         )
         return {
             "run.sh": File(run.encode(), executable=True),

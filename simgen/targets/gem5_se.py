@@ -1,8 +1,8 @@
 """gem5's GPU model in syscall-emulation mode: a static program under `configs/example/apu_se.py`.
 
 The program talks to gem5's emulated /dev/kfd itself (templates/launchers/gem5_se.c.j2): no ROCm,
-one simulated CPU. gem5 is a checkout with build/VEGA_X86/gem5.opt, run directly or in the image
-that its own documentation names.
+one simulated CPU. gem5 is a checkout in which it was built, run directly or in the image that its
+own documentation names. simgen.targets.apu_se has what differs between its versions.
 """
 
 from __future__ import annotations
@@ -16,31 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import code_object, gem5_stats, render
-from simgen.errors import DamagedError, SimgenError
+from simgen.errors import DamagedError, SimgenError, UsageError
 from simgen.ir import GUARD, PAGE
-from simgen.legalise import gem5
-from simgen.targets.base import File, Lack, Target, setting
+from simgen.legalise import cache_policy, gem5
+from simgen.targets import apu_se
+from simgen.targets.base import File, Lack, Target, l1_setting, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from simgen.build import Builder
     from simgen.ir import Workload
-    from simgen.targets.base import Job
+    from simgen.targets.base import Job, RunOption
 
-# apu_se.py of v24.0 and later knows these two; earlier versions write no statistics per kernel.
-ARCHS = {
-    "gfx902": ("--gfx-version=gfx902",),  # an APU: the GPU shares the CPU's memory
-    "gfx900": ("--gfx-version=gfx900", "--dgpu"),  # a discrete GPU
-}
-IMAGES = {
-    "24.0": "ghcr.io/gem5/gcn-gpu:v24-0",
-    "24.1": "ghcr.io/gem5/gcn-gpu:v24-1",
-    "25.0": "ghcr.io/gem5/gcn-gpu:v25-0",
-}
-GEM5_OPT = "build/VEGA_X86/gem5.opt"
 APU_SE = "configs/example/apu_se.py"
-BUILD_CURE = "get gem5, run scons build/VEGA_X86/gem5.opt in it and set GEM5 to its folder"
 
 # apu_se.py sends what the program opens below these into its output folder. It compares the first
 # letters only: /tmpfs/x is redirected too.
@@ -58,7 +47,7 @@ FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
 # What a log holds -> fact and cure. The first that is found counts.
 DIAGNOSES = (
     (
-        r"unimplemented VEGA instruction: (\S+)",
+        r"unimplemented (?:VEGA|GCN3) instruction: (\S+)",
         "gem5 does not implement the instruction {}; use another algorithm or a newer gem5",
     ),
     (
@@ -76,11 +65,11 @@ DIAGNOSES = (
     ),
     (
         r"bad ioctl()",
-        "this gem5's driver lacks a request of the launcher{}; use gem5 24.0 or later",
+        "this gem5's driver lacks a request of the launcher{}; use gem5 21.0 or later",
     ),
     (
         r"unrecognized arguments: (.+)|argument --gfx-version: (.+)|Incorrect (gfx version.*)",
-        "apu_se.py does not take the options ({}); use gem5 24.0 or later",
+        "apu_se.py does not take the options ({}); build for your gem5 with --gem5-version",
     ),
     (
         r"([Pp]ossible [Dd]eadlock detected)",
@@ -88,34 +77,62 @@ DIAGNOSES = (
     ),
     (
         r"instruction '(.+)' unimplemented",
-        "gem5's CPU lacks an instruction of the launcher ({}); use gem5 24.0 or later",
+        "gem5's CPU lacks an instruction of the launcher ({}); use a newer gem5",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Gem5Se(Target):
-    """Settings: the GPU, pseudo-instructions around each layer, the version of gem5's image."""
+    """Settings: the GPU, pseudo-instructions around each layer, gem5's version, cache policy."""
 
     name: ClassVar[str] = "gem5-se"
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
+    run_options: ClassVar[Mapping[str, RunOption]] = apu_se.HARDWARE
 
-    arch: str = setting("gfx902", "GPU to compile kernels for", ARCHS)
+    arch: str = setting("gfx902", "GPU to compile kernels for", apu_se.GPUS)
     m5ops: bool = setting(False, "m5_work_begin and m5_work_end around each layer and pass")
-    gem5_version: str = setting("24.0", "version of gem5, for its Docker image", IMAGES)
+    gem5_version: str = setting("24.0", "version of gem5", apu_se.VERSIONS)
+    l1: str = l1_setting()
+
+    def __post_init__(self) -> None:
+        apu_se.check(self.gem5_version, self.arch)
+        super().__post_init__()
+        if self.m5ops and not self.version.dumps:
+            raise UsageError(
+                f"{self.name}: --m5ops: apu_se.py of gem5 {self.gem5_version} takes no notice of "
+                "them; leave it out"
+            )
+
+    @property
+    def gpu(self) -> apu_se.Gpu:
+        return apu_se.GPUS[self.arch]
+
+    @property
+    def version(self) -> apu_se.Version:
+        return apu_se.VERSIONS[self.gem5_version]
+
+    @property
+    def gem5_opt(self) -> str:
+        """The simulator's path in the checkout."""
+        return f"build/{self.gpu.build}/gem5.opt"
+
+    @property
+    def build_cure(self) -> str:
+        return f"get gem5, run scons {self.gem5_opt} in it and set GEM5 to its folder"
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         root = os.environ.get("GEM5", "")
         if not root:
-            return [Lack("GEM5 is not set", BUILD_CURE)]
+            return [Lack("GEM5 is not set", self.build_cure)]
         lacks = []
         if not root.startswith("/"):
             lacks.append(Lack(f"GEM5 is {root}", "write the whole path, from / on"))
         if not Path(root, APU_SE).is_file():
-            lacks.append(Lack(f"{Path(root, APU_SE)} is missing", BUILD_CURE))
-        gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, GEM5_OPT))
+            lacks.append(Lack(f"{Path(root, APU_SE)} is missing", self.build_cure))
+        gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, self.gem5_opt))
         if not (gem5.is_file() and os.access(gem5, os.X_OK)):
-            lacks.append(Lack(f"{gem5} is missing", BUILD_CURE))
+            lacks.append(Lack(f"{gem5} is missing", self.build_cure))
         if os.environ.get("SIMGEN_DOCKER") == "1" and shutil.which("docker") is None:
             cure = "install Docker, or unset SIMGEN_DOCKER"
             lacks.append(Lack("SIMGEN_DOCKER is 1 and there is no docker", cure))
@@ -132,7 +149,9 @@ class Gem5Se(Target):
         return None
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
-        sources = self._sources(job, builder)
+        kernels = job.workload.kernels
+        linked = self._linked(job, builder)
+        sources = self._sources(job, linked)
         binary = builder.executable(sources, LAUNCHER, FLAGS)
         run = render.text(
             "targets/gem5-se.run.sh.j2",
@@ -142,12 +161,16 @@ class Gem5Se(Target):
             launches=len(job.workload.launches),
             outputs_nbytes=job.workload.arena_nbytes - job.workload.outputs_offset,
             memory=memory_text(memory_nbytes(job.workload)),
-            options=ARCHS[self.arch],
+            options=apu_se.options(self.gem5_version, self.arch),
+            hardware=apu_se.hardware(
+                (kernel.block, info) for kernel, (_, info) in zip(kernels, linked, strict=True)
+            ),
             redirected=REDIRECTED,
-            gem5_opt=GEM5_OPT,
+            gem5_opt=self.gem5_opt,
             apu_se=APU_SE,
-            image=IMAGES[self.gem5_version],
-            build_cure=BUILD_CURE,
+            gem5_version=self.gem5_version,
+            image=self.version.image,
+            build_cure=self.build_cure,
         )
         texts = {f"src/{k}": File(v) for k, v in sources.items() if not k.endswith(".img")}
         return {
@@ -156,14 +179,23 @@ class Gem5Se(Target):
             **texts,
         }
 
-    def _sources(self, job: Job, builder: Builder) -> dict[str, bytes]:
+    def _linked(self, job: Job, builder: Builder) -> list[tuple[bytes, code_object.KernelInfo]]:
+        """The code object and the resources of each kernel of the workload."""
+        kernels = job.workload.kernels
+        texts = [job.sources[k.name] for k in kernels]
+        objects = builder.code_objects(texts, self.arch, self._rewritten)
+        return [
+            (elf, kernel_info(elf, kernel.name, self.arch))
+            for kernel, elf in zip(kernels, objects, strict=True)
+        ]
+
+    def _sources(
+        self, job: Job, linked: Sequence[tuple[bytes, code_object.KernelInfo]]
+    ) -> dict[str, bytes]:
         """Everything the launcher is compiled from, by file name."""
         workload = job.workload
-        kernels = [job.sources[k.name] for k in workload.kernels]
-        objects = builder.code_objects(kernels, self.arch, gem5.rewrite)
         code, table, kernarg = b"", [], 0
-        for kernel, elf in zip(workload.kernels, objects, strict=True):
-            info = kernel_info(elf, kernel.name, self.arch)
+        for kernel, (elf, info) in zip(workload.kernels, linked, strict=True):
             kernarg = max(kernarg, info.kernarg_nbytes)
             table.append(
                 {
@@ -180,8 +212,9 @@ class Gem5Se(Target):
             "launchers/gem5_se.c.j2",
             workload=workload,
             arch=self.arch,
-            dgpu="--dgpu" in ARCHS[self.arch],
+            gpu=self.gpu,
             m5ops=self.m5ops,
+            dump=not self.version.dumps,
             kernels=table,
             kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
         )
@@ -194,6 +227,10 @@ class Gem5Se(Target):
             "code.img": code,
         }
 
+    def _rewritten(self, assembly: str) -> str:
+        b128 = self.arch not in self.version.without_b128
+        return cache_policy.apply(gem5.rewrite(assembly, b128=b128), self.arch, self.l1)
+
     def commands(self, bundle: Path, workload: Workload) -> Mapping[str, str]:
         """`direct` and `docker`: lines for a shell; $GEM5 stands for itself where it is not set.
 
@@ -204,15 +241,16 @@ class Gem5Se(Target):
         root = os.environ.get("GEM5")
         gem5 = shlex.quote(root) if root else '"$GEM5"'
         options = [
-            "-n1", f"--mem-size={memory_text(memory_nbytes(workload))}", *ARCHS[self.arch],
+            "-n1", f"--mem-size={memory_text(memory_nbytes(workload))}",
+            *apu_se.options(self.gem5_version, self.arch),
             "--env=/dev/null", "-c", f"../../{self.name}/binary",
             "--options=../../data.h5 outputs.bin",
         ]  # fmt: skip
-        run = f"{gem5}/{GEM5_OPT} -d . {gem5}/{APU_SE} {shlex.join(options)}"
+        run = f"{gem5}/{self.gem5_opt} -d . {gem5}/{APU_SE} {shlex.join(options)}"
         mount = shlex.quote(f"{home}:{home}")
         docker = (
             f"docker run --rm -u {os.getuid()}:{os.getgid()} -v {gem5}:{gem5} -v {mount} "
-            f"-w {here} {IMAGES[self.gem5_version]}"
+            f"-w {here} {self.version.image}"
         )
         start = f"mkdir -p {here} && cd {here} &&"
         return {"direct": f"{start} {run}", "docker": f"{start} {docker} {run}"}
@@ -220,8 +258,9 @@ class Gem5Se(Target):
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """One dictionary for each launch.
 
-        `seconds` is simulated time since the launch before it ended, the CPU's part included;
-        `shader_active_ticks` (of 1 ps) is the GPU's part. The rest are counts.
+        `seconds` is the simulated time in which the GPU was active (`shader_active_ticks` of 1 ps),
+        `simulated_seconds` all since the launch before it ended, the CPU's part included. The rest
+        are counts (`gem5_stats.kernel_metrics`).
         """
         path = results / gem5_stats.FILE
         found = gem5_stats.kernels(path)
@@ -233,13 +272,18 @@ class Gem5Se(Target):
         return found
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        """The simulator's own words about itself, from the head of the log."""
+        """The simulator's own words about itself, from the head of the log, and its options."""
         try:
             log = (results / "log.txt").read_text(errors="replace")
         except OSError:
             return {}
         found = re.findall(r"^gem5 (version|compiled) (.+)$", log, re.MULTILINE)
-        return {"simulator": "gem5", "gpu": self.arch} | {f"gem5_{k}": v for k, v in found}
+        options = re.findall(r"^simgen: option: (.+)$", log, re.MULTILINE)
+        return (
+            {"simulator": "gem5", "gpu": self.arch}
+            | {f"gem5_{k}": v for k, v in found}
+            | ({"gem5_options": " ".join(options)} if options else {})
+        )
 
     def diagnosis(self, log: str) -> str | None:
         said = re.findall(r"simgen: error: (.+)", log)

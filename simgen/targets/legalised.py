@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen import code_object, legalise, origin, render
 from simgen.errors import RefusedError
+from simgen.legalise import cache_policy
 from simgen.legalise.implemented import unimplemented
 
 if TYPE_CHECKING:
@@ -49,8 +50,11 @@ def build(
     arch: str,
     *,
     replace: bool,
+    l1: str = cache_policy.CACHED,
 ) -> Kernels:
     """Compile rendered kernels; with `replace`, into what the simulator implements.
+
+    `l1` is the cache policy of vector loads.
 
     Raises:
         RefusedError: an instruction is not there in the simulator and has no replacement. Names
@@ -59,6 +63,9 @@ def build(
     replaced: dict[str, legalise.Legalised] = {}
 
     def rewrite(text: str) -> str:
+        return cache_policy.apply(implemented(text) if replace else text, arch, l1)
+
+    def implemented(text: str) -> str:
         try:
             made = legalise.rewrite(text, arch)
         except legalise.NoRuleError as refusal:
@@ -68,7 +75,7 @@ def build(
         replaced.update(dict.fromkeys(ENTRY.findall(text), made))
         return made.text
 
-    linked = builder.code_objects(list(sources.values()), arch, rewrite if replace else None)
+    linked = builder.code_objects(list(sources.values()), arch, rewrite)
     objects = dict(zip(sources, linked, strict=True))
     if replace:
         for name, elf in objects.items():

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen import render, resources, shard
 from simgen.errors import DamagedError
 from simgen.ir import to_json
+from simgen.legalise import cache_policy
 from simgen.targets import legalised
-from simgen.targets.base import File, Lack, RunOption, Target, setting
+from simgen.targets.base import File, Lack, RunOption, Target, l1_setting, setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,13 +41,14 @@ RUNNER = "runner"  # folder of the Go program, and the program's name
 REPLACED = "kernels/replaced.json"
 MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
 
+IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"
 GO_CURE = "install it: python -m pip install 'simgen[mgpusim]', or set SIMGEN_GO"
 CC_CURE = "install one: python -m pip install ziglang, or set CC"
 
 
 @dataclass(frozen=True)
 class MGPUSim(Target):
-    """Settings: the GPU, whether instructions that MGPUSim lacks are replaced, how many GPUs."""
+    """Settings: the GPU, whether to replace what MGPUSim lacks, how many GPUs, the cache policy."""
 
     name: ClassVar[str] = "mgpusim"
     summary: ClassVar[str] = "MGPUSim 4.2, AMD GPUs emulated or timed, with nothing but pip"
@@ -62,6 +64,7 @@ class MGPUSim(Target):
     arch: str = setting("gfx942", "GPU to compile kernels for", DEFAULT_GPU)
     legalise: bool = setting(True, "leave in what MGPUSim lacks or gets wrong")
     gpus: int = setting(1, f"GPUs that share the batch, 1 to {shard.MOST}")
+    l1: str = l1_setting()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,7 +141,13 @@ class MGPUSim(Target):
     ) -> dict[str, File]:
         """A code object for each kernel, and what was replaced in them."""
         made = legalised.build(
-            workload, sources, builder, self.name, self.arch, replace=self.legalise
+            workload,
+            sources,
+            builder,
+            self.name,
+            self.arch,
+            replace=self.legalise,
+            l1=self.l1,
         )
         return {
             REPLACED: File(made.costs()),
@@ -146,7 +155,10 @@ class MGPUSim(Target):
         }
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
-        return legalised.notes(folder / REPLACED, self.name, details=details)
+        lines = legalised.notes(folder / REPLACED, self.name, details=details)
+        if self.l1 == cache_policy.BYPASS:
+            lines.append(f"{self.name}: {IGNORED}")
+        return lines
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`host_seconds` and counts of instructions; of a timing run also `seconds` and `cycles` of

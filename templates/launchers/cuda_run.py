@@ -1,6 +1,9 @@
 """Runs a bundle on this machine's GPU with CuPy: the same kernels, data and launches as simulated.
 
-Usage: run.py RESULTS        needs CuPy and NumPy, nothing else
+Usage: run.py RESULTS [--past-l1]        needs CuPy and NumPy, nothing else
+
+With --past-l1 no load of global memory is answered by an L1 cache; the PTX that says so is left in
+RESULTS too.
 
 Environment:
     SIMGEN_WARMUP   rounds of all launches before the timed ones (0)
@@ -12,12 +15,14 @@ Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), ma
 import csv
 import json
 import os
+import re
 import struct
 import sys
 from pathlib import Path
 
 import cupy
 import numpy as np
+from cupy.cuda import nvrtc
 
 BUNDLE = Path(__file__).resolve().parent.parent
 CANARY = 0xFFC0DE5A
@@ -38,7 +43,11 @@ ENQUEUE = 40_000  # nanoseconds that the CPU is given for each launch
 OPTIONS = ("--std=c++17", "--fmad=false")  # fused multiply-adds only where the kernel says so
 
 
-def main(results: Path) -> None:
+# NVRTC's option -dlcm=cg would leave out the loads from const __restrict__ pointers, ld.global.nc.
+LOAD = re.compile(r"\bld\.global(?:\.nc)?(?=(?:\.v[24])?\.[bfsu][0-9]+\b)")
+
+
+def main(results: Path, past_l1: bool) -> None:
     workload = json.loads((BUNDLE / "workload.json").read_text())
     manifest = json.loads((BUNDLE / "manifest.json").read_text())
     try:
@@ -47,7 +56,9 @@ def main(results: Path) -> None:
         stop(3, "cuda", f"no usable GPU ({error}); run it on a machine that has one")
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     arena = make_arena(workload, manifest["data"]["id"])
-    functions = {kernel["name"]: compile_kernel(kernel["name"]) for kernel in workload["kernels"]}
+    ptx = results if past_l1 else None
+    names = [kernel["name"] for kernel in workload["kernels"]]
+    functions = {name: compile_kernel(name, ptx) for name in names}
     blocks = {kernel["name"]: kernel["block"] for kernel in workload["kernels"]}
     launches = [launch for step in workload["steps"] for launch in step["launches"]]
     calls = [
@@ -98,15 +109,33 @@ def make_arena(workload: dict, data_id: str) -> cupy.ndarray:
     return arena.view(cupy.uint8)
 
 
-def compile_kernel(name: str) -> cupy.RawKernel:
+def compile_kernel(name: str, ptx: Path | None) -> cupy.RawKernel:
+    """The function; with a folder for its PTX, with loads that miss in L1."""
     source = (BUNDLE / "src" / f"{name}.hip").read_text()
     prelude = (BUNDLE / "src" / "prelude.h").read_text()
     whole = source.replace('#include "prelude.h"\n', prelude)
     try:
-        return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
+        if ptx is None:
+            return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
+        path = ptx / f"{name}.ptx"
+        path.write_text(LOAD.sub("ld.global.cg", to_ptx(whole, name)))
+        return cupy.RawModule(path=str(path)).get_function(name)
     except cupy.cuda.compiler.CompileException as error:
         told = next((line for line in str(error).splitlines() if "error" in line), str(error))
         stop(5, f"src/{name}.hip", f"NVRTC refuses it ({told}); tell simgen's developers")
+
+
+def to_ptx(source: str, name: str) -> str:
+    capability = cupy.cuda.Device().compute_capability
+    program = nvrtc.createProgram(source, f"{name}.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, (*OPTIONS, f"--gpu-architecture=compute_{capability}"))
+        return nvrtc.getPTX(program).decode().rstrip("\0")
+    except nvrtc.NVRTCError:
+        log = nvrtc.getProgramLog(program)
+        raise cupy.cuda.compiler.CompileException(log, source, name, OPTIONS, "nvrtc") from None
+    finally:
+        nvrtc.destroyProgram(program)
 
 
 def run_round(calls: list, wait: cupy.RawKernel) -> list[float]:
@@ -165,6 +194,6 @@ def stop(code: int, place: object, fact: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        stop(2, "run.py", "give the results folder")
-    main(Path(sys.argv[1]))
+    if sys.argv[2:] not in ([], ["--past-l1"]) or len(sys.argv) < 2:
+        stop(2, "run.py", "give the results folder, and --past-l1 or nothing")
+    main(Path(sys.argv[1]), past_l1=len(sys.argv) > 2)

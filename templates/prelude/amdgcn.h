@@ -39,6 +39,13 @@ static __device__ __forceinline__ void __syncthreads()
  * value. Where an unrolled loop loads from LDS, the compiler would otherwise load everything first,
  * into more registers than there are. */
 static __device__ __forceinline__ void pin(float& x) { asm volatile("" : "+v"(x)); }
+/* x, of which the compiler does not know how small it is: it would compute in 16 bits with it, and rely
+ * on what such instructions leave in the upper half of a register. gem5 leaves something else there. */
+static __device__ __forceinline__ unsigned opaque(unsigned x)
+{
+    asm("" : "+v"(x));
+    return x;
+}
 static __device__ __forceinline__ void scheduling_fence()
 {
     asm volatile("" ::: "memory");

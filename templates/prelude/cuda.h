@@ -1,6 +1,7 @@
 /* NVIDIA's compilers. NVRTC has the language's names built in, float4 too. */
 /* ptxas counts registers itself. */
 static __device__ __forceinline__ void pin(float&) {}
+static __device__ __forceinline__ unsigned opaque(unsigned x) { return x; }
 static __device__ __forceinline__ void scheduling_fence() {}
 
 static __device__ __forceinline__ float fast_exp2(float x)

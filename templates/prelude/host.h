@@ -23,6 +23,7 @@ extern "C" void simgen_barrier(unsigned line);
 #define __syncthreads() simgen_barrier(__LINE__)
 
 static __device__ __forceinline__ void pin(float&) {}
+static __device__ __forceinline__ unsigned opaque(unsigned x) { return x; }
 static __device__ __forceinline__ void scheduling_fence() {}
 
 struct alignas(8) float2 {

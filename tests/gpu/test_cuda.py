@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -69,6 +70,22 @@ def test_repeats_are_timed_and_recorded(tmp_path: Path) -> None:
     row = dict(zip(header.split(","), line.split(",")))
     assert row["rounds"] == "5"
     assert 0 < float(row["seconds_min"]) <= float(row["seconds"]) <= float(row["seconds_max"])
+
+
+def test_loads_past_l1_give_the_same_values(tmp_path: Path) -> None:
+    settings = ("--set", "n=2", "--set", "c=3", "--set", "h=32", "--set", "w=32")
+    outputs = []
+    for policy in ("cached", "bypass"):
+        bundle = tmp_path / policy
+        simgen("build", "pool_fwd", *settings, "--target", "cuda", "--l1", policy, "-o", bundle)
+        assert simgen("run", bundle).returncode == 0
+        outputs.append((bundle / "results/cuda/outputs.bin").read_bytes())
+    assert outputs[0] == outputs[1]
+    assert not list((tmp_path / "cached/results/cuda").glob("*.ptx"))
+    (ptx,) = (tmp_path / "bypass/results/cuda").glob("*.ptx")
+    loads = re.findall(r"\bld\.global[.\w]*", ptx.read_text())
+    assert loads
+    assert all(load.startswith("ld.global.cg.") for load in loads)
 
 
 def test_a_truncated_data_file_is_refused(tmp_path: Path) -> None:

@@ -28,6 +28,11 @@ def test_build_says_what_it_made_and_what_to_do_next(simgen):
     ]
 
 
+def test_updates_of_weights_are_not_counted_as_layers(simgen):
+    done = simgen("build lenet5 --target cuda --pass fwd,bwd,sgd")
+    assert done.out.startswith("lenet5: 8 layers, ")
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -50,6 +55,11 @@ def test_the_reproduce_line_makes_the_same_bundle(simgen, line, tmp_path):
     assert again.code == 0
     assert again.out == done.out
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == made
+
+
+def test_a_bundle_in_place_of_a_workload_is_told(simgen):
+    assert simgen(f"build softmax_fwd {CUDA} -o mine").code == 0
+    fails(simgen("show mine"), 2, "workload 'mine': a bundle, no workload; name what it was built")
 
 
 def test_q_prints_nothing_on_success(simgen):
@@ -131,7 +141,8 @@ def cli_file(script):
         ("exit 4", 4, "run.sh ended with exit code 4"),
         ("exit 1", 5, "run.sh ended with exit code 1"),
         ("exit 7", 7, ""),
-        ("exit 0", 5, "run.sh ended with exit code 0"),  # and left no results
+        ("exit 0", 5, "cuda: the run left no result of this workload; build the bundle again"),
+        ("echo 'simgen: error: cuda: gone'; exit 5", 5, "error: cuda: gone"),
         ("kill -9 $$", 5, ""),
         ("printf 'a\\nlast words\\n\\n'; exit 5", 5, "cuda: last words"),
         ("printf '\\033[31m\\377'; exit 5", 5, ""),
@@ -183,6 +194,9 @@ def test_run_options_reach_the_script_and_unknown_ones_are_refused(simgen, scrip
     scripted('echo "repeats $SIMGEN_REPEATS"; exit 5')
     fails(simgen("run b --repeats 9"), 5, "cuda: repeats 9")
     fails(simgen("run b --repeats 0"), 2, "--repeats")
+    fails(simgen("run b --num-compute-units 2"), 2, "--num-compute-units: cuda has no such option")
+    fails(simgen("run b --num-compute-unit 2"), 2, "did you mean '--num-compute-units'?")
+    fails(simgen("run b --tcp-size '4KiB;id'"), 2, "'4KiB;id': write it like 16KiB")
 
 
 # ------------------------------------------------------------------ diff
@@ -210,6 +224,17 @@ def test_a_wrong_result_is_exit_code_6_and_names_the_first_diverging_layer(simge
     assert "FAIL" in done.out
     (again,) = re.findall(r"with: simgen (.*)", done.err)
     assert simgen(again).code == 6
+
+
+def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_path):
+    (tmp_path / "zero.dnnmark").write_text("[Dropout]\nn=2\nc=4\ndropout_probability=1\n")
+    assert simgen(f"build zero.dnnmark {CUDA}").code == 0
+    from simgen import bundle as bundles
+
+    run_by_hand(bundles.load(tmp_path / "zero"))
+    done = simgen("diff zero")
+    fails(done, 6, "layer dropout, dropout.y, is distrusted: cuda: all elements are zero")
+    assert "differ first" not in done.err
 
 
 def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen, ran, tmp_path):

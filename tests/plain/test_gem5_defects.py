@@ -16,8 +16,8 @@ k:                                      ; @k
 """
 
 
-def rewritten(*lines: str) -> list[str]:
-    text = rewrite(FRAME.format("\n".join(f"\t{line}" for line in lines)))
+def rewritten(*lines: str, b128: bool = True) -> list[str]:
+    text = rewrite(FRAME.format("\n".join(f"\t{line}" for line in lines)), b128=b128)
     inside = text.split("; %bb.0:\n")[1].split("\ts_endpgm")[0]
     return [line.strip() for line in inside.splitlines()]
 
@@ -48,6 +48,21 @@ def test_three_words_of_lds_become_two_and_one():
         "ds_write_b64 v9, v[4:5]",
         "ds_write_b32 v9, v6 offset:8",
     ]
+
+
+def test_four_words_become_two_and_two_where_gem5_does_not_read_four():
+    line = "ds_read_b128 v[4:7], v9 offset:16"
+    assert rewritten(line) == [line]
+    assert rewritten(line, b128=False) == [
+        "ds_read_b64 v[4:5], v9 offset:16",
+        "ds_read_b64 v[6:7], v9 offset:24",
+    ]
+    assert rewritten("ds_read_b128 v[4:7], v5", b128=False) == [
+        "ds_read_b64 v[6:7], v5 offset:8",
+        "ds_read_b64 v[4:5], v5",
+    ]
+    line = "ds_write_b128 v9, v[4:7]"
+    assert rewritten(line, b128=False) == [line]
 
 
 @pytest.mark.parametrize(("address", "first"), [("v4", "b32"), ("v5", "b32"), ("v6", "b64")])

@@ -59,6 +59,7 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
     FullyConnected: {"num_output": ["1", "4096"], "bias": ["true", "false"]},  # bias: simgen's
     BatchNorm: {
         "batchnorm_mode": ["per_activation", "spatial"],
+        "batchnorm_statistics": ["batch", "running"],  # not DNNMark's
         "save_intermediates": ["true", "false"],
         "exp_avg_factor": ["0", "0.5", "1"],
         "epsilon": ["1e-5", "2e-5"],
@@ -81,7 +82,7 @@ DEFAULTS: dict[type[Layer], dict[str, str]] = {
     FullyConnected: {"num_output": "4096"},
     BatchNorm: {
         "batchnorm_mode": "per_activation", "save_intermediates": "true", "exp_avg_factor": "1",
-        "epsilon": "1e-5",
+        "epsilon": "1e-5", "batchnorm_statistics": "batch",
     },
     Dropout: {"dropout_probability": "0.5", "random_seed": "0"},
     Bypass: {},

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from layer_variants import (
+    BASE,
     SHAPES_OF,
     accepts,
     all_variants,
@@ -241,6 +242,10 @@ def philox(counter: int, seed: int) -> list[int]:
     return words
 
 
+def test_philox_gives_the_known_answer_of_random123() -> None:
+    assert philox(0, 0) == [0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48]
+
+
 def dropout(variant: Variant, x: Array) -> Array:
     given = dict(variant.parameters)
     p, seed = float(given["dropout_probability"]), int(given["random_seed"])
@@ -349,7 +354,24 @@ def transposed(images: Array, filters: Array, stride: tuple[int, ...]) -> Array:
     return made
 
 
+def fused(
+    variant: Variant, x: Array, w: Array, b: Array | None = None, **statistics: Array
+) -> Array:
+    given = dict(variant.parameters)
+    y = (convolution if variant.kind == "fused_conv" else fully_connected)(variant, x, w, b)
+    if given["batch_norm"] == "true":
+        epsilon = float(np.float32(float(given["epsilon"])))
+        bn_w, bn_b, mean, var = (
+            statistics[name].reshape(-1, 1, 1)
+            for name in ("bn_w", "bn_b", "running_mean", "running_var")
+        )
+        y = bn_w * (y - mean) / np.sqrt(var + epsilon) + bn_b
+    return activation(variant, y) if given["activation"] == "true" else y
+
+
 INDEPENDENT = {
+    "fused_conv": fused,
+    "fused_fc": fused,
     "conv": convolution,
     "pool": pool,
     "lrn": lrn,
@@ -525,11 +547,13 @@ def test_counts_of_per_sample_layers_grow_with_the_samples(
     layer = variant.layer
     if not layer.per_sample:
         pytest.skip("samples depend on each other")
-    one, three = (
-        layer.count(inputs_of(layer, fitting(layer, n, 5, 2, 3)), direction) for n in (1, 3)
+    one, two, three = (
+        layer.count(inputs_of(layer, fitting(layer, n, 5, 2, 3)), direction) for n in (1, 2, 3)
     )
-    assert three.flops == 3 * one.flops
-    assert three.transcendentals == 3 * one.transcendentals
+    assert three + one == two + two  # what goes with parameters alone stays the same
+    if "bn_w" not in layer.parameters:
+        assert three.flops == 3 * one.flops
+        assert three.transcendentals == 3 * one.transcendentals
     if not layer.parameters:
         assert three == one + one + one
 
@@ -558,5 +582,5 @@ def test_variants_cover_every_choice(kind: str) -> None:
     chosen = {pair for variant in variants(kind) for pair in variant.parameters}
     for f in fields(LAYERS[kind]):
         type_ = field_types(LAYERS[kind])[f.name]
-        if issubclass(type_, StrEnum):
+        if issubclass(type_, StrEnum) and f.metadata["keys"][0] not in BASE.get(kind, {}):
             assert {(f.metadata["keys"][0], str(choice)) for choice in type_} <= chosen

@@ -183,6 +183,8 @@ def test_a_cycle_is_shown(feeds):
         ("9" * 30, "it must be at most"),
         ("1.5", "n is '1.5'; write a whole number"),
         ("1e3", "write a whole number"),
+        ("1_000", "write a whole number"),  # Python's int() takes this one
+        ("\N{ARABIC-INDIC DIGIT FOUR}", "write a whole number"),  # and this one
         ("", "n is ''; write a whole number"),
         ("four", "n is 'four'; write a whole number"),
     ],
@@ -284,7 +286,9 @@ def test_a_bare_extent_rescales_the_whole_network():
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        (("softmax_algo", "log"), "which layer? write a.softmax_algo=..., for example"),
+        (("softmax_algo", "log"), "several layers; write s.softmax_algo=..., for example"),
+        (("softmax_alg", "log"), "has a key 'softmax_alg'; did you mean 'softmax_algo'?"),
+        (("name", "b"), "several layers; write a.name=..., for example"),
         (("b.n", "1"), "no layer named 'b'"),
         (("sx.softmax_algo", "log"), "did you mean 's'?"),
         (("s.softmax_algo", "lag"), "did you mean 'log'?"),

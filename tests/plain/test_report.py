@@ -5,7 +5,7 @@ import io
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from simgen import config, network, report, workload
+from simgen import config, figures, network, report, workload
 from simgen.bundle import Bundle
 from simgen.ir import Pass
 from simgen.results import Result
@@ -68,6 +68,103 @@ def test_the_page_shows_all_and_is_the_same_twice(tmp_path):
     assert "simulator" in first
     for part in first.split("<svg")[1:]:
         ET.fromstring("<svg" + part[: part.index("</svg>") + 6])
+
+
+def test_an_mshr_hit_counts_as_a_hit():
+    (row,) = report.rows(
+        one("s"), [result("t", {"l1_hits": 1.0, "l1_mshr_hits": 2.0, "l1_misses": 1.0})]
+    )
+    assert report.derived(row)["l1_accesses"] == 4
+    assert report.derived(row)["l1_hit_rate"] == 0.75
+
+
+def test_shares_and_dram_rates_follow_from_counts():
+    counts = {
+        "seconds": 2.0,
+        "simulated_seconds": 4.0,  # the DRAM's bytes are of all of it
+        "dram_read_bytes": 6.0,
+        "dram_written_bytes": 2.0,
+        "cycles": 10.0,
+        "instructions": 5.0,
+        "cu_cycles": 40.0,
+        "cu_active_cycles": 10.0,
+        "wavefront_slot_cycles": 0.0,
+        "wavefront_cycles": 0.0,
+    }
+    (row,) = report.rows(one("s"), [result("t", counts)])
+    found = report.derived(row)
+    assert found["dram_bytes_per_second"] == 2.0
+    assert found["instructions_per_cycle"] == 0.5
+    assert found["cu_utilization"] == 0.25
+    assert "occupancy" not in found
+
+
+def one(name):
+    """A bundle of a workload of one layer."""
+    net = network.resolve(config.parse(f"[Softmax]\nname={name}\nn=2\nc=3\n", "t.dnnmark"))
+    return Bundle(Path("b"), {}, workload.lower(net, f"{name}_fwd", (Pass.FORWARD,), 0))
+
+
+def test_two_bundles_of_a_workload_stay_apart(tmp_path):
+    """A sweep: the same layers, in bundles of different names."""
+    sweep = [
+        row
+        for name, seconds in (("small", 1.0), ("large", 2.0))
+        for row in report.rows(one("s"), [result("sim", {"seconds": seconds})], name)
+    ]
+    page = report.write(tmp_path, sweep).read_text()
+    assert "small, sim" in page
+    assert "large, sim" in page
+    lines = list(csv.DictReader(io.StringIO(report.to_csv(sweep))))
+    assert [(x["bundle"], x["workload"], x["seconds"]) for x in lines] == [
+        ("small", "s_fwd", "1"),
+        ("large", "s_fwd", "2"),
+    ]
+
+
+def compared(count):
+    """Rows of `count` workloads of a layer each on two targets, of which b takes twice as long."""
+    return [
+        row
+        for nth in range(1, count + 1)
+        for row in report.rows(
+            one(f"s{nth}"),
+            [result("a", {"seconds": nth * 1e-6}), result("b", {"seconds": nth * 2e-6})],
+        )
+    ]
+
+
+def test_targets_are_correlated_over_all_bundles(tmp_path):
+    page = report.write(tmp_path, compared(3)).read_text()
+    text = (tmp_path / "correlation.csv").read_text()
+    (line,) = csv.DictReader(io.StringIO(text))
+    assert (line["reference"], line["target"], line["layers"]) == ("a", "b", "3")
+    assert float(line["pearson_r"]) == 1
+    assert float(line["mean_absolute_percentage_error"]) == 100
+    assert float(line["scale"]) == 0.5
+    assert float(line["scaled_mean_absolute_percentage_error"]) < 1e-9
+    assert "Time on b against a" in page
+    assert "s1_fwd" in page  # places are named after workloads, series after targets
+    assert "s1_fwd, a" not in page
+
+
+def test_too_few_layers_to_correlate_are_said_in_the_page(tmp_path):
+    page = report.write(tmp_path, compared(2)).read_text()
+    assert "2 common layers, 3 are needed" in page
+    assert "Time on b against a" not in page
+
+
+def test_one_target_has_nothing_to_agree_with(tmp_path):
+    rows = report.rows(one("s"), [result("a", {"seconds": 1.0})])
+    assert "it takes two to compare" in report.write(tmp_path, rows).read_text()
+    assert (tmp_path / "correlation.csv").read_text().count("\n") == 1
+
+
+def test_large_and_small_bars_share_a_logarithmic_axis():
+    near = figures.grouped(["p"], {"a": [1.0], "b": [2.0]}, "s")
+    far = figures.grouped(["p"], {"a": [1.0], "b": [1e6]}, "s")
+    assert "mathdefault{10^" not in near
+    assert "mathdefault{10^" in far
 
 
 def test_names_are_escaped_in_the_page(tmp_path):

@@ -132,6 +132,23 @@ def test_the_discrete_gpu_computes_the_same(place: Path, builder: Builder):
     assert bits[0] == bits[1]
 
 
+def test_other_hardware_computes_the_same_in_another_time(place: Path, builder: Builder):
+    work = lowered("activation", "fwd", {"n": "8", "c": "16", "h": "32", "w": "32"})
+    bundle = bundles.write(place / "b", work, [Gem5Se()], builder, PROVENANCE)
+    bits, ticks, said = [], [], []
+    for given in ({}, {"num_compute_units": "2"}, {"gpu_clock": "750MHz"}):
+        variables = {Gem5Se.run_options[name].variable: value for name, value in given.items()}
+        folder = launch.run(bundle, "gem5-se", timeout=TIMEOUT, environment=variables)
+        result = results.collect(bundle, Gem5Se(), folder)
+        assert judged(bundle, result).passed
+        bits.append([output.values.tobytes() for output in result.outputs.values()])
+        ticks.append([metrics["shader_active_ticks"] for metrics in result.launches])
+        said.append(Gem5Se().machine(folder).get("gem5_options"))
+    assert bits[0] == bits[1] == bits[2]
+    assert len({tuple(each) for each in ticks}) == len(ticks)
+    assert said == [None, "--num-compute-units=2", "--gpu-clock=750MHz"]
+
+
 def test_pseudo_instructions_change_no_result(place: Path, builder: Builder):
     work = lowered(*CASES[0])
     bundle = bundles.write(place / "b", work, [Gem5Se(m5ops=True)], builder, PROVENANCE)
@@ -203,10 +220,12 @@ extern "C" __global__ void __launch_bounds__(64) add(const float* x, float* y)
 """
 
 
-def handmade(place: Path, builder: Builder, source: str, launches: int) -> tuple[Workload, Path]:
+def handmade(
+    place: Path, builder: Builder, source: str, launches: int, *, gem5_version: str = "24.0"
+) -> tuple[Workload, Path]:
     work = chain(launches)
     job = Job(work, {"add": source}, data.data_id(work), "0" * 64)
-    for name, file in Gem5Se().folder(job, builder).items():
+    for name, file in Gem5Se(gem5_version=gem5_version).folder(job, builder).items():
         path = place / "gem5-se" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.content)
@@ -239,6 +258,39 @@ def test_more_launches_than_the_ring_has_packets_run_in_order(place: Path, build
     assert len(metrics) == 70
     path = root / "results/gem5-se" / gem5_stats.FILE
     assert sum(gem5_stats.cpu_instructions(path)) < 300 + 150 * 70
+
+
+def silent(place: Path) -> Path:
+    """GEM5 with the apu_se.py of 23.1: no kernel's end and no m5_work_* dumps statistics."""
+    root, checkout = Path(os.environ["GEM5"]), place / "gem5"
+    shutil.copytree(root / "configs", checkout / "configs")
+    (checkout / "build").symlink_to(root / "build")
+    path = checkout / "configs/example/apu_se.py"
+    text = path.read_text()
+    for switch in ("kernel_exit_events=True", "exit_on_work_items = True"):
+        assert text.count(switch) == 1
+        text = text.replace(switch, switch.replace("True", "False"))
+    path.write_text(text)
+    return checkout
+
+
+def test_launches_are_told_apart_on_a_gem5_that_dumps_no_statistics(
+    place: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GEM5", str(silent(place)))
+    work, root = handmade(place / "old", builder, ADD, 3, gem5_version="23.1")
+    assert script(root) == 0
+    metrics = Gem5Se().metrics(root / "results/gem5-se", work)
+    assert [m["shader_active_ticks"] > 0 for m in metrics] == [True] * 3
+    _, root = handmade(place / "new", builder, ADD, 3, gem5_version="24.0")
+    assert script(root) == 5
+    assert "1 kernels ran, of 3, on gem5 " in (root / "stderr").read_text()
+
+
+def test_dumping_twice_does_no_harm(place: Path, builder: Builder):
+    work, root = handmade(place, builder, ADD, 3, gem5_version="23.1")
+    assert script(root) == 0
+    assert len(Gem5Se().metrics(root / "results/gem5-se", work)) == 3
 
 
 def test_an_output_that_no_kernel_writes_keeps_the_canary(place: Path, builder: Builder):

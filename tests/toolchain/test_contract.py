@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from covering import covering
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
-from layer_variants import SHAPES_OF, Variant, accepts, lowered, variants
+from layer_variants import SHAPES_OF, Variant, accepts, inputs_of, lowered, variants
 
 from simgen.ir import Pass
 from simgen.layers import LAYERS
@@ -73,12 +74,27 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
     return distinct_kernels(each(), direction)
 
 
+def covered(found: dict[str, Problem], direction: Pass, *, pairs: bool) -> dict[str, Problem]:
+    """Those that have each variant, each shape, and what `covering` says of the kernels."""
+    layers = {name: problem.variant.layer for name, problem in found.items()}
+    kernels = {
+        name: layer.lower(inputs_of(layer, found[name].shape), direction).kernels
+        for name, layer in layers.items()
+    }
+    labels = {
+        name: [("variant", problem.variant), ("shape", problem.shape)]
+        for name, problem in found.items()
+    }
+    return {name: found[name] for name in covering(kernels, pairs=pairs, labels=labels)}
+
+
 @pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
 @pytest.mark.parametrize(("kind", "direction"), PASSES)
 def test_every_variant_in_awkward_shapes(
     tmp_path: Path, builder: Builder, kind: str, direction: Pass, sanitize: bool
 ) -> None:
-    found = problems(kind, direction)
+    """Each two choices of the kernels together with every check on, each choice at full speed."""
+    found = covered(problems(kind, direction), direction, pairs=sanitize)
     assert len(found) >= len(SHAPES_OF.get(kind, SHAPES))
     verdicts = make(tmp_path, plan(found, direction), builder, sanitize=sanitize).good()
     assert set(verdicts) == set(found)

@@ -1,0 +1,113 @@
+"""Figures of a report as SVG text: the same bytes for the same numbers, text left as text."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Series = Mapping[str, Sequence[float | None]]  # label -> a value for each place
+
+DOTS_PER_INCH = 96
+HEIGHT = 3.6  # inches
+SLANTED = 4  # more places than this have slanted names
+DECADES = 1000  # times the smallest bar: an axis for more than that is logarithmic
+PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
+COLUMNS = 3  # of a legend
+GROUP = 0.8  # of the distance of two places is covered by bars
+
+
+def grouped(places: Sequence[str], series: Series, unit: str) -> str:
+    """A group of bars at each place, one for each of the series; None leaves a gap.
+
+    The axis is logarithmic where linear bars would hide the small ones.
+    """
+    figure, axes = _figure(places, len(series))
+    width = GROUP / len(series)
+    for nth, (label, values) in enumerate(series.items()):
+        at = [place + (nth - (len(series) - 1) / 2) * width for place in range(len(places))]
+        axes.bar(at, [value or 0.0 for value in values], width, label=label)
+    shown = [value for values in series.values() for value in values if value]
+    if shown and min(shown) > 0 and max(shown) > DECADES * min(shown):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    return _finish(figure, axes, places, unit)
+
+
+def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
+    """One bar at each place, of the parts from below to above."""
+    figure, axes = _figure(places, 1)
+    base = [0.0] * len(places)
+    for label, values in parts.items():
+        heights = [value or 0.0 for value in values]
+        axes.bar(range(len(places)), heights, 0.6, bottom=base, label=label)
+        base = [low + height for low, height in zip(base, heights, strict=True)]
+    axes.set_ylim(bottom=0)
+    return _finish(figure, axes, places, unit)
+
+
+def against(points: Sequence[tuple[float, float]], across: str, up: str) -> str:
+    """A dot for each (x, y), x and y above 0, on logarithmic axes with the line y = x."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
+
+    figure = Figure(figsize=(HEIGHT, HEIGHT), dpi=DOTS_PER_INCH)
+    axes = figure.subplots()
+    ends = [value for point in points for value in point]
+    # Whole decades, each of which has its tick.
+    low, high = (math.floor(math.log10(end)) for end in (min(ends), max(ends)))
+    span = (10.0**low, 10.0 ** (high + 1))
+    axes.plot(span, span, color="0.7", linewidth=1)
+    axes.scatter([x for x, _ in points], [y for _, y in points], s=18)
+    axes.set(xscale="log", yscale="log", xlim=span, ylim=span, xlabel=across, ylabel=up)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    axes.set_aspect("equal")
+    return _svg(figure, axes)
+
+
+def _figure(places: Sequence[str], bars: int) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    width = max(5.0, 1.6 + len(places) * max(0.5, 0.25 * bars))
+    figure = Figure(figsize=(width, HEIGHT), dpi=DOTS_PER_INCH)
+    return figure, figure.subplots()
+
+
+def _finish(figure: Figure, axes: Axes, places: Sequence[str], unit: str) -> str:
+    from matplotlib.ticker import EngFormatter
+
+    slanted = len(places) > SLANTED
+    axes.set_xticks(
+        range(len(places)),
+        places,
+        rotation=35 if slanted else 0,
+        ha="right" if slanted else "center",
+        rotation_mode="anchor" if slanted else "default",
+    )
+    axes.set_ylabel(unit)
+    if axes.get_yscale() == "linear" and not PLAIN[0] < axes.get_ylim()[1] < PLAIN[1]:
+        axes.yaxis.set_major_formatter(EngFormatter())
+    # Above the axes and to the left: a wide figure is read from there.
+    axes.legend(
+        frameon=False, fontsize="small", loc="lower left", bbox_to_anchor=(0, 1), ncols=COLUMNS
+    )
+    return _svg(figure, axes)
+
+
+def _svg(figure: Figure, axes: Axes) -> str:
+    import matplotlib as mpl
+
+    axes.spines[["top", "right"]].set_visible(False)
+    text = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "simgen", "svg.fonttype": "none"}):
+        figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]

@@ -1,0 +1,56 @@
+"""What a kernel does to each sum of a channel before it stores it: the layers that follow, fused.
+
+    v = sum [+ bias]    v = w (v - mean) / sqrt(var + epsilon) + b    v = activation(v)
+
+The last two are there or not. The operations and their order are those of the kernels that the
+layers have for themselves, so that fusing them changes no bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simgen.layers.rounding import float32, identifier
+
+Constants = tuple[tuple[str, int | float | str], ...]
+
+PORTS = ("bn_w", "bn_b", "running_mean", "running_var")  # of batch normalisation, one per channel
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """By default, nothing."""
+
+    epsilon: float | None = None  # of batch normalisation; None: there is none
+    activation: str = ""  # a mode; "": there is none
+    ceiling: float = 0.0  # of clipped_relu
+    alpha: float = 0.0  # of elu
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The kernel's arguments for it, after those of the sum."""
+        return () if self.epsilon is None else PORTS
+
+    @property
+    def constants(self) -> Constants:
+        """What templates/kernels/epilogue.h.j2 reads."""
+        found: list[tuple[str, int | float | str]] = []
+        if self.epsilon is not None:
+            found.append(("bn_epsilon", float32(self.epsilon)))
+        if self.activation:
+            found.append(("activation", self.activation))
+            found.append(("activation_ceiling", float32(self.ceiling)))
+            found.append(("activation_alpha", float32(self.alpha)))
+        return tuple(found)
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """Parts of a kernel's name that tell epilogues apart."""
+        parts = [] if self.epsilon is None else [f"bn{identifier(self.epsilon)}"]
+        if self.activation:
+            value = {"clipped_relu": self.ceiling, "elu": self.alpha}.get(self.activation)
+            parts.append(self.activation + ("" if value is None else identifier(value)))
+        return tuple(parts)
+
+
+NOTHING = Epilogue()

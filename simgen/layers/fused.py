@@ -1,0 +1,176 @@
+"""Convolution and fully connected layer with what follows them, in one kernel.
+
+    s = x convolved or multiplied with w [+ b]       as in convolution.py, fully_connected.py
+    t = bn_w (s - running_mean) / sqrt(running_var + epsilon) + bn_b     with batch_norm=true
+    y = activation(t)                                                    unless activation=false
+
+Statistics of the batch normalisation are given, as in inference, one for each channel. Forward
+only: s and t are in no memory, and backward passes would read them. `simgen build --fuse` puts
+these layers in place of the separate ones.
+
+Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivationForward.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import OpCount, Pass, TensorSpec
+from simgen.layers.activation import Activation, Mode
+from simgen.layers.base import Layer, Port, key
+from simgen.layers.batch_norm import BatchNorm, Statistics
+from simgen.layers.batch_norm import Mode as BatchNormMode
+from simgen.layers.convolution import Convolution
+from simgen.layers.epilogue import PORTS, Epilogue
+from simgen.layers.fully_connected import FullyConnected
+from simgen.layers.rounding import SECOND_ORDER, TINY, float32
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.rounding import Array
+else:
+    from simgen import arrays as np
+
+NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
+
+
+@dataclass(frozen=True)
+class Fused(Layer):
+    """What follows the sums; the layer of the sums is the other base of a class."""
+
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
+    parameters: ClassVar[tuple[str, ...]] = ("w", "b", *PORTS)
+
+    batch_norm: bool = key("batch_norm", default=False)
+    epsilon: float = key("epsilon", default=1e-5, least=1e-5, most=1e6)
+    activation: bool = key("activation", default=True)
+    activation_mode: Mode = key("activation_mode", default=Mode.RELU)
+    ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
+    alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
+
+    @property
+    @abstractmethod
+    def sums(self) -> Layer:
+        """The first of the fused layers, by itself."""
+
+    @property
+    def epilogue(self) -> Epilogue:
+        mode = self.activation_mode if self.activation else None
+        return Epilogue(
+            epsilon=self.epsilon if self.batch_norm else None,
+            activation=str(mode) if mode else "",
+            ceiling=self.ceiling if mode is Mode.CLIPPED_RELU else 0.0,
+            alpha=self.alpha if mode is Mode.ELU else 0.0,
+        )
+
+    @property
+    def _normalise(self) -> BatchNorm:
+        return BatchNorm(
+            mode=BatchNormMode.SPATIAL, epsilon=self.epsilon, statistics=Statistics.RUNNING
+        )
+
+    @property
+    def _activate(self) -> Activation:
+        return Activation(mode=self.activation_mode, ceiling=self.ceiling, alpha=self.alpha)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """The operations of all; of the bytes, those of no tensor between them."""
+        y = self.output(inputs)
+        made = self.sums.count(inputs, direction)
+        if self.batch_norm:
+            own = self._normalise.count((y,), direction)
+            made += OpCount(own.flops, own.transcendentals, own.read_bytes - y.nbytes)
+        if self.activation:
+            own = self._activate.count((y,), direction)
+            made += OpCount(own.flops, own.transcendentals)
+        return made
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        found = self.sums.ports(inputs, direction)
+        if not self.batch_norm:
+            return found
+        of_bn = self._normalise.ports((self.output(inputs),), direction)
+        return (
+            *(port for port in found if port.fill),
+            *(
+                Port(NORMALISED[port.name], port.spec, port.fill)
+                for port in of_bn
+                if port.name in NORMALISED
+            ),
+            *(port for port in found if not port.fill),
+        )
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        y = self.sums.reference(tensors, direction)["y"]
+        if self.batch_norm:
+            y = self._normalise.reference(_around(tensors, y), direction)["y"]
+        return self._activate.reference({"x": y}, direction) if self.activation else {"y": y}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """Each operation's own bound, and what it makes of the error of its input.
+
+        With an input that is off by at most e, a normalisation is off by |bn_w| r e more. An
+        activation is monotone: it is off by no more than at one of the ends x - e, x + e.
+        """
+        y = self.sums.reference(tensors, direction)["y"]
+        error = self.sums.tolerance(tensors, direction)["y"]
+        if self.batch_norm:
+            around = _around(tensors, y)
+            own = self._normalise.tolerance(around, direction)["y"]
+            y = self._normalise.reference(around, direction)["y"]
+            r = 1 / np.sqrt(tensors["running_var"] + float32(self.epsilon))
+            error = own + np.abs(tensors["bn_w"]) * r * error * SECOND_ORDER + TINY
+        return {"y": self._activated(y, error) if self.activation else error}
+
+    def _activated(self, x: Array, error: Array) -> Array:
+        """The error of the activation of what is off by `error` from x.
+
+        Its own bound is that of x, or of an end: it may be another formula on the other side.
+        """
+        ends = [{"x": at} for at in (x, x - error, x + error)]
+        at, low, high = (self._activate.reference(end, Pass.FORWARD)["y"] for end in ends)
+        own = [self._activate.tolerance(end, Pass.FORWARD)["y"] for end in ends]
+        moved = np.maximum(high - at, at - low)
+        total: Array = np.maximum.reduce(own) + moved * SECOND_ORDER + TINY
+        return total
+
+
+def _around(tensors: Tensors, x: Array) -> dict[str, Array]:
+    """What the normalisation reads."""
+    return {"x": x} | {own: tensors[port] for own, port in NORMALISED.items()}
+
+
+@dataclass(frozen=True)
+class FusedConvolution(Fused, Convolution):
+    kind = "fused_conv"
+    section = "FusedConvolution"
+    sample: ClassVar[Mapping[str, str]] = {
+        **Convolution.sample,
+        "bias": "true",
+        "activation_mode": "relu",
+    }
+
+    @property
+    def sums(self) -> Layer:
+        return Convolution(**{f.name: getattr(self, f.name) for f in fields(Convolution)})
+
+
+@dataclass(frozen=True)
+class FusedFullyConnected(Fused, FullyConnected):
+    kind = "fused_fc"
+    section = "FusedFullyConnected"
+    sample: ClassVar[Mapping[str, str]] = {
+        **FullyConnected.sample,
+        "bias": "true",
+        "activation_mode": "relu",
+    }
+
+    @property
+    def sums(self) -> Layer:
+        return FullyConnected(**{f.name: getattr(self, f.name) for f in fields(FullyConnected)})

@@ -1,0 +1,114 @@
+-- Schema of trace.sqlite3; simgen/trace.py tells what it is for.
+
+PRAGMA application_id = 0x73676e31;
+PRAGMA user_version = 1; -- raised when the schema changes
+
+CREATE TABLE bundle (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL,
+    workload TEXT NOT NULL,
+    digest TEXT NOT NULL, -- SHA-256 of workload.json
+    data TEXT NOT NULL, -- identity of data.h5
+    seed INTEGER NOT NULL
+);
+
+CREATE TABLE step ( -- a layer in a pass
+    id INTEGER PRIMARY KEY,
+    bundle INTEGER NOT NULL REFERENCES bundle,
+    position INTEGER NOT NULL, -- from 0
+    layer TEXT NOT NULL,
+    kind TEXT NOT NULL, -- softmax, pooling, ...
+    pass TEXT NOT NULL, -- fwd, bwd, bwd_weight, bwd_data
+    operations INTEGER NOT NULL, -- that the algorithm needs: flops and transcendentals
+    bytes INTEGER NOT NULL, -- that it must read and write
+    UNIQUE (bundle, position)
+);
+
+CREATE TABLE launch ( -- one run of a kernel
+    id INTEGER PRIMARY KEY,
+    step INTEGER NOT NULL REFERENCES step,
+    position INTEGER NOT NULL, -- from 0, in the whole workload
+    kernel TEXT NOT NULL,
+    invocation INTEGER NOT NULL, -- from 1: which run of this kernel in the workload it is
+    work_groups INTEGER NOT NULL,
+    work_items INTEGER NOT NULL, -- in a work-group
+    UNIQUE (step, position)
+);
+CREATE INDEX launch_of_kernel ON launch (kernel, invocation);
+
+CREATE TABLE run ( -- what a target left of a bundle
+    id INTEGER PRIMARY KEY,
+    bundle INTEGER NOT NULL REFERENCES bundle,
+    target TEXT NOT NULL,
+    finished TEXT NOT NULL, -- ISO 8601, UTC
+    simgen TEXT NOT NULL, -- version
+    compiler TEXT NOT NULL,
+    UNIQUE (bundle, target)
+);
+
+CREATE TABLE property ( -- of a run
+    run INTEGER NOT NULL REFERENCES run,
+    part TEXT NOT NULL, -- settings (of the target), config (of the build), machine
+    name TEXT NOT NULL,
+    value TEXT NOT NULL, -- text, or JSON
+    PRIMARY KEY (run, part, name)
+) WITHOUT ROWID;
+
+CREATE TABLE metric ( -- what a target does not count has no row
+    run INTEGER NOT NULL REFERENCES run,
+    launch INTEGER NOT NULL REFERENCES launch,
+    name TEXT NOT NULL,
+    value REAL NOT NULL,
+    PRIMARY KEY (run, launch, name)
+) WITHOUT ROWID;
+
+-- One line for each value, with everything that it belongs to.
+CREATE VIEW launch_metric AS
+SELECT run.id AS run, bundle.name AS bundle, bundle.workload, run.target, step.position AS step,
+    step.layer, step.kind, step.pass, launch.position AS launch, launch.kernel, launch.invocation,
+    metric.name AS metric, metric.value
+FROM metric
+    JOIN run ON run.id = metric.run
+    JOIN launch ON launch.id = metric.launch
+    JOIN step ON step.id = launch.step
+    JOIN bundle ON bundle.id = step.bundle;
+
+-- Sums over the launches of a layer and pass.
+CREATE VIEW layer_metric AS
+SELECT run, bundle, workload, target, step, layer, kind, pass, metric, sum(value) AS value
+FROM launch_metric
+GROUP BY run, step, metric;
+
+-- The metrics of most targets as columns; NULL where a target does not count one.
+CREATE VIEW layer_sum AS
+SELECT run, bundle, workload, target, step, layer, kind, pass,
+    sum(value) FILTER (WHERE metric = 'seconds') AS seconds,
+    sum(value) FILTER (WHERE metric = 'cycles') AS cycles,
+    sum(value) FILTER (WHERE metric = 'instructions') AS instructions,
+    sum(value) FILTER (WHERE metric = 'valu_instructions') AS valu_instructions,
+    sum(value) FILTER (WHERE metric = 'salu_instructions') AS salu_instructions,
+    sum(value) FILTER (WHERE metric = 'lds_instructions') AS lds_instructions,
+    sum(value) FILTER (WHERE metric = 'vector_memory_reads') AS vector_memory_reads,
+    sum(value) FILTER (WHERE metric = 'vector_memory_writes') AS vector_memory_writes,
+    sum(value) FILTER (WHERE metric = 'scalar_memory_reads') AS scalar_memory_reads,
+    sum(value) FILTER (WHERE metric IN ('l1_hits', 'l1_misses', 'l1_mshr_hits')) AS l1_accesses,
+    sum(value) FILTER (WHERE metric = 'l1_misses') AS l1_misses,
+    sum(value) FILTER (WHERE metric IN ('l2_hits', 'l2_misses', 'l2_mshr_hits')) AS l2_accesses,
+    sum(value) FILTER (WHERE metric = 'l2_misses') AS l2_misses,
+    sum(value) FILTER (WHERE metric = 'dram_read_bytes') AS dram_read_bytes,
+    sum(value) FILTER (WHERE metric = 'dram_written_bytes') AS dram_written_bytes
+FROM launch_metric
+GROUP BY run, step;
+
+-- The same with rates.
+CREATE VIEW layer AS
+SELECT layer_sum.*,
+    step.operations,
+    step.bytes,
+    1.0 - l1_misses / nullif(l1_accesses, 0) AS l1_hit_rate,
+    1.0 - l2_misses / nullif(l2_accesses, 0) AS l2_hit_rate,
+    step.operations / nullif(seconds, 0) AS operations_per_second,
+    step.bytes / nullif(seconds, 0) AS bytes_per_second
+FROM layer_sum
+    JOIN run ON run.id = layer_sum.run
+    JOIN step ON step.bundle = run.bundle AND step.position = layer_sum.step;

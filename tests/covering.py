@@ -1,0 +1,92 @@
+"""Few of many problems whose kernels still show every choice of a template.
+
+Kernels of a template differ in their constants, which decide all that its text does. A set covers
+a template if it has each property of a constant that some kernel has: a covering array of strength
+1, or of strength 2 if it has each two properties together (Kuhn et al., "Introduction to
+Combinatorial Testing", 2013, section 1.3). It is found greedily, largest gain first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from simgen.ir import Kernel
+
+SMALL = 4  # numbers up to this are choices, larger ones are sizes
+FEW = 4  # values of a property that is paired with others
+
+Property = tuple[str, Any]  # what of a kernel, and its value
+Trait = tuple[Any, ...]
+
+
+def properties(kernel: Kernel) -> list[Property]:
+    """Constants of a kernel; of a size its bit length and what is left of whole vectors of 4."""
+    found: list[Property] = [("block", kernel.block)]
+    for name, value in kernel.constants:
+        if not isinstance(value, int):
+            found.append((name, value))
+            continue
+        found += [
+            (name, value if abs(value) <= SMALL else "large"),
+            (f"{name} modulo 4", value % 4),
+        ]
+        if abs(value) > SMALL:
+            found.append((f"{name} bits", value.bit_length()))
+    return found
+
+
+def covering(
+    found: Mapping[str, Sequence[Kernel]],
+    *,
+    pairs: bool,
+    labels: Mapping[str, Iterable[Property]] | None = None,
+) -> list[str]:
+    """Names of what covers each template of the kernels, in the order of `found`.
+
+    found: name -> its kernels. pairs: strength 2 for properties with few values. labels: name ->
+    further properties, each of which is kept too, by itself.
+    """
+    traits = _traits(found, pairs)
+    for name, own in (labels or {}).items():
+        traits[name] |= set(own)
+    left = set().union(*traits.values())
+    # Gains only become smaller, so the first whose gain is still what it was has the largest.
+    heap = [(-len(own), at, name) for at, (name, own) in enumerate(traits.items())]
+    heapq.heapify(heap)
+    kept = set()
+    while left:
+        _, at, name = heapq.heappop(heap)
+        gain = len(traits[name] & left)
+        if heap and gain < -heap[0][0]:
+            heapq.heappush(heap, (-gain, at, name))
+            continue
+        kept.add(name)
+        left -= traits[name]
+    return [name for name in found if name in kept]
+
+
+def _traits(found: Mapping[str, Sequence[Kernel]], pairs: bool) -> dict[str, set[Trait]]:
+    """Name -> what its kernels show of their templates."""
+    held = {
+        name: [(kernel.template, properties(kernel)) for kernel in kernels]
+        for name, kernels in found.items()
+    }
+    values: defaultdict[Trait, set[Any]] = defaultdict(set)
+    for shown in held.values():
+        for template, own in shown:
+            for what, value in own:
+                values[template, what].add(value)
+    traits: dict[str, set[Trait]] = {name: set() for name in held}
+    for name, shown in held.items():
+        for template, own in shown:
+            traits[name] |= {(template, one) for one in own}
+            if pairs:
+                some = [one for one in own if 1 < len(values[template, one[0]]) <= FEW]
+                traits[name] |= {(template, *pair) for pair in combinations(some, 2)}
+    return traits

@@ -1,0 +1,123 @@
+"""What each version of gem5 takes: GPUs, builds, options, and what a work-group needs of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from simgen.code_object import KernelInfo
+from simgen.errors import UsageError
+from simgen.targets.apu_se import GPUS, HARDWARE, VERSIONS, check, hardware, options
+from simgen.targets.gem5_se import Gem5Se
+
+every_pair = pytest.mark.parametrize(
+    ("version", "arch"), [(name, arch) for name, v in VERSIONS.items() for arch in v.gpus]
+)
+
+
+@every_pair
+def test_a_version_runs_its_gpus_in_the_build_that_has_their_isa(version: str, arch: str):
+    target = Gem5Se(arch=arch, gem5_version=version)
+    gcn3 = arch in ("gfx801", "gfx803")
+    assert target.gem5_opt == f"build/{'GCN3' if gcn3 else 'VEGA'}_X86/gem5.opt"
+    assert target.gem5_opt in target.build_cure
+    assert not gcn3 or version < "24"
+    assert gcn3 or version >= "21.2"
+
+
+@every_pair
+def test_apu_se_is_told_which_gpu_unless_it_has_one_only(version: str, arch: str):
+    told = options(version, arch)
+    assert (f"--gfx-version={arch}" in told) is (version != "21.0")
+    assert ("--dgpu" in told) is (arch in ("gfx803", "gfx900"))
+
+
+@pytest.mark.parametrize(
+    ("version", "arch", "message"),
+    [
+        ("21.0", "gfx902", "--arch gfx902: gem5 21.0 has no such GPU; take --arch gfx801, or"),
+        ("21.1", "gfx900", "take --arch gfx801 or gfx803, or another --gem5-version"),
+        ("24.0", "gfx803", "take --arch gfx902 or gfx900, or another --gem5-version"),
+        ("develop", "gfx801", "gem5 develop has no such GPU"),
+        ("20.1", "gfx801", "its driver has no events, .*; use 21.0 or later"),
+    ],
+)
+def test_another_gpu_is_refused_in_one_line(version: str, arch: str, message: str):
+    with pytest.raises(UsageError, match=message):
+        check(version, arch)
+    with pytest.raises(UsageError, match=message):
+        Gem5Se(arch=arch, gem5_version=version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_statistics_per_kernel_come_from_apu_se_or_from_the_launcher(version: str):
+    assert VERSIONS[version].dumps is (version >= "24")
+    arch = VERSIONS[version].gpus[0]
+    if version >= "24":
+        assert Gem5Se(arch=arch, gem5_version=version, m5ops=True).m5ops
+    else:
+        with pytest.raises(UsageError, match=f"apu_se.py of gem5 {version} takes no notice"):
+            Gem5Se(arch=arch, gem5_version=version, m5ops=True)
+
+
+def test_images_are_whole_names_with_tags():
+    pattern = re.compile(
+        r"(?:gcr\.io/gem5-test|ghcr\.io/gem5(?:-test)?)/gcn-gpu:(?:v\d\d-\d|latest)"
+    )
+    assert all(pattern.fullmatch(version.image) for version in VERSIONS.values())
+
+
+def test_a_discrete_gpu_is_where_the_driver_says_and_rings_as_it_wants():
+    assert {name for name, gpu in GPUS.items() if gpu.dgpu} == {"gfx803", "gfx900"}
+    assert {name for name, gpu in GPUS.items() if gpu.doorbell_nbytes == 8} == {"gfx900"}
+    assert len({gpu.gpu_id for gpu in GPUS.values() if gpu.dgpu}) == 2
+
+
+def test_four_words_of_lds_are_read_at_once_where_the_model_does_it():
+    frame = "\t.type\tk,@function\nk:\n; %bb.0:\n\tds_read_b128 v[0:3], v4\n\ts_endpgm\n"
+    splitting = {
+        (name, arch)
+        for name, version in VERSIONS.items()
+        for arch in version.gpus
+        if "b128" not in Gem5Se(arch=arch, gem5_version=name)._rewritten(frame)
+    }
+    assert splitting == {("21.0", "gfx801"), ("21.2", "gfx902"), ("21.2", "gfx900")}
+
+
+def kernel(*, lds: int = 0, vgprs: int = 4) -> KernelInfo:
+    return KernelInfo(0, lds, 0, 16, 16, vgprs)
+
+
+def least(*kernels: tuple[int, KernelInfo]) -> dict[str, int]:
+    return {knob.flag: knob.least for knob in hardware(kernels) if knob.least}
+
+
+def test_the_least_hardware_is_that_of_the_neediest_work_group():
+    # 1024 work-items are 16 wavefronts, 4 on each of 4 SIMD units; 320 are 5: 2 on one of them.
+    found = least((64, kernel(lds=4096)), (1024, kernel(vgprs=24)), (320, kernel(vgprs=40)))
+    assert found == {"--wfs-per-simd": 4, "--vreg-file-size": 96, "--lds-size": 4096}
+    assert least((64, kernel()))["--lds-size"] == 1
+
+
+def test_every_option_has_a_variable_of_its_own_under_gem5s_name():
+    knobs = hardware([])
+    assert len({knob.variable for knob in knobs}) == len(knobs) == len(HARDWARE)
+    assert all(re.fullmatch(r"--[a-z]+(-[a-z]+)+", knob.flag) for knob in knobs)
+    assert Gem5Se.run_options is HARDWARE
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("tcp_size", ("16KiB", "4kB", "1MiB"), ("16", "0KiB", "1 KiB", "16KiB;id", "-1kB", "1kiB")),
+        ("gpu_clock", ("1GHz", "1.5GHz", "750MHz"), ("1", "GHz", "1.GHz", "$(id)", "1GHz --x")),
+    ],
+)
+def test_texts_are_what_gem5_reads_and_nothing_else(
+    name: str, good: tuple[str, ...], bad: tuple[str, ...]
+):
+    pattern = HARDWARE[name].pattern
+    assert all(re.fullmatch(pattern, text, re.ASCII) for text in good)
+    assert not any(re.fullmatch(pattern, text, re.ASCII) for text in (*bad, good[0] + "\n"))
+    assert re.fullmatch(pattern, HARDWARE[name].example, re.ASCII)

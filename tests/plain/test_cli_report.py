@@ -1,0 +1,94 @@
+"""report as a user meets it: what it writes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sqlite3
+from contextlib import closing
+
+from command_line import fails
+from handmade import build, run_by_hand, small
+
+from simgen import results
+from simgen.targets.cuda import Cuda
+
+
+def ran(path, **options):
+    made = build(path, small(**options))
+    folder = run_by_hand(made)
+    os.utime(folder / "complete", (1e9, 1e9))
+    return made
+
+
+def asked(path, query):
+    with closing(sqlite3.connect(path)) as database:
+        return database.execute(query).fetchall()
+
+
+def lines(path):
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+def test_report_writes_a_page_tables_and_a_database(simgen, tmp_path):
+    ran(tmp_path / "one")
+    ran(tmp_path / "two", word="softmax_bwd")
+    done = simgen("report one two -o out")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1] == "page: out/report.html"
+    out = tmp_path / "out"
+    assert sorted(path.name for path in out.iterdir()) == [
+        "correlation.csv",
+        "metrics.csv",
+        "report.html",
+        "trace.sqlite3",
+    ]
+    assert [(x["bundle"], x["pass"]) for x in lines(out / "metrics.csv")] == [
+        ("one", "fwd"),
+        ("two", "bwd"),
+    ]
+    assert asked(out / "trace.sqlite3", "SELECT bundle, pass, target, seconds FROM layer") == [
+        ("one", "fwd", "cuda", 1e-6),
+        ("two", "bwd", "cuda", 1e-6),
+    ]
+    assert asked(out / "trace.sqlite3", "SELECT DISTINCT finished FROM run") == [
+        ("2001-09-09T01:46:40+00:00",)
+    ]
+
+
+def test_bundles_of_one_name_are_told_apart_by_their_paths(simgen, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        ran(tmp_path / folder / "net")
+    assert simgen("report a/net b/net -o out -q").code == 0
+    assert [x["bundle"] for x in lines(tmp_path / "out/metrics.csv")] == ["a/net", "b/net"]
+
+
+def test_the_machine_is_that_of_the_run_and_not_that_of_the_report(simgen, tmp_path):
+    made = ran(tmp_path / "net")
+    folder = made.path / "results/cuda"
+    found = results.collect(made, Cuda(), folder)
+    found.provenance["machine"]["processor"] = "another one"
+    results.save(found, made.workload, folder / results.FILE)
+    assert simgen("report net -o out -q").code == 0
+    query = "SELECT value FROM property WHERE part = 'machine' AND name = 'processor'"
+    assert asked(tmp_path / "out/trace.sqlite3", query) == [("another one",)]
+
+
+def test_a_bundle_that_has_not_run_is_named(simgen, tmp_path):
+    ran(tmp_path / "one")
+    build(tmp_path / "two", small())
+    done = simgen("report one two -o out")
+    assert done.code == 0
+    assert "not in the report: two, which has not run" in done.out
+
+
+def test_what_cannot_be_reported_is_refused_before_anything_is_written(simgen, tmp_path):
+    build(tmp_path / "idle", small())
+    fails(simgen("report idle -o out"), 2, "idle", "nothing has run yet", "simgen run idle")
+    ran(tmp_path / "one")
+    fails(simgen("report one ./one -o out"), 2, "given twice")
+    (tmp_path / "one/results/cuda/launches.csv").unlink()
+    fails(simgen("report one -o out"), 7, "launches.csv")
+    assert not (tmp_path / "out").exists()

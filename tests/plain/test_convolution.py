@@ -1,0 +1,208 @@
+"""Convolution: where gathers read, which algorithm a config means, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from handmade import lowered_text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simgen.errors import ConfigError
+from simgen.ir import Pass, TensorSpec
+from simgen.layers import conv_algorithms, conv_direct
+from simgen.layers.conv_algorithms import Algo, Algorithm, DataAlgo, Unknown
+from simgen.layers.conv_geometry import Geometry, to_image, to_result
+from simgen.layers.convolution import Convolution
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simgen.layers.conv_geometry import Axis
+
+F, BD, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
+
+
+def positions(extent: int, kernel: int, pad: int, stride: int, dilation: int) -> int:
+    return (extent + 2 * pad - (kernel - 1) * dilation - 1) // stride + 1
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> Geometry:
+    small = st.integers(1, 6)
+    kernel, stride, dilation = ((draw(small), draw(small)) for _ in range(3))
+    pad = (draw(st.integers(0, 5)), draw(st.integers(0, 5)))
+    image = tuple(
+        max(1, (kernel[at] - 1) * dilation[at] + 1 - 2 * pad[at]) + draw(st.integers(0, 12))
+        for at in (0, 1)
+    )
+    result = [positions(image[at], kernel[at], pad[at], stride[at], dilation[at]) for at in (0, 1)]
+    return Geometry(
+        batch=1, channels=1, filters=1, groups=1, image=(image[0], image[1]),
+        result=(result[0], result[1]), kernel=kernel, pad=pad, stride=stride, dilation=dilation,
+        flipped=draw(st.booleans()),
+    )  # fmt: skip
+
+
+def relation(g: Geometry, at: int) -> set[tuple[int, int, int]]:
+    """(pixel of the image, pixel of the result, place in the filter) of every product."""
+    return {
+        (i, p, g.kernel[at] - 1 - r if g.flipped else r)
+        for p in range(g.result[at])
+        for r in range(g.kernel[at])
+        for i in range(g.image[at])
+        if i == p * g.stride[at] + r * g.dilation[at] - g.pad[at]
+    }
+
+
+def products(axis: Axis) -> Iterator[tuple[int, int, int]]:
+    """(written, read, place in the filter) of every product of an axis."""
+    for i in range(axis.count):
+        for t in range(axis.taps):
+            place, rest = divmod(axis.start + axis.stride * i + axis.gap * t, axis.divide)
+            if rest == 0 and 0 <= place < axis.source:
+                yield axis.first + axis.step * i, place, axis.filter_first + axis.filter_step * t
+
+
+@given(geometries())
+def test_a_gather_has_the_products_of_the_relation_and_no_others(g: Geometry) -> None:
+    (result,) = to_result(g)
+    images = to_image(g)
+    for at, name in enumerate(("rows", "columns")):
+        wanted = relation(g, at)
+        assert {(i, p, r) for p, i, r in products(getattr(result, name))} == wanted
+        axes = {getattr(each, name) for each in images}
+        found = [product for axis in axes for product in products(axis)]
+        assert set(found) == wanted
+        assert len(found) == len(wanted)
+        places = [axis.first + axis.step * i for axis in axes for i in range(axis.count)]
+        assert sorted(places) == list(range(g.image[at]))
+
+
+@given(geometries())
+def test_no_element_meets_more_taps_than_its_bound_counts(g: Geometry) -> None:
+    for each in (*to_result(g), *to_image(g)):
+        for axis in (each.rows, each.columns):
+            written = [place for place, _, _ in products(axis)]
+            assert max(map(written.count, set(written)), default=0) <= axis.met <= axis.taps
+
+
+@given(geometries())
+def test_the_phases_of_a_strided_gradient_have_no_idle_taps(g: Geometry) -> None:
+    images = to_image(g)
+    if len(images) > 1:
+        assert all(axis.divide == 1 for each in images for axis in (each.rows, each.columns))
+        assert len(images) <= g.stride[0] * g.stride[1]
+
+
+@given(geometries(), st.integers(1, 70), st.integers(1, 70), st.integers(1, 30))
+def test_the_direct_gradient_of_filters_fits_into_lds(
+    g: Geometry, channels: int, filters: int, batch: int
+) -> None:
+    g = Geometry(**{**vars(g), "channels": channels, "filters": filters, "batch": batch})
+    if conv_direct.maps_filters(g):
+        split = conv_direct.filter_split(g)
+        lines = g.batch * g.result[0]
+        assert split.splits >= 1
+        assert split.chunk * split.splits >= lines
+        assert split.depth >= 1
+
+
+# ---- Algorithms ----
+
+ANY = None  # simgen chooses
+GEMM, DIRECT, IM2COL, WINOGRAD = (
+    Algorithm.IMPLICIT_GEMM, Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.WINOGRAD,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("algo", "forward", "filters", "data"),
+    [
+        ("0", ANY, ANY, ANY),
+        ("auto", ANY, ANY, ANY),
+        ("cudnn", ANY, ANY, ANY),
+        ("1", GEMM, GEMM, ANY),
+        ("fft", GEMM, GEMM, ANY),
+        ("4", GEMM, GEMM, ANY),
+        ("winograd", WINOGRAD, GEMM, WINOGRAD),
+        ("direct", DIRECT, DIRECT, DIRECT),
+        ("implicit_gemm", GEMM, GEMM, GEMM),
+        ("im2col", IM2COL, IM2COL, IM2COL),
+    ],
+)
+def test_what_algo_means(
+    algo: str, forward: Algorithm | None, filters: Algorithm | None, data: Algorithm | None
+) -> None:
+    value = Algo(algo)
+    assert conv_algorithms.for_forward(value) is forward
+    assert conv_algorithms.for_filters(value) is filters
+    assert conv_algorithms.for_data(value, DataAlgo.ALGO_0) is data
+
+
+@pytest.mark.parametrize(
+    ("algod", "data"),
+    [
+        ("1", GEMM), ("fft_tiling", GEMM), ("winograd", WINOGRAD),
+        ("winograd_nonfused", WINOGRAD), ("direct", DIRECT), ("im2col", IM2COL),
+    ],
+)  # fmt: skip
+def test_algod_wins_over_algo(algod: str, data: Algorithm) -> None:
+    for algo in Algo:
+        assert conv_algorithms.for_data(algo, DataAlgo(algod)) is data
+
+
+def test_few_channels_are_direct_and_many_are_a_product() -> None:
+    first = Convolution().geometry((100, 3, 256, 256))
+    assert {conv_algorithms.choose(first, each) for each in Unknown} == {DIRECT}
+    later = Convolution(num_output=64, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1)
+    middle = later.geometry((16, 64, 56, 56))
+    assert {conv_algorithms.choose(middle, each) for each in Unknown} == {GEMM}
+    small = later.geometry((1, 64, 14, 14))
+    assert {conv_algorithms.choose(small, each) for each in Unknown} == {DIRECT}
+
+
+# ---- Refusals ----
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        lowered_text(f"[Convolution]\nn=1\nc=6\nh=9\nw=9\n{text}\n")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith("net.dnnmark:1: ")
+    return message
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("algo=winograd", ("5 x 5", "choose implicit_gemm")),
+        ("algo=winograd\nkernel_size=3\nstride=2", ("stride 2 x 2", "choose implicit_gemm")),
+        ("algod=winograd\nkernel_size=3\ndilation=2", ("dilation 2 x 2", "choose implicit_gemm")),
+        ("group=4", ("6 channels and 32 filters", "make group a divisor of both")),
+        ("kernel_size=9\npad=0\ndilation=2", ("17 does not fit into 9", "make the kernel smaller")),
+        ("kernel_size=200\npad=100\nalgo=direct", ("too large", "choose implicit_gemm")),
+    ],
+)
+def test_an_impossible_geometry_is_one_line(text: str, parts: tuple[str, ...]) -> None:
+    message = refused(text)
+    for part in parts:
+        assert part in message
+
+
+def test_tensors_beyond_the_kernels_indices_are_refused() -> None:
+    with pytest.raises(ValueError, match="is larger than 2147483647; make n smaller"):
+        Convolution().output((TensorSpec((2000, 3, 1024, 1024)),))
+
+
+def test_a_preference_changes_no_kernel() -> None:
+    x = (TensorSpec((2, 3, 9, 9)),)
+    for direction in (F, BD, BW):
+        lowerings = {
+            Convolution.from_config([(key, value, "")]).lower(x, direction)
+            for key in ("conv_fwd_pref", "conv_bwd_filter_pref", "conv_bwd_data_pref")
+            for value in ("no_workspace", "fastest", "specify_workspace_limit")
+        }
+        assert len(lowerings) == 1

@@ -1,0 +1,100 @@
+"""How well two targets agree: the measures against NumPy and by hand, and where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simgen import correlation
+
+
+def layers(**values):
+    """Target -> (bundle, step) -> metrics, from target=[seconds of each layer]."""
+    return {
+        target.replace("_", "-"): {
+            ("net", f"layer{at}"): {} if value is None else {"seconds": value}
+            for at, value in enumerate(seconds)
+        }
+        for target, seconds in values.items()
+    }
+
+
+def test_the_measures_are_those_of_their_formulas():
+    a, b = np.array([3.0, 1.0, 7.0, 2.5]), np.array([6.5, 1.0, 13.0, 6.0])
+    found = correlation.correlate("seconds", "x", "y", list(zip(a, b)))
+    assert found.layers == 4
+    assert found.pearson == pytest.approx(np.corrcoef(a, b)[0, 1])
+    assert found.error == pytest.approx(100 * np.mean(np.abs(b - a) / a))
+    (scale,) = np.linalg.lstsq(b[:, None], a, rcond=None)[0]
+    assert found.scale == pytest.approx(scale)
+    assert found.scaled_error == pytest.approx(100 * np.mean(np.abs(scale * b - a) / a))
+    assert found.note == ""
+
+
+def test_twice_as_long_throughout_is_perfect_but_for_the_factor():
+    found = correlation.correlate("seconds", "x", "y", [(1.0, 2.0), (3.0, 6.0), (0.5, 1.0)])
+    assert (found.pearson, found.error, found.scale) == (pytest.approx(1), 100, 0.5)
+    assert found.scaled_error == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "note"),
+    [
+        ([None, None, None], "no common layers, 3 are needed"),
+        ([1.0, None, None], "1 common layer, 3 are needed"),
+        ([1.0, 2.0, None], "2 common layers, 3 are needed"),
+    ],
+)
+def test_too_few_layers_are_said(seconds, note):
+    (found,) = correlation.of(layers(x=[1.0, 2.0, 3.0], y=seconds))
+    assert (found.note, found.quantity) == (note, "any")
+    assert (found.pearson, found.error, found.scale, found.scaled_error) == (None,) * 4
+
+
+def test_three_layers_are_enough():
+    (found,) = correlation.of(layers(x=[1.0, 2.0, 3.0], y=[1.0, 2.0, 3.0]))
+    assert (found.quantity, found.layers, found.error) == ("seconds", 3, 0)
+
+
+def test_time_is_named_even_where_only_another_quantity_is_common():
+    measured = layers(emulator=[None] * 3, timed=[1.0, 2.0, 3.0])
+    for at in measured.values():
+        for nth, metrics in enumerate(at.values()):
+            metrics["instructions"] = float(nth + 1)
+    notes = {each.quantity: each.note for each in correlation.of(measured)}
+    assert notes == {"seconds": "no common layers, 3 are needed", "instructions": ""}
+
+
+def test_without_spread_there_is_no_r():
+    found = correlation.correlate("l2_hit_rate", "x", "y", [(0.5, 0.1), (0.5, 0.2), (0.5, 0.3)])
+    assert found.pearson is None
+    assert found.note == "the same in all layers on x"
+    assert found.error == pytest.approx(60)
+
+
+def test_what_the_reference_has_none_of_has_no_relative_error():
+    found = correlation.correlate("l1_misses", "x", "y", [(0.0, 4.0), (2.0, 3.0), (4.0, 5.0)])
+    assert found.error == pytest.approx(100 * (0.5 + 0.25) / 2)
+    assert found.note == "errors without 1 of 3, where x has 0"
+
+
+def test_nothing_on_either_side_has_no_measure():
+    found = correlation.correlate("l2_misses", "x", "y", [(0.0, 0.0)] * 3)
+    assert (found.pearson, found.error, found.scale) == (None, None, None)
+    assert found.cells[4:8] == ("",) * 4
+
+
+def test_every_two_targets_are_compared_and_hardware_is_the_reference():
+    seconds = [1.0, 2.0, 3.0]
+    found = correlation.of(layers(gem5_se=seconds, mgpusim=seconds, cuda=seconds))
+    assert [(each.reference, each.target) for each in found] == [
+        ("cuda", "gem5-se"),
+        ("cuda", "mgpusim"),
+        ("gem5-se", "mgpusim"),
+    ]
+
+
+def test_only_the_same_layer_of_the_same_bundle_is_common():
+    a = {("one", "conv fwd"): {"seconds": 1.0}, ("one", "conv bwd"): {"seconds": 2.0}}
+    b = {("two", "conv fwd"): {"seconds": 1.0}, ("one", "conv bwd"): {"seconds": 9.0}}
+    assert correlation.common(a, b, "seconds") == [(2.0, 9.0)]

@@ -1,0 +1,113 @@
+"""gem5's statistics file: what a dump says of a kernel, in the shared vocabulary."""
+
+from __future__ import annotations
+
+import pytest
+
+from simgen import gem5_stats
+from simgen.errors import DamagedError
+
+# Lines of a stats.txt of gem5 v24.0 with two compute units of 40 slots, shortened.
+KERNEL = """
+---------- Begin Simulation Statistics ----------
+simSeconds                                   0.000018                       # Seconds (Second)
+simTicks                                     18073000                       # Ticks (Tick)
+simFreq                                  1000000000000                       # ((Tick/Second))
+system.clk_domain.clock                          1000                       # Clock period (Tick)
+system.cpu0.clk_domain.clock                      500                       # Clock period (Tick)
+system.cpu1.clk_domain.clock                     2000                       # Clock period (Tick)
+system.cpu1.shaderActiveTicks                 6807999                       # ticks (Unspecified)
+system.cpu1.CUs0.vALUInsts                         96                       # (Unspecified)
+system.cpu1.CUs0.vALUInstsPerWF                    24                       # (Unspecified)
+system.cpu1.CUs0.numInstrExecuted                 142                       # (Unspecified)
+system.cpu1.CUs0.totalCycles                     3000                       # (Unspecified)
+system.cpu1.CUs0.wavefronts00.totalCycles         999                       # not of the unit
+system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::WFStop       100000      # (Unspecified)
+system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::IBEmpty         6406      # (Unspecified)
+system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::WaitCnt         8194      # (Unspecified)
+system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::BarrierWait         7      # (Unspecified)
+system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::VgprBusy         1599      # (Unspecified)
+system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::SgprBusy           50      # (Unspecified)
+system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::InstrReady          521      # (Unspecified)
+system.cpu1.CUs1.vALUInstsPerWF                   nan                       # (Unspecified)
+system.cpu1.CUs1.totalCycles                      400                       # (Unspecified)
+system.cpu1.CUs1.ScoreboardCheckStage.stallCycles::WFStop           16000      # (Unspecified)
+system.mem_ctrls.readBursts                       147                       # (Count)
+system.mem_ctrls.bytesReadSys                    9408                       # (Byte)
+system.mem_ctrls.dram.bytesRead::ruby.dir_cntrl0         9408                # (Byte)
+system.mem_ctrls.dram.bytesRead::total           9408                       # (Byte)
+system.mem_ctrls.dram.readBursts                  131                       # (Count)
+system.mem_ctrls.dram.writeBursts                  94                       # (Count)
+system.mem_ctrls.dram.{read}              8384                       # (Byte)
+system.mem_ctrls.dram.{written}           6016                       # (Byte)
+system.ruby.cp_cntrl0.L2cache.m_demand_hits          65                       # a CPU's
+system.ruby.dir_cntrl0.L3CacheMemory.m_demand_misses          147             # of the directory
+system.ruby.scalar_cntrl0.L1cache.m_demand_misses            1                # misses
+system.ruby.sqc_cntrl0.L1cache.m_demand_hits            3                     # hits
+system.ruby.tcc_cntrl0.L2cache.m_demand_misses           93                   # misses
+system.ruby.tcc_cntrl0.L2cache.m_demand_accesses           93                 # both
+system.ruby.tcp_cntrl0.L1cache.m_demand_hits          108                     # hits
+system.ruby.tcp_cntrl1.L1cache.m_demand_misses           86                   # misses
+
+---------- End Simulation Statistics   ----------
+"""
+NEW = {"read": "dramBytesRead", "written": "dramBytesWritten"}
+OLD = {"read": "bytesRead", "written": "bytesWritten"}  # before v23.1
+IDLE = KERNEL.format(**NEW).replace("6807999", "0")
+
+
+@pytest.fixture(name="measured")
+def measured_metrics(tmp_path):
+    path = tmp_path / "stats.txt"
+    path.write_text(KERNEL.format(**NEW) + IDLE)
+    (metrics,) = gem5_stats.kernels(path)
+    return metrics
+
+
+def test_times_are_of_the_gpu_and_of_the_whole_interval(measured):
+    assert measured["seconds"] == 6807999e-12
+    assert measured["simulated_seconds"] == 18073000e-12  # with all digits; simSeconds has two
+    assert measured["cycles"] == 3403  # of the shader's clock, not of the CPU's
+
+
+def test_units_are_summed_and_nothing_of_their_wavefronts_again(measured):
+    assert measured["instructions"] == 142
+    assert measured["valu_instructions"] == 96
+    assert measured["cu_active_cycles"] == 3400
+    assert measured["cu_cycles"] == 2 * 3403
+
+
+def test_each_slot_counts_once_in_each_cycle(measured):
+    reasons = ("fetch", "wait", "barrier", "vgpr", "sgpr")
+    stalls = [measured[f"stall_{reason}_cycles"] for reason in reasons]
+    assert stalls == [6406, 8194, 7, 1599, 50]
+    assert measured["ready_cycles"] == 521
+    assert measured["wavefront_cycles"] == sum(stalls) + 521
+    assert measured["wavefront_slot_cycles"] == measured["wavefront_cycles"] + 116000
+
+
+def test_the_caches_are_those_of_the_gpu(measured):
+    assert (measured["l1_hits"], measured["l1_misses"]) == (108, 86)
+    assert (measured["l1_scalar_hits"], measured["l1_scalar_misses"]) == (0, 1)
+    assert (measured["l1_instruction_hits"], measured["l1_instruction_misses"]) == (3, 0)
+    assert (measured["l2_hits"], measured["l2_misses"]) == (0, 93)
+
+
+@pytest.mark.parametrize("names", [NEW, OLD])
+def test_dram_traffic_is_what_left_the_controller(tmp_path, names):
+    path = tmp_path / "stats.txt"
+    path.write_text(KERNEL.format(**names))
+    (metrics,) = gem5_stats.kernels(path)
+    assert (metrics["dram_reads"], metrics["dram_writes"]) == (131, 94)
+    assert (metrics["dram_read_bytes"], metrics["dram_written_bytes"]) == (8384, 6016)
+
+
+def test_every_metric_is_a_number(measured):
+    assert all(value == value for value in measured.values())
+
+
+def test_a_run_without_a_kernel_is_an_error(tmp_path):
+    path = tmp_path / "stats.txt"
+    path.write_text(IDLE + IDLE)
+    with pytest.raises(DamagedError, match="no kernel ran: shaderActiveTicks is 0 in each of 2"):
+        gem5_stats.kernels(path)
