@@ -138,7 +138,9 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         *(
             {"algo": algo, "bias": "true", "batch_norm": "true", "activation_mode": mode}
             for algo, mode in (
-                ("direct", "tanh"), ("implicit_gemm", "relu"), ("im2col", "sigmoid"),
+                ("direct", "tanh"),
+                ("implicit_gemm", "relu"),
+                ("im2col", "sigmoid"),
                 ("winograd", "elu"),
             )
         ),
@@ -148,7 +150,8 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {**_convolved("3x3", "1x1", group="3", num_output="12"), "batch_norm": "true"},
         {
             **_convolved("3x3", "1x1", group="3", num_output="33", algo="implicit_gemm"),
-            "batch_norm": "true", "activation": "false",
+            "batch_norm": "true",
+            "activation": "false",
         },
     ],
     "gemm": [  # ones, primes, no multiples of tiles, short sides, long sums that are cut
@@ -274,10 +277,19 @@ SMALL_OF: dict[str, dict[str, str]] = {
 }
 
 
+ANY_ALGORITHM = {"kernel_size": "3", "pad": "1"}  # filters that every algorithm takes
+
+
 def small_problems() -> list[tuple[str, tuple[str, ...]]]:
-    """(workload, settings) for every pass of every lowered layer."""
-    return [
-        (f"{kind}_{direction}", tuple(f"{k}={v}" for k, v in SMALL_OF.get(kind, SMALL).items()))
-        for kind in lowered()
-        for direction in LAYERS[kind].passes
-    ]
+    """(workload, settings) for every pass of every lowered layer, by each of its algorithms."""
+    found = []
+    for kind in lowered():
+        sizes = SMALL_OF.get(kind, SMALL)
+        choices: list[dict[str, str]] = [{}]
+        choices += [{**ANY_ALGORITHM, "algo": name} for name in LAYERS[kind].algorithms]
+        found += [
+            (f"{kind}_{direction}", tuple(f"{k}={v}" for k, v in {**sizes, **choice}.items()))
+            for direction in LAYERS[kind].passes
+            for choice in choices
+        ]
+    return found

@@ -5,6 +5,7 @@ A split access makes an `s_waitcnt` behind it wait for no less than before: coun
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.legalise.assembly import integer, registers
@@ -184,11 +185,20 @@ def load_3(site: Site) -> None:
 
 @rule("s_load_dword s_load_dwordx2 s_load_dwordx4 s_load_dwordx8 s_load_dwordx16")
 def load_scalars(site: Site) -> None:
-    """MGPUSim reads no sign of the offset; its timing model cannot load 16 at once."""
+    """MGPUSim reads no sign of the offset, and no register that is added to one; its timing model
+    cannot load 16 at once."""
     result, base, offset = site.item.operands
     number = integer(offset)
-    if (number is not None and number < 0) or site.item.modifier("offset"):
+    constant = integer(site.item.modifier("offset") or "0")
+    if (number is not None and number < 0) or constant is None or constant < 0:
         raise site.refusal(f"offset {offset}", "address from the start of the buffer")
+    tail = tuple(word for word in site.item.tail if not word.startswith("offset:"))
+    site.item = replace(site.item, tail=tail)
+    if constant:
+        total = site.sgpr()
+        with site.saving_scc():
+            site.put("s_add_u32", total, offset, hex(constant))
+        offset = total
     if result in ("vcc_lo", "vcc_hi"):
         raise site.refusal(f"a load of {result}", "let the kernel hold fewer scalars")
     if not site.item.mnemonic.endswith("x16"):

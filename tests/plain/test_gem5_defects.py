@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from simgen.errors import RefusedError
 from simgen.legalise.gem5 import rewrite
 
 FRAME = """\
@@ -37,6 +38,15 @@ def test_the_upper_half_of_a_16_bit_result_is_cleared(mnemonic):
 )
 def test_other_instructions_stay(line):
     assert rewritten(line) == [line]
+
+
+def test_a_scalar_load_with_a_register_has_no_constant():
+    load = "s_load_dword s0, s[12:13], s6"
+    assert rewritten(f"{load} offset:0x0") == [load]
+    for line in (load, "s_load_dword s0, s[12:13], 0x20", "s_load_dwordx4 s[0:3], s[4:5], 0x0"):
+        assert rewritten(line) == [line]
+    with pytest.raises(RefusedError, match=r"kernel k: s_load_dword .* gem5 leaves out"):
+        rewritten(f"{load} offset:0x10")
 
 
 def test_three_words_of_lds_become_two_and_one():

@@ -31,15 +31,37 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         **EXTENTS,
         "propagation": ["true", "false"],
         "algo": [
-            "fft", "winograd", "0", "1", "2", "3", "4", "5", "6", "cudnn", "auto",
-            "direct", "implicit_gemm", "im2col",  # simgen's
+            "fft",
+            "winograd",
+            "0",
+            "1",
+            "2",
+            "3",
+            "4",
+            "5",
+            "6",
+            "cudnn",
+            "auto",
+            "direct",
+            "implicit_gemm",
+            "im2col",  # simgen's
         ],
         "algod": [
-            "fft", "winograd", "0", "1", "winograd_nonfused", "fft_tiling",
-            "direct", "implicit_gemm", "im2col",  # simgen's
+            "fft",
+            "winograd",
+            "0",
+            "1",
+            "winograd_nonfused",
+            "fft_tiling",
+            "direct",
+            "implicit_gemm",
+            "im2col",  # simgen's
         ],
-        "dilation": ["1", "2"], "dilation_h": ["1", "3"], "dilation_w": ["1", "3"],  # Caffe's
-        "group": ["1", "2"], "bias": ["true", "false"],  # Caffe's, and simgen's
+        "dilation": ["1", "2"],
+        "dilation_h": ["1", "3"],
+        "dilation_w": ["1", "3"],  # Caffe's
+        "group": ["1", "2"],
+        "bias": ["true", "false"],  # Caffe's, and simgen's
         "conv_fwd_pref": PREFERENCES,
         "conv_bwd_filter_pref": PREFERENCES,
         "conv_bwd_data_pref": PREFERENCES,

@@ -141,6 +141,17 @@ def test_too_few_registers_are_refused(vgprs, sgprs, kind):
 # SCC, VCC and EXEC ---------------------------------------------------------------------------
 
 
+def test_a_scalar_load_adds_no_register_to_a_constant():
+    assert after("s_load_dword s0, s[2:3], s6 offset:0x0")[0].startswith(
+        "s_load_dword s0, s[2:3], s6"
+    )
+    assert not after("s_load_dword s0, s[2:3], s6 offset:0x0")[0].split(";")[0].count("offset")
+    add, load = after("s_load_dword s0, s[2:3], s6 offset:0x10")[:2]
+    total = add.split()[1].rstrip(",")
+    assert add.startswith(f"s_add_u32 {total}, s6, 0x10")
+    assert load.startswith(f"s_load_dword s0, s[2:3], {total}")
+
+
 def test_scc_is_saved_only_where_somebody_reads_it():
     free = after(
         "s_mul_i32 s0, s1, s2", "s_cmp_eq_u32 s0, 0", "s_cbranch_scc1 .L", ".L:", arch="gfx803"

@@ -54,6 +54,18 @@ CASES = [
     ("softmax", "bwd", {"n": "5", "c": "300", "h": "1", "w": "1"}),
     ("activation", "fwd", {"n": "3", "c": "5", "h": "7", "w": "11"}),
     ("activation", "bwd", {"n": "3", "c": "5", "h": "7", "w": "11"}),
+    (  # a work-group has one feature, whose statistics it loads as scalars
+        "bn",
+        "fwd",
+        {
+            "n": "1",
+            "c": "3",
+            "h": "32",
+            "w": "32",
+            "batchnorm_mode": "spatial",
+            "batchnorm_statistics": "running",
+        },
+    ),
 ]
 
 
@@ -118,6 +130,20 @@ def test_kernels_compute_what_the_reference_says(
         assert metrics["shader_active_ticks"] > 0
         assert metrics["instructions"] > 0
         assert metrics["vector_memory_writes"] > 0
+
+
+def test_loads_past_l1_never_hit_there(place: Path, builder: Builder):
+    work = lowered("pool", "fwd", {"n": "1", "c": "2", "h": "16", "w": "16"})
+    found = {}
+    for policy in ("cached", "bypass"):
+        bundle = bundles.write(place / policy, work, [Gem5Se(l1=policy)], builder, PROVENANCE)
+        found[policy] = ran(bundle)
+        assert judged(bundle, found[policy]).passed
+    (cached,), (bypass,) = found["cached"].launches, found["bypass"].launches
+    assert cached["l1_hits"] > 0
+    assert bypass["l1_hits"] == 0
+    assert bypass["l1_misses"] == cached["l1_hits"] + cached["l1_misses"]
+    assert bypass["instructions"] == cached["instructions"]
 
 
 def test_the_discrete_gpu_computes_the_same(place: Path, builder: Builder):
