@@ -195,6 +195,25 @@ def exclusive_or(site: Site) -> None:
         site.test_scc(result)
 
 
+@rule("s_bitset0_b32 s_bitset1_b32")
+def set_bit(site: Site) -> None:
+    """The bit of the result that the low five bits of the operand name; SCC is kept."""
+    result, place = site.item.operands
+    ones = site.item.mnemonic == "s_bitset1_b32"
+    constant = integer(place)
+    with site.saving_scc():  # no s_or_b32: gfx803 lacks it
+        if constant is not None:
+            bit = hex_32(1 << (constant & 31))
+            site.put("s_and_b32", result, result, hex_32(~(1 << (constant & 31))))
+        else:
+            bit, held = site.sgpr(), site.sgpr()
+            site.put("s_lshl_b32", bit, "1", place)
+            site.put("s_and_b32", held, result, bit)
+            site.put("s_xor_b32", result, result, held)
+        if ones:
+            site.put("s_xor_b32", result, result, bit)
+
+
 # Selection -----------------------------------------------------------------------------------
 
 
