@@ -186,8 +186,8 @@ def _reserve(handle: int, nbytes: int) -> None:
         os.truncate(handle, nbytes)
 
 
-def check_place(path: Path, needed: int) -> None:
-    """Refuse early what would fail after a long time of writing.
+def check_place(path: Path, needed: int, shown: Path | None = None) -> None:
+    """Refuse early what would fail after a long time of writing. The error names `shown`, if given.
 
     Raises:
         MissingError: the disk has less than `needed` bytes free.
@@ -197,7 +197,7 @@ def check_place(path: Path, needed: int) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     free = _free_space(path)
     if free < needed:
-        raise _disk_full(path, needed, free)
+        raise _disk_full(shown or path, needed, free)
 
 
 def _free_space(path: Path) -> int:

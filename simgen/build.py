@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class Builder:
     """Compiles what is not in the cache yet."""
 
-    def __init__(self, cache: Cache) -> None:
-        self.cache = cache
+    def __init__(self, cache: Cache, progress: Callable[[int, int], None] | None = None) -> None:
+        """`progress` is called with the kernels compiled and those to compile, for each target."""
+        self.cache, self.progress = cache, progress
 
     def code_objects(
         self,
@@ -37,12 +38,26 @@ class Builder:
             text = self._assembly(source, arch)
             return self._code_object(rewrite(text) if rewrite else text, arch)
 
+        made = []
         workers = min(len(sources), os.cpu_count() or 1) or 1
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(one, sources))
+            for linked in pool.map(one, sources):
+                made.append(linked)
+                if self.progress:
+                    self.progress(len(made), len(sources))
+        return made
 
-    def executable(self, files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
-        """A static x86-64 program of `main`, one of `files`; the others it includes or embeds."""
+    def executable(
+        self,
+        files: Mapping[str, bytes],
+        main: str,
+        flags: Sequence[str],
+        libraries: Mapping[str, Sequence[str]] | None = None,
+    ) -> bytes:
+        """An x86-64 program of `main`, one of `files`; the others it includes or embeds.
+
+        It is static, or linked dynamically to `libraries` (`toolchain.compile_dynamic`).
+        """
         key = Key("x86-64 program")
         key.add("label", f"program {main}")
         key.add("compiler", toolchain.identity())
@@ -50,26 +65,33 @@ class Builder:
         for name in sorted(files):
             content = files[name]
             key.add(name, content if b"\0" in content else content.decode())
-        return self.cache.get_or_build(key, lambda: toolchain.compile_host(files, main, flags))
+        if libraries is None:
+            return self.cache.get_or_build(key, lambda: toolchain.compile_host(files, main, flags))
+        key.add("libraries", "\n".join(f"{n}: {' '.join(f)}" for n, f in libraries.items()))
+        return self.cache.get_or_build(
+            key, lambda: toolchain.compile_dynamic(files, main, flags, libraries)
+        )
 
     def _assembly(self, source: str, arch: str) -> str:
         whole = render.self_contained(source)
         entry = re.search(r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)", source)
-        key = Key("assembly")
-        key.add("label", f"assembly {arch} {entry[1] if entry else '?'}")
-        key.add("compiler", toolchain.identity())
-        key.add("flags", "\n".join(toolchain.DEVICE_FLAGS))
-        key.add("arch", arch)
+        key = _device_key("assembly", entry, toolchain.DEVICE_FLAGS, arch)
         key.add("source", whole)
         build = self.cache.get_or_build
         return build(key, lambda: toolchain.assembly(whole, arch).encode()).decode()
 
     def _code_object(self, text: str, arch: str) -> bytes:
         entry = re.search(r"^\s*\.amdhsa_kernel\s+(\w+)", text, re.MULTILINE)
-        key = Key("code object")
-        key.add("label", f"code object {arch} {entry[1] if entry else '?'}")
-        key.add("compiler", toolchain.identity())
-        key.add("flags", "\n".join(toolchain.ASSEMBLER_FLAGS))
-        key.add("arch", arch)
+        key = _device_key("code object", entry, toolchain.ASSEMBLER_FLAGS, arch)
         key.add("assembly", text)
         return self.cache.get_or_build(key, lambda: toolchain.assemble(text, arch))
+
+
+def _device_key(kind: str, entry: re.Match[str] | None, flags: Sequence[str], arch: str) -> Key:
+    """The key of what is made for a GPU, but for what it is made from; `entry` tells the kernel."""
+    key = Key(kind)
+    key.add("label", f"{kind} {arch} {entry[1] if entry else '?'}")
+    key.add("compiler", toolchain.identity())
+    key.add("flags", "\n".join(flags))
+    key.add("arch", arch)
+    return key

@@ -3,6 +3,7 @@
     manifest.json   what is in here, with digests; every path relative
     workload.json   layers, buffers, kernels, launches
     data.h5         inputs; shared by all targets
+    mmap.bin        values for programs that map them, where a target has one (simgen.mapped)
     src/            rendered kernels and the prelude they include
     TARGET/         a folder for each target, with its run.sh
     results/TARGET/ what runs leave
@@ -15,27 +16,25 @@ the same; otherwise it starts anew.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import json
 import os
-import platform
-import re
 import shutil
-import tempfile
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen import data, render, toolchain
+from simgen import data, mapped, render, sweep, toolchain
 from simgen.errors import DamagedError, MissingError, UsageError
-from simgen.files import PART, write_atomic
+from simgen.files import PART, atomic_folder, write_atomic
 from simgen.ir import Workload, from_json, to_json
 from simgen.targets.base import File, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from simgen.build import Builder
     from simgen.targets.base import Target
@@ -45,9 +44,12 @@ MANIFEST = "manifest.json"
 WORKLOAD = "workload.json"
 DATA = "data.h5"
 RESULTS = "results"
+STOPPED = "stopped-"  # begins the name of what a run leaves in results/ that can be continued
 UNWRITABLE = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EBUSY,
+    errno.ENAMETOOLONG, errno.ELOOP,
 )  # fmt: skip
+ELSEWHERE = "choose another folder with -o"
 COMPLETE = "complete"  # in results/TARGET: the digest of the workload that ran to its end
 
 
@@ -56,6 +58,7 @@ class Bundle:
     path: Path
     manifest: Mapping[str, Any]
     workload: Workload
+    gone: tuple[str, ...] = ()  # of `write`: targets and results of the bundle that was there
 
     @property
     def digest(self) -> str:
@@ -67,14 +70,19 @@ class Bundle:
         """Target name -> its settings, in the order in which they were built."""
         return self.manifest["targets"]  # type: ignore[no-any-return]
 
-    def results(self, target: str) -> Path | None:
-        """The folder of a finished run of this workload."""
-        folder = self.path / RESULTS / target
+    def results(self, name: str) -> Path | None:
+        """The folder of a finished run of this workload: a target's, or of a point of a sweep."""
+        folder = self.path / RESULTS / name
         try:
             done = (folder / COMPLETE).read_text().strip()
         except (OSError, UnicodeDecodeError):
             return None
         return folder if done == self.digest else None
+
+    def ran(self) -> list[str]:
+        """Names of all finished runs: each target's own, then those of its sweeps."""
+        names = [name for target in self.targets for name in _results_of(self.path, target)]
+        return [name for name in names if self.results(name)]
 
 
 def workload_text(workload: Workload) -> bytes:
@@ -89,63 +97,63 @@ def write(
     builder: Builder,
     provenance: Mapping[str, Any],
     progress: Callable[[int, int], None] | None = None,
+    values: Mapping[str, NDArray[Any]] | None = None,
 ) -> Bundle:
     """Make or renew the bundle at `path`, with a folder for each of `targets`.
+
+    `values` are the user's own, of inputs by name (`own_values`).
 
     Raises:
         UsageError: `path` is something else than a bundle, or cannot be written.
         MissingError: a compiler or disk space.
     """
-    old = _existing(path)
+    with _writing(path, ELSEWHERE):
+        old = _existing(path)
     text = workload_text(workload)
-    digest = _sha256(text)
-    sources = render.kernels(workload)
-    job = Job(workload, sources, data.data_id(workload), digest)
-    files = {WORKLOAD: File(text), f"src/{render.PRELUDE}": File(render.prelude().encode())}
-    for name, source in sources.items():
-        files[f"src/{name}.hip"] = File(source.encode())
+    job = Job(workload, render.kernels(workload), data.data_id(workload), _sha256(text))
+    files = {WORKLOAD: File(text), **_sources(job)}
     before = old.manifest["files"] if old else {}
     same = all(before.get(name) == _sha256(file.content) for name, file in files.items())
-    kept = _kept(old, {target.name for target in targets}) if old and same else {}
     settings: dict[str, Any] = {}
+    kept: dict[str, str] = {}
     if old and same:
-        settings = {name: old.targets[name] for name in old.targets if _of(name, kept)}
+        settings, kept = _kept(old, {target.name for target in targets})
     for target in targets:
-        for name, file in target.folder(job, builder).items():
-            files[f"{target.name}/{name}"] = file
+        made_files = target.folder(job, builder)
+        files |= {f"{target.name}/{name}": file for name, file in made_files.items()}
         settings[target.name] = target.settings()
     digests = {name: _sha256(file.content) for name, file in files.items()} | kept
+    most = max((target.mapped_nbytes(workload) for target in targets), default=0)
     manifest = {
         "format": FORMAT,
         "name": workload.name,
         "compiler": toolchain.identity(),
         **provenance,
         "data": {"file": DATA, "id": job.data_id.hex()},
+        **mapped.recipe(most, workload.seed, old.manifest if old and kept else {}),
         "targets": settings,
         "files": dict(sorted(digests.items())),
     }
-    made = Bundle(path, manifest, workload)
-    if (
-        old
-        and old.manifest == manifest
-        and _is_whole(old)
-        and data.is_current(path / DATA, workload)
-    ):
+    still = [n for n in settings if _of(n, digests).items() <= _of(n, before).items()]
+    ran = [result for n in still for result in _results_of(path, n)] if same else []
+    made = Bundle(path, manifest, workload, _gone(old, settings, ran) if old else ())
+    if old and old.manifest == manifest and _is_whole(old):
         return made
-    with _staged(path) as stage:
+    with _writing(path, ELSEWHERE), atomic_folder(path) as stage:
         for name, file in files.items():
             _write(stage / name, file.content, file.executable)
-        _write(stage / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode(), False)
+        _write(stage / MANIFEST, _json(manifest), False)
         if old:
-            changed = {
-                t.name
-                for t in targets
-                if not _of(t.name, digests).items() <= _of(t.name, before).items()
-            }
-            ran = {f"{RESULTS}/{name}" for name in settings if name not in changed}
-            _carry_over(old, stage, set(digests) - set(files), ran if same else set())
+            stopped = [f"{STOPPED}{result}" for result in ran]
+            _carry_over(old, stage, set(digests) - set(files), [*ran, *stopped])
+            if mapped.is_kept(path, old.manifest, manifest):
+                _link(path / mapped.FILE, stage / mapped.FILE)
         if not data.is_current(stage / DATA, workload):
-            data.write_data(stage / DATA, workload, progress=progress)
+            data.write_data(
+                stage / DATA, workload, values=values, progress=progress, shown=path / DATA
+            )
+        if not mapped.is_current(stage, manifest):
+            mapped.write(stage, manifest)
     return made
 
 
@@ -161,10 +169,11 @@ def extend(bundle: Bundle, folder: str, files: Mapping[str, File]) -> Bundle:
     kept = {n: d for n, d in bundle.manifest["files"].items() if not n.startswith(f"{folder}/")}
     added = {f"{folder}/{name}": _sha256(file.content) for name, file in files.items()}
     manifest = {**bundle.manifest, "files": dict(sorted((kept | added).items()))}
-    with _staged(bundle.path / folder) as stage:
-        for name, file in files.items():
-            _write(stage / name, file.content, file.executable)
-    write_atomic(bundle.path / MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    with _writing(bundle.path, "make the bundle's folder writable"):
+        with atomic_folder(bundle.path / folder) as stage:
+            for name, file in files.items():
+                _write(stage / name, file.content, file.executable)
+        write_atomic(bundle.path / MANIFEST, _json(manifest))
     return replace(bundle, manifest=manifest)
 
 
@@ -203,9 +212,10 @@ def load(path: Path) -> Bundle:
 
 def _check_manifest(manifest: Mapping[str, Any]) -> None:
     """Raise ValueError or KeyError unless it has all that later stages ask it for."""
-    for key in ("name", "simgen", "compiler", "config"):
-        manifest[key]
-    for key in ("targets", "files", "data"):
+    for key in ("name", "simgen", "compiler"):
+        if not isinstance(manifest[key], str):
+            raise ValueError(f"{key} is no text")
+    for key in ("config", "targets", "files", "data"):
         if not isinstance(manifest[key], dict):
             raise ValueError(f"{key} is no object")
     for name in (*manifest["files"], *manifest["targets"]):
@@ -231,6 +241,8 @@ def verify(bundle: Bundle, target: str) -> None:
         raise DamagedError(
             f"{bundle.path / DATA}: holds the data of another workload; build the bundle again"
         )
+    if not mapped.is_current(bundle.path, bundle.manifest):
+        raise DamagedError(f"{bundle.path / mapped.FILE}: missing or cut short; build it again")
 
 
 def _existing(path: Path) -> Bundle | None:
@@ -254,18 +266,36 @@ def _is_ours(manifest: Path) -> bool:
     return isinstance(found, dict) and found.get("format") == FORMAT
 
 
-def _kept(old: Bundle, rebuilt: set[str]) -> dict[str, str]:
-    """Digests of the files of targets that are not built now and of which none is damaged."""
+def _sources(job: Job) -> dict[str, File]:
+    """The folder of the rendered kernels."""
+    files = {f"src/{name}.hip": File(source.encode()) for name, source in job.sources.items()}
+    return {f"src/{render.PRELUDE}": File(render.prelude().encode()), **files}
+
+
+def _json(manifest: Mapping[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=1) + "\n").encode()
+
+
+def _kept(old: Bundle, rebuilt: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Settings and digests of targets that are not built now and of which no file is damaged."""
+    settings: dict[str, Any] = {}
     kept: dict[str, str] = {}
-    for name in set(old.targets) - rebuilt:
+    for name in old.targets:
         files = _of(name, old.manifest["files"])
-        if all(_digest(old.path / n) == d for n, d in files.items()):
+        if name not in rebuilt and files and _are_whole(old.path, files):
+            settings[name] = old.targets[name]
             kept |= files
-    return kept
+    return settings, kept
 
 
 def _is_whole(old: Bundle) -> bool:
-    return all(_digest(old.path / n) == d for n, d in old.manifest["files"].items())
+    data_file = data.is_current(old.path / DATA, old.workload)
+    values = mapped.is_current(old.path, old.manifest)
+    return data_file and values and _are_whole(old.path, old.manifest["files"])
+
+
+def _are_whole(bundle: Path, files: Mapping[str, str]) -> bool:
+    return all(_digest(bundle / name) == digest for name, digest in files.items())
 
 
 def _sha256(content: bytes) -> str:
@@ -292,8 +322,20 @@ def _of(target: str, digests: Mapping[str, str]) -> dict[str, str]:
     return {n: d for n, d in digests.items() if n.startswith(f"{target}/")}
 
 
-def _carry_over(old: Bundle, stage: Path, names: set[str], ran: set[str]) -> None:
-    """Link the files `names` and the folders `ran` into the new bundle, where they are there.
+def _results_of(bundle: Path, target: str) -> list[str]:
+    """Names of the folders that runs of a target may have left, its own first."""
+    swept = (bundle / RESULTS).glob(f"{target}{sweep.MARK}*")
+    return [target, *sorted((path.name for path in swept), key=sweep.rank)]
+
+
+def _gone(old: Bundle, targets: Mapping[str, Any], ran: Sequence[str]) -> tuple[str, ...]:
+    """Targets and results of the old bundle that the new one does not have, in words."""
+    left = [f"target {name}" for name in old.targets if name not in targets]
+    return (*left, *(f"results of {name}" for name in old.ran() if name not in ran))
+
+
+def _carry_over(old: Bundle, stage: Path, names: Iterable[str], ran: Iterable[str]) -> None:
+    """Link the files `names` and the results `ran` into the new bundle, where they are there.
 
     Nothing is copied, and the old bundle stays whole.
     """
@@ -301,8 +343,8 @@ def _carry_over(old: Bundle, stage: Path, names: set[str], ran: set[str]) -> Non
         _link(old.path / name, stage / name)
     if (old.path / DATA).exists():
         _link(old.path / DATA, stage / DATA)
-    for folder in sorted(ran):
-        for source in sorted((old.path / folder).rglob("*")):
+    for result in ran:
+        for source in sorted((old.path / RESULTS / result).rglob("*")):
             relative = source.relative_to(old.path)
             if source.is_file() and not any(part.startswith(PART) for part in relative.parts):
                 _link(source, stage / relative)
@@ -317,63 +359,13 @@ def _link(source: Path, to: Path) -> None:
 
 
 @contextlib.contextmanager
-def _staged(path: Path) -> Iterator[Path]:
-    """A new folder that takes the place of `path` when the block ends, and vanishes otherwise."""
-    parent = path.absolute().parent
-    stage: Path | None = None
+def _writing(path: Path, cure: str) -> Iterator[None]:
+    """What the system says of writing a bundle becomes an error that names the bundle."""
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        _sweep(parent, path.name)
-        here = f"{PART}{path.name}-{platform.node()}-{os.getpid()}-"
-        stage = Path(tempfile.mkdtemp(dir=parent, prefix=here))
-        stage.chmod(0o777 & ~_umask())
-        yield stage
-        _replace(stage, path)
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise MissingError(
-                f"{path}: no space left on the disk; free some, or choose another folder with -o"
-            ) from None
+            raise MissingError(f"{path}: no space left on the disk; free some, or {cure}") from None
         if error.errno in UNWRITABLE:
-            raise UsageError(
-                f"{path}: cannot be written ({error.strerror}); choose another folder with -o"
-            ) from None
+            raise UsageError(f"{path}: cannot be written ({error.strerror}); {cure}") from None
         raise
-    finally:
-        if stage is not None:
-            shutil.rmtree(stage, ignore_errors=True)
-
-
-def _sweep(parent: Path, name: str) -> None:
-    """Remove what builds of this bundle left that were killed on this machine."""
-    mine = re.compile(re.escape(f"{PART}{name}-{platform.node()}-") + r"(\d+)-\w+")
-    for stage in parent.glob(f"{PART}*"):
-        match = mine.fullmatch(stage.name)
-        if match and not Path(f"/proc/{match[1]}").exists():
-            shutil.rmtree(stage, ignore_errors=True)
-
-
-def _replace(stage: Path, path: Path) -> None:
-    """Give `stage` the name `path`; what had it goes. Linux swaps two names in one step."""
-    if not path.exists():
-        os.rename(stage, path)
-        return
-    exchange = 2  # RENAME_EXCHANGE
-    here = -100  # AT_FDCWD
-    swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if (
-        swap
-        and swap(here, os.fsencode(stage.absolute()), here, os.fsencode(path.absolute()), exchange)
-        == 0
-    ):
-        return  # the old one is now `stage`, which the caller removes
-    aside = stage.with_name(f"{stage.name}.old")
-    os.rename(path, aside)
-    os.rename(stage, path)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

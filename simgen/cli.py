@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import logging
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__
-from simgen.commands import inventory, pipeline
+from simgen.commands import comparing, inventory, pipeline
 from simgen.commands.options import Commands
 from simgen.errors import SimgenError, one_line
 
@@ -46,8 +47,8 @@ def cli() -> None:
 for command in (
     pipeline.build,
     pipeline.run,
-    pipeline.diff,
-    pipeline.report,
+    comparing.diff,
+    comparing.report,
     inventory.show,
     inventory.list_,
     inventory.data,
@@ -59,6 +60,11 @@ for command in (
 
 def main() -> None:
     """Entry point: one line and the right exit code, whatever happens."""
+    # Python has None in place of a stream that was closed before it started.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     logging.basicConfig(format="simgen: %(message)s")
     with _one_line_errors():

@@ -24,7 +24,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.errors import ConfigError, printable
+from simgen.errors import ConfigError, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,7 +47,7 @@ class Place:
     line: int  # from 1
 
     def __str__(self) -> str:
-        source = _one_line(self.source)
+        source = one_line(self.source)
         return f"{source}:{self.line}" if self.line else source
 
 
@@ -93,7 +93,7 @@ def read(path: Path, variables: Mapping[str, str] = {}) -> Config:
     raw = _content(path)
     if len(raw) > MAX_NBYTES:
         fact = f"larger than {MAX_NBYTES} bytes, so not a config; check the path"
-        raise ConfigError(_one_line(source), fact)
+        raise ConfigError(one_line(source), fact)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -135,7 +135,7 @@ def parse(text: str, source: str, variables: Mapping[str, str] = {}) -> Config:
 
 def _content(path: Path) -> bytes:
     """The bytes of a file, at most one more than MAX_NBYTES."""
-    where = _one_line(str(path))
+    where = one_line(str(path))
     try:
         with path.open("rb") as file:
             return file.read(MAX_NBYTES + 1)
@@ -221,8 +221,3 @@ def _check_place(entry: Entry, above: Mapping[str, Entry] | None) -> None:
     if entry.key in above:
         fact = f"key {printable(entry.key)} stands on line {above[entry.key].where.line} already"
         raise ConfigError(entry.where, f"{fact}; remove one of the two")
-
-
-def _one_line(name: str) -> str:
-    """A file name as given, but with what would break the line or the terminal escaped."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)

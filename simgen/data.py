@@ -34,20 +34,20 @@ from simgen.blocks import (
     for_each_block,
 )
 from simgen.data_header import Entry, Header, damaged, header_nbytes, read_header
-from simgen.errors import DamagedError, MissingError, SimgenError, UsageError
+from simgen.errors import DamagedError, SimgenError, UsageError
 from simgen.files import atomic_path
 from simgen.ir import CANARY, GUARD, PAGE, Distribution, Fill, to_json
-from simgen.random_values import GENERATOR, block_key, check_fill, check_seed, fill_block
+from simgen.random_values import BLOCK, GENERATOR, block_key, check_fill, check_seed, fill_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
     from simgen.blocks import Progress
-    from simgen.ir import Workload
+    from simgen.ir import Buffer, Workload
 
     Attribute = tuple[str, str | int | float]
 
@@ -109,7 +109,7 @@ def data_id(workload: Workload) -> bytes:
         "generator": GENERATOR,
         "seed": workload.seed,
         "inputs": [
-            {"name": b.name, "spec": to_json(b.spec), "fill": _fill_recipe(b.fill)}
+            {"name": b.name, "spec": to_json(b.spec), "fill": _fill_recipe(b)}
             for b in workload.inputs
         ],
         "canary_nbytes": canary_nbytes(workload),
@@ -118,9 +118,11 @@ def data_id(workload: Workload) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _fill_recipe(fill: Fill | None) -> dict[str, str | float]:
+def _fill_recipe(buffer: Buffer) -> dict[str, str | float]:
     """A fill as JSON in which 1 and 1.0 are the same, as they are in the data."""
-    members = {} if fill is None else to_json(fill)
+    if buffer.values:
+        return {DIGEST: buffer.values}
+    members = {} if buffer.fill is None else to_json(buffer.fill)
     return {k: v if isinstance(v, str) else float(v) for k, v in members.items() if v is not None}
 
 
@@ -131,22 +133,30 @@ def canary_nbytes(workload: Workload) -> int:
 
 
 def write_data(
-    path: Path, workload: Workload, *, progress: Progress | None = None, threads: int | None = None
+    path: Path,
+    workload: Workload,
+    *,
+    values: Mapping[str, NDArray[Any]] | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+    shown: Path | None = None,
 ) -> DataFile:
     """Write the workload's data file; the bytes do not depend on `threads`.
 
+    `values` holds, by name, the inputs of which the workload tells a digest.
     `progress` is called with (bytes done, bytes in all). A failed or interrupted call leaves
-    nothing behind and an earlier file as it was.
+    nothing behind and an earlier file as it was. Errors name the file `shown`, where it is written
+    in a place that only the program knows.
 
     Raises:
         MissingError: the disk is too small.
         UsageError: `path` cannot be written, or an input has no possible values.
     """
-    datasets = _datasets(workload)
+    datasets = _datasets(workload, values or {})
     user_block = max(PAGE, 1 << (header_nbytes(len(datasets)) - 1).bit_length())
     needed = user_block + sum(d.nbytes + PAGE + _METADATA for d in datasets)
-    with disk_errors(path, needed):
-        check_place(path, needed)
+    with disk_errors(shown or path, needed):
+        check_place(path, needed, shown)
         with atomic_path(path) as part:
             entries = _create(part, datasets, user_block)
             size = part.stat().st_size
@@ -193,7 +203,7 @@ def is_current(path: Path, workload: Workload) -> bool:
     """Whether `path` is a whole data file made for exactly this workload. Reads only its header."""
     try:
         return read_header(path).id == data_id(workload)
-    except (DamagedError, MissingError):
+    except DamagedError:
         return False
 
 
@@ -201,7 +211,7 @@ def load(path: Path, workload: Workload) -> dict[str, NDArray[Any]]:
     """The input tensors by buffer name, read-only and mapped: a page is read when it is used.
 
     Raises:
-        MissingError, DamagedError: as `read_header`; also where the file is of another workload.
+        DamagedError: as `read_header`; also where the file is of another workload.
     """
     import numpy as np
 
@@ -216,7 +226,7 @@ def verify(path: Path, workload: Workload, *, threads: int | None = None) -> Non
     """Read the whole file and compare each dataset with the digest that was stored with it.
 
     Raises:
-        MissingError, DamagedError: as `load`; DamagedError names the first dataset that differs.
+        DamagedError: as `load`; it names the first dataset that differs.
     """
     header = _header_of(path, workload)
     names = [*(b.name for b in workload.inputs), CANARY_NAME]
@@ -246,16 +256,21 @@ def _header_of(path: Path, workload: Workload) -> Header:
     return header
 
 
-def _datasets(workload: Workload) -> tuple[_Dataset, ...]:
+def _datasets(workload: Workload, values: Mapping[str, NDArray[Any]]) -> tuple[_Dataset, ...]:
     """What the file holds, in the order of the header."""
     check_seed(workload.seed)
     datasets = []
     for b in workload.inputs:
         if b.fill is None or "/" in b.name or b.name in (".", CANARY_NAME):
             raise SimgenError(f"{b.name}: this input cannot be a dataset; report this")
-        check_fill(b.name, b.spec.dtype, b.fill)
-        fill = functools.partial(_fill_random, block_key(b.name, workload.seed), b.fill)
-        attributes = (*_fill_attributes(b.fill), ("seed", workload.seed))
+        attributes: tuple[Attribute, ...] = (("distribution", "given"),)
+        fill: Callable[[NDArray[Any], int], None]
+        if b.values:
+            fill = functools.partial(_fill_given, values[b.name].reshape(-1))
+        else:
+            check_fill(b.name, b.spec.dtype, b.fill)
+            fill = functools.partial(_fill_random, block_key(b.name, workload.seed), b.fill)
+            attributes = (*_fill_attributes(b.fill), ("seed", workload.seed))
         datasets.append(_Dataset(b.name, b.spec.shape, b.spec.dtype.numpy, fill, attributes))
     pattern = (canary_nbytes(workload) // ELEMENT_NBYTES,)
     datasets.append(_Dataset(CANARY_NAME, pattern, "<u4", _fill_canary, (("value", CANARY),)))
@@ -273,6 +288,10 @@ def _fill_attributes(fill: Fill) -> list[Attribute]:
 
 def _fill_random(key: int, fill: Fill, block: NDArray[Any], index: int) -> None:
     fill_block(block, key, index, fill)
+
+
+def _fill_given(values: NDArray[Any], block: NDArray[Any], index: int) -> None:
+    block[:] = values[index * BLOCK :][: block.size]
 
 
 def _fill_canary(block: NDArray[np.uint32], index: int) -> None:

@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.errors import DamagedError, MissingError
+from simgen.errors import DamagedError
 from simgen.ir import PAGE
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def read_header(path: Path) -> Header:
     """The header of a data file, read without HDF5.
 
     Raises:
-        MissingError: there is no such file, or it cannot be read.
-        DamagedError: it is not a data file, or it has been cut or extended.
+        DamagedError: it is missing, cannot be read, is no data file, or was cut or extended.
     """
     try:
         with path.open("rb") as file:
@@ -72,8 +71,7 @@ def read_header(path: Path) -> Header:
                 raise damaged(path, f"a header of {count} entries is longer than the file")
             table = file.read(count * _ENTRY.size)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise MissingError(f"{path}: cannot be read ({reason}); build the bundle again") from error
+        raise damaged(path, f"cannot be read ({error.strerror or error})") from error
     entries = tuple(Entry(*pair) for pair in _ENTRY.iter_unpack(table))
     if any(e.offset % PAGE or e.offset + e.nbytes > file_nbytes for e in entries):
         raise damaged(path, "a dataset lies outside the file or not on a page")
@@ -81,5 +79,8 @@ def read_header(path: Path) -> Header:
 
 
 def damaged(path: Path, fact: str) -> DamagedError:
-    """The error for a data file that is not what it says it is."""
-    return DamagedError(f"{path}: {fact}; build the bundle again")
+    """The error for a data file that is not what it says it is.
+
+    A build keeps a file whose header is good, and does not read the values.
+    """
+    return DamagedError(f"{path}: {fact}; remove it and build the bundle again")

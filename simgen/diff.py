@@ -2,7 +2,8 @@
 
 Each layer is judged by itself: its reference is computed in float64 from the inputs that it had
 *in that result*, so that the layer's own tolerance holds however deep in a network it is, and the
-first layer that fails is the one that is wrong. Two results agree in an element when they are no
+first layer that fails is the one that is wrong. Layers that did not run, because the run was about
+others, are not judged. Two results agree in an element when they are no
 farther apart than both tolerances together and the distance of their references.
 
 Where memory is reused, the inputs of most layers are gone: only the network's last tensors are
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import chain, data, shard
+from simgen import chain, data, results, shard
 from simgen.compare import ULP_CLASSES, Comparison, suspicions
 from simgen.errors import UsageError
 from simgen.ir import Pass
@@ -94,10 +95,12 @@ def diff(
     if chain.reuses_memory(workload):
         return Diff(a.name, b.name if b else REFERENCE, tuple(_whole(workload, inputs, a, b)))
     verdicts = []
+    ran = set.intersection(*(results.steps(each, workload) for each in (a, b) if each))
     for done, step in enumerate(workload.steps):
         if progress:
             progress(done, len(workload.steps))
-        verdicts += _step(workload, step, inputs, a, b)
+        if done in ran:
+            verdicts += _step(workload, step, inputs, a, b)
     return Diff(a.name, b.name if b else REFERENCE, tuple(verdicts))
 
 
@@ -120,6 +123,11 @@ def ulp_classes() -> list[str]:
 
 
 def _check_same(workload: Workload, result: Result) -> None:
+    if results.is_statistics_only(result):
+        raise UsageError(
+            f"{result.name}: leaves no outputs to compare, its results are statistics only; "
+            "read them with simgen report"
+        )
     names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
     got = {name: output.values.shape for name, output in result.outputs.items()}
     if got != names or len(result.launches) != len(workload.launches):

@@ -7,7 +7,7 @@ import platform
 from dataclasses import dataclass
 
 from simgen import cache, toolchain
-from simgen.errors import MissingError
+from simgen.errors import MissingError, one_line
 from simgen.targets import TARGETS
 
 COMPILER = "compiler"
@@ -55,9 +55,10 @@ def _compiler() -> Check:
 
 def _cache() -> Check:
     root = cache.user_root()
-    at = root
-    while not at.exists():
+    at = root.absolute()
+    while not os.path.lexists(at):  # in a folder that may not be looked into, nothing exists
         at = at.parent
-    if os.access(at, os.W_OK):
-        return Check("kernel cache", True, str(root))
-    return Check("kernel cache", False, f"{root} cannot be written", "set SIMGEN_CACHE_DIR")
+    if at.is_dir() and os.access(at, os.W_OK | os.X_OK):
+        return Check("kernel cache", True, one_line(str(root)))
+    fact = f"{one_line(str(root))} cannot be written"
+    return Check("kernel cache", False, fact, "set SIMGEN_CACHE_DIR to a folder of yours")

@@ -8,7 +8,7 @@
   + RefusedError         4   refused before running: footprint, redirected path, lint
   + RunError             5   the run failed: the simulator died, a time-out
   + MismatchError        6   results differ
-  + DamagedError         7   a file is not what it says it is
+  + DamagedError         7   a file is not what it says it is, or is missing from its bundle
 
 Each message is one line, "place: fact; cure".
 """
@@ -63,13 +63,18 @@ class DamagedError(SimgenError):
     exit_code = 7
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The cure for an unknown word: the nearest known one, or the list of all of them."""
+def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
+    """The cure for an unknown word: the nearest known one, else all of them.
+
+    Where they are many, `listing` is the command that prints them.
+    """
     known = sorted({str(name) for name in known})
     folded = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), folded, n=1)
     if near:
         return f"did you mean {folded[near[0]]!r}?"
+    if listing:
+        return f"list them with: {listing}"
     return f"known: {', '.join(known)}" if known else "none is known here"
 
 

@@ -17,28 +17,47 @@ if TYPE_CHECKING:
 DOTS_PER_INCH = 96
 HEIGHT = 3.6  # inches
 SLANTED = 4  # more places than this have slanted names
-DECADES = 1000  # times the smallest bar: an axis for more than that is logarithmic
+WIDE = 100  # times the smallest bar: an axis for more than that is logarithmic
 PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
+DOUBLED = 4  # times the smallest value: an axis for more than that is logarithmic
 COLUMNS = 3  # of a legend
 GROUP = 0.8  # of the distance of two places is covered by bars
 
 
-def grouped(places: Sequence[str], series: Series, unit: str) -> str:
+def grouped(places: Sequence[str], series: Series, unit: str, whole: float | None = None) -> str:
     """A group of bars at each place, one for each of the series; None leaves a gap.
 
-    The axis is logarithmic where linear bars would hide the small ones.
+    The axis is logarithmic where linear bars would hide the small ones, but not where values are
+    shares of a `whole`: it goes from 0 to that.
     """
     figure, axes = _figure(places, len(series))
     width = GROUP / len(series)
     for nth, (label, values) in enumerate(series.items()):
         at = [place + (nth - (len(series) - 1) / 2) * width for place in range(len(places))]
         axes.bar(at, [value or 0.0 for value in values], width, label=label)
-    shown = [value for values in series.values() for value in values if value]
-    if shown and min(shown) > 0 and max(shown) > DECADES * min(shown):
-        axes.set_yscale("log")
+    if whole is None:
+        _scale(axes, series)
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, whole)
     return _finish(figure, axes, places, unit)
+
+
+def lines(
+    values: Sequence[str], sizes: Sequence[float] | None, series: Series, across: str, unit: str
+) -> str:
+    """A line for each of the series over the values of an option, placed by what they measure,
+    or one after the other where that is None; doublings have the same distance."""
+    figure, axes = _figure(values, 1)
+    at = list(sizes) if sizes else [float(place) for place in range(len(values))]
+    for label, found in series.items():
+        shown = [(x, y) for x, y in zip(at, found, strict=True) if y is not None]
+        axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", label=label)
+    if sizes and min(sizes) > 0 and max(sizes) >= DOUBLED * min(sizes):
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+    _scale(axes, series)
+    axes.set_xlabel(across)
+    return _finish(figure, axes, values, unit, at)
 
 
 def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
@@ -81,12 +100,27 @@ def _figure(places: Sequence[str], bars: int) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def _finish(figure: Figure, axes: Axes, places: Sequence[str], unit: str) -> str:
+def _scale(axes: Axes, series: Series) -> None:
+    """A logarithmic axis where a linear one would hide the small values."""
+    shown = [value for values in series.values() for value in values if value]
+    if shown and min(shown) > 0 and max(shown) > WIDE * min(shown):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def _finish(
+    figure: Figure,
+    axes: Axes,
+    places: Sequence[str],
+    unit: str,
+    at: Sequence[float] | None = None,
+) -> str:
     from matplotlib.ticker import EngFormatter
 
     slanted = len(places) > SLANTED
     axes.set_xticks(
-        range(len(places)),
+        at or range(len(places)),
         places,
         rotation=35 if slanted else 0,
         ha="right" if slanted else "center",

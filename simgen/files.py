@@ -1,12 +1,17 @@
-"""Writing files so that a reader sees all of one or nothing.
+"""Writing files and folders so that a reader sees all of one or nothing.
 
-A process killed half-way leaves a file whose name starts with `PART`; no reader looks at those.
+A process killed half-way leaves something whose name starts with `PART`; no reader looks at those.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
+import platform
+import re
+import shutil
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PART = ".part-"  # first letters of the name of everything that is not finished
+ATTEMPTS = 4  # to name a folder, while other processes name theirs the same
 
 
 @contextlib.contextmanager
@@ -22,20 +28,25 @@ def atomic_path(path: Path, mode: int = 0o644) -> Iterator[Path]:
     """An empty file for a writer that opens its file itself; it becomes `path` as the block ends.
 
     When the block raises, the file vanishes. The content reaches the disk before the name does,
-    so that a power cut cannot leave an empty file under a good name.
+    so that a power cut cannot leave an empty file under a good name. An OSError tells `path`, where
+    it tells no other file.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PART)
+    temporary = ""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PART)
         try:
             yield Path(temporary)
             os.fsync(handle)
         finally:
             os.close(handle)
-        os.chmod(temporary, mode & ~_umask())
+        os.chmod(temporary, new_mode(mode))
         os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+    except BaseException as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and PART in os.fsdecode(error.filename or PART):
+            error.filename, error.filename2 = str(path), None
         raise
 
 
@@ -52,7 +63,66 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> None:
         file.write(content)
 
 
-def _umask() -> int:
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A new folder that takes the place of `path` when the block ends, and vanishes otherwise.
+
+    Where `path` is a link, the folder behind it is replaced. What other processes left that were
+    killed on this machine while they wrote the same folder goes too.
+    """
+    home = Path(os.path.realpath(path))
+    stage: Path | None = None
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(home)
+        stage = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{_prefix(home)}{os.getpid()}-"))
+        stage.chmod(new_mode(0o777))
+        yield stage
+        _replace(stage, home)
+    finally:
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _prefix(home: Path) -> str:
+    """What the names of unfinished folders begin with that are to become `home`."""
+    return f"{PART}{home.name}-{platform.node()}-"
+
+
+def _sweep(home: Path) -> None:
+    mine = re.compile(re.escape(_prefix(home)) + r"(\d+)-\w+")
+    for stage in home.parent.glob(f"{PART}*"):
+        match = mine.fullmatch(stage.name)
+        if match and not Path(f"/proc/{match[1]}").exists():
+            shutil.rmtree(stage, ignore_errors=True)
+
+
+def _replace(stage: Path, home: Path) -> None:
+    """Give `stage` the name `home`; what had it goes. Linux swaps two names in one step."""
+    exchange = 2  # RENAME_EXCHANGE
+    here = -100  # AT_FDCWD
+    swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    aside = stage.with_name(f"{stage.name}.old")
+    for left in reversed(range(ATTEMPTS)):
+        if swap and swap(here, os.fsencode(stage), here, os.fsencode(home), exchange) == 0:
+            return  # the old one is now `stage`, which the caller removes
+        if not swap or ctypes.get_errno() != errno.ENOENT:  # a file system that swaps no names
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(home, aside)
+        try:
+            os.rename(stage, home)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.rename(aside, home)
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not left:
+                raise
+        else:
+            shutil.rmtree(aside, ignore_errors=True)
+            return
+
+
+def new_mode(mode: int) -> int:
+    """The permissions that the system gives to a new file for which `mode` is asked."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    return mode & ~mask

@@ -65,6 +65,7 @@ DRAM = {
 }
 TICKS_PER_SECOND = 1e12  # where the file does not say
 BLOCK = "---------- Begin Simulation Statistics"
+END = "---------- End Simulation Statistics"
 
 
 def kernels(path: Path) -> list[dict[str, float]]:
@@ -119,6 +120,53 @@ def blocks(path: Path) -> Iterator[dict[str, float]]:
     if values is None:
         raise DamagedError(f"{path}: holds no statistics; run it again")
     yield values
+
+
+class Follower:
+    """Reads a `stats.txt` that grows: how many kernels have ended, when, and what they executed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.kernels = 0
+        self.seconds = 0.0  # of simulated time, at the last dump
+        self.instructions = 0.0  # as kernel_metrics
+        self._read = 0  # bytes
+        self._rest = ""  # the line that is not whole yet
+        self._ticks_per_second = TICKS_PER_SECOND
+        self._active = False  # the GPU, in this dump
+        self._executed = 0.0  # in this dump
+
+    def update(self) -> None:
+        """Take in what was added. A file that is not there yet is empty."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._read)
+                added = file.read()
+        except OSError:
+            return
+        self._read += len(added)
+        lines = (self._rest + added.decode("ascii", "replace")).split("\n")
+        self._rest = lines.pop()
+        for line in lines:
+            self._take(line)
+
+    def _take(self, line: str) -> None:
+        if line.startswith(END):
+            self.kernels += self._active
+            self.instructions += self._executed
+            self._active, self._executed = False, 0.0
+        elif line.startswith("simFreq"):
+            self._ticks_per_second = _value(line) or TICKS_PER_SECOND
+        elif line.startswith("finalTick"):
+            self.seconds = _value(line) / self._ticks_per_second
+        elif ".shaderActiveTicks" in line:
+            self._active = self._active or _value(line) > 0
+        elif ".numInstrExecuted" in line and ".wavefronts" not in line:
+            self._executed += _value(line)
+
+
+def _value(line: str) -> float:
+    return next(iter(_statistic(line).values()), 0.0)
 
 
 def _statistic(line: str) -> dict[str, float]:

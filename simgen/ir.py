@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
 from functools import cache
 from math import prod
@@ -44,7 +44,7 @@ class Pass(StrEnum):
     BACKWARD = "bwd"
     BACKWARD_WEIGHT = "bwd_weight"
     BACKWARD_DATA = "bwd_data"
-    UPDATE = "sgd"  # asked for only: its steps are forward passes of `sgd` layers
+    UPDATE = "sgd"  # of the `sgd` layers that a workload has in addition; they do as in FORWARD
 
 
 class Role(StrEnum):
@@ -99,6 +99,10 @@ class Buffer:
     role: Role
     offset: int
     fill: Fill | None = None  # of an input
+    values: str | None = None  # SHA-256 of the values that a user gave an input, instead of `fill`
+
+
+Constants = tuple[tuple[str, int | float | str], ...]  # by name, for a template
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Kernel:
     name: str
     template: str  # file under templates/kernels/
     block: int  # work-items in a work-group; groups are one-dimensional
-    constants: tuple[tuple[str, int | float | str], ...] = ()  # seen by the template
+    constants: Constants = ()
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,16 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Left:
+    """A tensor that a step leaves, with the guard behind it: a range of the arena, in bytes."""
+
+    step: int  # index in the workload
+    name: str  # of the buffer
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Workload:
     name: str
     seed: int
@@ -186,6 +200,25 @@ class Workload:
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.buffers if b.role is Role.OUTPUT)
+
+    @property
+    def left(self) -> tuple[Left, ...]:
+        """What each step leaves for those after it and for the result, in the order of the steps.
+
+        Empty where there is one step: then nothing comes after it.
+        """
+        buffers = {buffer.name: buffer for buffer in self.buffers}
+        return tuple(
+            Left(at, name, buffers[name].offset, buffers[name].spec.nbytes + GUARD)
+            for at, step in enumerate(self.steps)
+            for _, name in step.writes
+            if len(self.steps) > 1
+        )
+
+    @property
+    def state_offset(self) -> int:
+        """Where in the arena the first tensor lies that a step leaves."""
+        return min((each.offset for each in self.left), default=self.outputs_offset)
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)
@@ -226,7 +259,9 @@ def _hints(kind: type) -> dict[str, Any]:
 def _decode(kind: Any, value: Any, where: str) -> Any:
     if is_dataclass(kind):
         hints = _hints(kind)  # type: ignore[arg-type]
-        if not isinstance(value, dict) or set(value) != {f.name for f in fields(kind)}:
+        # Fields that came later have defaults: what an older simgen wrote lacks them.
+        needed = {f.name for f in fields(kind) if f.default is MISSING}
+        if not isinstance(value, dict) or not needed <= set(value) <= set(hints):
             raise ValueError(f"{where}: expected the fields {', '.join(hints)}")
         return kind(**{k: _decode(hints[k], v, f"{where}.{k}") for k, v in value.items()})  # type: ignore[operator]
     if get_origin(kind) is tuple:

@@ -1,10 +1,11 @@
-"""Running a bundle's `run.sh`: time-out, interruption, progress, and why it failed."""
+"""Running a bundle's `run.sh`: room, time-out, interruption, progress, and why it failed."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from simgen import bundle as bundles
+from simgen import room, runs, state
 from simgen.errors import (
     DamagedError,
     MissingError,
@@ -21,6 +23,7 @@ from simgen.errors import (
     SimgenError,
     UsageError,
 )
+from simgen.files import PART
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -28,7 +31,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.bundle import Bundle
+    from simgen.ir import Workload
+    from simgen.runs import Start
     from simgen.targets import Target
+    from simgen.targets.base import Progress
 
 GRACE = 5.0  # seconds between asking a run to end and ending it
 PREPARATION = 1800.0  # seconds that run.sh may take before the run, where there is a time limit
@@ -49,7 +55,7 @@ def target_of(bundle: Bundle, name: str) -> Target:
     """
     try:
         return TARGETS[name](**bundle.targets[name])
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, UsageError):  # UsageError: a value that the setting has no more
         raise DamagedError(
             f"{bundle.path}: target {name!r} was built by another version of simgen; build it again"
         ) from None
@@ -83,42 +89,134 @@ def run(
     bundle: Bundle,
     name: str,
     *,
+    result: str | None = None,
+    start: Start | None = None,
     timeout: float | None = None,
     environment: Mapping[str, str] | None = None,
     tick: Callable[[float], None] | None = None,
     say: Callable[[str], None] | None = None,
+    progress: Callable[[Progress, float], None] | None = None,
 ) -> Path:
     """Run a target and return its results folder.
 
-    `tick` is called with the seconds so far, `say` with each line in which run.sh tells what it is
-    about. `timeout` is in seconds; what run.sh prepares first (it may build a simulator) does not
+    `say` is called with each line in which run.sh tells what it is about, `tick` with the seconds
+    since the last of them; or `progress`, where the target tells, with how far the run has come
+    too. `timeout` is in seconds; what run.sh prepares first (it may build a simulator) does not
     count. run.sh gets it in SIMGEN_TIMEOUT.
+
+    The folder is `result`, of a sweep's point (simgen.sweep), or the target's own. `start` is a
+    folder for the run (simgen.runs); without it, all of the workload is run anew.
 
     Raises:
         DamagedError: a file of the bundle is not what was built, or data.h5 is cut short.
         MissingError: this machine lacks something; all lacks are named.
-        RefusedError: the target refuses this place.
+        RefusedError: the target refuses this place, or there is no room for the run.
         RunError: the run failed or took longer than `timeout` seconds.
     """
     target = target_of(bundle, name)
-    if lacks := target.missing(bundle.path):
-        raise MissingError(f"{name}: " + " | ".join(str(lack) for lack in lacks))
-    if refusal := target.refusal(bundle.path):
-        raise RefusedError(f"{name}: {refusal}")
-    bundles.verify(bundle, name)
+    result = start.result if start else result or name
+    check(bundle, target)
     started = time.time()
+    start = start or runs.begin(bundle, target, result, environment or {})
     limit = {} if timeout is None else {"SIMGEN_TIMEOUT": f"{timeout:f}"}
-    process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {})})
+    own = {
+        "SIMGEN_RESULT": result,
+        "SIMGEN_START": str(start.folder.absolute()),
+        "SIMGEN_LAUNCHES": str(len(start.todo.launches)),
+    }
+    process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {}), **own})
+    watched = _Watched(target, bundle, start, process.pid)
     try:
         # A target that ends itself knows in which layer it was: it gets the time to say so.
         grace = GRACE if target.ends_itself else 0.0
-        output = _Output(process, timeout, grace, tick, say).wait()
-    except BaseException:
+        output = _Output(process, timeout, grace, watched.told(tick, progress), say).wait()
+    except RunError as error:
+        at = watched.place()
         _end(process)
+        raise RunError(f"{name}: {at}{error}{watched.cure()}") from None
+    except BaseException:
+        done = watched.launches()
+        _end(process)
+        if say and (cure := watched.cure()):
+            say(
+                f"simgen: {name}: stopped after {done} of {len(start.todo.launches)} launches{cure}"
+            )
         raise
-    if process.returncode == 0 and (folder := bundle.results(name)):
+    finally:
+        runs.discard(start)
+    if process.returncode == 0 and (folder := bundle.results(result)):
         return folder
-    raise _failure(bundle, target, process.returncode, output, started)
+    raise _failure(bundle, target, watched, process.returncode, output, started)
+
+
+def check(bundle: Bundle, target: Target) -> None:
+    """Refuse a run that cannot end well.
+
+    Raises:
+        DamagedError, MissingError, RefusedError: as `run`.
+    """
+    if lacks := target.missing(bundle.path):
+        raise MissingError(f"{target.name}: " + " | ".join(str(lack) for lack in lacks))
+    if refusal := target.refusal(bundle.path):
+        raise RefusedError(f"{target.name}: {refusal}")
+    bundles.verify(bundle, target.name)
+    workload = bundle.workload
+    room.check_memory(target.name, target.memory_nbytes(workload))
+    outputs = workload.arena_nbytes - workload.outputs_offset
+    kept = state.nbytes(workload) if workload.left else 0
+    needed = outputs + kept + target.statistics_nbytes(workload)
+    room.check_disk(target.name, needed, bundle.path)
+
+
+class _Watched:
+    """How far a run has come, as its files tell, while it runs and after it."""
+
+    def __init__(self, target: Target, bundle: Bundle, start: Start, process: int) -> None:
+        self.target, self.bundle, self.start = target, bundle, start
+        self.folder = bundle.path / bundles.RESULTS / f"{PART}{start.result}.{process}"
+        self.look = target.watch(self.folder, start.todo)
+
+    def told(
+        self,
+        tick: Callable[[float], None] | None,
+        progress: Callable[[Progress, float], None] | None,
+    ) -> Callable[[float], None] | None:
+        """What is to be called now and then with the seconds so far."""
+        look = self.look
+        if progress is None or look is None:
+            return tick
+        return lambda passed: progress(look(), passed)
+
+    def launches(self) -> int:
+        """How many have ended; 0 where the target does not tell."""
+        return self.look().launches if self.look else 0
+
+    def place(self) -> str:
+        """The launch that is running, to begin an error message with; empty before the first."""
+        begun = self.look and self.folder.is_dir()
+        return place(self.start.todo, self.launches()) if begun else ""
+
+    def cure(self) -> str:
+        """How the run can be continued, to end an error message with; empty if it cannot."""
+        try:
+            if runs.stopped(self.bundle, self.start.result) is None:
+                return ""
+        except UsageError:  # its simulator has not ended yet
+            return ""
+        words = ["simgen", "run", str(self.bundle.path), "--on", self.target.name, "--resume"]
+        return f"; go on after the last finished layer with: {shlex.join(words)}"
+
+
+def place(workload: Workload, done: int) -> str:
+    """The launch after `done` others, its layer, pass and kernel; empty if there is none."""
+    pairs = [(step, launch) for step in workload.steps for launch in step.launches]
+    if done >= len(pairs):
+        return ""
+    step, launch = pairs[done]
+    return (
+        f'launch {done + 1} of {len(pairs)} (layer "{step.layer}", {step.direction}, '
+        f"kernel {launch.kernel}): "
+    )
 
 
 def _start(script: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
@@ -169,7 +267,7 @@ class _Output:
                 line = self.lines.get(timeout=0.5 if time.monotonic() > self.started + 1 else 0.05)
             except queue.Empty:
                 if self.tick:
-                    self.tick(time.monotonic() - self.started)
+                    self.tick(time.monotonic() - self.since)
                 if self.process.poll() is not None:  # somebody else holds the pipe open
                     ended = ended or time.monotonic()
                     closed = time.monotonic() > ended + 1
@@ -222,8 +320,10 @@ def _end(process: subprocess.Popen[str]) -> None:
             return
 
 
-def _failure(bundle: Bundle, target: Target, code: int, output: str, started: float) -> SimgenError:
-    kept = bundle.path / bundles.RESULTS / f"failed-{target.name}" / "log.txt"
+def _failure(
+    bundle: Bundle, target: Target, watched: _Watched, code: int, output: str, started: float
+) -> SimgenError:
+    kept = bundle.path / bundles.RESULTS / f"failed-{watched.start.result}" / "log.txt"
     try:
         # A log that is older than the run is of another one, and would explain the wrong failure.
         fresh = kept.stat().st_mtime >= started - 1
@@ -237,8 +337,11 @@ def _failure(bundle: Bundle, target: Target, code: int, output: str, started: fl
     if code == 0 and not fact:
         fact = "the run left no result of this workload; build the bundle again"
     kind = ERRORS.get(code, RunError)
-    fact = fact.removeprefix(f"{target.name}: ") or f"run.sh ended with exit code {code}"
-    return kind(f"{target.name}: {fact}{where}")
+    how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
+    fact = fact.removeprefix(f"{target.name}: ") or f"run.sh {how}"
+    done = target.launches_done(log)
+    at = "" if done is None else place(watched.start.todo, done)
+    return kind(f"{target.name}: {at}{fact}{where}{watched.cure()}")
 
 
 def _last_line(text: str) -> str:

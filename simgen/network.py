@@ -92,7 +92,7 @@ def resolve(
     named = _by_name(sections)
     previous = {name: _previous(name, section, named) for name, section in named.items()}
     order = _order(named, previous)
-    kept = set(order) if layers is None else _selected(layers, previous)
+    kept = set(order) if layers is None else selected(layers, previous)
     if algorithm is not None:
         named = _with_algorithm(named, kept, algorithm)
     named = _with_settings(named, list(settings))
@@ -105,8 +105,12 @@ def resolve(
     return Network(run_mode, tuple(each for name, each in placed.items() if name in kept))
 
 
-def _selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """Names of the layers of a slice."""
+def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Names of the layers of a slice, as `resolve` takes it; `previous` are what each reads from.
+
+    Raises:
+        UsageError: it names a layer that is not there, or two with no way between them.
+    """
     readers: dict[str, list[str]] = {name: [] for name in previous}
     for name, before in previous.items():
         for each in before:
@@ -300,11 +304,14 @@ def _place(
     common = LAYERS[kind].common_keys()
     own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
     layer = LAYERS[kind].from_config(own)
-    inputs = _inputs(name, section, layer, given)
+    inputs = _inputs(name, section, layer, previous, given)
     try:
         output = layer.output(inputs)
     except ValueError as error:
-        raise ConfigError(section.where, f"layer {name!r}: {error}") from None
+        # What the command line says of the layer is more likely wrong than the file.
+        given_there = (e.where for e in reversed(section.entries) if not e.where.line)
+        where = next(given_there, section.where)
+        raise ConfigError(where, f"layer {name!r}: {error}") from None
     _check_size(name, section, output, "output")
     parameters = tuple((key, value) for key, value, _ in own)
     node = Node(name, kind, parameters, inputs)
@@ -312,10 +319,22 @@ def _place(
 
 
 def _inputs(
-    name: str, section: Section, layer: Layer, given: tuple[TensorSpec, ...]
+    name: str,
+    section: Section,
+    layer: Layer,
+    previous: tuple[str, ...],
+    given: tuple[TensorSpec, ...],
 ) -> tuple[TensorSpec, ...]:
     if not layer.takes_input:
         return ()
+    for before, each in zip(previous, given, strict=True):
+        if len(each.shape) != len(EXTENTS):
+            shape = " x ".join(map(str, each.shape))
+            raise ConfigError(
+                section.where,
+                f"layer {name!r} takes a tensor (N, C, H, W), but {before!r} gives one of {shape}; "
+                "take another previous_layer",
+            )
     if given:
         return tuple(_input(name, section, each) for each in given)
     return layer.workload_inputs(_input(name, section, None))

@@ -14,6 +14,7 @@ from simgen import cache, data, network, problem, render
 from simgen import workload as workloads
 from simgen.build import Builder
 from simgen.bundle import workload_text
+from simgen.errors import UsageError
 from simgen.targets.base import Job
 from simgen.targets.gem5_se import Gem5Se
 
@@ -27,9 +28,16 @@ NETWORKS = ("classifier", "lenet5")
 
 
 def pack(root: Path) -> set[str]:
-    """Make `root` hold exactly what the built-in workloads need; returns the digests."""
+    """Make `root` hold exactly what the built-in workloads need; returns the digests.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     store = cache.Cache(root)
     used = build_all(Builder(store))
+    lost = [digest for digest in used if cache.entry(root, digest).read()[0] is cache.State.ABSENT]
+    if lost:  # to builds, a cache that cannot be written is only slower
+        raise UsageError(f"{root}: cannot be written; choose another folder with -o")
     for entry in list(cache.entries(root)):
         if entry.digest not in used:
             shutil.rmtree(entry.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from rich.progress import Progress
+
     from simgen.correlation import Correlation
     from simgen.diff import Diff, Verdict
     from simgen.ir import OpCount, Workload
     from simgen.network import Network
     from simgen.report import Row
     from simgen.results import Result
+
+    Done = Callable[[int, int], None]  # (what is done, all of it)
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
 PIPED_WIDTH = 200  # columns of a table where there is no terminal
@@ -93,63 +98,45 @@ def shape(extents: Sequence[int]) -> str:
 
 
 @contextlib.contextmanager
-def progress(what: str, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback (done, total) in bytes: a bar on a terminal, now and then a line otherwise."""
-    if quiet:
-        yield None
-        return
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+def progress(quiet: bool) -> Iterator[Callable[[str, Callable[[int], str]], Done | None]]:
+    """Makes a callback (done, total) for each kind of work, from its name and how to write counts.
 
-        columns = (
-            TextColumn(what),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what)
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-        return
+    A bar for each on a terminal, otherwise now and then a line.
+    """
+    if quiet:
+        yield lambda what, text: None
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        shown = TextColumn("{task.fields[shown]}")
+        columns = (TextColumn("{task.description}"), BarColumn(), shown, TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            yield functools.partial(_bar, bars)
+    else:
+        yield _lines
+
+
+def _bar(bars: Progress, what: str, text: Callable[[int], str]) -> Done:
+    task = bars.add_task(what, visible=False, total=None, shown="")
+
+    def show(done: int, total: int) -> None:
+        shown = f"{text(done)} of {text(total)}"
+        bars.update(task, completed=done, total=total, shown=shown, visible=True)
+
+    return show
+
+
+def _lines(what: str, text: Callable[[int], str]) -> Done:
     last = time.monotonic()
 
-    def line(done: int, total: int) -> None:
+    def show(done: int, total: int) -> None:
         nonlocal last
         if time.monotonic() - last >= PLAIN_INTERVAL:
             last = time.monotonic()
-            print(f"{what}: {size(done)} of {size(total)}", file=sys.stderr, flush=True)
+            print(f"{what}: {text(done)} of {text(total)}", file=sys.stderr, flush=True)
 
-    yield line
-
-
-@contextlib.contextmanager
-def waiting(what: str, quiet: bool) -> Iterator[Callable[[float], None] | None]:
-    """A callback (seconds so far) for work of unknown length."""
-    if quiet:
-        yield None
-        return
-    if sys.stderr.isatty():
-        from rich.console import Console
-
-        with Console(stderr=True).status(what) as status:
-            yield lambda passed: status.update(f"{what} ({passed:.0f} s)")
-        return
-    last = 0.0
-
-    def line(passed: float) -> None:
-        nonlocal last
-        if passed - last >= PLAIN_INTERVAL:
-            last = passed
-            print(f"{what} ({passed:.0f} s)", file=sys.stderr, flush=True)
-
-    yield line
+    return show
 
 
 def network(net: Network, *, settings: bool) -> None:
@@ -292,13 +279,20 @@ def dispatches(workload: Workload) -> None:
 
 def launches(workload: Workload, found: Sequence[Result]) -> None:
     """Seconds of each launch in each result that has them; with two results, their ratio."""
+    from simgen import results
+
     found = [result for result in found if any("seconds" in each for each in result.launches)]
+    for result in (each for each in found if results.is_statistics_only(each)):
+        _own_launches(workload, result)
+    found = [result for result in found if not results.is_statistics_only(result)]
     if not found:  # an emulator counts no time
         return
     rows = []
     order = [(step, launch) for step in workload.steps for launch in step.launches]
     for at, (step, launch) in enumerate(order):
         times = [result.launches[at].get("seconds") for result in found]
+        if not any(result.launches[at] for result in found):  # the runs were about other layers
+            continue
         cells = ["" if t is None else seconds(t) for t in times]
         if len(found) == 2:
             a, b = times
@@ -308,6 +302,19 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
     if len(found) == 2:
         heads.append("ratio")
     table(None, heads, rows)
+
+
+def _own_launches(workload: Workload, result: Result) -> None:
+    """Seconds of each launch of a result with other kernels than the workload's."""
+    from simgen import results
+
+    rows = []
+    ran = zip(results.kernels(result, workload), result.launches, strict=True)
+    for at, ((step, kernel), metrics) in enumerate(ran):
+        of = workload.steps[step]
+        time = seconds(metrics["seconds"]) if "seconds" in metrics else ""
+        rows.append((at, of.layer, of.direction, kernel, time))
+    table(None, ("launch", "layer", "pass", "kernel", result.name), rows)
 
 
 def report(found: Sequence[Row]) -> None:

@@ -71,8 +71,11 @@ def find(word: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] 
     if (path / "manifest.json").is_file():
         cure = "name what it was built from, or use simgen run, diff or report"
         raise UsageError(f"workload {printable(word)}: a bundle, no workload; {cure}")
+    if word and path.is_dir():
+        raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")
     known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS)]
-    raise UsageError(f"workload {printable(word)}: no such workload; {did_you_mean(word, known)}")
+    cure = did_you_mean(word, known, "simgen list")
+    raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
 
 
 def passes_of(layer: type[Layer]) -> tuple[Pass, ...]:

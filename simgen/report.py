@@ -26,7 +26,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen import correlation, figures, render
+from simgen import correlation, figures, render, results, sweep, sweep_figures
 from simgen.files import write_atomic
 from simgen.network import make_layer
 
@@ -69,6 +69,7 @@ RATIOS = {  # rate -> dividend, divisor
     "cu_utilization": ("cu_active_cycles", "cu_cycles"),
     "occupancy": ("wavefront_cycles", "wavefront_slot_cycles"),
 }
+SHARES = {"cu_utilization", "occupancy", *(f"{cache}_hit_rate" for cache in CACHES)}
 FIGURES = (  # title, unit, metrics whose sum is shown
     ("Time of each layer", "seconds", ("seconds",)),
     ("Throughput", "operations / second", ("operations_per_second",)),
@@ -114,10 +115,11 @@ def rows(bundle: Bundle, found: Iterable[Result], name: str = "") -> list[Row]:
     """
     made = []
     for result in found:
-        at = 0
-        for step in bundle.workload.steps:
-            launches = result.launches[at : at + len(step.launches)]
-            at += len(step.launches)
+        kernels = results.kernels(result, bundle.workload)
+        for at, step in enumerate(bundle.workload.steps):
+            launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
+            if launches and not any(launches):  # the run was about other layers
+                continue
             operations, nbytes = _work(bundle.workload, step)
             made.append(
                 Row(
@@ -268,10 +270,24 @@ def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
         lines = {label: _sums(at, places, names) for label, at in table.items()}
         lines = {k: v for k, v in lines.items() if any(value is not None for value in v)}
         if lines:
-            drawn.append((title, figures.grouped(places, lines, unit)))
+            whole = 1.0 if SHARES.issuperset(names) else None
+            drawn.append((title, figures.grouped(places, lines, unit, whole)))
     for series, at in table.items():
-        drawn += _of_one(series, at)
+        if not sweep.options_of(series):  # of a sweep, that would be as many figures as points
+            drawn += _of_one(series, at)
+    for bundle in dict.fromkeys(row.bundle for row in found):
+        rows_of = [row for row in found if row.bundle == bundle]
+        drawn += _swept(bundle if len(rows_of) < len(found) else "", rows_of)
     return drawn + _scatters(found)
+
+
+def _swept(bundle: str, found: Sequence[Row]) -> list[tuple[str, str]]:
+    """Figures of the sweeps of one bundle; it has a name where there are several."""
+    measured: dict[str, dict[str, Mapping[str, float]]] = {}
+    for row in found:
+        measured.setdefault(row.target, {})[row.step] = row.metrics
+    drawn = sweep_figures.drawn(measured, STALLS)
+    return [(f"{title}, {bundle}" if bundle else title, figure) for title, figure in drawn]
 
 
 def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
@@ -283,15 +299,24 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
         return {label: _sums(at, places, names) for label, names in wanted.items()}
 
     if any("valu_instructions" in metrics for metrics in at.values()):
-        mix = figures.stacked(places, parts(INSTRUCTIONS), "wavefront instructions")
+        mix = figures.stacked(places, _shares(parts(INSTRUCTIONS)), "share of instructions")
         drawn.append((f"Instruction mix: {series}", mix))
     if any("wavefront_cycles" in metrics for metrics in at.values()):
-        stalls = figures.stacked(places, parts(STALLS), "cycles of wavefronts")
+        stalls = figures.stacked(places, _shares(parts(STALLS)), "share of wavefronts' cycles")
         drawn.append((f"What wavefronts wait for: {series}", stalls))
     if any("l1_accesses" in metrics for metrics in at.values()):
         levels = figures.grouped(places, parts(TRANSACTIONS), "transactions")
         drawn.append((f"Memory transactions: {series}", levels))
     return drawn
+
+
+def _shares(parts: Mapping[str, Sequence[float | None]]) -> dict[str, list[float | None]]:
+    """The parts of each place divided by their sum: small layers are as readable as large ones."""
+    sums = [sum(value or 0.0 for value in place) for place in zip(*parts.values())]
+    return {
+        label: [(value or 0.0) / total if total else None for value, total in zip(values, sums)]
+        for label, values in parts.items()
+    }
 
 
 def _scatters(found: Sequence[Row]) -> list[tuple[str, str]]:

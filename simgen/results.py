@@ -6,7 +6,9 @@
                           canary) and guard_intact (nothing was written behind it)
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target; a metric that a launch does not have is NaN
-    attribute "provenance"  JSON: simgen version, compiler, config, target and settings, machine
+    attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
+                          a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
+                          where a library's ran in place of the workload's: then it has no tensors
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen import runs, sweep
 from simgen.errors import DamagedError, UsageError
 from simgen.files import atomic_file
 from simgen.ir import CANARY, GUARD
@@ -31,11 +34,13 @@ if TYPE_CHECKING:
 
     from simgen.bundle import Bundle
     from simgen.ir import Workload
+    from simgen.runs import Run
     from simgen.targets import Target
 
 SCHEMA = "simgen results 1"
 OUTPUTS = "outputs.bin"
 FILE = "results.h5"
+KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not the workload's
 
 
 @dataclass(frozen=True)
@@ -49,21 +54,23 @@ class Output:
 
 @dataclass(frozen=True)
 class Result:
-    name: str  # target, or the file it was read from
+    name: str  # target, point of a sweep, or the file it was read from
     outputs: Mapping[str, Output]  # by buffer
     launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
     provenance: Mapping[str, Any]
 
 
-def collect(bundle: Bundle, target: Target, folder: Path) -> Result:
-    """The result that a finished run of `target` left in `folder`.
+def collect(bundle: Bundle, target: Target, folder: Path, name: str | None = None) -> Result:
+    """The result that a finished run of `target` left in `folder`; a sweep's point has a `name`.
 
     Raises:
         DamagedError: a file is missing or has the wrong size.
     """
-    outputs = _outputs(bundle.workload, folder / OUTPUTS)
-    launches = target.metrics(folder, bundle.workload)
-    if len(launches) != len(bundle.workload.launches):
+    run = runs.read(folder)
+    launches = _launches(bundle.workload, target, folder, run)
+    own = target.ran(bundle.workload, len(launches))
+    outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
+    if own is None and len(launches) != len(bundle.workload.launches):
         raise DamagedError(
             f"{folder}: metrics of {len(launches)} launches, but the workload has "
             f"{len(bundle.workload.launches)}; run it again"
@@ -76,9 +83,57 @@ def collect(bundle: Bundle, target: Target, folder: Path) -> Result:
         "data": bundle.manifest["data"]["id"],
         "target": target.name,
         "settings": target.settings(),
+        "options": sweep.options_of(name or ""),
         "machine": {**machine(), **target.machine(folder)},
+        **_history(run),
+        **({} if own is None else {KERNELS: own}),
     }
-    return Result(target.name, outputs, tuple(launches), provenance)
+    return Result(name or target.name, outputs, tuple(launches), provenance)
+
+
+def _history(run: Run | None) -> dict[str, Any]:
+    """`part`, where only some layers ran; `resumed`, the launches that were finished each time that
+    the run was continued."""
+    found: dict[str, Any] = {}
+    if run and run.layers:
+        found["part"] = {"layers": run.layers, "inputs": run.inputs, "steps": list(run.steps)}
+    if run and run.resumed:
+        found["resumed"] = list(run.resumed)
+    return found
+
+
+def steps(result: Result, workload: Workload) -> set[int]:
+    """The steps that ran, by their indices in the workload."""
+    part = result.provenance.get("part")
+    return set(part["steps"] if part else range(len(workload.steps)))
+
+
+def kernels(result: Result, workload: Workload) -> list[tuple[int, str]]:
+    """(step, kernel) of each launch of the result, in order; steps by their indices."""
+    own = result.provenance.get(KERNELS)
+    if own is not None:
+        return [(int(step), str(kernel)) for step, kernel in own]
+    return [(at, each.kernel) for at, step in enumerate(workload.steps) for each in step.launches]
+
+
+def is_statistics_only(result: Result) -> bool:
+    """Whether a library's kernels ran in place of the workload's, and left no outputs."""
+    return KERNELS in result.provenance
+
+
+def _launches(
+    workload: Workload, target: Target, folder: Path, run: Run | None
+) -> list[dict[str, float]]:
+    """The metrics of all launches; of one that did not run, none."""
+    if run is None or (not run.layers and not run.finished):
+        return target.metrics(folder, workload)
+    left = runs.todo(workload, run)
+    measured = target.metrics(folder, runs.part(workload, left))
+    firsts = runs.first_launches(workload)
+    places = [firsts[at] + i for at in left for i in range(len(workload.steps[at].launches))]
+    found = dict(zip(places, measured, strict=True))
+    found |= {int(place): dict(metrics) for place, metrics in (run.finished or {}).items()}
+    return [found.get(at, {}) for at in range(len(workload.launches))]
 
 
 def machine() -> dict[str, str]:
@@ -117,7 +172,8 @@ def load(path: Path) -> Result:
     import h5py
 
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
+        fact = "no file" if path.exists() else "no such file"
+        raise UsageError(f"{path}: {fact}; name a target that has run, or a results.h5")
     try:
         with h5py.File(path, "r") as h5:
             if h5.attrs.get("schema") != SCHEMA:
@@ -188,12 +244,12 @@ def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
 
 
 def _columns(result: Result, workload: Workload) -> dict[str, Any]:
-    pairs = [(step, launch) for step in workload.steps for launch in step.launches]
+    pairs = [(workload.steps[at], kernel) for at, kernel in kernels(result, workload)]
     columns: dict[str, Any] = {
         "order": list(range(len(pairs))),
         "layer": [step.layer for step, _ in pairs],
         "pass": [str(step.direction) for step, _ in pairs],
-        "kernel": [launch.kernel for _, launch in pairs],
+        "kernel": [kernel for _, kernel in pairs],
     }
     for metric in dict.fromkeys(name for launch in result.launches for name in launch):
         values = [launch.get(metric, float("nan")) for launch in result.launches]

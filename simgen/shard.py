@@ -135,10 +135,10 @@ def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> tupl
 
 
 def _rows(layer: Layer, tensors: Tensors, at: int, gpus: int) -> Tensors:
-    """What GPU `at` has of the tensors."""
+    """What GPU `at` has of the tensors; given statistics (1, C, ...) are those of all samples."""
     whole = (*layer.parameters, *layer.gradients)
     return {
-        port: values if port in whole else np.split(values, gpus)[at]
+        port: values if port in whole or len(values) == 1 else np.split(values, gpus)[at]
         for port, values in tensors.items()
     }
 

@@ -144,6 +144,32 @@ def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) ->
         return (folder / "main").read_bytes()
 
 
+def compile_dynamic(
+    files: Mapping[str, bytes],
+    main: str,
+    flags: Sequence[str],
+    libraries: Mapping[str, Sequence[str]],
+) -> bytes:
+    """A dynamically linked x86-64 Linux program from `main`, one of `files`.
+
+    `libraries` holds the functions that it calls by the library's name (SONAME). It is linked to
+    empty libraries of these names: none needs to be here, and with no version of a function
+    asked for, any version of the library will do.
+    """
+    with _Folder(files) as folder:
+        _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        for name, functions in libraries.items():
+            stub = "".join(f"void {function}(void) {{}}\n" for function in functions)
+            (folder / "stub.c").write_text(stub)
+            _run(folder, "clang", *HOST_FLAGS, "-fpic", "-c", "stub.c", "-o", "stub.o")
+            _run(folder, "ld.lld", "-shared", f"-soname={name}", "stub.o", "-o", name)
+        _run(
+            folder, "ld.lld", "-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-z", "noexecstack",
+            "--gc-sections", "-z", "noseparate-code", "main.o", *libraries, "-o", "main",
+        )  # fmt: skip
+        return (folder / "main").read_bytes()
+
+
 class _Folder(tempfile.TemporaryDirectory[str]):
     """A temporary folder with `files` in it. Compilers run inside, so no path gets into outputs."""
 

@@ -10,7 +10,7 @@ kernel names with layers by hand: the workload says which launch is whose.
     launch     one run of a kernel: step, position (from 0, in the whole workload), kernel,
                invocation (from 1: which run of this kernel it is), work_groups, work_items
     run        what a target left of a bundle: target, finished (UTC), simgen, compiler
-    property   of a run: part (settings, config or machine), name, value
+    property   of a run: part (settings, options, config or machine), name, value
     metric     run, launch, name, value: in the vocabulary of simgen.report
 
 and views, to ask in short:
@@ -27,6 +27,7 @@ The schema itself is templates/trace.sql.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 from contextlib import closing
@@ -34,7 +35,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from simgen import resources
+from simgen import resources, results
 from simgen.files import atomic_path
 from simgen.network import make_layer
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from simgen.results import Result
 
 FILE = "trace.sqlite3"
-PROPERTIES = ("settings", "config", "machine")  # of a result's provenance
+PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
 
 
 @dataclass(frozen=True)
@@ -64,18 +65,23 @@ def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[Run]]]) -> Non
     """Write the database of all (name, bundle, its runs), atomically, in place of what was there.
 
     Raises:
+        OSError: the file cannot be written.
         ValueError: a result does not have as many launches as its workload.
     """
     import sqlite3
 
     schema = (resources.folder("templates") / "trace.sql").read_text()
     with atomic_path(path) as temporary, closing(sqlite3.connect(temporary)) as database:
-        # Half a file never gets the name, so that it needs no journal beside it.
-        database.execute("PRAGMA journal_mode = OFF")
-        database.executescript(schema)
-        for name, bundle, runs in found:
-            _add_bundle(database, name, bundle, runs)
-        database.commit()
+        try:
+            # Half a file never gets the name, so that it needs no journal beside it.
+            database.execute("PRAGMA journal_mode = OFF")
+            database.executescript(schema)
+            for name, bundle, runs in found:
+                _add_bundle(database, name, bundle, runs)
+            database.commit()
+        except sqlite3.OperationalError as error:
+            full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+            raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from None
 
 
 def _add_bundle(
@@ -84,28 +90,53 @@ def _add_bundle(
     workload = bundle.workload
     row = (name, workload.name, bundle.digest, bundle.manifest["data"]["id"], workload.seed)
     key = _insert(database, "INSERT INTO bundle VALUES (NULL, ?, ?, ?, ?, ?)", row)
-    launches = _add_steps(database, key, workload)
+    steps = _add_steps(database, key, workload)
+    sizes = [
+        (at, each.kernel, math.prod(each.grid), workload.kernel(each.kernel).block)
+        for at, step in enumerate(workload.steps)
+        for each in step.launches
+    ]
+    launches = _add_launches(database, steps, sizes, 0)
+    count = len(launches)
     for run in runs:
-        _add_run(database, key, launches, run)
+        ran = launches
+        if results.is_statistics_only(run.result):
+            own = [(*each, None, None) for each in results.kernels(run.result, workload)]
+            ran = _add_launches(database, steps, own, count)
+            count += len(own)
+        _add_run(database, key, ran, run)
 
 
 def _add_steps(database: sqlite3.Connection, bundle: int, workload: Workload) -> list[int]:
-    """Add the steps and their launches; returns the launches' keys in order."""
-    launches: list[int] = []
-    times: dict[str, int] = {}  # kernel -> how often it has run
+    """Add the steps; returns their keys in order."""
+    keys = []
     for position, step in enumerate(workload.steps):
         node = workload.node(step.layer)
         work = make_layer(node).count(node.inputs, step.direction)
         needs = (work.flops + work.transcendentals, work.read_bytes + work.written_bytes)
         row = (bundle, position, step.layer, node.kind, str(step.direction), *needs)
-        key = _insert(database, "INSERT INTO step VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", row)
-        for launch in step.launches:
-            nth = times[launch.kernel] = times.get(launch.kernel, 0) + 1
-            size = (math.prod(launch.grid), workload.kernel(launch.kernel).block)
-            run = (key, len(launches), launch.kernel, nth, *size)
-            query = "INSERT INTO launch VALUES (NULL, ?, ?, ?, ?, ?, ?)"
-            launches.append(_insert(database, query, run))
-    return launches
+        query = "INSERT INTO step VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
+        keys.append(_insert(database, query, row))
+    return keys
+
+
+def _add_launches(
+    database: sqlite3.Connection,
+    steps: Sequence[int],
+    launches: Iterable[tuple[int, str, int | None, int | None]],
+    first: int,
+) -> list[int]:
+    """Add launches, (step, kernel, work-groups, work-items) each, from position `first` on.
+
+    Returns their keys in order.
+    """
+    times: dict[str, int] = {}  # kernel -> how often it has run
+    keys: list[int] = []
+    for position, (at, kernel, *size) in enumerate(launches, first):
+        nth = times[kernel] = times.get(kernel, 0) + 1
+        query = "INSERT INTO launch VALUES (NULL, ?, ?, ?, ?, ?, ?)"
+        keys.append(_insert(database, query, (steps[at], position, kernel, nth, *size)))
+    return keys
 
 
 def _add_run(database: sqlite3.Connection, bundle: int, launches: Sequence[int], run: Run) -> None:
@@ -127,7 +158,7 @@ def _add_run(database: sqlite3.Connection, bundle: int, launches: Sequence[int],
 def _properties(told: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(part, name, value) of a result's provenance; what is not text becomes JSON."""
     for part in PROPERTIES:
-        for name, value in told[part].items():
+        for name, value in told.get(part, {}).items():
             text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
             yield part, name, text
 

@@ -95,10 +95,13 @@ class _Draft:
     def synthetic(
         self, name: str, kind: str, entries: Mapping[str, str], *inputs: TensorSpec
     ) -> Placed:
-        """A layer that the config does not have, under a name that no other layer has."""
+        """A layer that the config does not have, under a name that no other layer has.
+
+        Its `entries` are what options of the same names say.
+        """
         while name in self.nodes:
             name += "_"
-        layer = LAYERS[kind].from_config([(k, v, name) for k, v in entries.items()])
+        layer = LAYERS[kind].from_config([(k, v, f"--{k}") for k, v in entries.items()])
         node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
         return Placed(node, layer, (), layer.output(inputs), name)
 
@@ -183,6 +186,7 @@ def _update(draft: _Draft, placed: Placed, rate: float) -> None:
         step = draft.synthetic(f"{name}_{port}_sgd", "sgd", {"rate": str(rate)}, weights.spec)
         bound = {"x": f"{name}.{port}", "dx": f"{name}.d{port}", "y": f"{name}.new_{port}"}
         draft.add(step, (Pass.FORWARD,), bound)
+        draft.steps[-1] = replace(draft.steps[-1], direction=Pass.UPDATE)
 
 
 def _unsupported(placed: Placed, wanted: Sequence[Pass]) -> UnsupportedError:

@@ -27,11 +27,11 @@ CREATE TABLE step ( -- a layer in a pass
 CREATE TABLE launch ( -- one run of a kernel
     id INTEGER PRIMARY KEY,
     step INTEGER NOT NULL REFERENCES step,
-    position INTEGER NOT NULL, -- from 0, in the whole workload
+    position INTEGER NOT NULL, -- from 0, in the whole workload; a library's kernels follow, by run
     kernel TEXT NOT NULL,
     invocation INTEGER NOT NULL, -- from 1: which run of this kernel in the workload it is
-    work_groups INTEGER NOT NULL,
-    work_items INTEGER NOT NULL, -- in a work-group
+    work_groups INTEGER, -- NULL of a library's kernel
+    work_items INTEGER, -- in a work-group
     UNIQUE (step, position)
 );
 CREATE INDEX launch_of_kernel ON launch (kernel, invocation);
@@ -39,7 +39,7 @@ CREATE INDEX launch_of_kernel ON launch (kernel, invocation);
 CREATE TABLE run ( -- what a target left of a bundle
     id INTEGER PRIMARY KEY,
     bundle INTEGER NOT NULL REFERENCES bundle,
-    target TEXT NOT NULL,
+    target TEXT NOT NULL, -- or a point of a sweep, TARGET@OPTION=VALUE,...
     finished TEXT NOT NULL, -- ISO 8601, UTC
     simgen TEXT NOT NULL, -- version
     compiler TEXT NOT NULL,
@@ -48,7 +48,7 @@ CREATE TABLE run ( -- what a target left of a bundle
 
 CREATE TABLE property ( -- of a run
     run INTEGER NOT NULL REFERENCES run,
-    part TEXT NOT NULL, -- settings (of the target), config (of the build), machine
+    part TEXT NOT NULL, -- settings (of the target), options (of a sweep), config, machine
     name TEXT NOT NULL,
     value TEXT NOT NULL, -- text, or JSON
     PRIMARY KEY (run, part, name)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("layer_bundles", "layer_variants")
+pytest.register_assert_rewrite("layer_bundles", "layer_variants", "machine_code")
 settings.register_profile("simgen", deadline=None)
 settings.load_profile("simgen")
+
+# What a shell starts in the background ignores ^C, and so does what that starts: tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -25,19 +25,21 @@ Property = tuple[str, Any]  # what of a kernel, and its value
 Trait = tuple[Any, ...]
 
 
-def properties(kernel: Kernel) -> list[Property]:
-    """Constants of a kernel; of a size its bit length and what is left of whole vectors of 4."""
+def properties(kernel: Kernel, *, sizes: bool = True) -> list[Property]:
+    """Constants of a kernel; of a size, its bit length and what is left of whole vectors of 4.
+
+    sizes: whether numbers count as sizes too, and not only as the choices that they may be.
+    """
     found: list[Property] = [("block", kernel.block)]
     for name, value in kernel.constants:
         if not isinstance(value, int):
             found.append((name, value))
             continue
-        found += [
-            (name, value if abs(value) <= SMALL else "large"),
-            (f"{name} modulo 4", value % 4),
-        ]
-        if abs(value) > SMALL:
-            found.append((f"{name} bits", value.bit_length()))
+        found.append((name, value if abs(value) <= SMALL else "large"))
+        if sizes:
+            found.append((f"{name} modulo 4", value % 4))
+            if abs(value) > SMALL:
+                found.append((f"{name} bits", value.bit_length()))
     return found
 
 
@@ -45,14 +47,15 @@ def covering(
     found: Mapping[str, Sequence[Kernel]],
     *,
     pairs: bool,
+    sizes: bool = True,
     labels: Mapping[str, Iterable[Property]] | None = None,
 ) -> list[str]:
     """Names of what covers each template of the kernels, in the order of `found`.
 
-    found: name -> its kernels. pairs: strength 2 for properties with few values. labels: name ->
-    further properties, each of which is kept too, by itself.
+    found: name -> its kernels. pairs: strength 2 for properties with few values. sizes: as in
+    `properties`. labels: name -> further properties, each of which is kept too, by itself.
     """
-    traits = _traits(found, pairs)
+    traits = _traits(found, pairs, sizes)
     for name, own in (labels or {}).items():
         traits[name] |= set(own)
     left = set().union(*traits.values())
@@ -71,10 +74,12 @@ def covering(
     return [name for name in found if name in kept]
 
 
-def _traits(found: Mapping[str, Sequence[Kernel]], pairs: bool) -> dict[str, set[Trait]]:
+def _traits(
+    found: Mapping[str, Sequence[Kernel]], pairs: bool, sizes: bool
+) -> dict[str, set[Trait]]:
     """Name -> what its kernels show of their templates."""
     held = {
-        name: [(kernel.template, properties(kernel)) for kernel in kernels]
+        name: [(kernel.template, properties(kernel, sizes=sizes)) for kernel in kernels]
         for name, kernels in found.items()
     }
     values: defaultdict[Trait, set[Any]] = defaultdict(set)

@@ -55,9 +55,9 @@ BASE: dict[str, dict[str, str]] = {
         "num_output": "6", "kernel_size_h": "3", "kernel_size_w": "3", "pad_h": "1", "pad_w": "1",
         "conv_mode": "cross_correlation", "propagation": "true", "algo": "direct", "algod": "0",
         "conv_fwd_pref": "fastest", "conv_bwd_filter_pref": "fastest",
-        "conv_bwd_data_pref": "fastest",
+        "conv_bwd_data_pref": "fastest", "batch_norm": "true", "activation": "true",
     },
-    "fused_fc": {"num_output": "7"},
+    "fused_fc": {"num_output": "7", "batch_norm": "true", "activation": "true"},
 }  # fmt: skip
 
 
@@ -88,14 +88,19 @@ GEOMETRIES = (
     "1x2 0x0 2x3 floor", "2x2 0x0 2x2 floor", "2x2 0x0 2x2 ceil", "3x3 0x0 2x2 floor",
     "3x3 1x1 1x1 floor", "3x3 0x0 2x2 ceil", "2x3 1x2 3x1 ceil", "5x2 4x1 1x4 floor",
     "2x2 0x0 5x3 ceil", "4x4 1x1 4x4 ceil", "5x4 2x3 3x9 floor", "8x7 0x0 1x1 floor",
-    "9x9 4x4 2x1 ceil", "9x7 0x0 1x1 floor", "1x64 0x63 1x2 floor",
+    "9x9 4x4 2x1 ceil", "9x7 0x0 1x1 floor", "7x11 0x0 2x1 floor", "1x64 0x63 1x2 floor",
+    "2x24 0x23 1x2 floor",
 )  # fmt: skip
 
 # Parameters that a layer's contract is tested with too, beside its defaults.
 EXTRA: dict[str, list[dict[str, str]]] = {
     "add": [{"inputs": "3"}],
     "concat": [{"inputs": "3"}],
-    "dropout": [{"dropout_probability": "0", "random_seed": "777"}],
+    "dropout": [
+        {"dropout_probability": "0"},
+        {"dropout_probability": "0.5", "random_seed": "777"},
+        {"dropout_probability": "1"},
+    ],
     "lrn": [
         {"lrn_mode": mode, "local_size": size}
         for mode in ("cross_channel_dim1", "within_channel")
@@ -105,7 +110,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _pooled(mode, *geometry.split())
         for mode in ("max", "avg_exclude_padding", "avg_include_padding")
         for geometry in GEOMETRIES
-        if mode == "max" or " 0x0 " not in geometry
+        if mode != "avg_include_padding" or " 0x0 " not in geometry
     ],
     "conv": [  # rectangles, rests, groups, gaps, each for more than one algorithm
         _convolved("5x5", "2x2", num_output="20"),
@@ -118,41 +123,59 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _convolved("3x3", "1x1", group="3", num_output="12"),
         _convolved("3x3", "1x1", group="3", num_output="3", conv_mode="convolution"),
         _convolved("3x3", "1x1", group="3", num_output="33", algo="implicit_gemm", bias="true"),
+        _convolved("3x3", "1x1", group="3", num_output="12", algo="im2col", bias="true"),
+        _convolved("3x3", "1x1", group="3", num_output="12", algo="winograd", bias="true"),
+        _convolved("3x3", "1x0", algo="winograd", conv_mode="convolution", num_output="9"),
+        _convolved("3x3", "1x0", algo="winograd", conv_mode="transpose"),
         _convolved("3x3", "2x2", dilation="2x2", conv_mode="convolution", num_output="17"),
         _convolved("3x3", "1x1", "2x2", conv_mode="transpose", bias="true"),
         _convolved("4x3", "1x0", "2x3", conv_mode="transpose", algo="implicit_gemm", bias="true"),
-        _convolved("7x6", "3x2", "4x3"),
-        _convolved("7x6", "3x2", "4x3", algo="implicit_gemm"),
+        _convolved("7x6", "3x2", "5x4"),
+        _convolved("7x6", "3x2", "5x4", algo="implicit_gemm"),
+        _convolved("7x6", "3x2", "5x4", algo="im2col", conv_mode="convolution"),
+        _convolved("3x2", "2x1", dilation="2x3", algo="implicit_gemm", conv_mode="convolution"),
+        _convolved("3x2", "2x1", dilation="2x3", algo="im2col", group="3", num_output="9"),
         _convolved("1x1", "0x0", algo="implicit_gemm", num_output="8"),
         _convolved("1x1", "0x0", "2x2", algo="implicit_gemm", num_output="8"),
         _convolved("1x1", "1x2", "3x3"),
         _convolved("1x11", "0x5", "1x1"),
-        _convolved("3x1", "0x0", "1x1", dilation="1x20"),
+        _convolved("1x3", "0x20", "1x1", dilation="1x20"),
+        _convolved("5x4", "2x1", algo="fft", num_output="18", bias="true"),
+        _convolved("11x10", "5x4", algo="fft", conv_mode="cross_correlation"),
+        _convolved("3x3", "1x0", algo="fft", group="3", num_output="12", bias="true"),
+        _convolved("3x2", "4x3", dilation="4x3", algo="fft"),
+        _convolved("3x5", "1x2", algo="fft", conv_mode="transpose", bias="true"),
     ],
     "fc": [{"num_output": "130", "bias": "true"}],
     "fused_fc": [
-        {"num_output": "130", "bias": "true", "batch_norm": "true", "activation_mode": "elu"},
-        {"bias": "true", "batch_norm": "true", "activation": "false"},
+        {"num_output": "130", "bias": "true", "activation_mode": "elu", "activation_alpha": "0.5"},
+        {"activation_mode": "clipped_relu", "activation_ceiling": "2.5"},
+        {"bias": "true", "activation": "false"},
+        {"bias": "true", "batch_norm": "false"},
+        {"batch_norm": "false", "activation": "false"},
     ],
     "fused_conv": [
         *(
-            {"algo": algo, "bias": "true", "batch_norm": "true", "activation_mode": mode}
+            {"algo": algo, **other}
             for algo, mode in (
                 ("direct", "tanh"),
-                ("implicit_gemm", "relu"),
+                ("implicit_gemm", "clipped_relu"),
                 ("im2col", "sigmoid"),
                 ("winograd", "elu"),
+                ("fft", "soft_relu"),
+            )
+            for other in (
+                {"bias": "true", "activation_mode": mode},
+                {"bias": "true", "batch_norm": "false"},
+                {"activation": "false"},
             )
         ),
-        {"algo": "winograd"},
-        {"algo": "implicit_gemm", "activation_mode": "tanh"},
-        {**_convolved("3x3", "1x1", "2x2", conv_mode="transpose"), "batch_norm": "true"},
-        {**_convolved("3x3", "1x1", group="3", num_output="12"), "batch_norm": "true"},
-        {
-            **_convolved("3x3", "1x1", group="3", num_output="33", algo="implicit_gemm"),
-            "batch_norm": "true",
-            "activation": "false",
-        },
+        {"activation_mode": "elu", "activation_alpha": "0.5"},
+        {"activation_mode": "clipped_relu", "activation_ceiling": "2.5"},
+        {"batch_norm": "false", "activation": "false"},
+        _convolved("3x3", "1x1", "2x2", conv_mode="transpose"),
+        _convolved("3x3", "1x1", group="3", num_output="12"),
+        _convolved("3x3", "1x1", group="3", num_output="33", algo="implicit_gemm"),
     ],
     "gemm": [  # ones, primes, no multiples of tiles, short sides, long sums that are cut
         _product(1, 1, 1, "", "1.0", "0.0"),
@@ -182,10 +205,23 @@ EXTRA: dict[str, list[dict[str, str]]] = {
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "conv": (
         (1, 1, 1, 1), (2, 3, 5, 7), (2, 6, 9, 12), (3, 27, 11, 11), (2, 2, 48, 48),
+        (1, 2, 2, 150),
     ),
-    "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 96, 4, 4), (2, 6, 9, 12)),
+    "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
     "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
 }  # fmt: skip
+
+# What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a
+# work-item adds up by itself; an image that is one window.
+ALSO: dict[str, tuple[tuple[int, ...], ...]] = {
+    "bn": ((4400, 3, 1, 1),),
+    "pool": ((1, 37, 9, 7),),
+}
+
+
+def shapes_of(kind: str, usual: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The shapes that tell a layer's kernels apart; `usual` are a test's own, for any layer."""
+    return (*SHAPES_OF.get(kind, usual), *ALSO.get(kind, ()))
 
 
 def variants(kind: str) -> list[Variant]:

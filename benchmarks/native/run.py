@@ -2,12 +2,12 @@
 
     python benchmarks/native/run.py [--quick] [WORD ...]      WORD: only problems whose name has it
 
-The problems are those of table 3 of the DNNMark paper, and some more. Each is built and run with
-the `cuda` target; a time counts only if `simgen diff` finds the same kernels right on a batch of
-CHECKED samples. Bytes and operations are those that the algorithm needs (`simgen show`). The copy
-is from device memory to device memory and counts bytes read and written; SGEMM is 8192^3 by
-cuBLAS. PyTorch runs in float32 with TF32 off and cuDNN's measured choice of algorithm, timed
-between events, behind a like delay.
+The problems are those of table 3 of the DNNMark paper, and some more, of DeepBench too. Each is
+built and run with the `cuda` target; a time counts only if `simgen diff` finds the same kernels
+right on a batch of CHECKED samples. Bytes and operations are those that the algorithm needs
+(`simgen show`). The copy is from device memory to device memory and counts bytes read and written;
+SGEMM is 8192^3 by cuBLAS. PyTorch runs in float32 with TF32 off and cuDNN's measured choice of
+algorithm, timed between events, behind a like delay.
 """
 
 from __future__ import annotations
@@ -31,12 +31,28 @@ if TYPE_CHECKING:
 ROUNDS = ["--warmup", "5", "--repeats", "30"]
 CHECKED = 4  # samples; the float64 reference of a whole batch takes minutes
 IMAGES = ["n=100", "c=32", "h=256", "w=256"]
+DEEP = [
+    "n=16", "c=256", "h=28", "w=28", "num_output=256", "kernel_size=3", "pad=1",
+    "conv_mode=cross_correlation",
+]  # fmt: skip
+WIDE = [
+    "n=16", "c=64", "h=56", "w=56", "num_output=64", "kernel_size=5", "pad=2",
+    "conv_mode=cross_correlation",
+]  # fmt: skip
 PROBLEMS = [
     ("conv_fwd", ["n=100", "conv_mode=cross_correlation"]),
     ("conv_bwd_data", ["n=100", "conv_mode=cross_correlation"]),
     ("conv_bwd_weight", ["n=100", "conv_mode=cross_correlation"]),
+    ("conv_fwd", DEEP),
+    ("conv_bwd_data", DEEP),
+    ("conv_bwd_weight", DEEP),
+    ("conv_fwd", WIDE),
+    ("conv_bwd_data", WIDE),
+    ("conv_bwd_weight", WIDE),
     ("pool_fwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
     ("pool_bwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
+    ("pool_fwd", ["n=100", "c=64", "h=55", "w=55", "kernel_size=3", "stride=2", "pad=0"]),
+    ("pool_bwd", ["n=100", "c=64", "h=55", "w=55", "kernel_size=3", "stride=2", "pad=0"]),
     ("lrn_fwd", IMAGES),
     ("lrn_bwd", IMAGES),
     ("activation_fwd", IMAGES),
@@ -55,6 +71,10 @@ PROBLEMS = [
     ("gemm_fwd", ["m=4096", "n=4096", "k=4096"]),
     ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "transb=true"]),
     ("gemm_fwd", ["m=1760", "n=128", "k=1760"]),
+    ("gemm_fwd", ["m=2560", "n=64", "k=2560"]),
+    ("gemm_fwd", ["m=7680", "n=16", "k=2560"]),
+    ("gemm_fwd", ["m=35", "n=8457", "k=1760"]),
+    ("gemm_fwd", ["m=5124", "n=700", "k=2048"]),
 ]
 
 

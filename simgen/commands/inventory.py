@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.commands.numbers import SEED
 from simgen.commands.options import BuildCommand, Commands, Plan, verbosity, workload_options
 from simgen.errors import MissingError, UsageError, did_you_mean
 
@@ -175,7 +176,7 @@ def _list_algorithms() -> list[dict[str, str]]:
     metavar="N",
     help="Size: a count, or with K, M, G (powers of 1024).",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
+@click.option("--seed", type=SEED, metavar="N", default=0, show_default=True)
 @verbosity
 def data(file: Path, nbytes: str, seed: int, quiet: bool, verbose: bool) -> None:
     """Write FILE: raw little-endian float32, uniform in [0, 1), as DNNMark's -mmap option reads.
@@ -187,8 +188,8 @@ def data(file: Path, nbytes: str, seed: int, quiet: bool, verbose: bool) -> None
     from simgen import present
 
     size = _parse_size(nbytes)
-    with present.progress("data", quiet) as progress:
-        datafile.write_raw(file, size, seed, progress=progress)
+    with present.progress(quiet) as progress:
+        datafile.write_raw(file, size, seed, progress=progress("data", present.size))
     if not quiet:
         print(f"{file}: {present.size(size)} of float32, seed {seed}")
 

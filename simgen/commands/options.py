@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
 import os
-import re
 import shlex
 from dataclasses import Field, fields
 from pathlib import Path
@@ -16,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen import __version__
-from simgen.errors import UsageError, did_you_mean, printable
+from simgen.commands.numbers import SEED, Real, Whole
+from simgen.errors import UsageError, did_you_mean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
 
     from simgen.ir import Pass, Workload
     from simgen.network import Network
@@ -66,7 +67,9 @@ class BuildCommand(click.Command):
                     [flag, name], is_flag=True, flag_value=not each.default, default=None, help=text
                 )
             else:
-                text += f" [default: {_defaults(name, targets)}]"
+                values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
+                text += f": {values}" if values else ""
+                text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
                 kind = type(each.default)
                 made[name] = click.Option([spelling(name), name], type=kind, metavar="V", help=text)
         own = super().get_params(ctx)
@@ -94,12 +97,13 @@ def _kind(option: RunOption) -> dict[str, Any]:
     if option.choices:
         return {"type": click.Choice(option.choices)}
     if not option.pattern:
-        return {"type": click.IntRange(option.least)}
+        return {"type": Whole(option.least), "metavar": "N"}
 
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        if value is None or re.fullmatch(option.pattern, value, re.ASCII):
-            return value
-        raise click.BadParameter(f"{printable(value)}: write it like {option.example}", ctx, param)
+        try:
+            return value if value is None else str(option.read(value))
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
 
     return {"type": str, "callback": check}
 
@@ -115,14 +119,14 @@ def target_settings() -> dict[str, tuple[list[str], Field[Any]]]:
     return found
 
 
-def _defaults(name: str, targets: list[str]) -> str:
-    """A setting's default, or each target's own where they differ."""
+def _of_each(name: str, targets: list[str], what: Callable[[Field[Any]], str]) -> str:
+    """What a setting has, or what it has in each target where they differ."""
     from simgen.targets import TARGETS
 
-    values = {t: str(f.default) for t in targets for f in fields(TARGETS[t]) if f.name == name}
+    values = {t: what(f) for t in targets for f in fields(TARGETS[t]) if f.name == name}
     if len(set(values.values())) == 1:
         return values[targets[0]]
-    return ", ".join(f"{value} for {target}" for target, value in values.items())
+    return "; ".join(f"{value} for {target}" for target, value in values.items())
 
 
 def spelling(name: str, value: object = None) -> str:
@@ -142,74 +146,84 @@ def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
     return quiet(verbose(command))
 
 
+WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
+    click.argument("workload"),
+    click.option(
+        "--target",
+        "-t",
+        "targets",
+        multiple=True,
+        metavar="T",
+        help="A target; may be given again. [default: gem5-se and host]",
+    ),
+    click.option(
+        "--output",
+        "-o",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The bundle. [default: ./WORKLOAD]",
+    ),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="K=V",
+        help="A config key (n=4; in a network conv1.n=4) or a $VARIABLE of a template.",
+    ),
+    click.option(
+        "--pass",
+        "passes",
+        metavar="P",
+        help="Of a network: fwd, bwd, sgd (weight update), or several: fwd,bwd. [default: fwd]",
+    ),
+    click.option(
+        "--layers",
+        metavar="L",
+        help="A slice of a network: conv1..pool1, or layers with commas between them.",
+    ),
+    click.option(
+        "--algo",
+        "algorithm",
+        metavar="A",
+        help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
+    ),
+    click.option(
+        "--rate",
+        type=Real(0),
+        metavar="R",
+        help=f"Learning rate of pass sgd. [default: {RATE}]",
+    ),
+    click.option(
+        "--fuse",
+        is_flag=True,
+        help="Of pass fwd: conv and fc do in one kernel what follows them (bn, activation).",
+    ),
+    click.option(
+        "--reuse-memory",
+        is_flag=True,
+        help="Of pass fwd: a tensor's place is used again after its last reader.",
+    ),
+    click.option(
+        "--values",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Your own values of inputs (.npz, .npy, HDF5), each named as in data.h5.",
+    ),
+    click.option(
+        "--seed",
+        type=SEED,
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Of the random inputs.",
+    ),
+)
+
+
 def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What names a workload, for `build` and `show`."""
-    options = (
-        click.argument("workload"),
-        click.option(
-            "--target",
-            "-t",
-            "targets",
-            multiple=True,
-            metavar="T",
-            help="A target; may be given again. [default: gem5-se and host]",
-        ),
-        click.option(
-            "--output",
-            "-o",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            help="The bundle. [default: ./WORKLOAD]",
-        ),
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="K=V",
-            help="A config key (n=4; in a network conv1.n=4) or a $VARIABLE of a template.",
-        ),
-        click.option(
-            "--pass",
-            "passes",
-            metavar="P",
-            help="Of a network: fwd, bwd, sgd (weight update), or several: fwd,bwd. [default: fwd]",
-        ),
-        click.option(
-            "--layers",
-            metavar="L",
-            help="A slice of a network: conv1..pool1, or layers with commas between them.",
-        ),
-        click.option(
-            "--algo",
-            "algorithm",
-            metavar="A",
-            help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
-        ),
-        click.option(
-            "--rate",
-            type=click.FloatRange(min=0),
-            metavar="R",
-            help=f"Learning rate of pass sgd. [default: {RATE}]",
-        ),
-        click.option(
-            "--fuse",
-            is_flag=True,
-            help="Of pass fwd: conv and fc do in one kernel what follows them (bn, activation).",
-        ),
-        click.option(
-            "--reuse-memory",
-            is_flag=True,
-            help="Of pass fwd: a tensor's place is used again after its last reader.",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0, 2**63 - 1),
-            default=0,
-            show_default=True,
-            help="Of the random inputs.",
-        ),
-    )
-    for option in reversed(options):
+    """All of WORKLOAD_OPTIONS, in their order."""
+    for option in reversed(WORKLOAD_OPTIONS):
         command = option(command)
     return command
 
@@ -231,8 +245,6 @@ class Plan:
             algorithm=given["algorithm"],
             layers=given["layers"],
         )
-        if given["rate"] is not None and not math.isfinite(given["rate"]):
-            raise UsageError(f"--rate: {given['rate']} is no number; write a finite one")
         if given["rate"] is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
         if given["fuse"]:
@@ -243,6 +255,19 @@ class Plan:
     @functools.cached_property
     def workload(self) -> Workload:
         """Lowered on first use: `show` prints layers also where not all can be lowered."""
+        from simgen import own_values
+
+        return own_values.given(self._lowered, self.values) if self.values else self._lowered
+
+    @functools.cached_property
+    def values(self) -> dict[str, NDArray[Any]]:
+        """The user's own values of inputs."""
+        from simgen import own_values
+
+        return own_values.read(self.given["values"], self._lowered) if self.given["values"] else {}
+
+    @functools.cached_property
+    def _lowered(self) -> Workload:
         from simgen import workload as workloads
 
         rate = self.given["rate"]
@@ -264,7 +289,7 @@ class Plan:
         return {
             "simgen": __version__,
             "config": {
-                "source": os.path.basename(self.problem.config.source),
+                "source": one_line(os.path.basename(self.problem.config.source)),
                 "sha256": hashlib.sha256(text.encode()).hexdigest(),
                 "settings": list(self.given["settings"]),
                 "reuse_memory": self.given["reuse_memory"],
@@ -288,6 +313,8 @@ class Plan:
         for name, option in CHOICES.items():
             if self.given[name] is not None:
                 words += [option, str(self.given[name])]
+        for path in self.given["values"]:
+            words += ["--values", str(path)]
         if self.given["seed"]:
             words += ["--seed", str(self.given["seed"])]
         if self.given["output"]:
@@ -316,6 +343,11 @@ def _passes(text: str | None) -> list[Pass] | None:
     return [Pass(word) for word in text.split(",")]
 
 
+def _listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
 def _targets(given: dict[str, Any]) -> list[Target]:
     """The targets with the options that they have; an option that none of them has is an error."""
     from simgen.targets import TARGETS
@@ -330,8 +362,8 @@ def _targets(given: dict[str, Any]) -> list[Target]:
         if not any(option in of_target for of_target in known.values()):
             having = target_settings()[option][0]
             raise UsageError(
-                f"{spelling(option, value)}: no option of {' and '.join(names)}; "
-                f"it belongs to {' and '.join(having)}"
+                f"{spelling(option, value)}: no option of {_listed(names)}; "
+                f"it belongs to {_listed(having)}"
             )
     return [
         TARGETS[name](**{k: v for k, v in options.items() if k in known[name]}) for name in names

@@ -1,17 +1,15 @@
-"""build, run, diff: the main job."""
+"""build and run."""
 
 from __future__ import annotations
 
-import json
 import shlex
-import sys
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.commands import running
+from simgen.commands.numbers import Real
 from simgen.commands.options import (
     BuildCommand,
     Plan,
@@ -20,14 +18,13 @@ from simgen.commands.options import (
     verbosity,
     workload_options,
 )
-from simgen.errors import MismatchError, UsageError, did_you_mean
+from simgen.commands.running import Wish
+from simgen.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.cache import Cache
-    from simgen.results import Result
     from simgen.targets import Target
-    from simgen.trace import Run
 
 
 @click.command(cls=BuildCommand)
@@ -50,10 +47,17 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     from simgen.build import Builder
 
     plan = Plan(given)
-    builder = Builder(cache.default())
-    with present.progress("data", quiet) as progress:
+    with present.progress(quiet) as progress:
+        builder = Builder(cache.default(), progress("kernels", str))
+        data = progress("data", present.size)
         made = bundles.write(
-            plan.output, plan.workload, plan.targets, builder, plan.provenance(), progress
+            plan.output,
+            plan.workload,
+            plan.targets,
+            builder,
+            plan.provenance(),
+            data,
+            plan.values,
         )
     if not quiet:
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
@@ -62,7 +66,7 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
                 print(note)
         print(f"reproduce: {plan.reproduce()}")
     if and_run:
-        _run(made, None, None, {}, quiet, verbose)
+        _run(made, None, {}, Wish(quiet=quiet, verbose=verbose))
     elif not quiet:
         print(f"next: simgen run {shlex.quote(str(plan.output))}")
 
@@ -79,6 +83,8 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
         f"{present.many(len(workload.launches), 'launch', 'launches')}, "
         f"{present.size(nbytes)} of tensors; targets: {', '.join(made.targets)}"
     )
+    if made.gone:
+        print(f"no longer valid, so removed: {', '.join(made.gone)}")
     counted = Counter(str(outcome) for outcome in cache.outcomes)
     if counted:
         print("compiled: " + ", ".join(f"{n} {what}" for what, n in counted.items()))
@@ -92,15 +98,40 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 @click.option("--on", "target", metavar="T", help="Target. [default: the first that can run here]")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Real(0, min_open=True),
     metavar="SECONDS",
     help="End the run after this time.",
 )
+@click.option(
+    "--sweep",
+    "grid",
+    multiple=True,
+    metavar="O=V,V...",
+    help="Run at each value of an option below; may be given again, for all combinations.",
+)
+@click.option("--again", is_flag=True, help="Run the points of a sweep again that are done.")
+@click.option(
+    "--layers",
+    metavar="L",
+    help="Only these layers: conv1..pool1, or layers with commas between them.",
+)
+@click.option(
+    "--inputs",
+    metavar="R",
+    help="Where these layers' inputs come from: a target that has run, a results.h5, or "
+    "`reference`. [default: this target's result, or else the reference]",
+)
+@click.option("--resume", is_flag=True, help="Go on after the last finished layer of a run.")
 @verbosity
 def run(
     bundle: Path,
     target: str | None,
     timeout: float | None,
+    grid: tuple[str, ...],
+    again: bool,
+    layers: str | None,
+    inputs: str | None,
+    resume: bool,
     quiet: bool,
     verbose: bool,
     **options: str | int | None,
@@ -112,61 +143,96 @@ def run(
     simgen run softmax_fwd --on gem5-se --timeout 3600
     GEM5=~/gem5 simgen run softmax_fwd
     simgen run softmax_fwd --on cuda --warmup 3 --repeats 20
+    simgen run softmax_fwd --on gem5-se --sweep num_compute_units=2,4,8
+    simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
+    simgen run alexnet --on gem5-se --resume
+
+    Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,...; one that is there is not
+    run again, so that the same command goes on where it ended. Exit code 5: points failed.
+    The result of some layers is TARGET@LAYERS.
     """
     from simgen import bundle as bundles
 
     given = {name: value for name, value in options.items() if value is not None}
-    _run(bundles.load(bundle), target, timeout, given, quiet, verbose)
+    wish = Wish(timeout, layers, inputs, resume, quiet, verbose)
+    loaded = bundles.load(bundle)
+    if grid:
+        if layers is not None:
+            raise UsageError("--layers: a sweep runs the whole network; leave --sweep or it out")
+        _sweep(loaded, target, given, grid, again, wish)
+        return
+    if again:
+        raise UsageError("--again: there is no --sweep; leave it out: every run is a new one")
+    _run(loaded, target, given, wish)
 
 
-def _run(
+def _sweep(
     bundle: Bundle,
     target: str | None,
-    timeout: float | None,
     options: dict[str, str | int],
-    quiet: bool,
-    verbose: bool,
+    grid: tuple[str, ...],
+    again: bool,
+    wish: Wish,
 ) -> None:
-    from simgen import launch, present, results
+    from simgen import sweep
+    from simgen.commands import sweeps
 
+    chosen = _chosen(bundle, target, options, wish)
+    points = sweep.points(chosen, grid, options)
+
+    def once(point: sweep.Point) -> None:
+        nonlocal bundle
+        bundle = _extended(bundle, chosen, dict(point.options))
+        running.once(bundle, chosen, dict(point.options), wish, point.name)
+
+    sweeps.run(bundle, chosen, points, once, again=again, quiet=wish.quiet)
+    if not wish.quiet:
+        print(f"next: simgen report {shlex.quote(str(bundle.path))} -o report")
+
+
+def _run(bundle: Bundle, target: str | None, options: dict[str, str | int], wish: Wish) -> None:
+    from simgen import results
+
+    chosen = _chosen(bundle, target, options, wish)
+    bundle = _extended(bundle, chosen, options)
+    folder = running.once(bundle, chosen, options, wish)
+    if not wish.quiet:
+        print(f"results: {folder}")
+        where = shlex.quote(str(bundle.path))
+        compared = (folder / results.OUTPUTS).exists()
+        print(f"next: simgen {f'diff {where}' if compared else f'report {where} -o report'}")
+
+
+def _chosen(
+    bundle: Bundle, target: str | None, options: dict[str, str | int], wish: Wish
+) -> Target:
+    """The target that was named, or the first that can run; it has all of the options."""
+    from simgen import launch
+
+    if target is None and wish.resume:
+        target = running.stopped_on(bundle)
     if target is None:
         target, passed = launch.choose(bundle)
-        if not quiet:
+        if not wish.quiet:
             for name, reasons in passed.items():
                 print(f"not on {name}: {' | '.join(reasons)}")
     elif target not in bundle.targets:
-        raise UsageError(
-            f"--on {target!r}: no target of the bundle; {did_you_mean(target, bundle.targets)}"
-        )
+        raise UsageError(f"--on {target!r}: no target of the bundle; {_other(target, bundle)}")
     chosen = launch.target_of(bundle, target)
     for name in options:
         if name not in chosen.run_options:
             raise UsageError(f"{spelling(name)}: {target} has no such option; leave it out")
-    environment = {chosen.run_options[name].variable: str(value) for name, value in options.items()}
-    bundle = _extended(bundle, chosen, options)
-    if not quiet:
-        print(f"running on {target}", flush=True)
-    with present.waiting(f"running on {target}", quiet) as tick:
-        folder = launch.run(
-            bundle,
-            target,
-            timeout=timeout,
-            environment=environment,
-            tick=tick,
-            say=None if quiet else _notice,
-        )
-    result = results.collect(bundle, chosen, folder)
-    results.save(result, bundle.workload, folder / results.FILE)
-    if not quiet:
-        present.launches(bundle.workload, [result])
-        if verbose:
-            print((folder / "log.txt").read_text(errors="replace"), end="")
-        print(f"results: {folder}")
-        print(f"next: simgen diff {shlex.quote(str(bundle.path))}")
+    running.check(wish, chosen)
+    return chosen
 
 
-def _notice(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _other(target: str, bundle: Bundle) -> str:
+    """The cure for a target that the bundle does not have."""
+    from simgen.targets import TARGETS
+
+    if target in TARGETS:
+        return f"add it: build the bundle again with --target {target}"
+    return did_you_mean(target, bundle.targets)
 
 
 def _extended(bundle: Bundle, target: Target, options: dict[str, str | int]) -> Bundle:
@@ -181,162 +247,3 @@ def _extended(bundle: Bundle, target: Target, options: dict[str, str | int]) -> 
         return bundle
     files = target.extend(options, bundle.workload, Builder(cache.default()))
     return bundles.extend(bundle, folder, files)
-
-
-@click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
-@click.argument("a", required=False)
-@click.argument("b", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@verbosity
-def diff(
-    bundle: Path, a: str | None, b: str | None, as_json: bool, quiet: bool, verbose: bool
-) -> None:
-    """Compare the results in BUNDLE with the reference and with each other.
-
-    A and B are targets that have run, results.h5 files, or `reference`. Without them, every
-    result is compared with the reference, and every two with each other. Exit code 6: they differ.
-
-    \b
-    simgen diff softmax_fwd
-    simgen diff softmax_fwd cuda gem5-se
-    simgen diff softmax_fwd ../other_machine/results.h5 reference --json
-    """
-    from simgen import bundle as bundles
-    from simgen import data, present
-    from simgen import diff as diffs
-
-    made = bundles.load(bundle)
-    pairs = _pairs(made, a, b)
-    data.verify(made.path / bundles.DATA, made.workload)
-    inputs = data.load(made.path / bundles.DATA, made.workload)
-    reports = [diffs.diff(made.workload, inputs, one, other) for one, other in pairs]
-    if as_json:
-        pairs_json = [diffs.to_json(report) for report in reports]
-        print(json.dumps({"bundle": str(bundle), "pairs": pairs_json}, indent=1))
-    elif not quiet:
-        for report in reports:
-            present.difference(report, verbose)
-        distinct = list({id(r): r for pair in pairs for r in pair if r}.values())
-        if len(distinct) > 1:
-            present.launches(made.workload, distinct)
-    bad = [report for report in reports if not report.passed]
-    words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
-    if bad:
-        raise MismatchError(f"{bundle}: {bad[0].failure}; see more with: {shlex.join(words)} -v")
-    if not as_json and not quiet:
-        print(f"reproduce: {shlex.join(words)}")
-
-
-def _pairs(bundle: Bundle, a: str | None, b: str | None) -> list[tuple[Result, Result | None]]:
-    from simgen.diff import REFERENCE
-
-    if a is not None:
-        names = [a, b or REFERENCE]
-        if names[0] == REFERENCE:
-            names.reverse()
-        if names[0] == REFERENCE:
-            raise UsageError("diff: the reference equals itself; name a target or a results file")
-        one, other = (None if n == REFERENCE else _result(bundle, n) for n in names)
-        assert one is not None
-        return [(one, other)]
-    found = [_result(bundle, name) for name in bundle.targets if bundle.results(name)]
-    if not found:
-        raise UsageError(
-            f"{bundle.path}: nothing has run yet; run it with: simgen run {bundle.path}"
-        )
-    pairs: list[tuple[Result, Result | None]] = [(result, None) for result in found]
-    pairs += [(x, y) for at, x in enumerate(found) for y in found[at + 1 :]]
-    return pairs
-
-
-def _result(bundle: Bundle, name: str) -> Result:
-    """A target's result, or one from a file."""
-    from simgen import launch, results
-
-    if name not in bundle.targets:
-        path = Path(name)
-        if path.suffix == ".h5" or path.exists():
-            return results.load(path)
-        raise UsageError(
-            f"{bundle.path}: {name!r} is no target of it; "
-            f"{did_you_mean(name, [*bundle.targets, 'reference'])}"
-        )
-    folder = bundle.results(name)
-    if folder is None:
-        raise UsageError(
-            f"{bundle.path}: {name} has not run yet; run it with: "
-            f"simgen run {bundle.path} --on {name}"
-        )
-    return results.collect(bundle, launch.target_of(bundle, name), folder)
-
-
-@click.command()
-@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
-)
-@verbosity
-def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) -> None:
-    """Compare what all results in BUNDLES measured, by layer and pass.
-
-    \b
-    DIR/report.html      figures and tables, on one page
-    DIR/metrics.csv      metrics of each layer, pass and target
-    DIR/correlation.csv  how well every two targets agree
-    DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, to be queried
-
-    \b
-    simgen report softmax_fwd -o report
-    simgen report alexnet vgg16 -o report
-    """
-    from simgen import bundle as loader
-    from simgen import present, trace
-    from simgen import report as reports
-
-    loaded = [loader.load(path) for path in bundles]
-    ran = [[_ran(made, name) for name in made.targets if made.results(name)] for made in loaded]
-    if not any(ran):
-        raise UsageError(f"{bundles[0]}: nothing has run yet; run it with: simgen run {bundles[0]}")
-    names = _names(bundles)
-    found = [
-        row
-        for name, made, runs in zip(names, loaded, ran)
-        for row in reports.rows(made, [run.result for run in runs], name)
-    ]
-    page = reports.write(output, found)
-    trace.write(output / trace.FILE, zip(names, loaded, ran))
-    if not quiet:
-        present.report(found)
-        present.correlations(reports.correlations(found))
-        for name, runs in zip(names, ran):
-            if not runs:
-                print(f"not in the report: {name}, which has not run")
-        print(f"page: {page}")
-
-
-def _names(bundles: tuple[Path, ...]) -> list[str]:
-    """Their folders' names; paths as given, where two have the same name.
-
-    Raises:
-        UsageError: a bundle is given twice.
-    """
-    homes = [path.resolve() for path in bundles]
-    for at, home in enumerate(homes):
-        if home in homes[:at]:
-            raise UsageError(f"{bundles[at]}: given twice; name each bundle once")
-    names = [home.name for home in homes]
-    return names if len(set(names)) == len(names) else [str(path) for path in bundles]
-
-
-def _ran(bundle: Bundle, name: str) -> Run:
-    """A target's result, when it was complete, and the machine that `simgen run` found then."""
-    from simgen import bundle as bundles
-    from simgen import results
-    from simgen.trace import Run
-
-    result = _result(bundle, name)
-    folder = bundle.path / bundles.RESULTS / name
-    told = results.provenance(folder / results.FILE)
-    ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
-    return Run(replace(result, provenance=told or result.provenance), ended)

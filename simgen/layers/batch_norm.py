@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.batch_norm_errors import Errors, inverse_root, product
-from simgen.layers.batch_norm_kernels import Stages
+from simgen.layers.batch_norm_kernels import Stages, unbiased
 from simgen.layers.features import View
 from simgen.layers.rounding import SECOND_ORDER, TINY, U, float32
 
@@ -92,6 +92,11 @@ class BatchNorm(Layer):
     @property
     def frozen(self) -> bool:
         return self.statistics is Statistics.RUNNING
+
+    @property
+    def data_parallel(self) -> bool:  # type: ignore[override]  # of the class in other layers
+        """With given statistics, samples do not depend on each other."""
+        return self.frozen
 
     def parameter(self, x: TensorSpec) -> TensorSpec:
         """Of w, b, and of each statistic."""
@@ -223,8 +228,8 @@ class BatchNorm(Layer):
             return made
         if self.save_intermediates:
             made |= {"saved_mean": mean, "saved_invstd": r}
-        unbiased = self.factor * _unbias(x.size // mean.size) * var
-        made |= {"new_running_mean": self.factor * mean, "new_running_var": unbiased}
+        new_var = self.factor * unbiased(x.size // mean.size) * var
+        made |= {"new_running_mean": self.factor * mean, "new_running_var": new_var}
         if self.factor < 1:
             made["new_running_mean"] += (1 - self.factor) * tensors["running_mean"]
             made["new_running_var"] += (1 - self.factor) * tensors["running_var"]
@@ -261,7 +266,7 @@ class BatchNorm(Layer):
         self, tensors: Tensors, mean: Array, mean_error: Array, var: Array, var_error: Array
     ) -> Tensors:
         """The constants f M / (M - 1) and 1 - f are rounded, and so are products and sums."""
-        factor = self.factor * _unbias(tensors["x"].size // mean.size)
+        factor = self.factor * unbiased(tensors["x"].size // mean.size)
         found = {
             "new_running_mean": self.factor * mean_error,
             "new_running_var": factor * (var_error + 2 * U * var),
@@ -271,11 +276,6 @@ class BatchNorm(Layer):
                 old = (1 - self.factor) * np.abs(tensors[f"running_{name}"])
                 found[f"new_running_{name}"] += 3 * U * old + 2 * U * np.abs(new)
         return found
-
-
-def _unbias(elements: int) -> float:
-    """M / (M - 1)."""
-    return elements / max(elements - 1, 1)
 
 
 def _fills(elements: int) -> dict[str, Fill]:

@@ -18,7 +18,8 @@ from simgen.layers.features import BLOCK, FINALS, View
 from simgen.layers.rounding import float32, identifier
 
 if TYPE_CHECKING:
-    Constants = tuple[tuple[str, int | float | str], ...]
+    from simgen.ir import Constants
+
     Ports = tuple[str, ...]
     Made = tuple[Kernel, Launch]
 
@@ -26,6 +27,11 @@ EACH = 4  # elements of a work-item of the kernels that reduce nothing
 RUNNING: Ports = ("running_mean", "running_var")
 UPDATED: Ports = ("new_running_mean", "new_running_var")
 SAVED: Ports = ("saved_mean", "saved_invstd")
+
+
+def unbiased(elements: int) -> float:
+    """M / (M - 1): what makes the unbiased variance of the mean square. 1 where M = 1."""
+    return elements / max(elements - 1, 1)
 
 
 @dataclass(frozen=True)
@@ -97,13 +103,12 @@ class Stages:
     def _update(self) -> tuple[str, Constants]:
         """(part of a kernel's name, constants) of the running statistics too."""
         name, constants = self._after_variance
-        elements = self.view.elements
-        unbiased = self.factor * (elements / max(elements - 1, 1))
+        scale = self.factor * unbiased(self.view.elements)
         return f"{name}_f{identifier(self.factor)}", (
             *constants,
             ("factor", self.factor),
             ("keep", float32(1.0 - self.factor)),
-            ("unbiased", float32(unbiased)),
+            ("unbiased", float32(scale)),
         )
 
     def lower(self) -> Lowering:

@@ -46,25 +46,20 @@ class Bypass(Layer):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
-        source, target = _ends(direction)
+        source, target = elementwise.ends(direction)
         return (Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, x))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
-        source, target = _ends(direction)
+        source, target = elementwise.ends(direction)
         name = f"bypass_{x.size}"  # the same in both passes
         copy = elementwise.Operation.COPY
         return elementwise.lower(name, copy, x.size, (source,), (target,))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        source, target = _ends(direction)
+        source, target = elementwise.ends(direction)
         return {target: tensors[source]}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        source, target = _ends(direction)
+        source, target = elementwise.ends(direction)
         return {target: np.zeros_like(tensors[source])}  # a copy has no error
-
-
-def _ends(direction: Pass) -> tuple[str, str]:
-    """(port that is read, port that is written)."""
-    return ("x", "y") if direction is Pass.FORWARD else ("dy", "dx")

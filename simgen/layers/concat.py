@@ -17,15 +17,16 @@ from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import several
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.ir import Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers.base import Lowering
+from simgen.layers.several import GRADIENTS, INPUTS, Several, reads_and_writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
+    from simgen.ir import Constants
     from simgen.layers.base import Tensors
 else:
     from simgen import arrays as np
@@ -35,22 +36,13 @@ EACH = 4  # elements of a work-item: one 16-byte access, or four of 4 bytes
 
 
 @dataclass(frozen=True)
-class Concat(Layer):
+class Concat(Several):
     kind = "concat"
     section = "Concat"
-    passes = (Pass.FORWARD, Pass.BACKWARD)
-    shape_given = several.GRADIENTS
-    per_sample = True
-    several_inputs = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
 
-    inputs: int = key("inputs", default=2, least=2, most=several.MOST)
-
-    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
-        return (x,) * self.inputs
-
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        several.check(self.section, inputs, (0, 2, 3))
+        self.check(inputs, (0, 2, 3))
         n, _, h, w = inputs[0].shape
         return TensorSpec((n, sum(x.shape[1] for x in inputs), h, w), inputs[0].dtype)
 
@@ -58,14 +50,6 @@ class Concat(Layer):
         """Each element is read and written once."""
         nbytes = self.output(inputs).nbytes
         return OpCount(0, 0, nbytes, nbytes)
-
-    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        normal, y = Fill(Distribution.NORMAL, 0.0, 1.0), self.output(inputs)
-        if direction is Pass.FORWARD:
-            xs = (Port(name, x, normal) for name, x in zip(several.INPUTS, inputs))
-            return (*xs, Port("y", y))
-        gradients = (Port(name, x) for name, x in zip(several.GRADIENTS, inputs))
-        return (Port("dy", y, normal), *gradients)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         """One launch. Its work-groups are those of x0, then those of x1, and so on."""
@@ -77,7 +61,7 @@ class Concat(Layer):
         text = "_".join(map(str, rows))
         if len(text) > 80:  # a name that compilers and logs take, however many inputs there are
             text = hashlib.sha256(text.encode()).hexdigest()[:32]
-        constants: tuple[tuple[str, int | float | str], ...] = (
+        constants: Constants = (
             ("direction", str(direction)),
             ("samples", n),
             ("rows", " ".join(map(str, rows))),
@@ -87,19 +71,15 @@ class Concat(Layer):
             ("each", EACH),
         )
         kernel = Kernel(f"concat_{direction}_{n}x{text}", "concat.hip.j2", BLOCK, constants)
-        count = len(inputs)
-        ports = (
-            (*several.INPUTS[:count], "y")
-            if direction is Pass.FORWARD
-            else ("dy", *several.GRADIENTS[:count])
-        )
-        return Lowering((kernel,), (Launch(kernel.name, (sum(groups), 1, 1), ports),))
+        reads, writes = reads_and_writes(direction, len(inputs))
+        launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
+        return Lowering((kernel,), (launch,))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
-            xs = [tensors[name] for name in several.INPUTS if name in tensors]
+            xs = [tensors[name] for name in INPUTS if name in tensors]
             return {"y": np.concatenate(xs, axis=1)}
-        names = [name for name in several.GRADIENTS if name in tensors]
+        names = [name for name in GRADIENTS if name in tensors]
         channels = [tensors[name].shape[1] for name in names]
         ends = list(accumulate(channels))[:-1]
         return dict(zip(names, np.split(tensors["dy"], ends, axis=1)))

@@ -4,6 +4,7 @@
     implicit_gemm  a matrix product whose second factor, the unrolled windows, is never in memory
     im2col         unrolls the windows in a workspace, and then multiplies
     winograd       F(2 x 2, 3 x 3): 16 products in place of 36; for 3 x 3 filters of stride 1
+    fft            Fourier transforms of tiles; for stride 1 and filters of up to 17 x 17 pixels
 
 DNNMark's values are those of cuDNN's enumerations. cuDNN's algorithms are not simgen's; each value
 stands for the one that is nearest in kind.
@@ -13,10 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from simgen.ir import Launch, TensorSpec
-from simgen.layers import conv_direct, conv_gemm, conv_winograd, rounding
+from simgen.layers import conv_direct, conv_fft, conv_gemm, conv_winograd, rounding
 from simgen.layers.base import Lowering
 from simgen.layers.conv_geometry import Geometry, Names, Split, to_image, to_result
 from simgen.layers.matrix_product import Channels, sum_of
@@ -26,9 +27,20 @@ if TYPE_CHECKING:
     from simgen.layers.rounding import Array
 
 
-FEW_ROWS = 16  # output channels
+FEW_ROWS = 16  # output channels; twice as many, where there are
+MANY_PIXELS = 2**15
+FEW_OF_ONE = 8  # rows, or products, with filters of one tap
 FEW_PRODUCTS = 128  # of a sum; of the filters' gradient, columns
 LITTLE = 2**24  # multiply-adds
+# From when on tiles are transformed: then that is faster on an H200, with four kernels and all.
+MUCH = 2**29  # multiply-adds
+FFT_CHANNELS, WINOGRAD_CHANNELS = 32, 64  # on both sides
+TAPS = 9
+WORKSPACE = 2**29  # elements at most
+FEW_RESULTS = 8  # rows and columns: fewer than half of the larger tiles' results
+
+
+Workspaces = tuple[tuple[str, TensorSpec], ...]  # (port, tensor)
 
 
 class Algorithm(StrEnum):
@@ -36,22 +48,42 @@ class Algorithm(StrEnum):
     IMPLICIT_GEMM = "implicit_gemm"
     IM2COL = "im2col"
     WINOGRAD = "winograd"
+    FFT = "fft"
 
 
 OURS = frozenset(str(each) for each in Algorithm)
 
 
+class Transform(Protocol):
+    """What a module knows that transforms tiles, multiplies and transforms back."""
+
+    TAKES: str  # which geometries, for a message
+
+    def fits(self, each: Gather) -> bool: ...
+    def fits_filters(self, g: Geometry) -> bool: ...
+    def workspaces(self, each: Gather) -> tuple[tuple[str, TensorSpec], ...]: ...
+    def filter_workspaces(self, g: Geometry) -> tuple[tuple[str, TensorSpec], ...]: ...
+    def gather(self, each: Gather, names: Names) -> Lowering: ...
+    def filters(self, g: Geometry, names: Names) -> Lowering: ...
+    def bound(self, source: Array, filters: Array, each: Gather) -> Array: ...
+    def filter_bound(self, image: Array, result: Array, g: Geometry) -> Array: ...
+
+
+TRANSFORMS: dict[Algorithm, Transform] = {
+    Algorithm.WINOGRAD: conv_winograd,
+    Algorithm.FFT: conv_fft,
+}
+
+
 class Algo(StrEnum):
     """Forward and backward-filter algorithm; numbers are cudnnConvolutionBwdFilterAlgo_t.
 
-    A number above 0 leaves the forward algorithm at implicit GEMM, as in DNNMark. Fourier
-    transforms are not among simgen's algorithms: they stand for implicit GEMM. Winograd's is not
-    used for the gradient of the filters, which then is computed by implicit GEMM.
+    A number above 0 leaves the forward algorithm at implicit GEMM, as in DNNMark.
     """
 
     ALGO_0 = "0"  # what DNNMark takes when nothing is given: simgen chooses, as for "auto"
     ALGO_1 = "1"  # implicit GEMM, as 3
-    ALGO_FFT = "2"
+    ALGO_FFT = "2"  # this one and ALGO_FFT_TILING: in tiles
     ALGO_3 = "3"
     ALGO_WINOGRAD = "4"
     ALGO_WINOGRAD_NONFUSED = "5"
@@ -100,22 +132,32 @@ def for_data(algo: Algo, data_algo: DataAlgo) -> Algorithm | None:
         return Algorithm(algo) if algo in OURS else None
     if data_algo is DataAlgo.WINOGRAD_NONFUSED:
         return Algorithm.WINOGRAD
+    if data_algo is DataAlgo.FFT_TILING:
+        return Algorithm.FFT
     return Algorithm(data_algo) if data_algo in OURS else Algorithm.IMPLICIT_GEMM
 
 
 def for_filters(algo: Algo) -> Algorithm | None:
     """The same of the backward-weight pass."""
-    found = for_forward(algo)
-    return Algorithm.IMPLICIT_GEMM if found is Algorithm.WINOGRAD else found
+    if algo in (Algo.ALGO_FFT, Algo.ALGO_FFT_TILING):
+        return Algorithm.FFT
+    if algo in (Algo.ALGO_WINOGRAD, Algo.ALGO_WINOGRAD_NONFUSED):
+        return Algorithm.WINOGRAD
+    return for_forward(algo)
 
 
 def choose(g: Geometry, unknown: Unknown) -> Algorithm:
     """The algorithm that should be fastest on a GPU.
 
-    A tile of a matrix product needs some 32 rows and many products in each sum. Where there are few
-    channels on either side, most of it would be idle: then direct. So it is where there is little
-    to compute at all: direct kernels execute the fewest instructions, which counts in simulators.
+    Where there is much to compute, one that transforms tiles. Otherwise: a tile of a matrix product
+    needs some 32 rows and many products in each sum. Where there are few channels on either side,
+    most of it would be idle: then direct, but for 1 x 1, whose direct kernel uses no element twice.
+    So it is where there is little to compute at all: direct kernels execute the fewest
+    instructions, which counts in simulators.
     """
+    transformed = _transformed(g, unknown)
+    if transformed:
+        return transformed
     if not maps(g, unknown):
         return Algorithm.IMPLICIT_GEMM
     channels, filters = g.group_channels, g.group_filters
@@ -124,9 +166,47 @@ def choose(g: Geometry, unknown: Unknown) -> Algorithm:
         Unknown.IMAGE: (channels, filters * g.taps),
         Unknown.FILTERS: (filters, channels * g.taps),
     }[unknown]
+    few_rows = FEW_ROWS if g.batch * g.pixels < MANY_PIXELS else 2 * FEW_ROWS
+    few = rows <= few_rows or depth <= FEW_PRODUCTS
+    if g.taps == 1:
+        few = min(rows, depth) < FEW_OF_ONE
     little = g.batch * g.pixels * g.size <= LITTLE
-    few = little or rows <= FEW_ROWS or depth <= FEW_PRODUCTS
-    return Algorithm.DIRECT if few else Algorithm.IMPLICIT_GEMM
+    return Algorithm.DIRECT if few or little else Algorithm.IMPLICIT_GEMM
+
+
+def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
+    """The algorithm that transforms tiles, if one pays.
+
+    Of 3 x 3 filters Winograd's is faster where there are many channels. The gradient of the filters
+    by FFT is, unless its tiles would be mostly empty.
+    """
+    channels = min(g.group_channels, g.group_filters)
+    if g.batch * g.pixels * g.size < MUCH or channels < FFT_CHANNELS or g.taps < TAPS:
+        return None
+    small = max(g.result) <= FEW_RESULTS
+    winograd = channels >= WINOGRAD_CHANNELS and (unknown is not Unknown.FILTERS or small)
+    for each in (Algorithm.WINOGRAD, Algorithm.FFT)[0 if winograd else 1 :]:
+        if _fits(each, g, unknown) and _largest(each, g, unknown) <= WORKSPACE:
+            return each
+    return None
+
+
+def _fits(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> bool:
+    """Whether one that transforms tiles can do the geometry."""
+    of = TRANSFORMS[algorithm]
+    return of.fits_filters(g) if unknown is Unknown.FILTERS else of.fits(gathers_of(g, unknown)[0])
+
+
+def _workspaces(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> Workspaces:
+    of = TRANSFORMS[algorithm]
+    if unknown is Unknown.FILTERS:
+        return of.filter_workspaces(g)
+    return of.workspaces(gathers_of(g, unknown)[0])
+
+
+def _largest(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> int:
+    """Elements of the largest workspace."""
+    return max(spec.size for _, spec in _workspaces(algorithm, g, unknown))
 
 
 def maps(g: Geometry, unknown: Unknown) -> bool:
@@ -165,25 +245,25 @@ class Job:
         fact = f"filters of {r} x {s} with stride {u} x {v} and dilation {d} x {e}"
         if self.algorithm is Algorithm.DIRECT and not maps(self.g, self.unknown):
             raise ValueError(f"{fact} are too large for algorithm direct; choose implicit_gemm")
-        if self.algorithm is Algorithm.WINOGRAD and not conv_winograd.fits(self._gathers()[0]):
-            cure = "winograd takes 3 x 3, stride 1 and dilation 1: choose implicit_gemm"
-            raise ValueError(f"{fact}; {cure}")
+        if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
+            takes = TRANSFORMS[self.algorithm].TAKES
+            raise ValueError(f"{fact}; {self.algorithm} takes {takes}: choose implicit_gemm")
 
-    def workspaces(self) -> tuple[tuple[str, TensorSpec], ...]:
+    def workspaces(self) -> Workspaces:
         """(port, tensor) of what the pass's own kernels write and read."""
-        if self.algorithm is Algorithm.WINOGRAD:
-            return conv_winograd.workspaces(self._gathers()[0])
+        if self.algorithm in TRANSFORMS:
+            return _workspaces(self.algorithm, self.g, self.unknown)
         found = []
         if self.algorithm is Algorithm.IM2COL:
             gathers = self._gathers() if self._gathers() else to_result(self.g)
             found.append((conv_gemm.WINDOWS, conv_gemm.windows(gathers)))
-        if self._split().splits > 1:
-            found.append((self.names.partial, TensorSpec((self._split().splits, self._size()))))
+        if self.splits > 1:
+            found.append((self.names.partial, TensorSpec((self.splits, self._size()))))
         return tuple(found)
 
     def lower(self) -> Lowering:
         """Kernels and launches, without those of the bias's gradient."""
-        made, splits = self._products(), self._split().splits
+        made, splits = self._products(), self.splits
         if splits == 1:
             return made
         channels = Channels(self.names.epilogue, *self._channels())
@@ -198,24 +278,32 @@ class Job:
         `sums` are those of the absolute values of the terms, and `source` and `filters` the
         absolute values of what the job reads.
         """
-        if self.algorithm is Algorithm.WINOGRAD:
-            (each,) = self._gathers()
-            sums = conv_winograd.magnitude(source, filters, each)
-            depth = each.group_in + conv_winograd.TRANSFORMED
-        else:
-            split = self._split()
-            depth = split.depth + (split.splits if split.splits > 1 else 0)
+        if self.algorithm in TRANSFORMS:
+            of = TRANSFORMS[self.algorithm]
+            if self.unknown is Unknown.FILTERS:
+                return of.filter_bound(source, filters, self.g)
+            return of.bound(source, filters, self._gathers()[0])
+        split = self._split()
+        depth = split.depth + (split.splits if split.splits > 1 else 0)
         made: Array = sums * rounding.accumulated(depth) + 16 * (depth + 1) * rounding.TINY
         return made
 
+    @property
+    def splits(self) -> int:
+        """Partial sums of which each element that is computed is the sum."""
+        return self._split().splits
+
     def _products(self) -> Lowering:
         unrolled = self.algorithm is Algorithm.IM2COL
+        if self.algorithm in TRANSFORMS:
+            of = TRANSFORMS[self.algorithm]
+            if self.unknown is Unknown.FILTERS:
+                return of.filters(self.g, self.names)
+            return of.gather(self._gathers()[0], self.names)
         if self.unknown is Unknown.FILTERS:
             if self.algorithm is Algorithm.DIRECT:
                 return conv_direct.filters(self.g, self.names)
             return conv_gemm.filters(self.g, self.names, unrolled=unrolled)
-        if self.algorithm is Algorithm.WINOGRAD:
-            return conv_winograd.gather(self._gathers()[0], self.names)
         if self.algorithm is Algorithm.DIRECT:
             return conv_direct.gather(self._gathers(), self.names)
         return conv_gemm.gather(self._gathers(), self.names, unrolled=unrolled)
@@ -242,9 +330,11 @@ class Job:
     def _split(self) -> Split:
         """How the sums are shared out."""
         direct = self.algorithm is Algorithm.DIRECT
+        if self.algorithm in TRANSFORMS:
+            return Split(1, 1, 1)  # what they share out, their own kernels add
         if self.unknown is Unknown.FILTERS:
             return conv_direct.filter_split(self.g) if direct else conv_gemm.filter_split(self.g)
         gathers = self._gathers()
-        if direct or self.algorithm is Algorithm.WINOGRAD:
+        if direct:
             return Split(gathers[0].depth, 1, max(each.met for each in gathers))
         return conv_gemm.gather_split(gathers)

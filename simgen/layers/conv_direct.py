@@ -21,8 +21,8 @@ from simgen.layers.base import Lowering
 from simgen.layers.conv_geometry import Split
 
 if TYPE_CHECKING:
+    from simgen.ir import Constants
     from simgen.layers.conv_geometry import Gather, Geometry, Names
-    from simgen.layers.epilogue import Constants
 
 UNITS = 132  # compute units of the GPU that sizes are chosen for
 LARGE, SMALL = 256, 64  # work-items of a work-group
@@ -32,6 +32,7 @@ LDS_MOST = 8192  # floats of filters in LDS at most
 SEGMENT = 32  # pixels of a row that a work-item holds at most, for results side by side
 UNROLLED = 512  # multiply-adds of a channel up to which the rows of taps are unrolled,
 HELD = 48  # if their pixels are no more than so many: all may be in registers at once
+MASKS = 16  # pixels with a test of their own, two scalar registers each, that fit beside the rest
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,10 @@ def _map(each: Gather) -> Mapped:
     if columns.divide > 1 or _segment(each, wide) > SEGMENT:
         wide = 1
     strips = each.batch * each.rows.count * ceil(columns.count / wide) * blocks * each.groups
-    sets = 1
-    while sets < 4 and 2 * sets * wide * filters <= 64 and strips >= 4 * sets * LARGE * UNITS:
+    sets, most_sets = 1, min(4, 64 // (wide * filters))
+    if wide == 1:
+        most_sets = min(most_sets, MASKS // columns.taps)
+    while 2 * sets <= most_sets and strips >= 4 * sets * LARGE * UNITS:
         sets *= 2
     vector = 4 if wide == 4 and columns.source % 4 == 0 else 1
     padded = ceil(filters / 4) * 4

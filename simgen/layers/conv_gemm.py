@@ -19,15 +19,25 @@ from simgen.layers.base import Lowering
 from simgen.layers.conv_geometry import Split, to_result
 
 if TYPE_CHECKING:
+    from simgen.ir import Constants
     from simgen.layers.conv_geometry import Gather, Geometry, Names
-    from simgen.layers.epilogue import Constants
 
 BLOCK = 256  # work-items that unroll windows
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, where the pixels are shared out
 LEAST = 32  # steps of a work-group at least, there
-# A large work-group's items have registers for a tile, but not for the places of windows too.
-TILES = tuple(each for each in tile.TILES if each.block < 256 or each.item_rows < 8)
+# The largest tiles leave no registers for the places of windows.
+TILES = tuple(
+    each
+    for each in tile.TILES
+    if each.rows * each.columns < 128 * 128
+    and each.item_rows * each.item_columns * each.depth <= 512
+)
 WINDOWS = "windows"  # the port of unrolled windows
+UNROLLED = (  # what a kernel that unrolls them reads of a gather
+    "batch", "groups", "group_in",
+    *(f"{axis}_{name}" for axis in ("rows", "columns")
+      for name in ("count", "source", "start", "stride", "taps", "gap", "divide")),
+)  # fmt: skip
 
 
 def gather(gathers: tuple[Gather, ...], names: Names, *, unrolled: bool) -> Lowering:
@@ -133,7 +143,7 @@ def tile_constants(found: tile.Tile) -> tuple[tuple[str, int], ...]:
 def _unroll(each: Gather, names: Names, phase: int | None) -> Lowering:
     wide = 4 if each.columns.count % 4 == 0 else 1
     name = names.kernel("windows", phase)
-    constants: Constants = (("source", names.source), *each.constants, ("wide", wide))
+    constants: Constants = (("source", names.source), *each.some(*UNROLLED), ("wide", wide))
     kernel = Kernel(name, "conv_windows.hip.j2", BLOCK, constants)
     grid = (ceil(each.groups * each.depth * each.count / (wide * BLOCK)), 1, 1)
     return Lowering((kernel,), (Launch(name, grid, (names.source, WINDOWS)),))

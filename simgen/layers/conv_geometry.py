@@ -14,10 +14,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, gcd
+from typing import TYPE_CHECKING
 
-from simgen.layers.epilogue import NOTHING, Constants, Epilogue
+from simgen.layers.epilogue import NOTHING, Epilogue
 
-PHASES = 4  # sub-problems of `to_image` at most: each is a kernel of its own
+if TYPE_CHECKING:
+    from simgen.ir import Constants
+
+PHASES = 16  # sub-problems of `to_image` at most: each is a kernel of its own
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,6 @@ class Geometry:
         pairs = ("image", "result", "kernel", "pad", "stride", "dilation")
         return (
             ("batch", self.batch),
-            ("channels", self.channels),
-            ("all_filters", self.filters),
             ("groups", self.groups),
             ("group_channels", self.group_channels),
             ("group_filters", self.group_filters),
@@ -187,6 +189,11 @@ class Gather:
             *((f"columns_{name}", value) for name, value in vars(self.columns).items()),
         )
 
+    def some(self, *names: str) -> tuple[tuple[str, int], ...]:
+        """Those of `constants` that a template reads."""
+        known = dict(self.constants)
+        return tuple((name, known[name]) for name in names)
+
 
 def to_result(g: Geometry) -> tuple[Gather, ...]:
     """The gather that computes the result; one element."""
@@ -278,8 +285,8 @@ def _phases(g: Geometry, at: int) -> list[Axis]:
     between = stride // gcd(stride, dilation)  # from one r of a phase to the next one
     found = []
     for phase in range(min(stride, g.image[at])):
-        last = _phase_taps(g, at, phase)[-1]
-        taps = len(_phase_taps(g, at, phase))
+        taps = _phase_taps(g, at, phase)
+        last = taps[-1]
         found.append(
             Axis(
                 count=ceil((g.image[at] - phase) / stride),
@@ -289,7 +296,7 @@ def _phases(g: Geometry, at: int) -> list[Axis]:
                 source=g.result[at],
                 start=(phase + g.pad[at] - last * dilation) // stride,
                 stride=1,
-                taps=taps,
+                taps=len(taps),
                 gap=between * dilation // stride,
                 divide=1,
                 filter_first=g.kernel[at] - 1 - last if g.flipped else last,

@@ -13,6 +13,14 @@ for filters of 3 x 3 neighbouring taps and stride 1. Four kernels: filters and p
 transformed into workspaces, 16 matrix products (M = output channels, N = tiles, K = input channels)
 are computed, and the results transformed back.
 
+The gradient of the filters is F(3 x 3, 2 x 2): g are 2 x 2 gradients of results and Y is 3 x 3, the
+sum goes over tiles of all samples (M = output channels, N = input channels, K = tiles), and
+
+        |  1    0  |          | 1  1  1  0 |
+    G   | 1/2  1/2 |      A^T | 0  1 -1  0 |
+        | 1/2 -1/2 |          | 0  1  1 -1 |
+        |  0    1  |
+
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, section 4.1.
 """
 
@@ -22,31 +30,42 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
-from simgen.layers import tile
+from simgen.layers import conv_tiles, tile
 from simgen.layers.base import Lowering
-from simgen.layers.conv_gemm import tile_constants
+from simgen.layers.conv_geometry import to_result
+from simgen.layers.conv_tiles import Products
+from simgen.layers.rounding import TINY, accumulated
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.layers.conv_geometry import Gather, Names
-    from simgen.layers.epilogue import Constants
+    from simgen.ir import Constants
+    from simgen.layers.conv_geometry import Gather, Geometry, Names
     from simgen.layers.rounding import Array
 else:
     from simgen import arrays as np
 
+TAKES = "3 x 3, stride 1 and dilation 1"
 BLOCK = 256  # work-items of a transformation
 PLACES = 16  # of a tile
 FILTERS, PIXELS, PRODUCTS = "winograd_filters", "winograd_pixels", "winograd_products"  # ports
+RESULT = "winograd_result"  # in place of FILTERS, where their gradient is computed
 # Roundings of an element in the transformations: two additions along each axis of filters and of
-# results, one of pixels. Halves are exact.
+# results, one of pixels. Halves are exact. In the gradient of the filters, one of gradients of
+# results, two of filters, one of pixels.
 TRANSFORMED = 4 + 4 + 2
+TRANSFORMED_GRADIENT = 2 + 4 + 2
 
-TRANSFORMATIONS = {
-    "filters": "conv_winograd_filters.hip.j2",
-    "source": "conv_winograd_source.hip.j2",
-    "target": "conv_winograd_target.hip.j2",
-}
+# What the templates read of a gather.
+OF_FILTERS = (
+    "groups", "group_out", "group_in", "kernel_w", "out_stride", "in_stride", "group_stride",
+    "rows_filter_first", "rows_filter_step", "columns_filter_first", "columns_filter_step",
+)  # fmt: skip
+OF_SOURCE = (
+    "batch", "groups", "group_in", "rows_count", "columns_count", "rows_source", "columns_source",
+    "rows_start", "columns_start",
+)  # fmt: skip
+OF_TARGET = ("batch", "groups", "group_out", "rows_count", "columns_count")
 
 
 def fits(each: Gather) -> bool:
@@ -70,13 +89,26 @@ def workspaces(each: Gather) -> tuple[tuple[str, TensorSpec], ...]:
 def gather(each: Gather, names: Names) -> Lowering:
     """The four kernels."""
     channels, out = each.groups * each.group_in, each.groups * each.group_out
+    of_target = (
+        ("target", names.target),
+        ("bias", names.bias),
+        *names.epilogue.constants,
+        *each.some(*OF_TARGET),
+    )
     steps = (
-        _transformation("filters", out * each.group_in, (names.filters, FILTERS), each, names),
-        _transformation("source", channels * _tiles(each), (names.source, PIXELS), each, names),
-        _products(each, names),
         _transformation(
-            "target", out * _tiles(each),
-            (PRODUCTS, *names.gather_args[2:]), each, names,
+            "filters", names, out * each.group_in, (names.filters, FILTERS),
+            (("filter_port", names.filters), *each.some(*OF_FILTERS)),
+        ),
+        _transformation(
+            "source", names, channels * _tiles(each), (names.source, PIXELS),
+            (("source", names.source), *each.some(*OF_SOURCE)),
+        ),
+        Products(each.group_out, _tiles(each), each.group_in, PLACES, each.groups).lower(
+            names.kernel("winograd_products"), "Winograd F(2x2, 3x3)", (FILTERS, PIXELS, PRODUCTS)
+        ),
+        _transformation(
+            "target", names, out * _tiles(each), (PRODUCTS, *names.gather_args[2:]), of_target,
         ),
     )  # fmt: skip
     return Lowering(tuple(kernel for kernel, _ in steps), tuple(launch for _, launch in steps))
@@ -88,34 +120,86 @@ def _tiles(each: Gather) -> int:
 
 
 def _transformation(
-    what: str, items: int, args: tuple[str, ...], each: Gather, names: Names
+    what: str, names: Names, items: int, args: tuple[str, ...], constants: Constants
 ) -> tuple[Kernel, Launch]:
     name = names.kernel(f"winograd_{what}")
-    constants: Constants = (*names.constants, *each.constants)
-    kernel = Kernel(name, TRANSFORMATIONS[what], BLOCK, constants)
+    kernel = Kernel(name, f"conv_winograd_{what}.hip.j2", BLOCK, constants)
     return kernel, Launch(name, (ceil(items / BLOCK), 1, 1), args)
 
 
-def _products(each: Gather, names: Names) -> tuple[Kernel, Launch]:
-    m, n, k = each.group_out, _tiles(each), each.group_in
-    batch = PLACES * each.groups
-    found = tile.cut(m, n, k, batch, splits=1)
-    constants: Constants = (
-        ("groups", each.groups),
-        ("m", m),
-        ("n", n),
-        ("k", k),
-        ("left_along", "k"),
-        ("left_width", tile.width(k)),
-        ("right_along", "n"),
-        ("right_width", tile.width(n)),
-        ("store_width", tile.width(n)),
-        *tile_constants(found.tile),
+def fits_filters(g: Geometry) -> bool:
+    """The same of the gradient of the filters."""
+    return fits(to_result(g)[0])
+
+
+def filter_workspaces(g: Geometry) -> tuple[tuple[str, TensorSpec], ...]:
+    """(port, tensor) of what is transformed, where the gradient of the filters is computed."""
+    tiles, splits = _tiles(to_result(g)[0]), filter_products(g).cut.splits
+    return (
+        (RESULT, TensorSpec((PLACES, g.filters, tiles))),
+        (PIXELS, TensorSpec((PLACES, g.channels, tiles))),
+        (PRODUCTS, TensorSpec((splits, PLACES, g.filters, g.group_channels))),
     )
-    name = names.kernel("winograd_products")
-    kernel = Kernel(name, "conv_winograd_products.hip.j2", found.tile.block, constants)
-    across, down = found.tile.grid(m, n)
-    return kernel, Launch(name, (across, down, batch), (FILTERS, PIXELS, PRODUCTS))
+
+
+def filter_products(g: Geometry) -> Products:
+    """The products of the gradient of the filters: few results, and long sums."""
+    (each,) = to_result(g)
+    return Products(
+        g.group_filters, g.group_channels, _tiles(each), PLACES, g.groups, "k", tile.SPLITS
+    )
+
+
+def filters(g: Geometry, names: Names) -> Lowering:
+    """The four kernels of the gradient of the filters."""
+    (each,) = to_result(g)
+    products = filter_products(g)
+    of_result: Constants = (
+        ("source", names.filters),
+        ("channels", g.filters),
+        *each.some("batch", "rows_count", "columns_count"),
+    )
+    total = g.filters * g.group_channels
+    of_gradient: Constants = (
+        ("target", names.target),
+        ("total", total),
+        ("splits", products.cut.splits),
+        ("flipped", int(g.flipped)),
+    )
+    steps = (
+        _transformation(
+            "result", names, g.filters * _tiles(each), (names.filters, RESULT), of_result
+        ),
+        _transformation(
+            "source", names, g.channels * _tiles(each), (names.source, PIXELS),
+            (("source", names.source), *each.some(*OF_SOURCE)),
+        ),
+        products.lower(
+            names.kernel("winograd_products"), "Winograd F(3x3, 2x2)", (RESULT, PIXELS, PRODUCTS)
+        ),
+        _transformation("gradient", names, total, (PRODUCTS, names.target), of_gradient),
+    )  # fmt: skip
+    return Lowering(tuple(kernel for kernel, _ in steps), tuple(launch for _, launch in steps))
+
+
+def bound(source: Array, filters: Array, each: Gather) -> Array:
+    """Bound on the error of each element of a gather, from absolute values (N, C, H, W)."""
+    return _bound(magnitude(source, filters, each), each.group_in + TRANSFORMED)
+
+
+def filter_bound(image: Array, result: Array, g: Geometry) -> Array:
+    """The same of the gradient of the filters, from absolute values."""
+    found = filter_products(g).cut
+    products = min(found.chunk, _tiles(to_result(g)[0])) + found.splits
+    return _bound(filter_magnitude(image, result, g), products + TRANSFORMED_GRADIENT)
+
+
+def _bound(sums: Array, depth: int) -> Array:
+    made: Array = sums * accumulated(depth) + 16 * (depth + 1) * TINY
+    return made
+
+
+INTO = ((1, 0, 1, 0), (0, 1, 1, 0), (0, 1, 1, 0), (0, 1, 0, 1))  # B^T without signs
 
 
 def magnitude(source: Array, filters: Array, each: Gather) -> Array:
@@ -123,46 +207,38 @@ def magnitude(source: Array, filters: Array, each: Gather) -> Array:
 
     `source` is (N, C, H, W) and `filters` as stored, both without signs.
     """
-    into = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 1, 0, 1]])
+    into = np.array(INTO)
     halves = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, 0.5, 0.5], [0, 0, 1]])
     back = np.array([[1, 1, 1, 0], [0, 1, 1, 1]])
-    transformed = np.einsum("ir,gmkrs,js->ijgmk", halves, _ordered(filters, each), halves)
+    transformed = np.einsum("ir,gmkrs,js->ijgmk", halves, conv_tiles.ordered(filters, each), halves)
+    starts = (each.rows.start, each.columns.start)
+    counts = (ceil(each.rows.count / 2), ceil(each.columns.count / 2))
     made = []
     for image in source:
-        tiles = _pixels(image, each)  # (C, tiles down, tiles across, 4, 4)
+        tiles = conv_tiles.windows(image, starts, counts, (2, 2), (4, 4))
         pixels = np.einsum("ir,cdars,js->ijcda", into, tiles, into)
         split = pixels.reshape(4, 4, each.groups, each.group_in, -1)
         sums = np.einsum("pi,ijgmt,qj->gmtpq", back, transformed @ split, back)
-        down, across = tiles.shape[1:3]
+        down, across = counts
         y = sums.reshape(-1, down, across, 2, 2).swapaxes(2, 3).reshape(-1, 2 * down, 2 * across)
         made.append(y[:, : each.rows.count, : each.columns.count])
     return np.stack(made)
 
 
-def _ordered(filters: Array, each: Gather) -> Array:
-    """(G, output channels, input channels, 3, 3), with taps in the order of the sum."""
-    places = [
-        np.arange(count) * stride
-        for count, stride in (
-            (each.groups, each.group_stride),
-            (each.group_out, each.out_stride),
-            (each.group_in, each.in_stride),
-        )
-    ]
-    for axis, stride in ((each.rows, each.kernel[1]), (each.columns, 1)):
-        places.append((axis.filter_first + axis.filter_step * np.arange(3)) * stride)
-    ordered: Array = filters.reshape(-1)[sum(np.ix_(*places), start=np.zeros((), np.int64))]
-    return ordered
-
-
-def _pixels(image: Array, each: Gather) -> Array:
-    """The 4 x 4 pixels of each tile: (C, tiles down, tiles across, 4, 4)."""
-    found = image
-    for at, axis in enumerate((each.rows, each.columns), 1):
-        places = axis.start + np.arange(2 * ceil(axis.count / 2) + 2)
-        inside = (places >= 0) & (places < axis.source)
-        taken = np.take(found, np.where(inside, places, 0), axis=at)
-        found = taken * inside.reshape([-1 if at == each_axis else 1 for each_axis in range(3)])
-    windows = np.lib.stride_tricks.sliding_window_view(found, (4, 4), axis=(1, 2))
-    tiles: Array = windows[:, ::2, ::2]
-    return tiles
+def filter_magnitude(image: Array, result: Array, g: Geometry) -> Array:
+    """The same of the gradient of the filters, of (N, C, H, W) and (N, K, P, Q) without signs."""
+    into = np.array(INTO)
+    halves = np.array([[1, 0], [0.5, 0.5], [0.5, 0.5], [0, 1]])
+    back = np.array([[1, 1, 1, 0], [0, 1, 1, 0], [0, 1, 1, 1]])
+    starts, counts = (-g.pad[0], -g.pad[1]), (ceil(g.result[0] / 2), ceil(g.result[1] / 2))
+    total = np.zeros((4, 4, g.groups, g.group_filters, g.group_channels))
+    for x, dy in zip(image, result, strict=True):
+        tiles = conv_tiles.windows(x, starts, counts, (2, 2), (4, 4))
+        pixels = np.einsum("ir,cdars,js->ijcda", into, tiles, into)
+        pairs = conv_tiles.windows(dy, (0, 0), counts, (2, 2), (2, 2))
+        left = np.einsum("ir,kdars,js->ijkda", halves, pairs, halves)
+        right = pixels.reshape(4, 4, g.groups, g.group_channels, -1).swapaxes(-1, -2)
+        total += left.reshape(4, 4, g.groups, g.group_filters, -1) @ right
+    made = np.einsum("ri,ijgmc,sj->gmcrs", back, total, back)
+    whole: Array = made.reshape(g.filters, g.group_channels, 3, 3)
+    return whole[:, :, ::-1, ::-1] if g.flipped else whole

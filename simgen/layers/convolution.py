@@ -286,7 +286,9 @@ class Convolution(Layer):
             depth = conv_bias.depth(tensors["dy"].shape)
             total = np.abs(tensors["dy"]).sum(axis=(0, 2, 3))
             return {"dw": bound, "db": total * accumulated(depth) + TINY}
-        if self.bias:  # one more rounding, of the sum of both
+        if self.bias:
+            # One more rounding, of the sum of both. Where there are partial sums, the bias is added
+            # to the first of them, and takes part in the sum of all.
             b = np.abs(tensors["b"])[:, None, None]
-            bound = bound + U * (sums + b) + TINY
+            bound = bound + U * (sums + bound) + accumulated(job.splits) * b + TINY
         return {"y": bound}

@@ -85,7 +85,7 @@ class Dropout(Layer):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
-        source, target = _ends(direction)
+        source, target = elementwise.ends(direction)
         return (Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, x))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
@@ -101,10 +101,11 @@ class Dropout(Layer):
             name += f"_s{self.random_seed}"
             constants.append(("key", self.random_seed))
         kernel = Kernel(name, "dropout.hip.j2", elementwise.BLOCK, tuple(constants))
-        return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), _ends(direction)),))
+        launch = Launch(name, elementwise.grid(x.size), elementwise.ends(direction))
+        return Lowering((kernel,), (launch,))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        source, target = _ends(direction)
+        source, target = elementwise.ends(direction)
         x = tensors[source]
         return {target: np.where(self._keep(x.size).reshape(x.shape), x * self.scale, 0.0)}
 
@@ -134,8 +135,3 @@ def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
         a, b = (np.uint64(m) * word for m, word in zip(MULTIPLIERS, (x[0], x[2])))
         x = [b >> half ^ x[1] ^ left, b & low, a >> half ^ x[3] ^ right, a & low]
     return np.stack(x)
-
-
-def _ends(direction: Pass) -> tuple[str, str]:
-    """(port that is read, port that is written)."""
-    return ("x", "y") if direction is Pass.FORWARD else ("dy", "dx")

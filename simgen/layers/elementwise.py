@@ -10,11 +10,13 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch
+from simgen.ir import Kernel, Launch, Pass
 from simgen.layers.base import Lowering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from simgen.ir import Constants
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item
@@ -26,6 +28,11 @@ class Operation(StrEnum):
     DESCEND = "descend"  # first input - rate * second input
 
 
+def ends(direction: Pass) -> tuple[str, str]:
+    """(port that is read, port that is written) where each pass has one of each."""
+    return ("x", "y") if direction is Pass.FORWARD else ("dy", "dx")
+
+
 def lower(
     name: str,
     operation: Operation,
@@ -35,7 +42,7 @@ def lower(
     rate: float = 0.0,
 ) -> Lowering:
     """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports."""
-    constants: tuple[tuple[str, int | float | str], ...] = (
+    constants: Constants = (
         ("operation", str(operation)),
         ("size", size),
         ("vector", VECTOR),

@@ -9,10 +9,12 @@ layers have for themselves, so that fusing them changes no bit.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simgen.layers.rounding import float32, identifier
 
-Constants = tuple[tuple[str, int | float | str], ...]
+if TYPE_CHECKING:
+    from simgen.ir import Constants
 
 PORTS = ("bn_w", "bn_b", "running_mean", "running_var")  # of batch normalisation, one per channel
 

@@ -74,17 +74,17 @@ class View:
         """
         vector = 4 if self.inner % 4 == 0 else 1
         most = 16 if self.inner == 1 else BLOCK
-        slices = min(most, _power_of_two(ceil(self.elements / 8)))
+        slices = min(most, power_of_two(ceil(self.elements / 8)))
         held = min(HELD, ceil(self.elements / (slices * vector)) * vector)
         return Tiling(self.elements, BLOCK // slices, slices, vector, held)
 
 
 def finishing(chunks: int) -> Tiling:
     """How the results of a feature's chunks are combined, by one work-group for some features."""
-    slices = min(BLOCK, _power_of_two(chunks))
+    slices = min(BLOCK, power_of_two(chunks))
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
 
 
-def _power_of_two(n: int) -> int:
+def power_of_two(n: int) -> int:
     """The least power of two that is not less than n."""
     return 1 << (n - 1).bit_length()

@@ -59,6 +59,9 @@ class Fused(Layer):
     def sums(self) -> Layer:
         """The first of the fused layers, by itself."""
 
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        return self.sums.output(inputs)  # it checks its keys for backward passes too
+
     @property
     def epilogue(self) -> Epilogue:
         mode = self.activation_mode if self.activation else None

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from simgen.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.rounding import Array
 else:
@@ -159,7 +160,7 @@ class LRN(Layer):
         segments = min(ceil(ENOUGH / items), ceil(axis / (2 * self.local_size)))
         length = ceil(ceil(axis / segments) / self.local_size) * self.local_size
         alpha, beta = float32(self.alpha) / self.window, float32(self.beta)
-        constants: tuple[tuple[str, int | float | str], ...] = (
+        constants: Constants = (
             ("part", part),
             ("outer", outer),
             ("axis", axis),

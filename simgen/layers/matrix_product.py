@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers import tile
-from simgen.layers.epilogue import NOTHING, Constants, Epilogue
-from simgen.layers.rounding import TINY, U
+from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.rounding import TINY, U, identifier
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.ir import Constants
     from simgen.layers.rounding import Array
 else:
     from simgen import arrays as np
@@ -346,10 +347,5 @@ def sum_of(
 def _scales(scales: tuple[float, float]) -> list[str]:
     """Parts of a kernel's name."""
     alpha, beta = scales
-    found = [f"a{_identifier(alpha)}"] if alpha != 1 else []
-    return found + ([f"b{_identifier(beta)}"] if beta != 0 else [])
-
-
-def _identifier(value: float) -> str:
-    """Part of a C identifier, different for different numbers."""
-    return value.hex().replace(".", "_").replace("+", "").replace("-", "m")
+    found = [f"a{identifier(alpha)}"] if alpha != 1 else []
+    return found + ([f"b{identifier(beta)}"] if beta != 0 else [])

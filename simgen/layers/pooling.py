@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, gcd
+from math import ceil, gcd, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import pooled
+from simgen.layers import pooled, pooling_tile
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.features import power_of_two
 from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from simgen.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.pooled import Axis, Ints
     from simgen.layers.rounding import Array
@@ -45,10 +47,10 @@ else:
 
 BLOCK = 256  # work-items
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
+ROW = 24  # and of a row of it: the tests of more need too many scalar registers
 FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
+MOST = 8  # elements of a row that a work-item makes
 EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
-
-Constants = tuple[tuple[str, int | float | str], ...]
 
 
 class Mode(StrEnum):
@@ -125,8 +127,9 @@ class Pooling(Layer):
         return OpCount(flops, 0, y.nbytes + (x.nbytes if largest else 0), x.nbytes)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        """In the backward pass of "max", `first` says where the maximum of each window is, as
-        r S + s. It is found from x, so that nothing but x is kept from the forward pass."""
+        """The backward pass of "max" searches x again, so that nothing but x is kept from the
+        forward pass. Where work-items share a window, that is a kernel of its own: in `first` it
+        leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
         if direction is Pass.FORWARD:
@@ -134,10 +137,9 @@ class Pooling(Layer):
         gradients = (Port("dy", y, normal), Port("dx", x))
         if self.mode is not Mode.MAX:
             return gradients
-        shape = list(y.shape)
         if self.slices(x.shape) == 1:
-            shape[3] = self._pitch(self.axes(x.shape)[1])
-        first = Port("first", TensorSpec(tuple(shape), DType.I32), scratch=True)
+            return (Port("x", x, normal), *gradients)
+        first = Port("first", TensorSpec(y.shape, DType.I32), scratch=True)
         return (Port("x", x, normal), *gradients, first)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
@@ -146,6 +148,8 @@ class Pooling(Layer):
         if direction is Pass.FORWARD:
             forward = self._reduction(x.shape, "max" if largest else "mean")
             steps: list[tuple[tuple[Kernel, int], tuple[str, ...]]] = [(forward, ("x", "y"))]
+        elif largest and self.slices(x.shape) == 1:
+            steps = [(self._searching(x.shape), ("x", "dy", "dx"))]
         elif largest:
             first, gathering = self._reduction(x.shape, "first"), self._gathering(x.shape)
             steps = [(first, ("x", "first")), (gathering, ("dy", "first", "dx"))]
@@ -156,7 +160,10 @@ class Pooling(Layer):
         return Lowering(kernels, tuple(launches))
 
     def _reduction(self, shape: tuple[int, ...], op: str) -> tuple[Kernel, int]:
-        """The kernel from x to the maximum, its place or the mean of each window; its grid."""
+        """The kernel from x to the maximum, its place or the mean of each window; its grid.
+
+        The place only where work-items share a window.
+        """
         rows, columns = self.axes(shape)
         planes = shape[0] * shape[1]
         slices = self.slices(shape)
@@ -165,9 +172,11 @@ class Pooling(Layer):
             template, items = "pooling_shared.hip.j2", rows.windows * columns.windows * slices
         else:
             load, results = self._vectors(columns)
-            pitch = self._pitch(columns) if op == "first" else columns.windows
-            constants = (("load", load), ("results", results), ("pitch", pitch))
-            template, items = "pooling.hip.j2", rows.windows * ceil(columns.windows / results)
+            # Two windows one above the other read the rows once that both hold.
+            tall = 2 if self.stride_h < self.kernel_h and self._small else 1
+            constants = (("load", load), ("results", results), ("rows", tall))
+            template = "pooling.hip.j2"
+            items = ceil(rows.windows / tall) * ceil(columns.windows / results)
         name, shared = self._constants(shape, op)
         constants = (("op", op), *shared, *constants)
         direction = Pass.BACKWARD if op == "first" else Pass.FORWARD
@@ -181,25 +190,42 @@ class Pooling(Layer):
         # Neighbouring work-items then begin a multiple of 16 bytes apart.
         return 4, 4 if columns.windows % 4 == 0 else 4 // gcd(self.stride_w, 4)
 
-    def _pitch(self, columns: Axis) -> int:
-        """Elements of a row of `first`: as many as work-items write, so that none writes fewer."""
-        _, results = self._vectors(columns)
-        return ceil(columns.windows / results) * results
+    @property
+    def _small(self) -> bool:
+        return self.kernel_h * self.kernel_w <= FEW
+
+    def _searching(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
+        """The kernel from x and dy to dx of "max", where one work-item reads a window; its grid."""
+        rows, columns = self.axes(shape)
+        planes = shape[0] * shape[1]
+        load, _ = self._vectors(columns)
+        # Tiles begin with any window: searches begin at 16 bytes if so many windows lie between.
+        results = 4 // gcd(self.stride_w, 4) if load == 4 else 1
+        # Neighbours share windows. Where rows begin anywhere, they are stored one by one.
+        vector = 4 if 4 % self.stride_w == 0 else self.stride_w
+        if self.kernel_w > FEW or vector > MOST:
+            vector = 1
+        tile = pooling_tile.choose(planes, rows, columns, BLOCK, results, vector)
+        name, shared = self._constants(shape, "max")
+        constants: Constants = (
+            *shared, ("load", load), ("results", results), ("vector", vector), *tile.constants
+        )  # fmt: skip
+        kernel = Kernel(f"pool_bwd_max_{name}", "pooling_backward_max.hip.j2", BLOCK, constants)
+        return kernel, tile.groups(planes, rows, columns)
+
+    def _vector(self, w: int) -> int:
+        """Elements of a row of dx that a work-item makes."""
+        # Four neighbours are in the same place of their windows in each work-item.
+        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW else 1
 
     def _gathering(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
-        """The kernel from dy to dx; its grid."""
-        *_, w = shape
+        """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
         op = "max" if self.mode is Mode.MAX else "mean"
         name, shared = self._constants(shape, op)
-        # Four neighbours are in the same place of their windows in each work-item.
-        fits = w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW
-        vector = 4 if fits else 1
-        columns = self.axes(shape)[1]
-        pitch = self._pitch(columns) if self.slices(shape) == 1 else columns.windows
-        constants: Constants = (("op", op), *shared, ("vector", vector), ("pitch", pitch))
+        vector = self._vector(shape[3])
+        constants: Constants = (("op", op), *shared, ("vector", vector))
         kernel = Kernel(f"pool_bwd_{op}_{name}", "pooling_backward.hip.j2", BLOCK, constants)
-        elements = shape[0] * shape[1] * shape[2] * w
-        return kernel, ceil(elements // vector / BLOCK)
+        return kernel, ceil(prod(shape) // vector / BLOCK)
 
     def _constants(self, shape: tuple[int, ...], op: str) -> tuple[str, Constants]:
         """What all kernels are made of, as part of a name and as constants."""
@@ -232,9 +258,9 @@ class Pooling(Layer):
         averaged, whose elements lie side by side."""
         window = self.kernel_h * self.kernel_w
         whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
-        if window <= (FEW if whole else UNROLLED):
+        if window <= (FEW if whole else UNROLLED) and self.kernel_w <= ROW:
             return 1
-        return int(min(BLOCK, 1 << (ceil(window / EACH) - 1).bit_length()))
+        return int(min(BLOCK, power_of_two(ceil(window / EACH))))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

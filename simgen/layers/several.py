@@ -1,28 +1,61 @@
-"""What layers with several inputs have in common."""
+"""What layers with several inputs have in common: x0, x1, ... in place of x."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, Pass, TensorSpec
+from simgen.layers.base import Layer, Port, key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from simgen.ir import TensorSpec
 
 MOST = 16  # inputs; each is an argument of the kernel
 INPUTS = tuple(f"x{at}" for at in range(MOST))  # names of ports
 GRADIENTS = tuple(f"dx{at}" for at in range(MOST))
 
 
-def check(section: str, inputs: Sequence[TensorSpec], axes: Sequence[int]) -> None:
-    """Raise ValueError unless there are 2 to MOST inputs of equal extents along `axes`."""
-    if len(inputs) < 2:
-        raise ValueError(f"[{section}] has one input; name two or more in previous_layer")
-    if len(inputs) > MOST:
-        raise ValueError(
-            f"[{section}] has {len(inputs)} inputs, more than {MOST}; use two layers in a row"
-        )
-    for at, x in enumerate(inputs):
-        if any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
-            one, other = (" x ".join(map(str, spec.shape)) for spec in (inputs[0], x))
-            raise ValueError(f"x0 is {one}, but x{at} is {other}; give them the same extents")
+@dataclass(frozen=True)
+class Several(Layer):
+    """A layer with 2 to MOST inputs: by itself with `inputs` of one shape, in a network with those
+    that `previous_layer` names."""
+
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
+    shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
+    per_sample: ClassVar[bool] = True
+    several_inputs: ClassVar[bool] = True
+
+    inputs: int = key("inputs", default=2, least=2, most=MOST)
+
+    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (x,) * self.inputs
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        normal, y = Fill(Distribution.NORMAL, 0.0, 1.0), self.output(inputs)
+        if direction is Pass.FORWARD:
+            xs = (Port(name, x, normal) for name, x in zip(INPUTS, inputs))
+            return (*xs, Port("y", y))
+        gradients = (Port(name, x) for name, x in zip(GRADIENTS, inputs))
+        return (Port("dy", y, normal), *gradients)
+
+    def check(self, inputs: Sequence[TensorSpec], axes: Sequence[int]) -> None:
+        """Raises:
+        ValueError: not 2 to MOST inputs, or not of equal extents along `axes`.
+        """
+        if len(inputs) < 2:
+            raise ValueError(f"[{self.section}] has one input; name two or more in previous_layer")
+        if len(inputs) > MOST:
+            fact = f"[{self.section}] has {len(inputs)} inputs, more than {MOST}"
+            raise ValueError(f"{fact}; use two layers in a row")
+        for at, x in enumerate(inputs):
+            if any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
+                one, other = (" x ".join(map(str, spec.shape)) for spec in (inputs[0], x))
+                raise ValueError(f"x0 is {one}, but x{at} is {other}; give them the same extents")
+
+
+def reads_and_writes(direction: Pass, count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Ports of a pass of a layer with `count` inputs."""
+    if direction is Pass.FORWARD:
+        return INPUTS[:count], ("y",)
+    return ("dy",), GRADIENTS[:count]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import rounding
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.features import BLOCK, FINALS, power_of_two
 from simgen.layers.rounding import SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-BLOCK = 256  # work-items
-FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
 HELD = 16  # elements of a row that a work-item keeps in registers; longer rows are read again
 
 
@@ -121,7 +120,7 @@ class Softmax(Layer):
         _, axis, inner = self.view(shape)
         if inner == 1:
             vector = 4 if axis % 4 == 0 else 1
-            slices = min(BLOCK, _power_of_two(ceil(axis / vector)))
+            slices = min(BLOCK, power_of_two(ceil(axis / vector)))
             held = ceil(axis / (slices * vector)) * vector
             return Mapped(BLOCK // slices, slices, vector, held)
         rows = 64 if inner >= 64 or axis < 16 else 16
@@ -209,8 +208,3 @@ class Softmax(Layer):
         )
         y: Array = d - log_sum
         return total_error + log_error + U * (np.abs(d) + np.abs(y)) + TINY
-
-
-def _power_of_two(n: int) -> int:
-    """The least power of two that is not less than n."""
-    return 1 << (n - 1).bit_length()

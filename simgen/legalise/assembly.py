@@ -8,11 +8,14 @@ Source: https://llvm.org/docs/AMDGPUOperandSyntax.html and AMDGPUUsage.html, "As
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    Numbers = dict[str, tuple[int, int]]  # by name: (index of the line, value)
 
 _LABEL = re.compile(r"([A-Za-z_.$][\w.$]*):")
 _FUNCTION = re.compile(r"\s*\.type\s+([\w.$]+),\s*@function")
@@ -22,6 +25,8 @@ _SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
 # Symbol of what the code uses -> directive of what the descriptor reserves, both without VCC. The
 # latter may be more, so that fewer waves run at once.
 _COUNTS = {"num_vgpr": "next_free_vgpr", "numbered_sgpr": "next_free_sgpr"}
+_SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # of a kernel, such as num_vgpr
+_METADATA = (".vgpr_count", ".sgpr_count")
 _TAIL = re.compile(r"[a-z]\w*(:\S+)?$")  # offset:16, clamp, op_sel:[0,1]
 _REGISTERS = re.compile(r"([vs])(?:(\d+)|\[(\d+):(\d+)\])$")
 _INLINE_FLOATS = frozenset(
@@ -65,6 +70,8 @@ class Kernel:
     items: dict[int, Instruction | Label]  # by index of the line
     vgprs: int = 0
     sgprs: int = 0  # without VCC
+    counts: Numbers = field(default_factory=dict)  # numeric .amdhsa_ directives, and symbols
+    metadata: Numbers = field(default_factory=dict)  # .vgpr_count and .sgpr_count
 
 
 def parse(lines: Sequence[str]) -> list[Kernel]:
@@ -89,10 +96,12 @@ def parse(lines: Sequence[str]) -> list[Kernel]:
                 inside = None
         elif inside and code:
             inside.items[at] = instruction(code, place)
+    counts, metadata = _counts(lines), _metadata(lines)
     for kernel in found:
-        counts = _directives(lines, kernel.name) | _symbols(lines, kernel.name)
+        kernel.counts, kernel.metadata = counts[kernel.name], metadata[kernel.name]
         kernel.vgprs, kernel.sgprs = (
-            counts.get(used, counts.get(reserved, (0, 0)))[1] for used, reserved in _COUNTS.items()
+            kernel.counts.get(used, kernel.counts.get(reserved, (0, 0)))[1]
+            for used, reserved in _COUNTS.items()
         )
     return found
 
@@ -173,25 +182,40 @@ def source_modifiers(operand: str) -> tuple[bool, bool, str]:
 # Register counts -----------------------------------------------------------------------------
 
 
-def _directives(lines: Sequence[str], kernel: str) -> dict[str, tuple[int, int]]:
-    """Numeric .amdhsa_ directives of a kernel by name: (index of the line, value)."""
-    found: dict[str, tuple[int, int]] = {}
-    inside = False
+def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
+    """By kernel: its numeric directives and symbols."""
+    found: defaultdict[str, Numbers] = defaultdict(dict)
+    inside = ""
     for at, line in enumerate(lines):
         words = line.split()
         if words[:1] == [".amdhsa_kernel"]:
-            inside = words[1] == kernel
+            inside = words[1]
+        elif words[:1] == [".end_amdhsa_kernel"]:
+            inside = ""
         elif inside and len(words) == 2 and words[1].isdigit():
-            found[words[0].removeprefix(".amdhsa_")] = (at, int(words[1]))
+            found[inside][words[0].removeprefix(".amdhsa_")] = (at, int(words[1]))
+        elif m := _SYMBOL.match(line):
+            found[m[1]][m[2]] = (at, int(m[3]))
     return found
 
 
-def _symbols(lines: Sequence[str], kernel: str) -> dict[str, tuple[int, int]]:
-    """Symbol of the kernel, such as num_vgpr -> index of its line, and its value."""
-    found: dict[str, tuple[int, int]] = {}
+def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
+    """By kernel: the register counts of its entry in the list amdhsa.kernels."""
+    found: defaultdict[str, Numbers] = defaultdict(dict)
+    inside, entry = False, dict[str, tuple[int, int]]()
     for at, line in enumerate(lines):
-        if m := re.match(rf"\s*\.set {re.escape(kernel)}\.(\w+), (\d+)$", line):
-            found[m[1]] = (at, int(m[2]))
+        if line.startswith("amdhsa.kernels:"):
+            inside = True
+        elif inside and line[:1] != " ":
+            break
+        elif inside:
+            if line.startswith("  - "):
+                entry = {}
+            key, _, value = line.removeprefix("  - ").strip().partition(":")
+            if key in _METADATA:
+                entry[key] = (at, int(value))
+            elif line[4:].startswith(".name:"):  # not of an argument, which is further in
+                found[value.strip()] = entry
     return found
 
 
@@ -200,41 +224,15 @@ def raise_counts(lines: list[str], kernel: Kernel, vgprs: int, sgprs: int) -> No
     vgprs, sgprs = max(vgprs, kernel.vgprs), max(sgprs, kernel.sgprs)
     if (vgprs, sgprs) == (kernel.vgprs, kernel.sgprs):
         return
-    found = _directives(lines, kernel.name) | _symbols(lines, kernel.name)
     # Accumulation registers begin at accum_offset, a multiple of 4.
     values = {"accum_offset": -(-vgprs // 4) * 4}
     for names, count in zip(_COUNTS.items(), (vgprs, sgprs)):
         values |= dict.fromkeys(names, count)
     for name, value in values.items():
-        if name in found:
-            at, old = found[name]
+        if name in kernel.counts:
+            at, old = kernel.counts[name]
             lines[at] = re.sub(rf"{old}(\s*)$", rf"{max(old, value)}\1", lines[at])
-    _raise_metadata(lines, kernel, vgprs - kernel.vgprs, sgprs - kernel.sgprs)
-
-
-def _raise_metadata(lines: list[str], kernel: Kernel, more_vgprs: int, more_sgprs: int) -> None:
-    more = {".vgpr_count": more_vgprs, ".sgpr_count": more_sgprs}
-    for block in _metadata(lines):
-        if any(re.fullmatch(rf"\s*\.name:\s+{re.escape(kernel.name)}", lines[i]) for i in block):
-            for at in block:
-                key, _, value = lines[at].strip().partition(":")
-                if key in more:
-                    count = int(value) + more[key]
-                    lines[at] = re.sub(r"\d+\s*$", str(count), lines[at])
-
-
-def _metadata(lines: Sequence[str]) -> Iterator[list[int]]:
-    """Indices of the lines of each kernel's metadata (an entry of the list amdhsa.kernels)."""
-    block: list[int] = []
-    inside = False
-    for at, line in enumerate(lines):
-        if line.startswith("amdhsa.kernels:"):
-            inside = True
-        elif inside and line.startswith("  - "):
-            yield block
-            block = [at]
-        elif inside and line[:1] != " ":
-            yield block
-            return
-        elif inside:
-            block.append(at)
+    for key, more in zip(_METADATA, (vgprs - kernel.vgprs, sgprs - kernel.sgprs)):
+        if key in kernel.metadata:
+            at, old = kernel.metadata[key]
+            lines[at] = re.sub(r"\d+\s*$", str(old + more), lines[at])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +11,7 @@ from simgen.errors import UsageError, did_you_mean, printable
 from simgen.legalise import cache_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from simgen.build import Builder
@@ -26,7 +27,7 @@ def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
 
 def l1_setting() -> Any:
     """The setting `l1` of the targets whose GPU has such a cache."""
-    text = "vector loads use the L1 cache (cached) or not (bypass; MGPUSim runs both the same)"
+    text = "whether vector loads use the L1 cache (MGPUSim runs both the same)"
     return setting(cache_policy.CACHED, text, cache_policy.POLICIES)
 
 
@@ -40,6 +41,24 @@ class RunOption:
     least: int = 0
     pattern: str = ""  # a regular expression: a text, and all of it must match
     example: str = ""  # such a text
+
+    def read(self, text: str) -> str | int:
+        """The value that `text` is.
+
+        Raises:
+            ValueError: it is none; the message is "fact; cure".
+        """
+        if self.choices:
+            if text in self.choices:
+                return text
+            raise ValueError(f"{printable(text)}: unknown; {did_you_mean(text, self.choices)}")
+        if self.pattern:
+            if re.fullmatch(self.pattern, text, re.ASCII):
+                return text
+            raise ValueError(f"{printable(text)}: write it like {self.example}")
+        if re.fullmatch(r"\d{1,9}", text, re.ASCII) and int(text) >= self.least:
+            return int(text)
+        raise ValueError(f"{printable(text)}: write a whole number, {self.least} or more")
 
 
 @dataclass(frozen=True)
@@ -72,6 +91,15 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    launches: int  # that have ended
+    simulated_seconds: float | None = None  # since its start; None: the target has no such time
+    instructions: float | None = None  # of the GPU, each counted once for a wavefront
+
+
+@dataclass(frozen=True)
 class Target(ABC):
     """Settings in the dataclass fields, behaviour in pure methods. None of them runs anything.
 
@@ -87,6 +115,7 @@ class Target(ABC):
     name: ClassVar[str]  # of the folder too
     ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
+    variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
     summary: ClassVar[str]  # one line for `simgen list targets`
 
     def __init_subclass__(cls) -> None:
@@ -97,6 +126,9 @@ class Target(ABC):
             TARGETS[cls.name] = cls
 
     def __post_init__(self) -> None:
+        wrong = [f.name for f in fields(self) if type(getattr(self, f.name)) is not type(f.default)]
+        if wrong:  # of a manifest
+            raise TypeError(f"{self.name}: values of another type: {', '.join(wrong)}")
         for each in fields(self):
             value, choices = getattr(self, each.name), each.metadata["choices"]
             if choices and value not in choices:
@@ -133,6 +165,46 @@ class Target(ABC):
         Raises:
             DamagedError: the statistics do not fit the workload's launches.
         """
+
+    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        """As `metrics`, of a run that was ended; it finished all of `workload`, and maybe more."""
+        return self.metrics(results, workload)
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
+        """What tells how far a run has come that leaves its files in `results`, or None."""
+        return None
+
+    def whole_only(self) -> str | None:
+        """Why no part of a workload can be run, and no run continued ("fact; cure"), or None."""
+        return None
+
+    def memory_nbytes(self, workload: Workload) -> int:
+        """What a run takes of this machine's memory, in bytes; 0 where run.sh looks for itself."""
+        return 0
+
+    def statistics_nbytes(self, workload: Workload) -> int:
+        """What a run leaves on the disk beside the tensors, in bytes, where that is much."""
+        return 0
+
+    def launches_done(self, log: str) -> int | None:
+        """How many launches had ended when a run failed; None where the log does not tell, or
+        where none had begun."""
+        return None
+
+    def mapped_nbytes(self, workload: Workload) -> int:
+        """The size of mmap.bin that a run maps: float32 values in [0, 1), beside data.h5."""
+        return 0
+
+    def ran(self, workload: Workload, launches: int) -> tuple[tuple[int, str], ...] | None:
+        """(step, kernel) of each of the `launches` that `metrics` tells of, if not the workload's.
+
+        So it is where a library's kernels run in place of the workload's. Then a run leaves no
+        outputs.bin: its results are statistics only.
+
+        Raises:
+            DamagedError: no step can be told of a launch.
+        """
+        return None
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the results of a run tell of the machine that ran it (a GPU, a simulator)."""

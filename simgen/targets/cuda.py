@@ -6,7 +6,6 @@ can be carried to the machine that has the GPU.
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import json
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen import render
 from simgen.errors import DamagedError
 from simgen.legalise import cache_policy
+from simgen.targets import launch_rows
 from simgen.targets.base import File, Lack, RunOption, Target, l1_setting
 
 if TYPE_CHECKING:
@@ -65,14 +65,8 @@ class Cuda(Target):
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`seconds` is the median over the timed rounds, between CUDA events."""
-        path = results / "launches.csv"
-        try:
-            with open(path, newline="") as file:
-                rows = list(csv.DictReader(file))
-            names = ("seconds", "seconds_min", "seconds_max", "rounds")
-            return [{name: float(row[name]) for name in names} for row in rows]
-        except (OSError, KeyError, ValueError, TypeError) as error:
-            raise DamagedError(f"{path}: {error}; run it again") from None
+        columns = ("seconds", "seconds_min", "seconds_max", "rounds")
+        return launch_rows.read(results, workload, columns)
 
     def machine(self, results: Path) -> Mapping[str, str]:
         path = results / "machine.json"

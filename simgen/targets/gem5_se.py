@@ -1,6 +1,6 @@
-"""gem5's GPU model in syscall-emulation mode: a static program under `configs/example/apu_se.py`.
+"""gem5's GPU model in syscall-emulation mode: a program under `configs/example/apu_se.py`.
 
-The program talks to gem5's emulated /dev/kfd itself (templates/launchers/gem5_se.c.j2): no ROCm,
+What the program is, the launcher decides (gem5_launcher.py): by default one that needs no ROCm and
 one simulated CPU. gem5 is a checkout in which it was built, run directly or in the image that its
 own documentation names. simgen.targets.apu_se has what differs between its versions.
 """
@@ -15,15 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import code_object, gem5_stats, render
-from simgen.errors import DamagedError, SimgenError, UsageError
-from simgen.ir import GUARD, PAGE
-from simgen.legalise import cache_policy, gem5
-from simgen.targets import apu_se
-from simgen.targets.base import File, Lack, Target, l1_setting, setting
+from simgen import gem5_stats, render, state
+from simgen.errors import DamagedError, UsageError
+from simgen.targets import apu_se, gem5_launcher
+from simgen.targets import gem5_dnnmark as gem5_dnnmark
+from simgen.targets import gem5_hip as gem5_hip
+from simgen.targets import gem5_kfd as gem5_kfd
+from simgen.targets.base import File, Lack, Progress, Target, l1_setting, setting
+from simgen.targets.gem5_launcher import LAUNCHERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from simgen.build import Builder
     from simgen.ir import Workload
@@ -35,17 +37,21 @@ APU_SE = "configs/example/apu_se.py"
 # letters only: /tmpfs/x is redirected too.
 REDIRECTED = ("/tmp", "/proc", "/sys")  # noqa: S108
 
-MIB = 1 << 20
-LEAST_MEMORY = 512 * MIB  # what gem5 simulates by default
-# Page tables, the stack, the program: gem5 gives a page of simulated memory to each page touched.
-SLACK = 64 * MIB
-KERNARG_NBYTES = 256  # no kernel has more than 32 arguments
+HANGS = r"launch \d+ \("  # begins the program's error about a kernel that does not finish
+HANGS_CURE = "find out whether it is the kernel with: simgen build --target host --sanitize"
 
-LAUNCHER = "gem5_se.c"
-FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
+# Memory of this machine that gem5 takes: to start, and for each byte that the GPU touches, measured
+# with tensors of 4 to 32 MiB (its model of the memory system keeps a record of each line).
+GEM5_NBYTES = 256 << 20
+GEM5_FACTOR = 12.5
+DUMP_NBYTES = 3 << 20  # of statistics, for each launch; 2.8 MB with four compute units
 
 # What a log holds -> fact and cure. The first that is found counts.
-DIAGNOSES = (
+DIAGNOSES: tuple[tuple[str, str], ...] = (
+    (
+        r"(Cannot connect to the Docker daemon)",
+        "Docker does not run here ({}); start it, or set SIMGEN_DOCKER=0",
+    ),
     (
         r"unimplemented (?:VEGA|GCN3) instruction: (\S+)",
         "gem5 does not implement the instruction {}; use another algorithm or a newer gem5",
@@ -84,16 +90,18 @@ DIAGNOSES = (
 
 @dataclass(frozen=True)
 class Gem5Se(Target):
-    """Settings: the GPU, pseudo-instructions around each layer, gem5's version, cache policy."""
+    """Settings: GPU, pseudo-instructions around layers, gem5's version, cache policy, launcher."""
 
     name: ClassVar[str] = "gem5-se"
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
     run_options: ClassVar[Mapping[str, RunOption]] = apu_se.HARDWARE
+    variables: ClassVar[tuple[str, ...]] = ("GEM5_OPTIONS", "GEM5_BINARY")
 
     arch: str = setting("gfx902", "GPU to compile kernels for", apu_se.GPUS)
     m5ops: bool = setting(False, "m5_work_begin and m5_work_end around each layer and pass")
     gem5_version: str = setting("24.0", "version of gem5", apu_se.VERSIONS)
     l1: str = l1_setting()
+    launcher: str = setting("kfd", "what starts the kernels", LAUNCHERS)
 
     def __post_init__(self) -> None:
         apu_se.check(self.gem5_version, self.arch)
@@ -103,6 +111,7 @@ class Gem5Se(Target):
                 f"{self.name}: --m5ops: apu_se.py of gem5 {self.gem5_version} takes no notice of "
                 "them; leave it out"
             )
+        LAUNCHERS[self.launcher].check(self.simulated)
 
     @property
     def gpu(self) -> apu_se.Gpu:
@@ -124,7 +133,8 @@ class Gem5Se(Target):
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         root = os.environ.get("GEM5", "")
         if not root:
-            return [Lack("GEM5 is not set", self.build_cure)]
+            lacks = [Lack("GEM5 is not set", self.build_cure)]
+            return lacks + LAUNCHERS[self.launcher].missing()
         lacks = []
         if not root.startswith("/"):
             lacks.append(Lack(f"GEM5 is {root}", "write the whole path, from / on"))
@@ -136,7 +146,7 @@ class Gem5Se(Target):
         if os.environ.get("SIMGEN_DOCKER") == "1" and shutil.which("docker") is None:
             cure = "install Docker, or unset SIMGEN_DOCKER"
             lacks.append(Lack("SIMGEN_DOCKER is 1 and there is no docker", cure))
-        return lacks
+        return lacks + LAUNCHERS[self.launcher].missing()
 
     def refusal(self, bundle: Path) -> str | None:
         path = str(bundle.resolve())
@@ -148,88 +158,31 @@ class Gem5Se(Target):
                 )
         return None
 
+    @property
+    def simulated(self) -> gem5_launcher.Machine:
+        """What launchers need to know of the settings."""
+        return gem5_launcher.Machine(self.arch, self.gem5_version, self.m5ops, self.l1)
+
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
-        kernels = job.workload.kernels
-        linked = self._linked(job, builder)
-        sources = self._sources(job, linked)
-        binary = builder.executable(sources, LAUNCHER, FLAGS)
+        """`run.sh` and the files of the launcher."""
+        launcher = LAUNCHERS[self.launcher]
+        built = launcher.build(self.simulated, job, builder)
         run = render.text(
-            "targets/gem5-se.run.sh.j2",
+            launcher.template,
             name=job.workload.name,
             target=self.name,
             digest=job.digest,
-            launches=len(job.workload.launches),
-            outputs_nbytes=job.workload.arena_nbytes - job.workload.outputs_offset,
-            memory=memory_text(memory_nbytes(job.workload)),
-            options=apu_se.options(self.gem5_version, self.arch),
-            hardware=apu_se.hardware(
-                (kernel.block, info) for kernel, (_, info) in zip(kernels, linked, strict=True)
-            ),
+            command=launcher.command(self.simulated, job.workload),
+            hardware=apu_se.hardware(built.kernels),
             redirected=REDIRECTED,
             gem5_opt=self.gem5_opt,
             apu_se=APU_SE,
             gem5_version=self.gem5_version,
             image=self.version.image,
             build_cure=self.build_cure,
+            **built.variables,
         )
-        texts = {f"src/{k}": File(v) for k, v in sources.items() if not k.endswith(".img")}
-        return {
-            "binary": File(binary, executable=True),
-            "run.sh": File(run.encode(), executable=True),
-            **texts,
-        }
-
-    def _linked(self, job: Job, builder: Builder) -> list[tuple[bytes, code_object.KernelInfo]]:
-        """The code object and the resources of each kernel of the workload."""
-        kernels = job.workload.kernels
-        texts = [job.sources[k.name] for k in kernels]
-        objects = builder.code_objects(texts, self.arch, self._rewritten)
-        return [
-            (elf, kernel_info(elf, kernel.name, self.arch))
-            for kernel, elf in zip(kernels, objects, strict=True)
-        ]
-
-    def _sources(
-        self, job: Job, linked: Sequence[tuple[bytes, code_object.KernelInfo]]
-    ) -> dict[str, bytes]:
-        """Everything the launcher is compiled from, by file name."""
-        workload = job.workload
-        code, table, kernarg = b"", [], 0
-        for kernel, (elf, info) in zip(workload.kernels, linked, strict=True):
-            kernarg = max(kernarg, info.kernarg_nbytes)
-            table.append(
-                {
-                    "name": kernel.name,
-                    "descriptor": len(code) + info.descriptor_offset,
-                    "lds_nbytes": info.lds_nbytes,
-                }
-            )
-            image = code_object.memory_image(elf)
-            # Each on its own pages: where a kernel lies in caches and TLBs, and so its timing,
-            # must not depend on the kernels before it.
-            code += image + bytes(-len(image) % PAGE)
-        launcher = render.text(
-            "launchers/gem5_se.c.j2",
-            workload=workload,
-            arch=self.arch,
-            gpu=self.gpu,
-            m5ops=self.m5ops,
-            dump=not self.version.dumps,
-            kernels=table,
-            kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
-        )
-        return {
-            LAUNCHER: launcher.encode(),
-            "table.h": render.text(
-                "launchers/table.h.j2", workload=workload, guard=GUARD, data_id=job.data_id
-            ).encode(),
-            "system.h": render.text("launchers/system.h").encode(),
-            "code.img": code,
-        }
-
-    def _rewritten(self, assembly: str) -> str:
-        b128 = self.arch not in self.version.without_b128
-        return cache_policy.apply(gem5.rewrite(assembly, b128=b128), self.arch, self.l1)
+        return {"run.sh": File(run.encode(), executable=True), **built.files}
 
     def commands(self, bundle: Path, workload: Workload) -> Mapping[str, str]:
         """`direct` and `docker`: lines for a shell; $GEM5 stands for itself where it is not set.
@@ -240,19 +193,18 @@ class Gem5Se(Target):
         here = shlex.quote(str(home / "results" / "m5out"))
         root = os.environ.get("GEM5")
         gem5 = shlex.quote(root) if root else '"$GEM5"'
-        options = [
-            "-n1", f"--mem-size={memory_text(memory_nbytes(workload))}",
-            *apu_se.options(self.gem5_version, self.arch),
-            "--env=/dev/null", "-c", f"../../{self.name}/binary",
-            "--options=../../data.h5 outputs.bin",
-        ]  # fmt: skip
-        run = f"{gem5}/{self.gem5_opt} -d . {gem5}/{APU_SE} {shlex.join(options)}"
-        mount = shlex.quote(f"{home}:{home}")
+        command = LAUNCHERS[self.launcher].command(self.simulated, workload)
+        words = " ".join((*command.before, *command.after))
+        run = f"{gem5}/{self.gem5_opt} -d . {gem5}/{APU_SE} {words}"
+        volumes = (f"{gem5}:{gem5}", shlex.quote(f"{home}:{home}"), *command.mounts)
+        user = "" if command.root else f"-u {os.getuid()}:{os.getgid()} "
         docker = (
-            f"docker run --rm -u {os.getuid()}:{os.getgid()} -v {gem5}:{gem5} -v {mount} "
+            f"docker run --rm {user}{' '.join(f'-v {volume}' for volume in volumes)} "
             f"-w {here} {self.version.image}"
         )
         start = f"mkdir -p {here} && cd {here} &&"
+        if workload.left:  # or the layers that an earlier run has finished would not run
+            start += f" rm -f {state.FILE} &&"
         return {"direct": f"{start} {run}", "docker": f"{start} {docker} {run}"}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
@@ -264,12 +216,54 @@ class Gem5Se(Target):
         """
         path = results / gem5_stats.FILE
         found = gem5_stats.kernels(path)
-        if len(found) != len(workload.launches):
+        if self.ran(workload, len(found)) is None and len(found) != len(workload.launches):
             raise DamagedError(
                 f"{path}: statistics of {len(found)} kernels for {len(workload.launches)} "
                 "launches; run it again"
             )
         return found
+
+    def ran(self, workload: Workload, launches: int) -> tuple[tuple[int, str], ...] | None:
+        return LAUNCHERS[self.launcher].ran(workload, launches)
+
+    def whole_only(self) -> str | None:
+        return LAUNCHERS[self.launcher].whole_only()
+
+    def mapped_nbytes(self, workload: Workload) -> int:
+        return LAUNCHERS[self.launcher].mapped_nbytes(workload)
+
+    def notes(self, folder: Path, *, details: bool = False) -> list[str]:
+        return LAUNCHERS[self.launcher].notes(folder)
+
+    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        return gem5_stats.kernels(results / gem5_stats.FILE)[: len(workload.launches)]
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
+        if LAUNCHERS[self.launcher].own_kernels:
+            return None  # what ends is no launch of the workload
+        follower = gem5_stats.Follower(results / gem5_stats.FILE)
+
+        def look() -> Progress:
+            follower.update()
+            return Progress(follower.kernels, follower.seconds, follower.instructions)
+
+        return look
+
+    def memory_nbytes(self, workload: Workload) -> int:
+        return GEM5_NBYTES + round(GEM5_FACTOR * workload.arena_nbytes)
+
+    def statistics_nbytes(self, workload: Workload) -> int:
+        return DUMP_NBYTES * len(workload.launches)
+
+    def launches_done(self, log: str) -> int | None:
+        """gem5 enters its event queue once, and again after each kernel."""
+        if not self.version.dumps or self.m5ops or LAUNCHERS[self.launcher].own_kernels:
+            return None
+        entered = log.count("Entering event queue @")
+        own = re.search(rf"simgen: error: (?!{self.name}: |{HANGS})", log)  # before the kernels
+        # Nobody knows whether a runtime failed in the first kernel or before.
+        first = 1 if self.launcher == gem5_kfd.Kfd.name else 2
+        return entered - 1 if entered >= first and not own else None
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """The simulator's own words about itself, from the head of the log, and its options."""
@@ -290,33 +284,10 @@ class Gem5Se(Target):
         own = f"{self.name}: "  # run.sh's lines; the others are the program's, which knows best
         for line in said:
             if not line.startswith(own):
-                return str(line)
-        for pattern, message in DIAGNOSES:
+                hangs = re.fullmatch(rf"{HANGS}.+?\): (.+)", line)
+                return f"{hangs[1]}; {HANGS_CURE}" if hangs else str(line)
+        for pattern, message in LAUNCHERS[self.launcher].diagnoses + DIAGNOSES:
             match = re.search(pattern, log)
             if match:
                 return message.format(next((g for g in match.groups() if g), "")).strip()
         return str(said[0]).removeprefix(own) if said else None
-
-
-def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
-    """Resources of kernel `name` of a code object that must be for `arch`."""
-    found = code_object.kernels(elf)
-    if code_object.machine(elf) != arch or name not in found:
-        raise SimgenError(
-            f"gem5-se: the code object holds {', '.join(found)} for {code_object.machine(elf)}, "
-            f"not {name} for {arch}; clear the cache"
-        )
-    return found[name]
-
-
-def memory_nbytes(workload: Workload) -> int:
-    """The simulated memory that a run needs, in bytes: a power of two."""
-    size = LEAST_MEMORY
-    while size < workload.arena_nbytes + KERNARG_NBYTES * len(workload.launches) + SLACK:
-        size *= 2
-    return size
-
-
-def memory_text(nbytes: int) -> str:
-    """As gem5 spells it: 512MiB, 4GiB."""
-    return f"{nbytes // MIB}MiB" if nbytes < 1024 * MIB else f"{nbytes // MIB // 1024}GiB"

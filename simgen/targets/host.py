@@ -9,7 +9,6 @@ buffers and of LDS, writes to inputs, data races, values read before they are wr
 
 from __future__ import annotations
 
-import csv
 import platform
 import re
 import sys
@@ -18,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import render
-from simgen.errors import DamagedError
 from simgen.ir import CANARY, GUARD
-from simgen.targets.base import File, Lack, Target, setting
+from simgen.targets import launch_rows
+from simgen.targets.base import File, Lack, Progress, Target, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from simgen.build import Builder
     from simgen.ir import Workload
@@ -33,6 +32,8 @@ CPUINFO = Path("/proc/cpuinfo")
 INSTRUCTIONS = ("avx2", "fma")  # what kernels are compiled for, as /proc/cpuinfo spells it
 HEADERS = ("system.h", "host_report.h", "host_fibers.h", "host_workers.h")
 SANITIZER_HEADERS = ("host_sanitizer.h", "host_lines.h")
+
+WORKERS_NBYTES = 64 << 20  # beside the arena: stacks of the work-items, page tables
 
 COMMON_FLAGS = (
     "-std=c++20",
@@ -98,7 +99,11 @@ class Host(Target):
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
         program = builder.executable(files, "host.cpp", flags)
         script = render.text(
-            "targets/host.run.sh.j2", name=job.workload.name, target=self.name, digest=job.digest
+            "targets/host.run.sh.j2",
+            name=job.workload.name,
+            target=self.name,
+            digest=job.digest,
+            resumable=bool(job.workload.left),
         )
         return {
             "run.sh": File(script.encode(), executable=True),
@@ -108,19 +113,16 @@ class Host(Target):
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`seconds` of wall time of each launch, with starting the worker processes."""
-        path = results / "launches.csv"
-        wanted = [launch.kernel for launch in workload.launches]
-        try:
-            with path.open(newline="") as file:
-                rows = list(csv.DictReader(file))
-            seconds = [float(row["seconds"]) for row in rows]
-            found = [row["kernel"] for row in rows]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedError(f"{path}: cannot be read ({error}); run the bundle again") from None
-        if found != wanted:
-            fact = f"lists {len(found)} launches that are not the workload's {len(wanted)}"
-            raise DamagedError(f"{path}: {fact}; run the bundle again")
-        return [{"seconds": value} for value in seconds]
+        return launch_rows.read(results, workload, ("seconds",))
+
+    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        return launch_rows.read(results, workload, ("seconds",), more=True)
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
+        return launch_rows.watch(results)
+
+    def memory_nbytes(self, workload: Workload) -> int:
+        return workload.arena_nbytes + WORKERS_NBYTES
 
     def diagnosis(self, log: str) -> str | None:
         lines = re.findall(r"^simgen: error: (.*)$", log, re.MULTILINE)
@@ -129,7 +131,9 @@ class Host(Target):
     def _sources(self, job: Job) -> Mapping[str, str]:
         """Everything that the program is compiled from, by file name."""
         workload = job.workload
-        headers = (*HEADERS, *SANITIZER_HEADERS) if self.sanitize else HEADERS
+        headers: tuple[str, ...] = HEADERS
+        headers += SANITIZER_HEADERS if self.sanitize else ()
+        headers += ("state.h",) if workload.left else ()
         arity = {launch.kernel: len(launch.args) for launch in workload.launches}
         return {
             **{name: render.text(f"launchers/{name}") for name in headers},

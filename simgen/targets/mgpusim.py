@@ -10,7 +10,6 @@ between compiler and assembler; `--no-legalise` shows the simulator as it is.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import importlib.util
 import json
@@ -22,14 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import render, resources, shard
-from simgen.errors import DamagedError
 from simgen.ir import to_json
 from simgen.legalise import cache_policy
-from simgen.targets import legalised
-from simgen.targets.base import File, Lack, RunOption, Target, l1_setting, setting
+from simgen.targets import launch_rows, legalised
+from simgen.targets.base import File, Lack, Progress, RunOption, Target, l1_setting, setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from simgen.build import Builder
     from simgen.ir import Workload
@@ -58,6 +56,12 @@ class MGPUSim(Target):
         "gpu": RunOption("SIMGEN_GPU", "the GPU [default: the one that --arch is of]", tuple(GPUS)),
         "gpus": RunOption(
             "SIMGEN_GPUS", "GPUs that share the batch [default: that of the build]", least=1
+        ),
+        "keep": RunOption(
+            "SIMGEN_KEEP",
+            "keep what layers leave, for --resume; empties the caches of the timing model after "
+            "each [default: yes with emu]",
+            ("yes", "no"),
         ),
     }
 
@@ -168,19 +172,13 @@ class MGPUSim(Target):
         counts are of all of them together, times from the start of the first to the end of the
         last. `all_reduce_*` is what adding up the gradients cost that the step of the launch wrote.
         """
-        path = results / "launches.csv"
-        try:
-            with path.open(newline="") as file:
-                rows = list(csv.DictReader(file))
-            kernels = [row.pop("kernel") for row in rows]
-            found = [{n: float(v) for n, v in row.items() if v != ""} for row in rows]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedError(f"{path}: cannot be read ({error}); run the bundle again") from None
-        wanted = [launch.kernel for launch in workload.launches]
-        if kernels != wanted:
-            fact = f"lists {len(kernels)} launches that are not the workload's {len(wanted)}"
-            raise DamagedError(f"{path}: {fact}; run the bundle again")
-        return found
+        return launch_rows.read(results, workload)
+
+    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        return launch_rows.read(results, workload, more=True)
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
+        return launch_rows.watch(results)
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the runner says of itself in its log: version, mode, GPU, and how many of them."""

@@ -9,11 +9,13 @@ Environment:
     SIMGEN_WARMUP   rounds of all launches before the timed ones (0)
     SIMGEN_REPEATS  timed rounds (1); the outputs are those of the first round of all
 
-Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json.
+Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json. Where it
+finds a state.bin there, the layers that are marked in it are not run (simgen/state.py).
 """
 
 import csv
 import json
+import math
 import os
 import re
 import struct
@@ -26,6 +28,8 @@ from cupy.cuda import nvrtc
 
 BUNDLE = Path(__file__).resolve().parent.parent
 CANARY = 0xFFC0DE5A
+PAGE = 4096
+TO_RUN, FINISHED, GIVEN = 0, 1, 3  # marks of steps
 # Holds the GPU until the CPU has enqueued a round: without it, the events around a short kernel
 # would measure how fast the CPU launches.
 WAIT = """
@@ -60,7 +64,8 @@ def main(results: Path, past_l1: bool) -> None:
     names = [kernel["name"] for kernel in workload["kernels"]]
     functions = {name: compile_kernel(name, ptx) for name in names}
     blocks = {kernel["name"]: kernel["block"] for kernel in workload["kernels"]}
-    launches = [launch for step in workload["steps"] for launch in step["launches"]]
+    steps = restore(results / "state.bin", workload, buffers, arena)
+    launches = [launch for step in steps for launch in step["launches"]]
     calls = [
         (
             functions[launch["kernel"]],
@@ -107,6 +112,24 @@ def make_arena(workload: dict, data_id: str) -> cupy.ndarray:
         start = buffer["offset"] // 4
         arena[start : start + size // 4].set(np.ascontiguousarray(values))
     return arena.view(cupy.uint8)
+
+
+def restore(path: Path, workload: dict, buffers: dict, arena: cupy.ndarray) -> list:
+    """The steps to be run; what the others have left, and is read, goes to its place."""
+    steps = workload["steps"]
+    if not path.exists():
+        return steps
+    with open(path, "rb") as file:
+        marks = file.read(64 + len(steps))[64:]
+        names = [name for step in steps for _, name in step["writes"]]
+        first = min(buffers[name]["offset"] for name in names)
+        head = -(-(64 + len(steps)) // PAGE) * PAGE
+        for step, mark in zip(steps, marks):
+            for _, name in step["writes"] if mark in (FINISHED, GIVEN) else ():
+                start, size = buffers[name]["offset"], 4 * math.prod(buffers[name]["spec"]["shape"])
+                file.seek(head + start - first)
+                arena[start : start + size].set(np.frombuffer(file.read(size), np.uint8))
+    return [step for step, mark in zip(steps, marks) if mark == TO_RUN]
 
 
 def compile_kernel(name: str, ptx: Path | None) -> cupy.RawKernel:

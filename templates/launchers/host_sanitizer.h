@@ -38,6 +38,13 @@ inline bool make_traces()
     return at > 0;
 }
 
+/* A tensor in the arena was written before this program began. */
+inline void written_before(u64 offset, u64 nbytes)
+{
+    for (u64 at = offset; at < offset + nbytes; at += 4)
+        traces[at / 4].launch = 0xffff;
+}
+
 struct access {
     u64 address, nbytes;
     bool write;

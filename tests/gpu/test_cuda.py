@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from layer_bundles import Problem, distinct_kernels, failures, plan, worst
-from layer_variants import accepts, lowered, variants
+from layer_variants import ALSO, accepts, lowered, variants
 
 from simgen import bundle as bundles
 from simgen import data, launch, results
@@ -32,7 +32,7 @@ if importlib.util.find_spec("cupy") is None or Cuda().missing():
 
 SHAPES = ((3, 7, 5, 2), (1, 1, 1, 1), (2, 5003, 1, 1), (5, 64, 14, 14), (2, 12, 33, 37))
 PASSES = [(kind, direction) for kind in lowered() for direction in LAYERS[kind].passes]
-PROVENANCE = {"simgen": "test", "config": "test", "command": "test"}
+PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
 
 @pytest.mark.parametrize(("kind", "direction"), PASSES)
@@ -40,7 +40,7 @@ def test_native_agrees_with_the_reference(tmp_path: Path, kind: str, direction: 
     each = (
         (f"v{number}_{'x'.join(map(str, shape))}", Problem(variant, shape))
         for number, variant in enumerate(variants(kind))
-        for shape in SHAPES
+        for shape in (*SHAPES, *ALSO.get(kind, ()))
         if accepts(variant.layer, shape)
     )
     workload = plan(distinct_kernels(each, direction), direction)

@@ -80,7 +80,7 @@ def test_four_words_of_lds_are_read_at_once_where_the_model_does_it():
         (name, arch)
         for name, version in VERSIONS.items()
         for arch in version.gpus
-        if "b128" not in Gem5Se(arch=arch, gem5_version=name)._rewritten(frame)
+        if "b128" not in Gem5Se(arch=arch, gem5_version=name).simulated.rewritten(frame)
     }
     assert splitting == {("21.0", "gfx801"), ("21.2", "gfx902"), ("21.2", "gfx900")}
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from handmade import build, small, tree
 
+from simgen import blocks, data, launch
 from simgen import bundle as bundles
-from simgen import launch
 from simgen.errors import DamagedError, MissingError, UsageError
 from simgen.files import PART
+from simgen.ir import PAGE
 from simgen.targets.cuda import Cuda
 
 HERE = Path(__file__).resolve().parent
@@ -95,23 +96,65 @@ def test_a_full_disk_leaves_the_old_bundle_and_nothing_else(made, monkeypatch):
     assert os.listdir(made.path.parent) == ["softmax_fwd"]
 
 
+def test_a_disk_that_is_too_small_for_the_data_is_told_by_the_name_of_the_bundle(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(blocks, "_free_space", lambda path: 4096)
+    with pytest.raises(MissingError) as caught:
+        build(tmp_path / "b", small())
+    assert str(caught.value).startswith(f"{tmp_path}/b/data.h5: needs ")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_bundle_that_cannot_be_extended_stays_as_it_is(made, monkeypatch):
+    whole = tree(made.path)
+
+    def read_only(*_):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(bundles, "write_atomic", read_only)
+    with pytest.raises(UsageError, match=r"cannot be written .*; make the bundle's folder writ"):
+        bundles.extend(made, "cuda/gpus-2", {})
+    assert bundles.load(made.path).manifest == made.manifest
+    assert tree(made.path) == whole
+
+
+def test_behind_a_link_the_folder_is_replaced_and_not_the_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "b"
+    link.symlink_to("disk/real")
+    for seed in (1, 2):
+        build(link, small(seed=seed))
+        assert link.readlink() == Path("disk/real")
+        assert bundles.load(tmp_path / "disk" / "real").workload.seed == seed
+    assert os.listdir(tmp_path / "disk") == ["real"]
+    assert sorted(os.listdir(tmp_path)) == ["b", "disk"]
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "loop/b"])
+def test_a_place_with_an_impossible_name_is_refused(tmp_path, name):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UsageError, match=r"cannot be written \(.+\); choose another folder"):
+        build(tmp_path / name, small())
+    assert os.listdir(tmp_path) == ["loop"]
+
+
 # ------------------------------------------------------------------ killed builds
 
 KILLED = """
-import os, signal, sys
+import importlib, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from handmade import build, small
-from simgen import bundle
 def kill(*args, **options):
     os.kill(os.getpid(), getattr(signal, sys.argv[4]))
     raise SystemExit("the signal did not end it")
 owner, name = sys.argv[3].split(".")
-setattr(getattr(bundle, owner) if owner != "bundle" else bundle, name, kill)
+setattr(importlib.import_module(f"simgen.{owner}"), name, kill)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 build(Path(sys.argv[2]), small(seed=7))
 """
-MOMENTS = ["bundle._write", "data.write_data", "bundle._replace"]
+MOMENTS = ["bundle._write", "data.write_data", "files._replace"]
 
 
 def killed_build(path, moment, by="SIGKILL"):
@@ -167,6 +210,10 @@ DAMAGED_MANIFESTS = {
     "a file outside": lambda m: edit(m, files={**m["files"], "../../x": "0"}),
     "a target outside": lambda m: edit(m, targets={"../cuda": {}}),
     "another workload": lambda m: edit(m, files={**m["files"], "workload.json": "0" * 64}),
+    "no config": lambda m: edit(m, config=None),
+    "a version that is no text": lambda m: edit(m, simgen={"version": 1}),
+    "no compiler": lambda m: edit(m, compiler=3),
+    "no name": lambda m: edit(m, name=None),
 }
 
 
@@ -223,6 +270,13 @@ def test_a_run_refuses_files_that_are_not_what_was_built(made, name, damage):
         bundles.verify(made, "cuda")
 
 
+@pytest.mark.parametrize("name", ["data.h5", "src/prelude.h", "cuda/run.py", "workload.json"])
+def test_whatever_is_missing_in_a_bundle_is_damage(made, name):
+    (made.path / name).unlink()
+    with pytest.raises(DamagedError, match=r"build (it|the bundle) again"):
+        bundles.verify(bundles.load(made.path), "cuda")
+
+
 def cut(path):
     os.truncate(path, path.stat().st_size - 1)
 
@@ -230,8 +284,19 @@ def cut(path):
 @pytest.mark.parametrize("damage", [cut, lambda p: os.truncate(p, 10), lambda p: os.truncate(p, 0)])
 def test_a_truncated_data_file_is_told(made, damage):
     damage(made.path / "data.h5")
-    with pytest.raises(DamagedError, match=r"data\.h5: .*; build the bundle again"):
+    with pytest.raises(DamagedError, match=r"data\.h5: .*; remove it and build the bundle again"):
         bundles.verify(made, "cuda")
+
+
+def test_the_cure_for_damaged_values_helps(made):
+    path = made.path / "data.h5"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-PAGE] + bytes(PAGE))
+    with pytest.raises(DamagedError, match=r"data\.h5: .*; remove it and build the bundle again"):
+        data.verify(path, made.workload)
+    path.unlink()
+    build(made.path, made.workload)
+    assert path.read_bytes() == whole
 
 
 def test_the_data_of_another_workload_are_told(made, tmp_path):
@@ -241,7 +306,18 @@ def test_the_data_of_another_workload_are_told(made, tmp_path):
         bundles.verify(made, "cuda")
 
 
-@pytest.mark.parametrize("targets", [{"cuda": {"speed": 1}}, {"future": {}}, {"cuda": []}])
+@pytest.mark.parametrize(
+    "targets",
+    [
+        {"cuda": {"speed": 1}},
+        {"future": {}},
+        {"cuda": []},
+        {"cuda": {"l1": "doubled"}},
+        {"host": {"sanitize": "x"}},
+        {"gem5-se": {"arch": []}},
+        {"mgpusim": {"gpus": 99}},
+    ],
+)
 def test_a_target_of_another_version_of_simgen_is_told(made, targets):
     (made.path / "manifest.json").write_bytes(edit(made.manifest, targets=targets))
     with pytest.raises(DamagedError, match="built by another version of simgen; build it again"):

@@ -7,13 +7,14 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 
 import numpy as np
 import pytest
-from command_line import CUDA, fails, process
+from command_line import CUDA, ROOT, fails, process
 from handmade import BOTH, build, lowered_text, run_by_hand
 
-from simgen import __version__, cli
+from simgen import __version__, cli, precompute
 from simgen import cache as caches
 
 
@@ -89,6 +90,22 @@ def test_doctor_says_what_is_missing_and_how_to_get_it(simgen):
         assert check["ok"] or check["cure"], check
 
 
+def test_doctor_tells_of_a_cache_that_cannot_be_written(simgen, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/deep"):
+        monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / place))
+        (found,) = (c for c in simgen("doctor --json").json() if c["what"] == "kernel cache")
+        assert not found["ok"]
+        assert "cannot be written" in found["fact"]
+        assert "set SIMGEN_CACHE_DIR" in found["cure"]
+
+
+def test_a_set_that_cannot_be_written_is_no_success(simgen, tmp_path, monkeypatch):
+    monkeypatch.setattr(precompute, "build_all", lambda builder: {"ab" * 32})
+    done = simgen("cache pack -o /proc/simgen")
+    fails(done, 2, "/proc/simgen: cannot be written; choose another folder with -o")
+
+
 # ------------------------------------------------------------------ help
 
 
@@ -150,6 +167,17 @@ def test_a_closed_pipe_ends_quietly(own_folder, line):
     os.close(writing)
     assert done.communicate()[1] == ""
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(("line", "code"), [("list layers", 0), ("build nothing", 2)])
+@pytest.mark.parametrize("closed", ["<&- >&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_do_not_change_the_code(own_folder, line, code, closed):
+    command = f"exec {shlex.quote(sys.executable)} -m simgen {line} {closed}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert "error" not in done.stdout
 
 
 def test_an_error_keeps_its_code_though_nobody_reads_stdout(ran):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -11,7 +12,9 @@ import pytest
 from command_line import CUDA, Done, fails
 from handmade import build, run_by_hand, small
 
-from simgen.commands import pipeline
+from simgen import results
+from simgen.commands import comparing
+from simgen.errors import UsageError
 from simgen.targets.base import Lack
 from simgen.targets.cuda import Cuda
 
@@ -98,6 +101,25 @@ def test_a_missing_compiler_is_told_with_its_cure(simgen, monkeypatch):
     )
 
 
+def test_build_tells_what_it_removes(simgen, tmp_path):
+    run_by_hand(build(tmp_path / "softmax_fwd", small(), Cuda()))
+    kept = simgen(f"build softmax_fwd {CUDA}").out
+    assert "removed" not in kept
+    assert "removed" not in simgen(f"build softmax_fwd {CUDA}").out
+    done = simgen("build softmax_fwd --target cuda --set n=4 --set c=11")
+    assert "no longer valid, so removed: results of cuda\n" in done.out
+    assert not (tmp_path / "softmax_fwd" / "results").exists()
+    assert "removed" not in simgen(f"build softmax_fwd {CUDA}").out
+
+
+def test_a_config_whose_name_is_no_text_leaves_a_manifest_that_is(simgen, tmp_path):
+    config = os.fsdecode(b"\xff.dnnmark")
+    (tmp_path / config).write_text("[Softmax]\nn=2\nc=3\n")
+    assert simgen("build", config, "--target", "cuda", "-o", "b").code == 0
+    manifest = json.loads((tmp_path / "b" / "manifest.json").read_text())
+    assert manifest["config"]["source"] == r"\udcff.dnnmark"
+
+
 # ------------------------------------------------------------------ run
 
 
@@ -109,11 +131,18 @@ def test_a_bundle_without_a_ready_target_tells_what_is_missing(simgen, tmp_path,
     fails(simgen("run b --on cuda"), 3, "cuda: no GPU; buy one | no CuPy; install it")
 
 
+def test_no_layers_are_not_all_layers(simgen, tmp_path):
+    build(tmp_path / "b", small())
+    for sweep in ((), ("--sweep", "repeats=1,2")):
+        fails(simgen("run", "b", "--on", "cuda", "--layers", "", *sweep), 2, "--layers")
+
+
 def test_a_target_that_the_bundle_lacks_is_told(simgen, tmp_path):
     build(tmp_path / "b", small())
     fails(
         simgen("run b --on cudda"), 2, "--on 'cudda': no target of the bundle; did you mean 'cuda'?"
     )
+    fails(simgen("run b --on host"), 2, "add it: build the bundle again with --target host")
 
 
 @pytest.fixture(name="scripted")
@@ -240,8 +269,6 @@ def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_p
 def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen, ran, tmp_path):
     found = simgen("diff net --json").json()
     assert [(p["a"], p["b"]) for p in found["pairs"]] == [("cuda", "reference")]
-    from simgen import results
-
     collected = results.collect(ran, Cuda(), ran.path / "results" / "cuda")
     results.save(collected, ran.workload, tmp_path / "other.h5")
     found = simgen("diff net cuda other.h5 --json").json()
@@ -251,13 +278,30 @@ def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen,
     assert "ratio" in simgen("diff net cuda other.h5").out
 
 
-def test_three_results_make_six_pairs(simgen, ran, monkeypatch):
-    monkeypatch.setattr(pipeline, "_result", lambda bundle, name: (name, bundle))
-    fake = {"a": {}, "b": {}, "c": {}}
-    monkeypatch.setattr(type(ran), "targets", property(lambda self: fake))
+def made_pairs(ran, monkeypatch, found):
+    """(pairs of names, what is not compared) of a diff of all results."""
+    monkeypatch.setattr(comparing, "find_result", lambda bundle, name: found[name])
+    monkeypatch.setattr(type(ran), "targets", property(lambda self: {name: {} for name in found}))
     monkeypatch.setattr(type(ran), "results", lambda self, name: self.path)
-    pairs = [(x[0], y and y[0]) for x, y in pipeline._pairs(ran, None, None)]
+    pairs, silent = comparing._pairs(ran, None, None)
+    return [(one.name, other and other.name) for one, other in pairs], silent
+
+
+def test_three_results_make_six_pairs(ran, monkeypatch):
+    found = {name: results.Result(name, {}, (), {}) for name in "abc"}
+    pairs, silent = made_pairs(ran, monkeypatch, found)
     assert pairs == [("a", None), ("b", None), ("c", None), ("a", "b"), ("a", "c"), ("b", "c")]
+    assert silent == []
+
+
+def test_results_without_outputs_are_not_compared(ran, monkeypatch):
+    found = {name: results.Result(name, {}, (), {}) for name in "ab"}
+    found["c"] = results.Result("c", {}, (), {results.KERNELS: [(0, "SoftmaxForward")]})
+    pairs, silent = made_pairs(ran, monkeypatch, found)
+    assert pairs == [("a", None), ("b", None), ("a", "b")]
+    assert silent == ["c"]
+    with pytest.raises(UsageError, match="c leaves no outputs to compare"):
+        made_pairs(ran, monkeypatch, {"c": found["c"]})
 
 
 def test_json_comes_also_where_results_differ(simgen, ran):

@@ -65,6 +65,18 @@ def test_bundles_of_one_name_are_told_apart_by_their_paths(simgen, tmp_path):
     assert [x["bundle"] for x in lines(tmp_path / "out/metrics.csv")] == ["a/net", "b/net"]
 
 
+def test_names_that_are_no_text_do_not_break_a_report(simgen, tmp_path):
+    name = os.fsdecode(b"b\xff\n<i>")
+    ran(tmp_path / name)
+    done = simgen("report", name, "-o", "out")
+    assert (done.code, done.err) == (0, "")
+    assert {row["bundle"] for row in lines(tmp_path / "out" / "metrics.csv")} == {r"b\udcff\n<i>"}
+    assert asked(tmp_path / "out" / "trace.sqlite3", "SELECT name FROM bundle") == [
+        (r"b\udcff\n<i>",)
+    ]
+    assert "<i>" not in (tmp_path / "out" / "report.html").read_text()
+
+
 def test_the_machine_is_that_of_the_run_and_not_that_of_the_report(simgen, tmp_path):
     made = ran(tmp_path / "net")
     folder = made.path / "results/cuda"

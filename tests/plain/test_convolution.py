@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,8 +113,8 @@ def test_the_direct_gradient_of_filters_fits_into_lds(
 # ---- Algorithms ----
 
 ANY = None  # simgen chooses
-GEMM, DIRECT, IM2COL, WINOGRAD = (
-    Algorithm.IMPLICIT_GEMM, Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.WINOGRAD,
+GEMM, DIRECT, IM2COL, WINOGRAD, FFT = (
+    Algorithm.IMPLICIT_GEMM, Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.WINOGRAD, Algorithm.FFT,
 )  # fmt: skip
 
 
@@ -124,9 +125,12 @@ GEMM, DIRECT, IM2COL, WINOGRAD = (
         ("auto", ANY, ANY, ANY),
         ("cudnn", ANY, ANY, ANY),
         ("1", GEMM, GEMM, ANY),
-        ("fft", GEMM, GEMM, ANY),
-        ("4", GEMM, GEMM, ANY),
-        ("winograd", WINOGRAD, GEMM, WINOGRAD),
+        ("2", GEMM, FFT, ANY),
+        ("6", GEMM, FFT, ANY),
+        ("fft", FFT, FFT, FFT),
+        ("4", GEMM, WINOGRAD, ANY),
+        ("5", GEMM, WINOGRAD, ANY),
+        ("winograd", WINOGRAD, WINOGRAD, WINOGRAD),
         ("direct", DIRECT, DIRECT, DIRECT),
         ("implicit_gemm", GEMM, GEMM, GEMM),
         ("im2col", IM2COL, IM2COL, IM2COL),
@@ -144,7 +148,7 @@ def test_what_algo_means(
 @pytest.mark.parametrize(
     ("algod", "data"),
     [
-        ("1", GEMM), ("fft_tiling", GEMM), ("winograd", WINOGRAD),
+        ("1", GEMM), ("fft", FFT), ("fft_tiling", FFT), ("winograd", WINOGRAD),
         ("winograd_nonfused", WINOGRAD), ("direct", DIRECT), ("im2col", IM2COL),
     ],
 )  # fmt: skip
@@ -156,11 +160,43 @@ def test_algod_wins_over_algo(algod: str, data: Algorithm) -> None:
 def test_few_channels_are_direct_and_many_are_a_product() -> None:
     first = Convolution().geometry((100, 3, 256, 256))
     assert {conv_algorithms.choose(first, each) for each in Unknown} == {DIRECT}
-    later = Convolution(num_output=64, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1)
-    middle = later.geometry((16, 64, 56, 56))
+    middle = Convolution(num_output=64).geometry((4, 64, 28, 28))
     assert {conv_algorithms.choose(middle, each) for each in Unknown} == {GEMM}
+    later = Convolution(num_output=64, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1)
+    narrow = Convolution(num_output=24).geometry((16, 64, 56, 56))
+    assert conv_algorithms.choose(narrow, Unknown.RESULT) is DIRECT
+    fewer = Convolution(num_output=24).geometry((16, 64, 28, 28))  # pixels
+    assert conv_algorithms.choose(fewer, Unknown.RESULT) is GEMM
+    points = Convolution(num_output=8, kernel_h=1, kernel_w=1, pad_h=0, pad_w=0)
+    assert conv_algorithms.choose(points.geometry((16, 64, 56, 56)), Unknown.RESULT) is GEMM
+    apart = replace(points, num_output=64, group=64).geometry((16, 64, 56, 56))
+    assert conv_algorithms.choose(apart, Unknown.RESULT) is DIRECT
     small = later.geometry((1, 64, 14, 14))
     assert {conv_algorithms.choose(small, each) for each in Unknown} == {DIRECT}
+
+
+@pytest.mark.parametrize(
+    ("shape", "changed", "wanted"),
+    [
+        ((16, 64, 56, 56), {}, (WINOGRAD, WINOGRAD, FFT)),
+        ((128, 64, 7, 7), {"num_output": 256}, (WINOGRAD, WINOGRAD, WINOGRAD)),  # few results
+        ((16, 32, 56, 56), {}, (FFT, FFT, FFT)),  # too few channels for Winograd
+        ((16, 64, 56, 56), {"kernel_w": 5}, (FFT, FFT, FFT)),
+        ((4, 64, 56, 56), {}, (GEMM, GEMM, GEMM)),  # too little
+        ((32, 24, 56, 56), {"num_output": 65}, (GEMM, DIRECT, GEMM)),  # too few channels
+        ((16, 64, 56, 56), {"group": 4}, (DIRECT, DIRECT, DIRECT)),
+        ((64, 64, 112, 112), {"stride_h": 2, "stride_w": 2}, (GEMM, GEMM, GEMM)),
+        ((16, 512, 56, 56), {"kernel_h": 1, "kernel_w": 1, "pad_h": 0, "pad_w": 0}, (GEMM,) * 3),
+        # The workspaces of Winograd's are too large, those of the gradient by FFT too.
+        ((128, 64, 224, 224), {}, (FFT, FFT, GEMM)),
+    ],
+)
+def test_much_is_transformed(
+    shape: tuple[int, ...], changed: dict[str, int], wanted: tuple[Algorithm, ...]
+) -> None:
+    layer = Convolution(num_output=64, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1)
+    g = replace(layer, **changed).geometry(shape)
+    assert tuple(conv_algorithms.choose(g, each) for each in Unknown) == wanted
 
 
 # ---- Refusals ----
@@ -180,6 +216,9 @@ def refused(text: str) -> str:
     [
         ("algo=winograd", ("5 x 5", "choose implicit_gemm")),
         ("algo=winograd\nkernel_size=3\nstride=2", ("stride 2 x 2", "choose implicit_gemm")),
+        ("algo=fft\nstride=2", ("stride 2 x 2", "stride 1 and 17 pixels", "implicit_gemm")),
+        ("algo=fft\nkernel_size=19\npad=9", ("19 x 19", "choose implicit_gemm")),
+        ("algo=2\ndilation=5\npad=9", ("dilation 5 x 5", "choose implicit_gemm")),
         ("algod=winograd\nkernel_size=3\ndilation=2", ("dilation 2 x 2", "choose implicit_gemm")),
         ("group=4", ("6 channels and 32 filters", "make group a divisor of both")),
         ("kernel_size=9\npad=0\ndilation=2", ("17 does not fit into 9", "make the kernel smaller")),

@@ -38,17 +38,35 @@ def test_twice_as_long_throughout_is_perfect_but_for_the_factor():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "note"),
+    ("x", "y", "note"),
     [
-        ([None, None, None], "no common layers, 3 are needed"),
-        ([1.0, None, None], "1 common layer, 3 are needed"),
-        ([1.0, 2.0, None], "2 common layers, 3 are needed"),
+        ([1.0], [1.0], "1 common layer, 3 are needed"),
+        ([1.0, 2.0], [1.0, 2.0], "2 common layers, 3 are needed"),
+        ([1.0] * 3, [None] * 3, "3 common layers, no quantity that both count in 3 of them"),
+        ([1.0] * 3, [2.0, 1.0, None], "3 common layers, no quantity that both count in 3 of them"),
     ],
 )
-def test_too_few_layers_are_said(seconds, note):
-    (found,) = correlation.of(layers(x=[1.0, 2.0, 3.0], y=seconds))
+def test_too_few_layers_are_said(x, y, note):
+    (found,) = correlation.of(layers(x=x, y=y))
     assert (found.note, found.quantity) == (note, "any")
     assert (found.pearson, found.error, found.scale, found.scaled_error) == (None,) * 4
+
+
+def test_targets_of_different_bundles_have_no_common_layers():
+    measured = layers(x=[1.0] * 3, y=[1.0] * 3)
+    measured["y"] = {("other", step): at for (_, step), at in measured["y"].items()}
+    (found,) = correlation.of(measured)
+    assert found.note == "no common layers, 3 are needed"
+
+
+def test_points_of_a_sweep_are_compared_with_other_targets_only():
+    names = ["gem5-se", "gem5-se@tcp_size=16KiB", "cuda", "cuda@repeats=3"]
+    assert correlation.pairs(names) == [
+        ("cuda", "gem5-se"),
+        ("cuda", "gem5-se@tcp_size=16KiB"),
+        ("cuda@repeats=3", "gem5-se"),
+        ("cuda@repeats=3", "gem5-se@tcp_size=16KiB"),
+    ]
 
 
 def test_three_layers_are_enough():
@@ -62,14 +80,20 @@ def test_time_is_named_even_where_only_another_quantity_is_common():
         for nth, metrics in enumerate(at.values()):
             metrics["instructions"] = float(nth + 1)
     notes = {each.quantity: each.note for each in correlation.of(measured)}
-    assert notes == {"seconds": "no common layers, 3 are needed", "instructions": ""}
+    assert notes == {"seconds": "no common layers with it, 3 are needed", "instructions": ""}
 
 
 def test_without_spread_there_is_no_r():
     found = correlation.correlate("l2_hit_rate", "x", "y", [(0.5, 0.1), (0.5, 0.2), (0.5, 0.3)])
     assert found.pearson is None
-    assert found.note == "the same in all layers on x"
-    assert found.error == pytest.approx(60)
+    assert found.note == "the same in all layers on x; error in percentage points"
+
+
+def test_rates_are_apart_by_percentage_points():
+    found = correlation.correlate("l2_hit_rate", "x", "y", [(0.0, 0.1), (0.001, 0.2), (0.5, 0.3)])
+    assert found.error == pytest.approx(100 * (0.1 + 0.199 + 0.2) / 3)
+    assert (found.scale, found.scaled_error) == (None, None)
+    assert found.note == "error in percentage points"
 
 
 def test_what_the_reference_has_none_of_has_no_relative_error():

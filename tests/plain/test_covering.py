@@ -31,6 +31,14 @@ def test_every_value_is_in_the_set_and_few_kernels_are() -> None:
     assert {k["size"].bit_length() for k in kept} == {3, 4, 9}
 
 
+def test_sizes_may_be_left_out() -> None:
+    names = covering(FOUND, pairs=False, sizes=False)
+    kept = constants(names)
+    assert {k["mode"] for k in kept} == set(MODES)
+    assert {k["vector"] for k in kept} == set(VECTORS)
+    assert len(names) < len(covering(FOUND, pairs=False))
+
+
 def test_every_two_choices_are_together_in_the_set() -> None:
     kept = constants(covering(FOUND, pairs=True))
     assert len(kept) < len(FOUND) / 1.5

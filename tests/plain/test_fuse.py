@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simgen import config, network, work, workload
-from simgen.errors import UsageError
+from simgen.errors import ConfigError, UsageError
 from simgen.fuse import fuse
 from simgen.ir import Pass, Workload, from_json, to_json
 
@@ -92,6 +92,12 @@ def test_chains(sections: tuple[str, ...], expected: dict[str, str]) -> None:
 def test_what_cannot_be_fused_is_told(sections: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match=r"--fuse: there is no \[Convolution\]"):
         fused(*sections)
+
+
+def test_a_fused_layer_with_an_impossible_choice_is_refused_at_its_line() -> None:
+    text = CONV.replace("Convolution", "FusedConvolution") + "stride=2\nalgod=winograd\n"
+    with pytest.raises(ConfigError, match=r"^test:1: layer 'conv': filters of 3 x 3 with stride 2"):
+        resolved(text)
 
 
 @pytest.mark.parametrize("passes", [[Pass.BACKWARD], [Pass.FORWARD, Pass.BACKWARD]])

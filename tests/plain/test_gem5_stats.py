@@ -6,6 +6,7 @@ import pytest
 
 from simgen import gem5_stats
 from simgen.errors import DamagedError
+from simgen.targets.gem5_se import Gem5Se
 
 # Lines of a stats.txt of gem5 v24.0 with two compute units of 40 slots, shortened.
 KERNEL = """
@@ -111,3 +112,32 @@ def test_a_run_without_a_kernel_is_an_error(tmp_path):
     path.write_text(IDLE + IDLE)
     with pytest.raises(DamagedError, match="no kernel ran: shaderActiveTicks is 0 in each of 2"):
         gem5_stats.kernels(path)
+
+
+ENTERED = "src/sim/simulate.cc:199: info: Entering event queue @ {}.  Starting simulation...\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "done"),
+    [
+        ("error: unrecognized arguments: --x\n", None),
+        (ENTERED + "fatal: Out of memory, please increase\n", 0),
+        (ENTERED * 3 + "fatal: Encountered unimplemented VEGA instruction: v_x\n", 2),
+        (ENTERED + "simgen: error: ../../data.h5: truncated or grown; build again\n", None),
+        (ENTERED * 2 + "simgen: error: launch 1 (k): not finished after 9 ms\n", 1),
+        (ENTERED * 2 + "simgen: error: gem5-se: the run was killed (signal 9)\n", 1),
+    ],
+)
+def test_the_launch_at_which_gem5_died_is_counted(log: str, done: int | None):
+    assert Gem5Se().launches_done(log) == done
+    assert Gem5Se(m5ops=True).launches_done(log) is None
+    assert Gem5Se(gem5_version="23.1").launches_done(log) is None
+
+
+def test_a_kernel_that_hangs_is_told_with_a_cure():
+    log = "simgen: error: launch 1 (k_2): not finished after 9 ms of simulated time; it hangs\n"
+    told = Gem5Se().diagnosis(log)
+    assert told == (
+        "not finished after 9 ms of simulated time; it hangs; find out whether it is the kernel "
+        "with: simgen build --target host --sanitize"
+    )

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 F, B = Pass.FORWARD, Pass.BACKWARD
 SMALL = (2, 6, 2, 3)
 SHAPES = (SMALL, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 37, 9, 7))
+LARGER = ((3, 9, 7), (3, 7, 11))  # images of which windows fit into one or the other
 
 each_pass = pytest.mark.parametrize(
     ("variant", "direction"), all_variants(), ids=lambda value: str(value)
@@ -49,14 +50,13 @@ each_kind = pytest.mark.parametrize("kind", lowered())
 
 def fitting(layer: Layer, *shape: int) -> tuple[int, ...]:
     """The shape or, for windows that do not fit into that, one with as many larger images."""
-    return shape if accepts(layer, shape) else (shape[0], 3, 9, 7)
+    larger = [(shape[0], *image) for image in LARGER]
+    return next(each for each in (shape, *larger) if accepts(layer, each))
 
 
 def shapes_of(layer: Layer) -> list[tuple[int, ...]]:
     shapes = SHAPES_OF.get(layer.kind, SHAPES)
-    found = [shape for shape in shapes if accepts(layer, shape)]
-    assert found
-    return found
+    return [shape for shape in shapes if accepts(layer, shape)] or [fitting(layer, *SMALL)]
 
 
 def ports_of(layer: Layer, shape: tuple[int, ...], direction: Pass) -> tuple[dict[str, Any], ...]:
@@ -251,7 +251,7 @@ def dropout(variant: Variant, x: Array) -> Array:
     p, seed = float(given["dropout_probability"]), int(given["random_seed"])
     random = [w for counter in range(-(-x.size // 4)) for w in philox(counter, seed)][: x.size]
     keep = np.array([word / 2**32 >= p for word in random]).reshape(x.shape)
-    return x * keep * np.float64(np.float32(1 / (1 - p)))
+    return x * keep * np.float64(np.float32(1 / (1 - p))) if p < 1 else np.zeros_like(x)
 
 
 def batch_norm(
@@ -406,6 +406,11 @@ def test_forward_agrees_with_an_independent_implementation(variant: Variant) -> 
 # ---- Tolerance ----
 
 
+def spreads(variant: Variant) -> bool:
+    """Whether an error of one element is found in others: bounds go with sums over tiles."""
+    return dict(variant.parameters).get("algo") in ("fft", "winograd")
+
+
 @each_pass
 def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: Pass) -> None:
     layer = variant.layer
@@ -418,9 +423,11 @@ def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: P
             reference = references[name]
             assert np.isfinite(bound).all()
             assert (bound >= 0).all()
-            if reference.size >= 64:  # few elements may all be near zero, and have no scale
+            # Few elements may all be near zero, and have no scale.
+            if reference.size >= 64 and reference.any():
                 # A dot product may cancel: its bound goes with the sum of the absolute terms.
                 most = 1e-3 if layer.parameters or not layer.takes_input else 1e-5
+                most *= 2 if spreads(variant) else 1
                 assert bound.max() <= most * np.abs(reference).max()
             # The result that is nearest to the reference must be accepted.
             nearest = reference.astype(np.float32).astype(np.float64)
@@ -429,13 +436,19 @@ def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: P
 
 @each_pass
 def test_tolerance_tells_a_wrong_element(variant: Variant, direction: Pass) -> None:
-    """Three of four elements are known to better than a thousandth of themselves."""
+    """Three of four elements are known to better than a thousandth of themselves.
+
+    Where errors spread, of the largest.
+    """
     layer = variant.layer
     tensors = read_tensors(layer, fitting(layer, 8, 16, 4, 4), direction)
     references = layer.reference(tensors, direction)
     for name, bound in layer.tolerance(tensors, direction).items():
         values = np.abs(references[name])
-        assert np.mean(bound[values > 0] < 1e-3 * values[values > 0]) > 0.75
+        scale = np.full_like(values, values.max()) if spreads(variant) else values
+        told = bound[scale > 0] < 1e-3 * scale[scale > 0]
+        assert told.sum() >= 0.75 * told.size
+        assert values.any() or bound.max() < 1e-30
 
 
 # ---- Lowering ----

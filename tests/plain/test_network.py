@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simgen import config, network
-from simgen.errors import ConfigError, UsageError
+from simgen.errors import ConfigError
 from simgen.layers import LAYERS
 from simgen.network import Network, make_layer, resolve, sample_section
 
@@ -220,9 +220,21 @@ def test_an_output_may_be_too_large_too():
     assert "the output of layer 'concat' has" in refused(text)
 
 
+@pytest.mark.parametrize("section", ["Bypass", "Softmax", "FullyConnected", "Add"])
+def test_a_matrix_is_no_input_of_a_layer_that_takes_images(section):
+    text = f"[Gemm]\nname=g\nm=3\nn=4\nk=5\n[{section}]\nname=s\nprevious_layer=g\n"
+    expected = "net.dnnmark:6: layer 's' takes a tensor (N, C, H, W), but 'g' gives one of 3 x 4; "
+    assert refused(text).startswith(expected)
+
+
 def test_an_output_extent_below_one_names_layer_and_line():
     text = f"\n[Pooling]\nname=p\n{X}kernel_size=9\nstride=1\npad=0\n"
     assert refused(text).startswith("net.dnnmark:2: layer 'p': ")
+
+
+def test_a_setting_that_makes_a_layer_impossible_is_named():
+    text = f"[Activation]\nname=a\n{X}[Pooling]\nname=p\nprevious_layer=a\n"
+    assert refused(text, ("p.kernel_size", "9")).startswith("--set p.kernel_size=9: layer 'p': ")
 
 
 # ------------------------------------------------------------------ sections and keys
@@ -325,106 +337,3 @@ def test_the_sample_problem_of_every_layer_resolves(kind):
     assert (placed.node.name, placed.node.kind) == (kind, kind)
     assert make_layer(placed.node) == placed.layer
     assert placed.where == f"built-in {kind}"
-
-
-# ------------------------------------------------------------------ slices
-
-DIAMOND = (
-    f"[Activation]\nname=top\n{X}[Activation]\nname=left\nprevious_layer=top\n"
-    "[Activation]\nname=right\nprevious_layer=top\n"
-    "[Add]\nname=sum\nprevious_layer=left,right\n[Softmax]\nname=end\nprevious_layer=sum\n"
-)
-
-
-def sliced(text: str, words: str) -> list[str]:
-    net = resolve(config.parse(text, "net.dnnmark"), layers=words)
-    return [placed.node.name for placed in net.layers]
-
-
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        ("left", ["left"]),
-        ("end,top", ["top", "end"]),
-        ("top, left", ["top", "left"]),
-        ("left..left", ["left"]),
-        ("left..end", ["left", "sum", "end"]),
-        ("top..sum", ["top", "left", "right", "sum"]),
-        ("left..sum,right", ["left", "right", "sum"]),
-        ("top..end", ["top", "left", "right", "sum", "end"]),
-    ],
-)
-def test_a_slice_holds_the_layers_on_the_ways_between_two(words, names):
-    assert sliced(DIAMOND, words) == names
-
-
-@pytest.mark.parametrize(
-    ("words", "fact"),
-    [
-        ("end..top", "no way from end to top; write the earlier one first"),
-        ("left..right", "no way from left to right"),
-        ("lefd", "no layer named 'lefd'; did you mean 'left'?"),
-        ("left..", "no layer named ''"),
-        ("", "no layer named ''"),
-        ("top..sum..end", "no layer named 'sum..end'"),
-        ("top\nend", "no layer named 'top\\nend'"),
-    ],
-)
-def test_a_slice_that_is_none_is_refused(words, fact):
-    with pytest.raises(UsageError) as caught:
-        sliced(DIAMOND, words)
-    message = str(caught.value)
-    assert message.startswith(f"--layers {words!r}: ")
-    assert fact in message
-    assert message.isprintable()
-
-
-def test_a_slice_keeps_the_names_of_what_it_reads():
-    (placed,) = resolve(config.parse(DIAMOND, "net.dnnmark"), layers="sum").layers
-    assert placed.previous == ("left", "right")
-
-
-def test_layers_behind_a_slice_need_not_fit():
-    text = f"{TWO}[Pooling]\nname=p\nprevious_layer=s\nkernel_size=9\n"
-    assert "a kernel height of 9" in refused(text)
-    assert sliced(text, "a..s") == ["a", "s"]
-
-
-# ------------------------------------------------------------------ algorithms
-
-CONVOLUTIONS = (
-    f"[Convolution]\nname=one\n{X}kernel_size=3\npad=1\n"
-    "[Activation]\nname=between\nprevious_layer=one\n"
-    "[Convolution]\nname=two\nprevious_layer=between\nkernel_size=3\npad=1\nalgo=1\n"
-)
-
-
-def algorithms(*settings: tuple[str, str], layers: str | None = None) -> list[str | None]:
-    parsed = config.parse(CONVOLUTIONS, "net.dnnmark")
-    net = resolve(parsed, settings, algorithm="winograd", layers=layers)
-    return [dict(placed.node.parameters).get("algo") for placed in net.layers]
-
-
-def test_an_algorithm_goes_to_every_layer_that_has_a_choice():
-    assert algorithms() == ["winograd", None, "winograd"]
-
-
-def test_an_algorithm_concerns_the_slice_alone():
-    assert algorithms(("one.stride", "1"), layers="between..two") == [None, "winograd"]
-
-
-def test_a_layer_s_own_setting_wins_over_the_network_s_algorithm():
-    assert algorithms(("two.algo", "0")) == ["winograd", None, "0"]
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "fact"),
-    [
-        (CONVOLUTIONS, "winnograd", "algo is 'winnograd'; did you mean 'winograd'?"),
-        (TWO, "winograd", "no layer here has a choice of algorithms; leave it out"),
-    ],
-)
-def test_an_algorithm_that_fits_nowhere_is_refused(text, name, fact):
-    with pytest.raises(ConfigError) as caught:
-        resolve(config.parse(text, "net.dnnmark"), algorithm=name)
-    assert str(caught.value).startswith(f"--algo {name}: {fact}")

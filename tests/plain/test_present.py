@@ -48,3 +48,25 @@ def test_times_are_shown_where_they_were_counted(metrics, lines, capsys):
     result = Result("mgpusim", {}, counted, {})
     present.launches(workload, [result])
     assert len(capsys.readouterr().out.splitlines()) == lines
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_tells_what_is_done_of_all(monkeypatch, capsys, terminal):
+    monkeypatch.setattr(present, "PLAIN_INTERVAL", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    with present.progress(quiet=False) as progress:
+        kernels, data = progress("kernels", str), progress("data", present.size)
+        kernels(3, 8)
+        data(2**20, 2**21)
+    told = capsys.readouterr()
+    assert told.out == ""
+    if terminal:
+        assert all(text in told.err for text in ("kernels", "3 of 8", "1.0 MiB of 2.0 MiB"))
+    else:
+        assert told.err.splitlines() == ["kernels: 3 of 8", "data: 1.0 MiB of 2.0 MiB"]
+
+
+def test_who_wants_quiet_sees_no_progress(capsys):
+    with present.progress(quiet=True) as progress:
+        assert progress("kernels", str) is None
+    assert capsys.readouterr() == ("", "")

@@ -172,3 +172,16 @@ def test_names_are_escaped_in_the_page(tmp_path):
     page = report.write(tmp_path, rows).read_text()
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page
+
+
+def test_parts_are_shown_as_shares_of_their_sum():
+    found = report._shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
+    assert found == {"a": [0.25, 0.0, None], "b": [0.75, 1.0, None]}
+
+
+def test_rates_far_apart_are_drawn_from_0_to_1():
+    rates = {"x": [0.001, 0.9]}
+    ticks = [f">{tick}<" for tick in ("0.0", "1.0")]
+    drawn = figures.grouped(["a", "b"], rates, "hits / accesses", 1.0)
+    assert all(tick in drawn for tick in ticks)
+    assert not any(tick in figures.grouped(["a", "b"], rates, "bytes") for tick in ticks)

@@ -54,6 +54,7 @@ def test_a_result_tells_where_it_comes_from(made):
     origin = collected(made).provenance
     assert set(origin) == {
         "simgen", "compiler", "config", "workload", "data", "target", "settings", "machine",
+        "options",
     }  # fmt: skip
     assert origin["workload"] == made.digest
     assert origin["data"] == made.manifest["data"]["id"]
@@ -117,7 +118,7 @@ def test_a_dump_of_the_wrong_size_is_damaged(made, spoil):
 @pytest.mark.parametrize("name", ["outputs.bin", "launches.csv", "machine.json"])
 def test_a_missing_file_is_named(made, name):
     (run_by_hand(made) / name).unlink()
-    with pytest.raises(DamagedError, match=rf"{name}: .*; run it again"):
+    with pytest.raises(DamagedError, match=rf"{name}: .*; run (it|the bundle) again"):
         collected(made)
 
 
@@ -126,7 +127,18 @@ def test_metrics_must_fit_the_launches(made, lines):
     path = run_by_hand(made) / "launches.csv"
     kept = path.read_text().splitlines(keepends=True)[:lines]
     path.write_text("".join(kept))
-    with pytest.raises(DamagedError, match="run it again"):
+    with pytest.raises(DamagedError, match="launches that are not the workload's 4; run the bun"):
+        collected(made)
+
+
+@pytest.mark.parametrize("value", ["nan", "-1", "inf", "-inf", "x", ""])
+def test_a_metric_is_a_finite_number_that_is_not_negative(made, value):
+    path = run_by_hand(made) / "launches.csv"
+    lines = path.read_text().splitlines()
+    cells = lines[2].split(",")
+    cells[2] = value
+    path.write_text("\n".join([*lines[:2], ",".join(cells), *lines[3:]]) + "\n")
+    with pytest.raises(DamagedError, match=r"launches\.csv: cannot be read \(.*\); run the bundle"):
         collected(made)
 
 
@@ -192,7 +204,7 @@ def test_saving_is_atomic(made, saved, monkeypatch):
 def test_no_file_is_a_wrong_argument(tmp_path):
     with pytest.raises(UsageError, match="no such file; name a target that has run"):
         results.load(tmp_path / "r.h5")
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match=": no file; name a target that has run"):
         results.load(tmp_path)
 
 

@@ -152,7 +152,24 @@ def test_impossible_numbers_of_gpus_are_refused(gpus: int) -> None:
         split(small(), gpus)
 
 
-@pytest.mark.parametrize("word", ["dropout_fwd", "gemm_fwd"])
+@pytest.mark.parametrize("mode", ["spatial", "per_activation"])
+def test_a_normalisation_with_given_statistics_is_shared(mode: str) -> None:
+    text = f"[BatchNorm]\nname=b\nn=4\nc=3\nh=2\nw=5\nbatchnorm_mode={mode}\n"
+    whole = lowered_text(text + "batchnorm_statistics=running\n", TRAINING)
+    got = shapes(split(whole, 2).workload)
+    assert got["b.x"] == got["b.dx"] == (2, 3, 2, 5)
+    for name in ("w", "b", "running_mean", "running_var", "dw", "db"):
+        assert got[f"b.{name}"] == whole.buffer(f"b.{name}").spec.shape
+    layer = make_layer(whole.nodes[0])
+    generator = np.random.default_rng(1)
+    for step in whole.steps:
+        tensors = {p: generator.uniform(1, 2, whole.buffer(n).spec.shape) for p, n in step.reads}
+        alone = layer.reference(tensors, step.direction)
+        reference, _ = shard.expected(layer, tensors, step.direction, 2)
+        assert all(np.allclose(reference[port], alone[port], rtol=1e-12) for port in alone)
+
+
+@pytest.mark.parametrize("word", ["dropout_fwd", "gemm_fwd", "bn_fwd", "bn_bwd"])
 def test_what_needs_the_whole_batch_is_refused(word: str) -> None:
     with pytest.raises(RefusedError, match=r"needs the whole batch, .*; run it on one GPU"):
         split(lowered(word), 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -149,6 +150,21 @@ def test_a_failure_leaves_the_file_that_was_there(net, filled, tmp_path):
         trace.write(filled, [("net", net, [trace.Run(short, WHEN)])])
     assert filled.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net", "trace.sqlite3"]
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file(net, tmp_path, monkeypatch):
+    connect = sqlite3.connect
+
+    def small(path):
+        database = connect(path)
+        database.execute("PRAGMA max_page_count = 2")
+        return database
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    with pytest.raises(OSError, match=r"full.*trace\.sqlite3") as caught:
+        trace.write(tmp_path / "full" / trace.FILE, [("net", net, ())])
+    assert caught.value.errno == errno.ENOSPC
+    assert list((tmp_path / "full").iterdir()) == []
 
 
 def test_a_bundle_that_has_not_run_is_there_without_runs(tmp_path):

@@ -232,8 +232,8 @@ def test_pass_sgd_updates_each_parameter_from_its_gradient():
     text = f"[BatchNorm]\nname=n\n{X}"
     planned = lowered_text(text, (Pass.UPDATE, *BOTH))
     assert steps(planned)[2:] == [
-        ("n_w_sgd", "fwd", {"x": "n.w", "dx": "n.dw"}, {"y": "n.new_w"}),
-        ("n_b_sgd", "fwd", {"x": "n.b", "dx": "n.db"}, {"y": "n.new_b"}),
+        ("n_w_sgd", "sgd", {"x": "n.w", "dx": "n.dw"}, {"y": "n.new_w"}),
+        ("n_b_sgd", "sgd", {"x": "n.b", "dx": "n.db"}, {"y": "n.new_b"}),
     ]
     assert planned.buffer("n.new_w").spec == planned.buffer("n.w").spec
     assert planned.steps[2].launches[0].kernel == planned.steps[3].launches[0].kernel

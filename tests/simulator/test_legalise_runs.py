@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from legalise_cases import BOTH, MASK, SCC, VCC, Inputs, Row, rows
+from legalise_cases import rows
 from legalise_probe import (
     MASK_PATTERN,
     VCC_PATTERN,
@@ -20,6 +20,7 @@ from legalise_probe import (
     text,
     vector_inputs,
 )
+from legalise_rows import BOTH, MASK, SCC, VCC, Inputs, Row
 
 from simgen import legalise, render, toolchain
 from simgen.legalise.implemented import unimplemented

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 lacks = MGPUSim().missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
-PROVENANCE = {"simgen": "test", "config": "test"}
+PROVENANCE = {"simgen": "test", "config": {}}
 TIMEOUT = 900.0  # seconds; a run takes one, and building the simulator some minutes, once
 TIMING_LIMIT = 120.0  # seconds, once the simulator is built: a lost message makes a run endless
 
@@ -77,11 +77,6 @@ def build(where: Path, name: str, *options: str, code: int = 0) -> str:
     sizes = [word for size in WORKLOADS[name] for word in ("--set", size)]
     words = ("build", name, *sizes, "--target", "mgpusim", "-o", "b", *options)
     return simgen(*words, code=code, where=where)
-
-
-@pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
 
 
 def script(bundle: Path, **environment: object) -> tuple[int, list[str]]:
@@ -154,7 +149,7 @@ def test_nothing_is_left_but_the_results(tmp_path: Path) -> None:
     simgen("run", "b", "--mode", "timing", where=tmp_path)
     assert {p for p in tmp_path.rglob("*") if "results" not in p.parts} == before
     assert {p.name for p in (tmp_path / "b/results/mgpusim").iterdir()} == {
-        "outputs.bin", "launches.csv", "log.txt", "complete", "results.h5",
+        "outputs.bin", "launches.csv", "log.txt", "complete", "run.json", "results.h5",
     }  # fmt: skip
     assert {p.name for p in (tmp_path / "b/results").iterdir()} == {"mgpusim"}
 

@@ -34,7 +34,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     net = network.resolve(found.config, found.settings)
     work = workload.lower(net, "softmax_fwd", found.passes, 0)
     builder = Builder(Cache(tmp_path / "kernels"))
-    provenance = {"simgen": "test", "config": "test"}
+    provenance = {"simgen": "test", "config": {}}
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
     return bundles.write(tmp_path / "b", work, [MGPUSim()], builder, provenance).path
 

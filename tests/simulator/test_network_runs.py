@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from network_bundles import failures, lowered, run
 
-from simgen.build import Builder
-from simgen.cache import Cache
 from simgen.targets.gem5_se import Gem5Se
 from simgen.targets.mgpusim import MGPUSim
 
 if TYPE_CHECKING:
+    from simgen.build import Builder
     from simgen.targets import Target
 
 TIMEOUT = 900.0  # seconds; gem5 takes one to two minutes, MGPUSim seconds once it is built
@@ -23,11 +22,6 @@ TIMEOUT = 900.0  # seconds; gem5 takes one to two minutes, MGPUSim seconds once 
 def lacking(target: Target) -> pytest.MarkDecorator:
     lacks = target.missing()
     return pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
-
-
-@pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
 
 
 def check(path: Path, target: Target, builder: Builder) -> None:

@@ -45,7 +45,7 @@ class Problem:
     shape: tuple[int, int, int, int]
 
 
-def plan(problems: Mapping[str, Problem], direction: Pass) -> Workload:
+def plan(problems: Mapping[str, Problem], *passes: Pass) -> Workload:
     """A workload of independent layers, named as the keys of `problems`."""
     where = Place("test", 0)
     sections = tuple(
@@ -64,7 +64,7 @@ def plan(problems: Mapping[str, Problem], direction: Pass) -> Workload:
         for name, p in problems.items()
     )
     found = network.resolve(Config("test", sections, ()))
-    return workloads.lower(found, "contract", (direction,), 0)
+    return workloads.lower(found, "contract", passes, 0)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def make(
     manifest = {
         "simgen": "test",
         "compiler": "test",
-        "config": "test",
+        "config": {},
         "data": {"file": "data.h5", "id": job.data_id.hex()},
         "targets": {"host": target.settings()},
         "files": {WORKLOAD: digest},

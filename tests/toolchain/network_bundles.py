@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
     from simgen.targets import Target
 
-PROVENANCE = {"simgen": "test", "config": "test"}
+PROVENANCE = {"simgen": "test", "config": {}}
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
 
 

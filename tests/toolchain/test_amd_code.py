@@ -1,8 +1,8 @@
 """Every lowered kernel on every AMD GPU: what simulators need of the machine code.
 
 What covers all choices of a layer's kernels is compiled for each architecture, what covers each two
-choices together for one of them. The kernels of a layer are compiled together, each in a namespace
-of its own, and looked at in one test, so that no two processes compile the same.
+choices together, and all sizes, for one of them. The kernels of a layer are compiled together, each
+in a namespace of its own, and looked at in one test, so that no two processes compile the same.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import pytest
 from covering import covering
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
-from layer_variants import SHAPES_OF, accepts, inputs_of, lowered, variants
+from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
+from machine_code import metadata, mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen import code_object, render, toolchain
+from simgen import code_object, legalise, render, toolchain
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def kernels(kind: str) -> dict[str, Kernel]:
     """Name -> kernel of a layer, in all shapes and passes."""
     found: dict[str, Kernel] = {}
     for variant in variants(kind):
-        for shape in SHAPES_OF.get(kind, SHAPES):
+        for shape in shapes_of(kind, SHAPES):
             for direction in LAYERS[kind].passes if accepts(variant.layer, shape) else ():
                 inputs = inputs_of(variant.layer, shape)
                 for kernel in variant.layer.lower(inputs, direction).kernels:
@@ -85,20 +86,12 @@ def kernels(kind: str) -> dict[str, Kernel]:
 
 
 def chosen(kind: str, arch: str) -> list[Kernel]:
-    """Each choice for each architecture; each two choices together for one of them."""
+    """Each choice for each architecture; sizes, and each two choices together, for one of them."""
     found = kernels(kind)
     each = {name: (kernel,) for name, kernel in found.items()}
-    first = covering(each, pairs=False)
+    first = covering(each, pairs=False, sizes=False)
     further = sorted(set(covering(each, pairs=True)) - set(first))
     return [found[name] for name in (*first, *further[ARCHS.index(arch) :: len(ARCHS)])]
-
-
-def together(items: list[Kernel]) -> str:
-    """One source of many kernels."""
-    include = f'#include "{render.PRELUDE}"\n'
-    bodies = [render.kernel(item).replace(include, "") for item in items]
-    spaces = [f"namespace kernel_{i} {{\n{body}\n}}\n" for i, body in enumerate(bodies)]
-    return render.self_contained(include + "".join(spaces))
 
 
 @dataclass(frozen=True)
@@ -119,10 +112,6 @@ class Compiled:
             found[name] = [line for line in code if re.match(r"[a-z]\w+( |$)", line)]
         return found
 
-    def metadata(self, key: str) -> list[str]:
-        """The values of a key in the metadata of all kernels."""
-        return re.findall(rf"^\s+(?:- )?\.{key}:\s+(\S+)$", self.text, re.M)
-
 
 @pytest.mark.parametrize("kind", lowered())
 @pytest.mark.parametrize("arch", ARCHS)
@@ -131,23 +120,26 @@ def test_machine_code(arch: str, kind: str) -> None:
     text = toolchain.assembly(together(wanted), arch)
     made = Compiled(arch, wanted, text, toolchain.assemble(text, arch))
     each_kernel_has_its_arguments_and_nothing_else(made)
-    no_scratch_no_stack_no_spills(made)
+    no_scratch_no_stack_no_spills(text)
+    launchers_take_the_descriptors(made)
     no_calls_and_no_atomics(made)
     nothing_to_relocate_and_no_tables(made)
     one_dimensional_groups_of_the_declared_size(made)
     if arch in GEM5_ARCHS:
         no_instruction_that_gem5_gets_wrong(made)
+    if arch in legalise.ARCHS:
+        mgpusim_runs(wanted, text, arch)
 
 
 def each_kernel_has_its_arguments_and_nothing_else(made: Compiled) -> None:
     arguments = {kernel.name: _parameters(kernel) for kernel in made.kernels}
     assert sorted(made.bodies) == sorted(arguments)
-    symbols = [name for name in made.metadata("name") if name in arguments]
-    sizes = dict(zip(symbols, made.metadata("kernarg_segment_size"), strict=True))
+    symbols = [name for name in metadata(made.text, "name") if name in arguments]
+    sizes = dict(zip(symbols, metadata(made.text, "kernarg_segment_size"), strict=True))
     assert {name: int(size) for name, size in sizes.items()} == {
         name: 8 * count for name, count in arguments.items()
     }
-    assert set(made.metadata("value_kind")) == {"global_buffer"}
+    assert set(metadata(made.text, "value_kind")) == {"global_buffer"}
 
 
 def _parameters(kernel: Kernel) -> int:
@@ -157,12 +149,8 @@ def _parameters(kernel: Kernel) -> int:
     return signature[1].count("*")
 
 
-def no_scratch_no_stack_no_spills(made: Compiled) -> None:
-    assert set(made.metadata("private_segment_fixed_size")) == {"0"}
-    assert set(made.metadata("uses_dynamic_stack")) <= {"false"}
-    assert set(made.metadata("vgpr_spill_count")) == {"0"}
-    assert set(made.metadata("sgpr_spill_count")) == {"0"}
-    # As code_object reads descriptors; it refuses what launchers could not run.
+def launchers_take_the_descriptors(made: Compiled) -> None:
+    """As code_object reads them; it refuses what launchers could not run."""
     if made.arch in {name for name, _ in code_object.MACHINES.values()}:
         assert sorted(code_object.kernels(made.elf)) == sorted(made.bodies)
 
@@ -190,8 +178,8 @@ def nothing_to_relocate_and_no_tables(made: Compiled) -> None:
 def one_dimensional_groups_of_the_declared_size(made: Compiled) -> None:
     assert set(re.findall(r"\.amdhsa_system_vgpr_workitem_id (\d)", made.text)) == {"0"}
     blocks = {str(kernel.block) for kernel in made.kernels}
-    assert set(made.metadata("max_flat_workgroup_size")) == blocks
-    lds = [int(size) for size in made.metadata("group_segment_fixed_size")]
+    assert set(metadata(made.text, "max_flat_workgroup_size")) == blocks
+    lds = [int(size) for size in metadata(made.text, "group_segment_fixed_size")]
     assert max(lds) <= 64 * 1024
 
 

@@ -40,7 +40,7 @@ extern "C" __attribute__((global)) void k(const int* x, int* y)
     y[i] = __scoped_atomic_load_n(x + i, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE);
 }
 """
-PROVENANCE = {"simgen": "test", "config": "test"}
+PROVENANCE = {"simgen": "test", "config": {}}
 LINKED = {name for name, _ in code_object.MACHINES.values()}
 each_arch = pytest.mark.parametrize("arch", toolchain.AMD_ARCHS)
 

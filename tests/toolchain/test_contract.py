@@ -5,16 +5,18 @@ Hundreds of problems share one program: see layer_bundles.py.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from covering import covering
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
-from layer_variants import SHAPES_OF, Variant, accepts, inputs_of, lowered, variants
+from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
 
 from simgen.ir import Pass
 from simgen.layers import LAYERS
+from simgen.layers.activation import Mode
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.build import Builder
+    from simgen.ir import Kernel
 
 pytestmark = pytest.mark.skipif(
     bool(Host().missing()), reason="this machine cannot run the host target"
@@ -65,7 +68,7 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
 
     def each() -> Iterator[tuple[str, Problem]]:
         for number, variant in enumerate(variants(kind)):
-            for shape in SHAPES_OF.get(kind, SHAPES):
+            for shape in shapes_of(kind, SHAPES):
                 if accepts(variant.layer, shape):
                     text = "x".join(map(str, shape))
                     name = f"v{number}_{text}"
@@ -74,13 +77,59 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
     return distinct_kernels(each(), direction)
 
 
+# What the problems of a kind must reach: constants of a template, with values that make other text
+# of it. (Large results, and large tiles, are in test_large_convolutions.py and test_tiles.py.)
+MODES = set(map(str, Mode))
+REACHED: dict[tuple[str, str], dict[str, set[Any]]] = {
+    ("conv", "conv_direct"): {"wide": {1, 2, 4}, "vector": {1, 4}, "unrolled": {0, 1},
+                              "rows_gap": {1, 2}, "rows_divide": {1, 5}, "bias": {"", "b"}},
+    ("conv", "conv_direct_filters"): {"sparse": {0, 1}, "segments": {1, 2}, "flipped": {0, 1},
+                                      "spans": {1, 3}, "vector": {1, 4}, "groups": {1, 3}},
+    ("conv", "conv_gemm"): {"unrolled": {0, 1}, "straight": {0, 1}, "groups": {1, 3},
+                            "rows_gap": {1, 2}, "columns_gap": {1, 3}, "rows_divide": {1, 5}},
+    ("conv", "conv_gemm_filters"): {"unrolled": {0, 1}, "dilation_h": {1, 2}, "flipped": {0, 1},
+                                    "groups": {1, 3}},
+    ("conv", "conv_windows"): {"rows_gap": {1, 2}, "rows_divide": {1, 5}, "wide": {1, 4},
+                               "groups": {1, 3}},
+    ("conv", "conv_winograd_filters"): {"groups": {1, 3}, "rows_filter_step": {-1, 1}},
+    ("conv", "conv_winograd_target"): {"groups": {1, 3}, "bias": {"", "b"}},
+    ("fused_conv", "conv_direct"): {"activation": MODES | {None}, "bn_epsilon": {None}},
+    ("fused_conv", "conv_gemm"): {"activation": {"clipped_relu", "sigmoid", "relu", None},
+                                  "bn_epsilon": {None}},
+    ("fused_conv", "conv_winograd_target"): {"activation": {"elu", "relu", None},
+                                             "bn_epsilon": {None}},
+    ("fused_conv", "gemm_sum"): {"activation": {"clipped_relu", "sigmoid", "relu", None}},
+    ("fused_fc", "gemm"): {"activation": MODES | {None}, "bn_epsilon": {None}},
+    ("dropout", "dropout"): {"threshold": {0, 2**31, 2**32}, "key": {0, 777, None}},
+    ("bn", "batch_norm_finish"): {"slices": {2, 32}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "template"), REACHED)
+def test_the_problems_reach(kind: str, template: str) -> None:
+    found = [dict(k.constants) for k in all_kernels(kind) if k.template == f"{template}.hip.j2"]
+    for constant, wanted in REACHED[kind, template].items():
+        assert wanted <= {constants.get(constant) for constants in found}
+
+
+@cache
+def all_kernels(kind: str) -> list[Kernel]:
+    return [
+        kernel
+        for direction in LAYERS[kind].passes
+        for problem in problems(kind, direction).values()
+        for kernel in kernels_of(problem, direction)
+    ]
+
+
+def kernels_of(problem: Problem, direction: Pass) -> tuple[Kernel, ...]:
+    layer = problem.variant.layer
+    return layer.lower(inputs_of(layer, problem.shape), direction).kernels
+
+
 def covered(found: dict[str, Problem], direction: Pass, *, pairs: bool) -> dict[str, Problem]:
     """Those that have each variant, each shape, and what `covering` says of the kernels."""
-    layers = {name: problem.variant.layer for name, problem in found.items()}
-    kernels = {
-        name: layer.lower(inputs_of(layer, found[name].shape), direction).kernels
-        for name, layer in layers.items()
-    }
+    kernels = {name: kernels_of(problem, direction) for name, problem in found.items()}
     labels = {
         name: [("variant", problem.variant), ("shape", problem.shape)]
         for name, problem in found.items()
@@ -95,7 +144,7 @@ def test_every_variant_in_awkward_shapes(
 ) -> None:
     """Each two choices of the kernels together with every check on, each choice at full speed."""
     found = covered(problems(kind, direction), direction, pairs=sanitize)
-    assert len(found) >= len(SHAPES_OF.get(kind, SHAPES))
+    assert len(found) >= len(shapes_of(kind, SHAPES))
     verdicts = make(tmp_path, plan(found, direction), builder, sanitize=sanitize).good()
     assert set(verdicts) == set(found)
     wrong = failures(verdicts)

@@ -33,7 +33,7 @@ ACT = "[Activation]\nname=act\nactivation_mode={}\nprevious_layer={}\n"
 CASES = {
     **{
         f"{algorithm}-{what}": (CONV + f"algo={algorithm}\n{extra}", *after)
-        for algorithm in ("direct", "implicit_gemm", "im2col", "winograd")
+        for algorithm in ("direct", "implicit_gemm", "im2col", "winograd", "fft")
         for what, extra, after in (
             ("relu", "", (ACT.format("relu", "conv"),)),
             ("bias-tanh", "bias=true\n", (ACT.format("tanh", "conv"),)),
@@ -61,7 +61,7 @@ def computed(place: Path, found: network.Network) -> NDArray[np.float32]:
     return y
 
 
-PROVENANCE = {"simgen": "test", "config": "test"}
+PROVENANCE = {"simgen": "test", "config": {}}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -14,66 +14,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from swaps import job, workload, write
 
 from simgen import bundle as bundles
-from simgen import code_object, data, gem5_stats
+from simgen import code_object, gem5_stats
 from simgen.build import Builder
 from simgen.cache import Cache
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import (
-    Buffer,
-    Distribution,
-    Fill,
-    Kernel,
-    Launch,
-    Pass,
-    Role,
-    Step,
-    TensorSpec,
-    Workload,
-)
-from simgen.targets import apu_se
-from simgen.targets.base import Job
-from simgen.targets.gem5_se import Gem5Se, memory_nbytes, memory_text
+from simgen.targets import apu_se, gem5_kfd
+from simgen.targets.gem5_kfd import memory_nbytes
+from simgen.targets.gem5_launcher import memory_text
+from simgen.targets.gem5_se import Gem5Se
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SOURCE = """\
-#include "prelude.h"
-extern "C" __global__ void __launch_bounds__(64) {name}(const float* x, float* y)
-{{
-    __shared__ float row[64];
-    row[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
-    __syncthreads();
-    y[blockIdx.x * 64 + threadIdx.x] = row[threadIdx.x ^ 1];
-}}
-"""
 M5_WORK_BEGIN = bytes.fromhex("0f045a00")
 M5_WORK_END = bytes.fromhex("0f045b00")
 M5_DUMP_RESET_STATS = bytes.fromhex("0f044200")
-
-
-def workload(launches: int = 2, elements: int = 1024) -> Workload:
-    """`launches` layers, each swapping neighbours of the layer before it."""
-    spec = TensorSpec((elements,))
-    stride = -(-spec.nbytes // 4096) * 4096 + 4096
-    fill = Fill(Distribution.UNIFORM, 0.0, 1.0)
-    buffers = [Buffer("in.x", spec, Role.INPUT, 0, fill)]
-    steps = []
-    for i in range(launches):
-        buffers.append(Buffer(f"swap{i}.y", spec, Role.OUTPUT, (i + 1) * stride))
-        reads, writes = buffers[-2].name, buffers[-1].name
-        launch = Launch("swap", (elements // 64, 1, 1), (reads, writes))
-        steps.append(Step(f"swap{i}", Pass.FORWARD, (("x", reads),), (("y", writes),), (launch,)))
-    kernels = (Kernel("swap", "swap.hip.j2", 64),)
-    total = (launches + 1) * stride
-    return Workload("swaps", 0, (), tuple(buffers), kernels, tuple(steps), total, stride)
-
-
-def job(work: Workload) -> Job:
-    sources = {k.name: SOURCE.format(name=k.name) for k in work.kernels}
-    return Job(work, sources, data.data_id(work), "0" * 64)
 
 
 @pytest.fixture(scope="module")
@@ -84,16 +42,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, builder: Builder) -> Path:
     """A bundle's gem5-se folder beside a data.h5."""
-    root = tmp_path_factory.mktemp("bundle dir")
-    work = workload()
-    folder = root / "gem5-se"
-    for name, file in Gem5Se().folder(job(work), builder).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(file.content)
-        if file.executable:
-            (folder / name).chmod(0o755)
-    data.write_data(root / bundles.DATA, work)
-    return folder
+    return write(tmp_path_factory.mktemp("bundle dir"), Gem5Se(), builder)
 
 
 def launched(folder: Path, *arguments: object) -> tuple[int, str]:
@@ -129,7 +78,8 @@ class TestProgram:
         # header, which holds in the segment that starts with the header.
         target = Gem5Se(arch="gfx900")
         made = job(workload())
-        code = target._sources(made, target._linked(made, builder))["code.img"]
+        linked = target.simulated.linked(made, builder)
+        code = gem5_kfd.sources(target.simulated, made, linked)["code.img"]
         content = target.folder(made, builder)["binary"].content
         elf = ELFFile(io.BytesIO(content))
         first = next(elf.iter_segments("PT_LOAD"))
@@ -157,7 +107,7 @@ class TestProgram:
         version = "24.0" if arch in apu_se.VEGA else "23.0"
         target = Gem5Se(arch=arch, gem5_version=version)
         made = job(workload())
-        for elf, info in target._linked(made, builder):
+        for elf, info in target.simulated.linked(made, builder):
             image = code_object.memory_image(elf)
             behind = image[info.descriptor_offset + 64 : info.descriptor_offset + 256]
             assert behind == bytes(192)
@@ -176,7 +126,7 @@ class TestExitCodes:
         assert stderr.count("\n") == 1
         assert got == code
 
-    @pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c")])
+    @pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c", "d")])
     def test_arguments(self, made: Path, arguments: tuple[str, ...]):
         self.fails(made, 20, "usage: BINARY DATA OUTPUTS", *arguments)
 
@@ -299,7 +249,8 @@ class TestScript:
         self.script(bundle / "gem5-se", GEM5=gem5)
         log = (bundle / "results/gem5-se/log.txt").read_text()
         assert log.splitlines()[-1].endswith(
-            "|--env=/dev/null|-c|../../gem5-se/binary|--options=../../data.h5 outputs.bin|"
+            "|--env=/dev/null|-c|../../gem5-se/binary"
+            "|--options=../../data.h5 outputs.bin state.bin|"
         )
 
     def test_hardware_options_are_one_argument_each_and_told_in_the_log(self, bundle: Path):

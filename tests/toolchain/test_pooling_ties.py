@@ -21,12 +21,15 @@ pytestmark = pytest.mark.skipif(
     bool(Host().missing()), reason="this machine cannot run the host target"
 )
 
-# One work-item for a window, with and without vectors; several; windows that are whole images.
+# One work-item for a window, with and without vectors; several; windows that are whole images;
+# more than one tile in each direction.
 GEOMETRIES = {
     "vectors": ((2, 3, 8, 12), "3", "1", "2"),
     "single": ((2, 3, 9, 7), "3", "2", "1"),
     "shared": ((1, 2, 12, 12), "9", "4", "3"),
     "whole": ((3, 2, 6, 6), "6", "0", "1"),
+    "tiles": ((1, 1, 70, 272), "3", "1", "1"),
+    "odd_tiles": ((1, 1, 70, 271), "3", "1", "2"),
 }
 
 

@@ -5,16 +5,16 @@ The contract tests' problems are small, and so are the tiles that they lead to.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 from layer_bundles import Problem, failures, make, plan
-from layer_variants import Variant
+from layer_variants import Variant, inputs_of
+from machine_code import metadata, mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen import render, toolchain
+from simgen import toolchain
 from simgen.ir import Pass
-from simgen.layers import tile
+from simgen.layers import conv_gemm, tile
 from simgen.layers.gemm import Gemm
 from simgen.targets.host import Host
 
@@ -35,15 +35,36 @@ EXTENTS = ((131, 67, 37), (130, 262, 42), (128, 256, 48))
 LAYOUTS = (("", "ab"), ("a", "b"))
 REGISTERS = 128  # of a work-item, where a work-group has 256: two groups on a compute unit
 
+# A convolution with rests in all extents of its products, and one with whole tiles, whose sums in
+# the forward pass are too short to be cut.
+FILTERS = {"kernel_size": "3", "pad": "1", "num_output": "36", "bias": "true"}
+CONVOLUTIONS = {
+    "gemm": ({**FILTERS, "algo": "implicit_gemm"}, (2, 20, 7, 11)),
+    "im2col": ({**FILTERS, "algo": "im2col"}, (2, 20, 7, 11)),
+    "winograd": ({**FILTERS, "algo": "winograd"}, (2, 20, 7, 11)),
+    "whole": (
+        {"kernel_size": "1", "pad": "0", "num_output": "128", "algo": "implicit_gemm"},
+        (2, 16, 8, 16),
+    ),
+}
+
 
 def forced(monkeypatch: pytest.MonkeyPatch, wanted: Tile, *, splits: bool) -> None:
     """Let every product that may have this tile be cut alike, with a rest in the last chunk."""
     choose = tile.cut
 
-    def cut(m: int, n: int, k: int, *, tiles: tuple[Tile, ...] = tile.TILES) -> Cut:
-        chunk = 2 * wanted.depth if splits else k
+    def cut(
+        m: int,
+        n: int,
+        k: int,
+        batch: int = 1,
+        *,
+        tiles: tuple[Tile, ...] = tile.TILES,
+        splits: int = tile.SPLITS if splits else 1,
+    ) -> Cut:
+        chunk = 2 * wanted.depth if splits > 1 else k
         made = tile.Cut(wanted, chunk, -(-k // chunk))
-        return made if wanted in tiles else choose(m, n, k, tiles=tiles)
+        return made if wanted in tiles else choose(m, n, k, batch, tiles=tiles, splits=splits)
 
     monkeypatch.setattr(tile, "cut", cut)
 
@@ -73,15 +94,52 @@ def test_every_tile_is_right(
     )
 
 
+def convolutions() -> dict[str, Problem]:
+    return {
+        name: Problem(Variant("conv", tuple(given.items())), shape)
+        for name, (given, shape) in CONVOLUTIONS.items()
+    }
+
+
+@pytest.mark.parametrize("wanted", conv_gemm.TILES, ids=str)
+def test_every_tile_of_a_convolution_is_right(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, wanted: Tile
+) -> None:
+    forced(monkeypatch, wanted, splits=True)
+    planned = plan(convolutions(), Pass.FORWARD, Pass.BACKWARD)
+    splits = [dict(k.constants)["splits"] for k in planned.kernels if of_tile(k, wanted)]
+    assert len(splits) >= 9
+    assert 1 in splits
+    assert max(splits) > 1
+    assert not failures(make(tmp_path, planned, builder, sanitize=True).good())
+
+
+def of_tile(kernel: Kernel, wanted: Tile) -> bool:
+    given = dict(kernel.constants)
+    found = tuple(given.get(f"tile_{side}") for side in "mnk")
+    return found == (wanted.rows, wanted.columns, wanted.depth)
+
+
 def tiled(wanted: Tile, monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
-    """The kernels of this tile."""
+    """The kernels of this tile. im2col's windows are a matrix as gemm's is, and take no more."""
     forced(monkeypatch, wanted, splits=False)
     layers = [
         Gemm.from_config([(name, value, "test") for name, value in parameters(extents, layout)])
         for extents, layouts in zip(EXTENTS[::2], LAYOUTS, strict=True)
         for layout in layouts
     ]
-    return [kernel for layer in layers for kernel in layer.lower((), Pass.FORWARD).kernels]
+    products = [kernel for layer in layers for kernel in layer.lower((), Pass.FORWARD).kernels]
+    of_convolutions = {
+        kernel.name: kernel
+        for name, problem in convolutions().items()
+        if name in ("gemm", "winograd")
+        for direction in problem.variant.layer.passes
+        for kernel in problem.variant.layer.lower(
+            inputs_of(problem.variant.layer, problem.shape), direction
+        ).kernels
+        if of_tile(kernel, wanted)
+    }
+    return [*products, *of_convolutions.values()]
 
 
 @pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
@@ -89,20 +147,12 @@ def tiled(wanted: Tile, monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
 def test_every_tile_keeps_to_its_registers(
     monkeypatch: pytest.MonkeyPatch, wanted: Tile, arch: str
 ) -> None:
-    include = f'#include "{render.PRELUDE}"\n'
-    bodies = [render.kernel(kernel).replace(include, "") for kernel in tiled(wanted, monkeypatch)]
-    spaces = [f"namespace kernel_{at} {{\n{body}\n}}\n" for at, body in enumerate(bodies)]
-    text = toolchain.assembly(render.self_contained(include + "".join(spaces)), arch)
-    assert set(found(text, "vgpr_spill_count")) == {0}
-    assert set(found(text, "sgpr_spill_count")) == {0}
-    assert set(found(text, "private_segment_fixed_size")) == {0}
+    kernels = tiled(wanted, monkeypatch)
+    text = toolchain.assembly(together(kernels), arch)
+    no_scratch_no_stack_no_spills(text)
     if wanted.block == 256 and arch != "gfx942":  # which has 512
-        assert max(found(text, "vgpr_count")) <= REGISTERS
-
-
-def found(text: str, key: str) -> list[int]:
-    """The values of a key in the metadata of all kernels."""
-    return [int(value) for value in re.findall(rf"^\s+(?:- )?\.{key}:\s+(\d+)$", text, re.M)]
+        assert max(map(int, metadata(text, "vgpr_count"))) <= REGISTERS
+    mgpusim_runs(kernels, text, arch)
 
 
 def test_products_are_cut_without_empty_chunks() -> None:
@@ -115,9 +165,10 @@ def test_products_are_cut_without_empty_chunks() -> None:
 
 def test_large_products_take_the_large_tile_and_small_ones_fill_the_gpu() -> None:
     assert str(tile.cut(4096, 4096, 4096).tile) == "128x128x8"
-    small = tile.cut(256, 256, 256)
+    small = tile.cut(256, 256, 4096)
     across, down = small.tile.grid(256, 256)
-    assert across * down * small.splits >= tile.UNITS / 2
+    assert across * down * small.splits >= tile.UNITS
+    assert tile.cut(256, 256, 256).splits == 1  # a second kernel would take longer
 
 
 def test_tiles_have_names_of_their_own() -> None:

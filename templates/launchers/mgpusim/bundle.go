@@ -41,6 +41,7 @@ type buffer struct {
 type step struct {
 	Layer     string
 	Direction string
+	Writes    [][2]string // port, name of a buffer
 	Launches  []launch
 }
 

@@ -1,12 +1,13 @@
 // Runs a bundle of simgen on MGPUSim, a simulator of AMD GPUs.
 //
-//	runner -mode emu|timing -gpu mi300a|r9nano [-gpus N] [-timeout SECONDS] BUNDLE RESULTS
+//	runner -mode emu|timing -gpu mi300a|r9nano [-gpus N] [-timeout SECONDS] [-keep yes|no] BUNDLE RESULTS
 //
 // It reads workload.json, manifest.json and data.h5 of BUNDLE and the code objects of its kernels,
 // and leaves in RESULTS
 //
 //	outputs.bin   the arena from outputs_offset to its end, after the last launch
-//	launches.csv  one line for each launch: time and counts
+//	launches.csv  one line for each launch that ran: time and counts
+//	state.bin     what finished steps left; steps that are marked in it before are not run
 //
 // Nothing in it knows a particular workload, so that one program serves every bundle.
 package main
@@ -28,6 +29,7 @@ type options struct {
 	gpu     gpuModel
 	gpus    int
 	seconds float64 // time limit; 0: none
+	keep    bool    // what each step leaves
 	bundle  string
 	results string
 }
@@ -49,12 +51,16 @@ func main() {
 	say("gpus", strconv.Itoa(options.gpus))
 
 	m.upload(b.Workload, shares, data)
-	rows := make([]row, 0, len(b.Workload.Steps))
+	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)
+	m.restore(&b.Workload, shares, kept)
+	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing)
 	for at, step := range b.Workload.Steps {
-		rows = append(rows, m.step(step, shares, at, kernels)...)
+		if kept.marks[at] == toRun {
+			rows.add(m.step(step, shares, at, kernels))
+			m.leave(&b.Workload, shares, kept, at, data)
+		}
 	}
 	m.download(b.Workload, shares, data, filepath.Join(options.results, "outputs.bin"))
-	writeCSV(filepath.Join(options.results, "launches.csv"), rows, options.timing)
 }
 
 // step runs a step on all GPUs and returns a row for each launch of it in the whole workload. A
@@ -77,6 +83,7 @@ func parse() options {
 	gpu := flag.String("gpu", "mi300a", "mi300a or r9nano")
 	gpus := flag.Int("gpus", 1, "how many of them share the batch")
 	seconds := flag.Float64("timeout", 0, "end the run after this many seconds; 0: never")
+	keep := flag.String("keep", "", "yes: keep what each step leaves; no; or as the mode has it")
 	flag.Parse()
 	if flag.NArg() != 2 {
 		fail(exitUsage, "runner: wrong arguments; call it through run.sh")
@@ -88,10 +95,17 @@ func parse() options {
 	if !known {
 		fail(exitUsage, "SIMGEN_GPU is %q; known: mi300a, r9nano", *gpu)
 	}
+	if *keep != "" && *keep != "yes" && *keep != "no" {
+		fail(exitUsage, "SIMGEN_KEEP is %q; known: yes, no", *keep)
+	}
 	if *gpus < 1 || *gpus > mostGPUs {
 		fail(exitUsage, "SIMGEN_GPUS is %d; write 1 to %d", *gpus, mostGPUs)
 	}
-	return options{*mode == "timing", model, *gpus, *seconds, flag.Arg(0), flag.Arg(1)}
+	// The driver writes the caches back and empties them before it copies from the GPU: with the
+	// timing model, the next layer would miss where it had hit.
+	timing := *mode == "timing"
+	keeps := *keep == "yes" || *keep == "" && !timing
+	return options{timing, model, *gpus, *seconds, keeps, flag.Arg(0), flag.Arg(1)}
 }
 
 func modeName(timing bool) string {

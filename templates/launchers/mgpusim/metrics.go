@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -310,33 +311,49 @@ func (t *memoryTracer) StartTask(task tracing.Task) {
 	}
 }
 
-// writeCSV writes launches.csv: the emulator knows no time, no caches and no DRAM. Columns of the
-// all-reduce are there only if some launch has one, and empty for the others.
-func writeCSV(path string, rows []row, timing bool) {
-	head, counted, reduced := []string{"kernel", "host_seconds"}, int(emulated), false
+// table is launches.csv: the emulator knows no time, no caches and no DRAM. Columns of the
+// all-reduce are there only if some step has one, and empty for the others.
+type table struct {
+	file    *os.File
+	columns int // all of them
+	counted int // of row.counts
+	timing  bool
+}
+
+func newTable(path string, s *sharding, timing bool) *table {
+	head, counted := []string{"kernel", "host_seconds"}, int(emulated)
 	if timing {
 		head, counted = append(head, "seconds", "cycles"), int(metrics)
 	}
 	head = append(head, metricNames[:counted]...)
-	for _, r := range rows {
-		reduced = reduced || r.reduction != nil
-	}
-	if reduced {
+	reduced := func(r []reduction) bool { return len(r) > 0 }
+	if slices.ContainsFunc(s.Reductions, reduced) {
 		head = append(head, "all_reduce_launches", "all_reduce_instructions", "all_reduce_host_seconds")
 		if timing {
 			head = append(head, "all_reduce_seconds")
 		}
 	}
-	lines := [][]string{head}
-	for _, r := range rows {
-		line := append(r.cells(counted, timing), r.reduction.summary(timing)...)
-		lines = append(lines, append(line, make([]string, max(0, len(head)-len(line)))...))
-	}
 	file, err := os.Create(path)
-	if err == nil {
-		err = csv.NewWriter(file).WriteAll(lines)
-	}
 	if err != nil {
+		fail(exitNoOutput, "launches.csv: cannot be made (%v)", reason(err))
+	}
+	t := &table{file, len(head), counted, timing}
+	t.write([][]string{head})
+	return t
+}
+
+// add writes the rows of a step at once.
+func (t *table) add(rows []row) {
+	var lines [][]string
+	for _, r := range rows {
+		line := append(r.cells(t.counted, t.timing), r.reduction.summary(t.timing)...)
+		lines = append(lines, append(line, make([]string, max(0, t.columns-len(line)))...))
+	}
+	t.write(lines)
+}
+
+func (t *table) write(lines [][]string) {
+	if err := csv.NewWriter(t.file).WriteAll(lines); err != nil {
 		fail(exitNoOutput, "launches.csv: cannot be written (%v)", reason(err))
 	}
 }

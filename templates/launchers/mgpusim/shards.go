@@ -61,8 +61,7 @@ func (s *sharding) fits(whole *workload, gpus int) bool {
 	for _, b := range whole.Buffers {
 		share := s.Workload.buffer(b.Name)
 		if b.Role != "scratch" {
-			good = good && share != nil &&
-				(share.nbytes() == b.nbytes() || share.nbytes()*uint64(gpus) == b.nbytes())
+			good = good && share != nil && share.isOf(&b, gpus)
 		}
 	}
 	for _, reductions := range s.Reductions {
@@ -74,6 +73,11 @@ func (s *sharding) fits(whole *workload, gpus int) bool {
 		}
 	}
 	return good
+}
+
+// isOf tells whether GPUs that have this tensor have a part each of another one, or all of it.
+func (b *buffer) isOf(whole *buffer, gpus int) bool {
+	return b.nbytes() == whole.nbytes() || b.nbytes()*uint64(gpus) == whole.nbytes()
 }
 
 func (r *reduction) fit(w *workload, nbytes uint64) bool {

@@ -1,0 +1,94 @@
+"""How a run goes on, while it does."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+from simgen.present import PLAIN_INTERVAL, count, many, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.progress import Progress as RichProgress
+
+    from simgen.ir import Workload
+    from simgen.pace import Meter, Pace
+    from simgen.targets.base import Progress
+
+
+@contextlib.contextmanager
+def running(what: str, workload: Workload, quiet: bool) -> Iterator[Following | None]:
+    """Callbacks for a run of the workload: a bar on a terminal, now and then a line otherwise."""
+    if quiet:
+        yield None
+        return
+    if not sys.stderr.isatty():
+        yield Following(what, workload)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn(what), BarColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield Following(what, workload, bar)
+
+
+class Following:
+    """Shows how a run goes on. It has nothing to show before the first launch has ended."""
+
+    def __init__(self, what: str, workload: Workload, bar: RichProgress | None = None) -> None:
+        self.what, self.workload, self.bar = what, workload, bar
+        self.meter: Meter | None = None
+        self.told = 0.0  # when the last line was printed
+        self.task = bar.add_task("", total=None) if bar else None
+
+    def tick(self, passed: float) -> None:
+        """`passed` seconds since the start, of a target that tells nothing more."""
+        self._show(f"{passed:.0f} s", passed)
+
+    def progress(self, progress: Progress, passed: float) -> None:
+        from simgen.pace import Meter
+
+        self.meter = self.meter or Meter(self.workload)
+        pace = self.meter.look(progress, passed)
+        if self.bar and self.task is not None:
+            self.bar.update(self.task, total=pace.total, completed=pace.done)
+        self._show(pace_text(pace), passed)
+
+    def _show(self, text: str, passed: float) -> None:
+        if self.bar and self.task is not None:
+            self.bar.update(self.task, description=text)
+        elif passed < self.told:  # the time begins anew when a preparation is over
+            self.told = passed
+        elif passed - self.told >= PLAIN_INTERVAL:
+            self.told = passed
+            print(f"{self.what}: {text}", file=sys.stderr, flush=True)
+
+
+def pace_text(pace: Pace) -> str:
+    """ "3 of 8 launches, conv2 fwd, 138 us simulated, 12.3 us/s, 11 s so far, 40 s left"."""
+    parts = [f"{pace.done} of {many(pace.total, 'launch', 'launches')}"]
+    if pace.step:
+        parts.append(f"{pace.step.layer} {pace.step.direction}")
+    if pace.simulated_per_second:
+        parts.append(f"{seconds(pace.simulated or 0.0)} simulated")
+        parts.append(f"{seconds(pace.simulated_per_second)}/s")
+    elif pace.instructions_per_second:
+        parts.append(f"{count(pace.instructions or 0.0)} instructions")
+        parts.append(f"{count(pace.instructions_per_second)}/s")
+    parts.append(f"{duration(pace.passed)} so far")
+    if pace.left is not None:
+        parts.append(f"{duration(pace.left)} left")
+    return ", ".join(parts)
+
+
+def duration(value: float) -> str:
+    """3725 seconds -> "1 h 02 min"."""
+    if value < 60:
+        return f"{value:.0f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"

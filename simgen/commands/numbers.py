@@ -1,0 +1,32 @@
+"""Numbers on the command line: click's own types take NaN, and call a value an "integer range"."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click import Context, Parameter
+
+
+class Whole(click.IntRange):
+    """A whole number from `min` to `max`, both included."""
+
+    name = "whole number"
+
+
+class Real(click.FloatRange):
+    """A finite number in a range."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no number; write a finite one", param, ctx)
+        return number
+
+
+SEED = Whole(0, 2**63 - 1)

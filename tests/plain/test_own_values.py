@@ -1,0 +1,169 @@
+"""The user's own values of inputs: read from files, checked, in data.h5, told apart by digest."""
+
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+from simgen import bundle, data, own_values
+from simgen.errors import DamagedError, UsageError
+from simgen.ir import (
+    Buffer,
+    Distribution,
+    DType,
+    Fill,
+    Role,
+    TensorSpec,
+    Workload,
+    from_json,
+    to_json,
+)
+
+X = Buffer("conv1.x", TensorSpec((2, 3, 5, 7)), Role.INPUT, 0)
+LABELS = Buffer("loss.labels", TensorSpec((4,), DType.I32), Role.INPUT, 4096)
+FILL = Fill(Distribution.UNIFORM, 0.0, 1.0)
+WORKLOAD = Workload("conv1", 1, (), (X, LABELS), (), (), 2**20, 2**20)
+
+
+@pytest.fixture
+def images():
+    return np.random.default_rng(5).normal(size=X.spec.shape)
+
+
+def test_each_file_format_gives_the_same_values(tmp_path, images):
+    np.savez(tmp_path / "a.npz", **{"conv1.x": images})
+    np.save(tmp_path / "conv1.x.npy", images)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["conv1.x"] = images
+    with h5py.File(tmp_path / "behind_a_header", "w", userblock_size=1024) as file:
+        file["conv1.x"] = images
+    for name in ("a.npz", "conv1.x.npy", "a.h5", "behind_a_header"):
+        found = own_values.read([tmp_path / name], WORKLOAD)
+        assert list(found) == ["conv1.x"]
+        assert found["conv1.x"].dtype == np.float32
+        np.testing.assert_array_equal(found["conv1.x"], images.astype(np.float32))
+
+
+def test_values_of_several_files_and_whole_numbers(tmp_path, images):
+    np.save(tmp_path / "conv1.x.npy", images)
+    np.savez(tmp_path / "labels.npz", **{"loss.labels": np.array([1, 2, -3, 4], np.int64)})
+    found = own_values.read([tmp_path / "conv1.x.npy", tmp_path / "labels.npz"], WORKLOAD)
+    assert found["loss.labels"].dtype == np.int32
+    assert found["loss.labels"].tolist() == [1, 2, -3, 4]
+
+
+def spoiled(array, at, value):
+    array = array.copy()
+    array[at] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "fact"),
+    [
+        ("conv1.X", lambda a: a, "no input of conv1; did you mean 'conv1.x'"),
+        ("conv1.x", lambda a: a[:1], "has shape 1x3x5x7, the input 2x3x5x7"),
+        ("conv1.x", lambda a: a.astype(np.int32), "has elements of type int32"),
+        ("conv1.x", lambda a: a.astype("U"), "has elements of type <U"),
+        ("conv1.x", lambda a: spoiled(a, (1, 2, 3, 4), np.nan), "[1, 2, 3, 4] is nan"),
+        ("conv1.x", lambda a: spoiled(a, (0, 0, 0, 0), 1e39), "[0, 0, 0, 0] is 1e+39"),
+        ("loss.labels", lambda a: np.array([1, 2, 3, 2**31]), "more than 32 bits"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(tmp_path, images, name, change, fact):
+    path = tmp_path / "a.npz"
+    np.savez(path, **{name: change(images)})
+    with pytest.raises(UsageError) as caught:
+        own_values.read([path], WORKLOAD)
+    assert f"--values {path}: " in str(caught.value)
+    assert fact in str(caught.value)
+    assert ";" in str(caught.value)
+
+
+def test_a_tensor_is_given_once(tmp_path, images):
+    np.save(tmp_path / "conv1.x.npy", images)
+    with pytest.raises(UsageError, match="has values already"):
+        own_values.read([tmp_path / "conv1.x.npy"] * 2, WORKLOAD)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n", b"\x93NUMPY\x01\x00", b"weights\n"]
+)
+def test_a_file_that_is_none_is_one_line(tmp_path, content):
+    (tmp_path / "weights").write_bytes(content)
+    with pytest.raises(UsageError, match=r"give a \.npz, \.npy or HDF5 file") as caught:
+        own_values.read([tmp_path / "weights"], WORKLOAD)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["none.npz", "."])
+def test_no_such_file(tmp_path, place):
+    with pytest.raises(UsageError, match=r"--values .*; give a"):
+        own_values.read([tmp_path / place], WORKLOAD)
+
+
+def test_pickled_objects_are_never_loaded(tmp_path):
+    np.save(tmp_path / "conv1.x.npy", np.array([object()]), allow_pickle=True)
+    with pytest.raises(UsageError):
+        own_values.read([tmp_path / "conv1.x.npy"], WORKLOAD)
+
+
+def test_other_values_are_another_workload(images):
+    first = own_values.given(WORKLOAD, {"conv1.x": images.astype(np.float32)})
+    second = own_values.given(WORKLOAD, {"conv1.x": images.astype(np.float32) + 1})
+    ids = {data.data_id(each) for each in (WORKLOAD, first, second)}
+    assert len(ids) == 3
+    assert from_json(Workload, to_json(first)) == first
+
+
+def simgen(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "simgen", *words], cwd=cwd, capture_output=True, text=True
+    )
+
+
+def test_a_bundle_holds_them_and_its_reference_uses_them(tmp_path):
+    """The inputs of the second bundle are the data file of the first, but for the weights."""
+    words = ("build", "fc_fwd", "--set", "n=2", "--set", "c=6", "--set", "num_output=4")
+    words += ("-q", "--target", "host")
+    assert simgen(*words, "-o", "plain", cwd=tmp_path).returncode == 0
+    weights = np.arange(24, dtype=np.float64).reshape(4, 6) / 7
+    plain = data.load(tmp_path / "plain/data.h5", bundle.load(tmp_path / "plain").workload)
+    (w,) = (name for name in plain if name.endswith(".w"))
+    (x,) = (name for name in plain if name.endswith(".x"))
+    np.savez(tmp_path / "w.npz", **{w: weights.reshape(plain[w].shape)})
+    made = simgen(*words, "-o", "own", "--values", "w.npz", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    own = bundle.load(tmp_path / "own")
+    values = data.load(own.path / "data.h5", own.workload)
+    np.testing.assert_array_equal(values[w].reshape(4, 6), weights.astype(np.float32))
+    np.testing.assert_array_equal(values[x], plain[x])
+    data.verify(own.path / "data.h5", own.workload)
+    for command in (("run", "own", "-q"), ("diff", "own", "host", "reference")):
+        ran = simgen(*command, cwd=tmp_path)
+        assert ran.returncode == 0, ran.stderr
+    found = own_values._datasets(tmp_path / "own/results/host/results.h5")
+    (y,) = (array for name, array in found.items() if name.endswith(".y"))
+    expected = values[x].reshape(2, 6).astype(float) @ weights.T
+    np.testing.assert_allclose(y.reshape(2, 4), expected, rtol=1e-5)
+    # The data file of another bundle does as well: the values are the same then.
+    words = (*words, "-o", "again", "--values", "own/data.h5")
+    assert simgen(*words, cwd=tmp_path).returncode == 0
+    again = bundle.load(tmp_path / "again")
+    np.testing.assert_array_equal(data.load(again.path / "data.h5", again.workload)[x], values[x])
+    # The file of one workload is not taken for that of the other.
+    with pytest.raises(DamagedError):
+        data.load(tmp_path / "plain/data.h5", own.workload)
+
+
+def test_large_tensors_come_block_by_block(tmp_path):
+    """More than one block of the generator, and a last one that is not whole."""
+    large = Buffer("a.x", TensorSpec((3 * 2**17 + 5,)), Role.INPUT, 0, FILL)
+    values = {"a.x": np.arange(large.spec.size, dtype=np.float32)}
+    workload = own_values.given(Workload("a", 1, (), (large,), (), (), 2**22, 2**22), values)
+    path = tmp_path / "data.h5"
+    data.write_data(path, workload, values=values)
+    data.verify(path, workload)
+    np.testing.assert_array_equal(data.load(path, workload)["a.x"], values["a.x"])

@@ -1,0 +1,192 @@
+"""Runs that were stopped, and how they are made ready to go on."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+
+import pytest
+from handmade import build, lowered, run_by_hand
+
+from simgen import bundle as bundles
+from simgen import data, results, runs, state
+from simgen.errors import DamagedError, UsageError
+from simgen.state import Mark
+from simgen.targets.host import Host
+
+GONE = 2**22 + 1  # a process that Linux cannot have
+
+
+@pytest.fixture(name="made")
+def a_bundle(tmp_path, monkeypatch):
+    """LeNet-5 for a host target whose folder needs no compiler."""
+    from simgen.targets.base import File
+
+    monkeypatch.setattr(Host, "folder", lambda *args: {"run.sh": File(b"exit 1\n")})
+    return build(tmp_path / "b", lowered("lenet5"), Host())
+
+
+def stop(made, finished, *, rows=None, name="stopped-host", variables=None, result="host"):
+    """What a run leaves that was stopped after some steps, of which each has one launch or more."""
+    start = runs.begin(made, Host(), result, variables or {})
+    folder = made.path / bundles.RESULTS / name
+    start.folder.rename(folder)
+    marks = [Mark.FINISHED if at in finished else Mark.TO_RUN for at in steps_of(made)]
+    identity = data.data_id(made.workload)
+    state.write(folder / state.FILE, made.workload, identity, marks, {})
+    write_rows(folder, made, rows)
+    (folder / "log.txt").write_text("before\n")
+    return folder
+
+
+def write_rows(folder, made, count=None):
+    with (folder / "launches.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["launch", "kernel", "seconds"])
+        for at, launch in list(enumerate(made.workload.launches))[:count]:
+            writer.writerow([at, launch.kernel, at + 0.5])
+
+
+def steps_of(made):
+    return range(len(made.workload.steps))
+
+
+def launches(made, steps):
+    return [
+        str(at) for at in range(sum(len(made.workload.steps[i].launches) for i in range(steps)))
+    ]
+
+
+def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
+    folder = stop(made, {0, 1, 2}, rows=5)
+    assert runs.stopped(made, "host") == folder
+    start, variables = runs.resume(made, Host(), "host", {})
+    assert (start.folder, variables) == (folder, {})
+    assert start.todo.steps == made.workload.steps[3:]
+    assert list(start.run.finished) == launches(made, 3)
+    assert start.run.finished["1"] == {"seconds": 1.5}
+    assert start.run.resumed == (len(launches(made, 3)),)
+    assert (folder / "earlier/1/log.txt").read_text() == "before\n"
+    assert sorted(p.name for p in folder.iterdir()) == ["earlier", "run.json", "state.bin"]
+    # Stopped again at once, it is as it was; after more steps, those are added.
+    again, _ = runs.resume(made, Host(), "host", {})
+    assert again.run.finished == start.run.finished
+    state.mark(folder / state.FILE, [Mark.FINISHED] * 4 + [Mark.TO_RUN] * (len(steps_of(made)) - 4))
+    with (folder / "launches.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["launch", "kernel", "seconds"])
+        for launch in made.workload.steps[3].launches:
+            writer.writerow([0, launch.kernel, 9.0])
+    third, _ = runs.resume(made, Host(), "host", {})
+    assert third.todo.steps == made.workload.steps[4:]
+    assert third.run.finished["3"] == {"seconds": 9.0}
+    assert (folder / "earlier/2/launches.csv").exists()
+
+
+def test_a_joined_result_has_the_metrics_of_all_launches(made):
+    stop(made, {0, 1, 2}, rows=5)
+    start, _ = runs.resume(made, Host(), "host", {})
+    folder = run_by_hand(made, target="host")
+    (start.folder / runs.FILE).rename(folder / runs.FILE)
+    with (folder / "launches.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["launch", "kernel", "seconds"])
+        for launch in start.todo.launches:
+            writer.writerow([0, launch.kernel, 7.0])
+    found = results.collect(made, Host(), folder)
+    seconds = [launch["seconds"] for launch in found.launches]
+    assert seconds == [0.5, 1.5, 2.5, *[7.0] * len(start.todo.launches)]
+    assert found.provenance["resumed"] == [3]
+    results.save(found, made.workload, folder / results.FILE)
+    assert results.load(folder / results.FILE).provenance["resumed"] == [3]
+
+
+def test_a_step_without_its_metrics_is_run_again(made):
+    class Late(Host):
+        """Its last line came too late."""
+
+        def salvaged(self, results, workload):
+            return Host.salvaged(self, results, workload)[:-1]
+
+    Late.name = "host"
+    stop(made, {0, 1, 2})
+    start, _ = runs.resume(made, Late(), "host", {})
+    assert start.todo.steps == made.workload.steps[2:]
+    marks = state.read(start.folder / state.FILE, made.workload, data.data_id(made.workload))
+    assert marks[:3] == [Mark.FINISHED, Mark.FINISHED, Mark.TO_RUN]
+
+
+def test_where_all_steps_are_finished_the_last_is_run_again(made):
+    stop(made, set(steps_of(made)))
+    start, _ = runs.resume(made, Host(), "host", {})
+    assert start.todo.steps == made.workload.steps[-1:]
+
+
+def test_a_killed_run_is_found_and_the_farthest_is_taken(made):
+    stop(made, {0, 1}, name="stopped-host")
+    killed = stop(made, {0, 1, 2}, name=f".part-host.{GONE}")
+    stop(made, set(), name=f".part-host.{GONE + 1}")
+    stop(made, {0, 1, 2, 3}, name=f".part-other.{GONE}")
+    assert runs.stopped(made, "host") == killed
+    assert runs.results_stopped(made, "host") == ["host"]
+    runs.sweep_away(made, "host")
+    assert killed.exists()
+    assert not (made.path / f"results/.part-host.{GONE + 1}").exists()
+
+
+def test_a_folder_in_which_a_process_works_is_left_alone(made):
+    folder = stop(made, {0}, name=f".part-host.{GONE}")
+    script = "import time; print(flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", script], cwd=folder, stdout=-1) as process:
+        process.stdout.readline()
+        with pytest.raises(UsageError, match=f"process {process.pid} still works in it"):
+            runs.stopped(made, "host")
+        process.kill()
+    assert runs.stopped(made, "host") == folder
+
+
+def test_nothing_is_found_that_is_of_another_workload_or_target(made):
+    folder = stop(made, {0})
+    text = (folder / runs.FILE).read_text()
+    for old, new in ((made.digest, "0" * 64), ('"sanitize": false', '"sanitize": true'), ("{", "")):
+        (folder / runs.FILE).write_text(text.replace(old, new))
+        assert runs.stopped(made, "host") is None
+    with pytest.raises(UsageError, match="no run on host that was stopped"):
+        runs.resume(made, Host(), "host", {})
+    (folder / runs.FILE).write_text(text)
+    (folder / state.FILE).write_bytes(b"no state" + bytes(56) + b"\1" * 8)
+    with pytest.raises(DamagedError, match="not the state"):
+        runs.resume(made, Host(), "host", {})
+
+
+def test_a_run_goes_on_with_the_variables_that_it_had(made, monkeypatch):
+    monkeypatch.setattr(Host, "variables", ("SIMGEN_A", "SIMGEN_B"))
+    stop(made, {0}, variables={"SIMGEN_A": "1"})
+    assert runs.resume(made, Host(), "host", {})[1] == {"SIMGEN_A": "1"}
+    assert runs.resume(made, Host(), "host", {"SIMGEN_A": "1"})[1] == {"SIMGEN_A": "1"}
+    with pytest.raises(UsageError, match="SIMGEN_A is 2, and the stopped run had 1; leave it"):
+        runs.resume(made, Host(), "host", {"SIMGEN_A": "2"})
+    with pytest.raises(UsageError, match="SIMGEN_B is 2, and the stopped run had none"):
+        runs.resume(made, Host(), "host", {"SIMGEN_B": "2"})
+
+
+def test_a_folder_that_never_began_is_removed_and_a_stopped_one_is_not(made):
+    start = runs.begin(made, Host(), "host", {})
+    assert start.folder.name == f".part-host.start-{os.getpid()}"
+    runs.discard(start)
+    assert not start.folder.exists()
+    stop(made, {0})
+    start, _ = runs.resume(made, Host(), "host", {})
+    runs.discard(start)
+    assert start.folder.exists()
+
+
+def test_a_stopped_run_survives_a_build_that_changes_another_target(made, monkeypatch):
+    from simgen.targets.cuda import Cuda
+
+    stop(made, {0})
+    again = build(made.path, made.workload, Cuda())
+    assert set(again.targets) == {"host", "cuda"}
+    assert runs.stopped(again, "host") == made.path / "results/stopped-host"

@@ -1,0 +1,64 @@
+"""The command line of --launcher dnnmark through the real apu_se.py, up to the program.
+
+DNNMark itself needs ROCm 4.0. In its place lies a program that is static, so that it starts here:
+the one of --launcher kfd, which complains of DNNMark's arguments.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from simgen import bundle as bundles
+from simgen import launch, network, problem, resources, workload
+from simgen.build import Builder
+from simgen.cache import Cache
+from simgen.errors import UsageError
+from simgen.targets.gem5_se import Gem5Se
+
+lacks = Gem5Se().missing()
+pytestmark = [
+    pytest.mark.gem5,
+    pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks))),
+]
+PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
+
+
+def database(folder: Path, kernels: Path) -> None:
+    """A kernel database with a text in place of each code object that `kernels` asks for."""
+    path = resources.folder("templates") / "launchers" / "kernel_database.py"
+    spec = importlib.util.spec_from_file_location("kernel_database", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder.mkdir(parents=True)
+    entries = dict.fromkeys(module.wanted(kernels, "gfx902"), b"code")
+    module.write(folder / "gfx902_4.ukdb", entries)
+
+
+def test_gem5_starts_the_program_with_its_arguments(monkeypatch):
+    found = problem.find("softmax_fwd", [("n", "4")], None)
+    work = workload.lower(network.resolve(found.config, found.settings), "a", found.passes, 0)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        root = Path(place)
+        builder = Builder(Cache(root / "cache"))
+        kfd = bundles.write(root / "kfd", work, (Gem5Se(),), builder, PROVENANCE)
+        target = Gem5Se(launcher="dnnmark")
+        made = bundles.write(root / "dnn mark", work, (target,), builder, PROVENANCE)
+        program = root / "DNN Mark/build/benchmarks/test_fwd_softmax/dnnmark_test_fwd_softmax"
+        program.parent.mkdir(parents=True)
+        program.write_bytes((kfd.path / "gem5-se" / "binary").read_bytes())
+        program.chmod(0o755)
+        kernels = made.path / "gem5-se" / "kernels.csv"
+        database(root / "home/.cache/miopen/2.9.0", kernels)
+        monkeypatch.setenv("DNNMARK", str(root / "DNN Mark"))
+        monkeypatch.setenv("HOME", str(root / "home"))
+        monkeypatch.setenv("SIMGEN_DOCKER", "0")
+        monkeypatch.setenv("SIMGEN_PYTHON", sys.executable)
+        with pytest.raises(UsageError, match="usage: BINARY DATA OUTPUTS"):
+            launch.run(made, "gem5-se", timeout=1200.0)

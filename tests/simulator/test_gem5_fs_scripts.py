@@ -1,0 +1,44 @@
+"""gem5's own full-system scripts with the command lines of run.sh: they take the options, build the
+system, and get as far as the kernel of Linux, which is none here."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from swaps import write
+
+from simgen.build import Builder
+from simgen.cache import Cache
+from simgen.targets import gem5_fs
+from simgen.targets.gem5_fs import Gem5Fs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.gem5,
+    pytest.mark.skipif(bool(Gem5Fs()._gem5()), reason="GEM5 is not set to a gem5 with VEGA_X86"),
+]
+
+
+@pytest.mark.parametrize("arch", gem5_fs.SCRIPTS)
+def test_the_script_goes_on_to_the_kernel(
+    tmp_path: Path, arch: str, monkeypatch: pytest.MonkeyPatch
+):
+    target = Gem5Fs(arch=arch, gem5_version="develop")
+    folder = write(tmp_path, target, Builder(Cache(tmp_path / "cache")))
+    for variable in gem5_fs.FILES:
+        (tmp_path / variable).touch()
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    # KVM comes after the kernel: this much of it runs without.
+    (tmp_path / "kvm").touch()
+    monkeypatch.setenv("KVM", str(tmp_path / "kvm"))
+    script = (folder / "run.sh").read_text().replace("/dev/kvm", '"$KVM"')
+    (folder / "run.sh").write_text(script)
+    done = subprocess.run(["sh", folder / "run.sh"], capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    log = (tmp_path / "results/failed-gem5-fs/log.txt").read_text()
+    assert "unrecognized arguments" not in log
+    assert (target.diagnosis(log) or "").startswith("GEM5_KERNEL is no kernel of Linux for x86-64")

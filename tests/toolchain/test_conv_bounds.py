@@ -1,0 +1,185 @@
+"""Bounds of convolutions: they hold where sums are shared out, and wrong transforms exceed them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from layer_bundles import Problem, failures, make, plan
+from layer_variants import Variant
+
+from simgen import render
+from simgen.ir import Pass
+from simgen.layers import conv_algorithms, conv_fft, conv_gemm
+from simgen.layers.conv_geometry import to_image, to_result
+from simgen.layers.convolution import Convolution
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.build import Builder
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().missing()), reason="this machine cannot run the host target"
+)
+
+F, BD, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
+
+
+def convolved(shape: tuple[int, int, int, int], **settings: str | int) -> Problem:
+    given = {"kernel_size": 3, "pad": 1, "conv_mode": "cross_correlation", **settings}
+    return Problem(Variant("conv", tuple((k, str(v)) for k, v in given.items())), shape)
+
+
+@pytest.mark.parametrize("algo", ["implicit_gemm", "im2col"])
+def test_a_bias_takes_part_in_the_sum_of_partial_sums(
+    tmp_path: Path, builder: Builder, algo: str
+) -> None:
+    """A partial sum of half a unit in the last place of the bias is lost, and so are all."""
+    problem = convolved((1, 96, 4, 4), num_output=6, bias="true", algo=algo)
+    layer = problem.variant.layer
+    assert isinstance(layer, Convolution)
+    split = conv_gemm.gather_split(to_result(layer.geometry(problem.shape)))
+    assert split.splits > 4
+    made = make(tmp_path, plan({"conv": problem}, F), builder)
+    made.rewrite("conv.b", lambda b: b.fill(1))
+    made.rewrite("conv.x", lambda x: x.fill(1))
+    made.rewrite("conv.w", lambda w: w.fill(2.0**-24 / split.chunk))
+    assert made.good()["conv"].comparison.outside == 0
+    # In the middle, of a sum of more than 1 + (splits - 1) 2^-24.
+    assert (made.outputs()["conv.y"] == 1).all()
+
+
+# ---- Transforms ----
+
+# By T. Winograd's has so many tiles that their sum is shared out.
+WINOGRAD = convolved((2, 2, 39, 37), num_output=4, algo="winograd")
+SIZES: dict[int, Problem] = {
+    8: convolved((2, 3, 5, 7), num_output=4, algo="fft", bias="true"),
+    16: convolved((2, 5, 9, 12), num_output=4, kernel_size=7, pad=3, algo="fft", bias="true"),
+    32: convolved((1, 3, 40, 44), num_output=4, kernel_size=11, pad=5, algo="fft", bias="true"),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change in the text of one kernel of a pass."""
+
+    kernel: str
+    size: int  # of SIZES; 0: Winograd's
+    direction: Pass
+    old: str
+    new: str
+    nth: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kernel}-{self.size}-{self.direction}-{self.old[:24]}-{self.nth}"
+
+
+MUTANTS = (
+    # The transform.
+    Mutant("fft_source", 16, F, "0.923879533f", "0.92f"),
+    Mutant("fft_target", 16, F, "0.382683432f", "0.38f"),
+    Mutant("fft_source", 32, F, "0.98078528f", "0.98f"),
+    Mutant("fft_source", 8, F, "0.707106781f", "0.7f"),
+    Mutant("fft_image", 32, BW, "x * -sine", "x * sine"),
+    Mutant("fft_filters", 16, F, "b_im = turned", "b_im = -turned"),
+    Mutant("fft_target", 16, BD, "level<1>(re, im);", ""),
+    Mutant("fft_source", 16, F, "k < r", "k < r && k != 1"),
+    Mutant("fft_source", 16, F, "re[k] += re[k]", "re[k] += im[k]"),
+    Mutant("fft_gradient", 8, BW, "re[T - k] = a + d", "re[T - k] = a - d"),
+    # Which frequency lies where.
+    Mutant("fft_source", 16, F, "if (item == 0)", "if (item == 1)"),
+    Mutant("fft_filters", 16, F, "u % HALF == 0 && item == 0", "u == 0 && item == 0"),
+    Mutant("fft_result", 16, BW, "item == 0 ?", "item == 1 ?"),
+    Mutant("fft_filters", 32, BD, "minus = item == 0 ? -", "minus = item == 0 ? "),
+    # Where tiles are.
+    Mutant("fft_source", 16, F, "2 * item - 3", "2 * item - 2"),
+    Mutant("fft_source", 32, F, "% DOWN * 22", "% DOWN * 21"),
+    Mutant("fft_target", 32, F, "STEP_W = 22", "STEP_W = 23"),
+    Mutant("fft_result", 32, BW, "2 * item < 22", "2 * item < 24"),
+    Mutant("fft_source", 32, BD, "inside && lower", "inside"),
+    # What is added and stored.
+    Mutant("fft_target", 16, F, "re[s] + shift", "re[s]"),
+    Mutant("fft_target", 16, F, "row + 1 < ROWS", "row + 3 < ROWS"),
+    Mutant("fft_gradient", 16, BW, "r < 7", "r < 6"),
+    # Winograd's.
+    Mutant("winograd_result", 0, BW, "(a - b) * 0.5f", "(b - a) * 0.5f"),
+    Mutant("winograd_result", 0, BW, "below && right ?", "below ?"),
+    Mutant("winograd_gradient", 0, BW, "b + c - d", "b + c + d"),
+    Mutant("winograd_gradient", 0, BW, "split = 1", "split = 2"),
+    Mutant("winograd_products", 0, BW, "? first + CHUNK", "? first + 16"),
+)
+
+
+def changed(text: str, mutant: Mutant) -> str:
+    parts = text.split(mutant.old)
+    assert len(parts) > mutant.nth + 1, f"the kernel no longer holds {mutant.old!r}"
+    head = mutant.old.join(parts[: mutant.nth + 1])
+    return head + mutant.new + mutant.old.join(parts[mutant.nth + 1 :])
+
+
+def test_the_problems_have_tiles_of_all_sizes() -> None:
+    for size, problem in SIZES.items():
+        layer = problem.variant.layer
+        assert isinstance(layer, Convolution)
+        g = layer.geometry(problem.shape)
+        gathers = (*to_result(g), *to_image(g))
+        assert {conv_fft.tiles_of(each).size for each in gathers} == {size}
+        assert conv_fft.filter_tiles(g).size == size
+    assert set(SIZES) == set(conv_fft.SIZES)
+
+
+@pytest.mark.parametrize("direction", [F, BD, BW])
+def test_the_unchanged_kernels_pass(tmp_path: Path, builder: Builder, direction: Pass) -> None:
+    problems = {f"t{size}": problem for size, problem in (SIZES | {0: WINOGRAD}).items()}
+    for sanitize in (False, True):
+        made = make(tmp_path / str(sanitize), plan(problems, direction), builder, sanitize=sanitize)
+        assert not failures(made.good())
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_wrong_transform_exceeds_its_bound(
+    tmp_path: Path, builder: Builder, mutant: Mutant
+) -> None:
+    workload = plan({"conv": SIZES.get(mutant.size, WINOGRAD)}, mutant.direction)
+    (kernel,) = (k for k in workload.kernels if k.name.startswith(f"conv_{mutant.kernel}_"))
+    sources = {kernel.name: changed(render.kernel(kernel), mutant)}
+    made = make(tmp_path, workload, builder, sources=sources)
+    done = made.run()
+    assert done.returncode in (0, 5)
+    assert done.returncode == 5 or failures(made.verdicts())
+
+
+@pytest.mark.parametrize("kernel", ["source", "target"])
+def test_a_transform_without_its_barrier_is_a_race(
+    tmp_path: Path, builder: Builder, kernel: str
+) -> None:
+    workload = plan({"conv": SIZES[16]}, F)
+    (found,) = (k for k in workload.kernels if k.name.startswith(f"conv_fft_{kernel}_"))
+    text = render.kernel(found)
+    assert text.count("__syncthreads") == 1
+    sources = {found.name: text.replace("    __syncthreads();\n", "")}
+    done = make(tmp_path, workload, builder, sources=sources, sanitize=True).run(processes=1)
+    assert done.returncode == 5
+    assert "before it is written" in done.stderr
+
+
+def test_the_bound_of_a_deep_layer_is_far_below_its_values() -> None:
+    """64 channels of 28 x 28 pixels: a bound that anything passes would be no check."""
+    layer = Convolution(num_output=8, kernel_h=5, kernel_w=5, algo=conv_algorithms.Algo.FFT)
+    rng = np.random.default_rng(1)
+    shape = (2, 64, 28, 28)
+    x, w = rng.standard_normal(shape), rng.standard_normal((8, 64, 5, 5)) * 0.04
+    dy = rng.standard_normal((2, 8, 28, 28))
+    for direction, tensors in (
+        (F, {"x": x, "w": w}),
+        (BD, {"dy": dy, "w": w, "dx": np.full(shape, np.nan)}),
+        (BW, {"x": x, "dy": dy}),
+    ):
+        made, bound = layer.reference(tensors, direction), layer.tolerance(tensors, direction)
+        for name, values in made.items():
+            assert bound[name].max() < 2.0**-6 * np.sqrt(np.square(values).mean())

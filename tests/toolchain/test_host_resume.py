@@ -1,0 +1,141 @@
+"""Runs of the host target that are ended in the middle and go on; runs of some layers."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from interrupting import command, go_on, outputs, stop
+from network_bundles import PROVENANCE, TRAINING, lowered
+
+from simgen import bundle as bundles
+from simgen import data, diff, launch, parts, results, runs, state
+from simgen.ir import Pass
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.build import Builder
+    from simgen.bundle import Bundle
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().missing()), reason="this machine cannot run the host target"
+)
+TIMEOUT = 300.0
+
+
+@pytest.fixture(scope="module", name="made")
+def trained_network(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """LeNet-5, trained on 64 pictures: seconds on one process, in 20 steps and more."""
+    planned = lowered("lenet5", [("n", "64")], TRAINING)
+    path = tmp_path_factory.mktemp("host") / "net"
+    return bundles.write(path, planned, (Host(),), builder, PROVENANCE)
+
+
+@pytest.fixture(scope="module", name="whole")
+def uninterrupted(made: Bundle) -> bytes:
+    launch.run(made, "host", timeout=TIMEOUT)
+    return outputs(made, "host")
+
+
+def passes(made: Bundle, name: str) -> bool:
+    folder = made.results(name)
+    assert folder
+    result = results.collect(made, Host(), folder, name)
+    inputs = data.load(made.path / bundles.DATA, made.workload)
+    return diff.diff(made.workload, inputs, result, None).passed
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_ended_goes_on_to_the_same_bits(
+    made: Bundle, whole: bytes, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMGEN_PROCESSES", "1")
+    told = stop(made, "host", 3, how)
+    assert "go on after the last finished layer with: simgen run" in told
+    assert "--on host --resume" in told
+    said = go_on(made, "host")
+    assert f" of {len(made.workload.launches)} launches\n" in said
+    assert outputs(made, "host") == whole
+    folder = made.path / "results/host"
+    result = results.collect(made, Host(), folder)
+    assert all(each["seconds"] > 0 for each in result.launches)
+    assert 3 <= result.provenance["resumed"][0] < len(result.launches)
+    assert not (folder / state.FILE).exists()
+    left = {path.name for path in (made.path / "results").iterdir()}
+    assert "host" in left
+    assert not {name for name in left if name.startswith((bundles.STOPPED, ".part-"))}
+
+
+def crash(made: Bundle) -> None:
+    """Run the first step: the file of what layers leave may not grow beyond its tensors."""
+    planned = made.workload
+    end = max(each.offset + each.nbytes for each in planned.left if each.step == 0)
+    most = state.head_nbytes(planned) + end - planned.state_offset
+    done = subprocess.run(
+        command(made, "host"),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+    )
+    assert done.returncode == 3
+    assert "state.bin: cannot be written; is the disk full?" in done.stderr
+    assert runs.stopped(made, "host")
+
+
+def test_a_crash_can_be_continued_too(made: Bundle, whole: bytes) -> None:
+    crash(made)
+    go_on(made, "host")
+    assert outputs(made, "host") == whole
+
+
+@pytest.mark.parametrize("source", [None, "host"])
+def test_some_layers_run_by_themselves(made: Bundle, whole: bytes, source: str | None) -> None:
+    text = "conv2..ip1"
+    steps = parts.selected(made.workload, text)
+    assert {made.workload.steps[at].direction for at in steps} >= {Pass.FORWARD}
+    name = parts.result_name("host", text)
+    folder = made.results("host") if source else None
+    read = results.collect(made, Host(), folder) if folder else None
+    start = runs.begin(made, Host(), name, {}, steps, layers=text, inputs=source or "reference")
+    parts.prepare(start, made, read)
+    launch.run(made, "host", start=start, timeout=TIMEOUT)
+    assert passes(made, name)
+    result = results.collect(made, Host(), made.path / "results" / name, name)
+    ran = {name for at in steps for _, name in made.workload.steps[at].writes}
+    given = {
+        n for at in parts.given(made.workload, steps) for _, n in made.workload.steps[at].writes
+    }
+    for tensor, output in result.outputs.items():
+        untouched = output.untouched == output.values.size
+        assert untouched is (tensor not in ran | given), tensor
+        assert output.guard_intact
+    if source:  # the same inputs give the same bits
+        want = results.collect(made, Host(), made.path / "results/host")
+        for tensor in ran:
+            np.testing.assert_array_equal(
+                result.outputs[tensor].values, want.outputs[tensor].values, err_msg=tensor
+            )
+
+
+def test_a_network_that_reuses_memory_goes_on(builder: Builder, tmp_path: Path) -> None:
+    planned = lowered("lenet5", [("n", "4")], [Pass.FORWARD], reuse_memory=True)
+    made = bundles.write(tmp_path / "net", planned, (Host(),), builder, PROVENANCE)
+    launch.run(made, "host", timeout=TIMEOUT)
+    whole = outputs(made, "host")
+    crash(made)
+    go_on(made, "host")
+    assert outputs(made, "host") == whole
+
+
+def test_a_checked_run_goes_on(builder: Builder, tmp_path: Path) -> None:
+    planned = lowered("lenet5", (), [Pass.FORWARD])
+    made = bundles.write(tmp_path / "net", planned, (Host(sanitize=True),), builder, PROVENANCE)
+    crash(made)
+    go_on(made, "host")
+    assert passes(made, "host")
