@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from simgen.ir import Launch, Step, Workload
     from simgen.targets.base import Progress
 
-WORD = 4  # bytes
 LEAST = 0.01  # part of the work that must be done before the rest is foretold
 
 
@@ -48,7 +47,7 @@ class Meter:
 
     def __init__(self, workload: Workload) -> None:
         self.pairs = [(step, launch) for step in workload.steps for launch in step.launches]
-        self.sums = [0.0, *accumulate(weights(workload))]
+        self.sums = [0.0, *accumulate(work.weights(workload))]
         self.done = 0
         self.since = 0.0  # when the last launch ended, as far as was seen
 
@@ -65,14 +64,3 @@ class Meter:
             left = whole - passed if whole > passed else None
         simulated, instructions = progress.simulated_seconds, progress.instructions
         return Pace(done, total, step, launch, simulated, instructions, passed, left)
-
-
-def weights(workload: Workload) -> list[float]:
-    """What each launch counts, in order."""
-    found: list[float] = []
-    for step in workload.steps:
-        count = work.of_step(workload, step).count
-        moved = (count.read_bytes + count.written_bytes) / WORD
-        whole = count.flops + count.transcendentals + moved
-        found += [whole / len(step.launches)] * len(step.launches)
-    return found

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from simgen.ir import Step, Workload
 
+WORD = 4  # bytes
 KINDS = ("parameters", "new parameters", "inputs", "activations", "gradients", "workspaces")
 GRADIENT = re.compile(r"d(x\d*|y|w|b)\Z")  # port; see Port for the names
 
@@ -73,6 +74,17 @@ def of(workload: Workload) -> list[Work]:
 def total(works: Iterable[Work]) -> OpCount:
     """The sum over steps. What two steps read counts in both."""
     return sum((work.count for work in works), OpCount())
+
+
+def weights(workload: Workload) -> list[float]:
+    """What each launch counts, in order: operations and words moved of its step, shared evenly."""
+    found: list[float] = []
+    for step in workload.steps:
+        count = of_step(workload, step).count
+        moved = (count.read_bytes + count.written_bytes) / WORD
+        whole = count.flops + count.transcendentals + moved
+        found += [whole / len(step.launches)] * len(step.launches)
+    return found
 
 
 def memory(workload: Workload) -> dict[str, int]:

@@ -82,12 +82,20 @@ class RunCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         from simgen.targets import TARGETS
 
-        made: dict[str, click.Option] = {}
+        found: dict[str, dict[str, list[str]]] = {}  # option -> what it does -> where
+        kinds: dict[str, RunOption] = {}
         for target in TARGETS.values():
             for name, option in target.run_options.items():
-                made[name] = click.Option(
-                    [spelling(name), name], help=f"{target.name}: {option.text}", **_kind(option)
-                )
+                found.setdefault(name, {}).setdefault(option.text, []).append(target.name)
+                kinds[name] = option
+        made = {
+            name: click.Option(
+                [spelling(name), name],
+                help="; ".join(f"{', '.join(where)}: {text}" for text, where in texts.items()),
+                **_kind(kinds[name]),
+            )
+            for name, texts in found.items()
+        }
         own = super().get_params(ctx)
         return [*own[:-1], *made.values(), own[-1]]
 

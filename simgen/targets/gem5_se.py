@@ -21,7 +21,7 @@ from simgen.targets import apu_se, gem5_launcher
 from simgen.targets import gem5_dnnmark as gem5_dnnmark
 from simgen.targets import gem5_hip as gem5_hip
 from simgen.targets import gem5_kfd as gem5_kfd
-from simgen.targets.base import File, Lack, Progress, Target, l1_setting, setting
+from simgen.targets.base import File, Lack, Progress, RunOption, Target, l1_setting, setting
 from simgen.targets.gem5_launcher import LAUNCHERS
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from simgen.build import Builder
     from simgen.ir import Workload
-    from simgen.targets.base import Job, RunOption
+    from simgen.targets.base import Job
 
 APU_SE = "configs/example/apu_se.py"
 
@@ -94,7 +94,14 @@ class Gem5Se(Target):
 
     name: ClassVar[str] = "gem5-se"
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
-    run_options: ClassVar[Mapping[str, RunOption]] = apu_se.HARDWARE
+    run_options: ClassVar[Mapping[str, RunOption]] = apu_se.HARDWARE | {
+        "keep": RunOption(
+            "SIMGEN_KEEP",
+            "keep what layers leave, for --resume, for some simulated CPU instructions "
+            "[default: yes where a run takes long]",
+            ("yes", "no"),
+        )
+    }
     variables: ClassVar[tuple[str, ...]] = ("GEM5_OPTIONS", "GEM5_BINARY")
 
     arch: str = setting("gfx902", "GPU to compile kernels for", apu_se.GPUS)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from handmade import lowered, lowered_text
 
-from simgen import gem5_stats, pace
+from simgen import gem5_stats, pace, work
 from simgen.commands import following
 from simgen.targets import launch_rows
 from simgen.targets.base import Progress
@@ -64,7 +64,7 @@ def test_a_table_of_launches_counts_whole_lines(tmp_path):
 
 def test_launches_count_by_their_operations():
     workload = lowered_text(NET)
-    first, second = pace.weights(workload)[0], sum(pace.weights(workload)[1:])
+    first, second = work.weights(workload)[0], sum(work.weights(workload)[1:])
     assert first == 2 * 64 * 64  # an element read and one written
     assert second == pytest.approx(2 * 64**3 + 64 * 64 * 3 + 64 * 64, rel=0.05)
 
@@ -72,8 +72,8 @@ def test_launches_count_by_their_operations():
 def test_what_is_left_is_foretold_from_what_has_run():
     meter = pace.Meter(lowered_text(NET))
     assert meter.look(Progress(0), 5.0).left is None
-    done, whole = pace.weights(meter_workload := lowered_text(NET))[0], None
-    whole = sum(pace.weights(meter_workload))
+    done, whole = work.weights(meter_workload := lowered_text(NET))[0], None
+    whole = sum(work.weights(meter_workload))
     found = meter.look(Progress(1, 2e-6, 100.0), 10.0)
     assert found.left == pytest.approx(10.0 * (whole - done) / done)
     assert (found.done, found.step.layer) == (1, "b")

@@ -12,6 +12,7 @@ from simgen.ir import (
     Fill,
     Kernel,
     Launch,
+    Node,
     Pass,
     Role,
     Step,
@@ -52,7 +53,9 @@ def workload(launches: int = 2, elements: int = 1024) -> Workload:
         steps.append(Step(f"swap{i}", Pass.FORWARD, (("x", reads),), (("y", writes),), (launch,)))
     kernels = (Kernel("swap", "swap.hip.j2", 64),)
     total = (launches + 1) * stride
-    return Workload("swaps", 0, (), tuple(buffers), kernels, tuple(steps), total, stride)
+    # What they have to do is as much as a copy has.
+    nodes = tuple(Node(step.layer, "bypass", (), (spec,)) for step in steps)
+    return Workload("swaps", 0, nodes, tuple(buffers), kernels, tuple(steps), total, stride)
 
 
 def job(work: Workload) -> Job:

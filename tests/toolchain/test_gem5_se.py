@@ -249,9 +249,22 @@ class TestScript:
         self.script(bundle / "gem5-se", GEM5=gem5)
         log = (bundle / "results/gem5-se/log.txt").read_text()
         assert log.splitlines()[-1].endswith(
-            "|--env=/dev/null|-c|../../gem5-se/binary"
-            "|--options=../../data.h5 outputs.bin state.bin|"
+            "|--env=/dev/null|-c|../../gem5-se/binary|--options=../../data.h5 outputs.bin|"
         )
+
+    @pytest.mark.parametrize(
+        ("keep", "files"), [("yes", "outputs.bin state.bin|"), ("no", "outputs.bin|")]
+    )
+    def test_what_layers_leave_is_kept_on_demand(self, bundle: Path, keep: str, files: str):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
+        self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_KEEP=keep)
+        assert (bundle / "results/gem5-se/log.txt").read_text().splitlines()[-1].endswith(files)
+
+    def test_a_demand_that_is_none_is_refused(self, bundle: Path):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
+        code, told = self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_KEEP="maybe")
+        assert code == 2
+        assert "SIMGEN_KEEP is maybe; write yes or no" in told
 
     def test_hardware_options_are_one_argument_each_and_told_in_the_log(self, bundle: Path):
         gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")

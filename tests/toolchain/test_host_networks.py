@@ -32,7 +32,7 @@ def test_a_training_step_is_right_in_every_layer(name, tmp_path, builder):
     assert [v.tensor for v in report.verdicts] == [
         buffer for step in planned.steps for _, buffer in step.writes
     ]
-    assert {v.direction for v in report.verdicts} == {"fwd", "bwd", "bwd_weight", "bwd_data"}
+    assert {v.direction for v in report.verdicts} == set(Pass)
 
 
 def test_a_slice_with_a_branch_is_right_forward_and_backward(tmp_path, builder):
