@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import bz2
 import hashlib
-import importlib.util
 import sqlite3
 from contextlib import closing
 
+import bundle_script
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simgen import resources
-
-PATH = resources.folder("templates") / "launchers" / "kernel_database.py"
-SPEC = importlib.util.spec_from_file_location("kernel_database", PATH)
-database = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(database)
+database = bundle_script.module("kernel_database")
 
 KEY = ("MIOpenSoftmax.cl.o", " -DNUM_BATCH=1 -mcpu=gfx902")
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

@@ -6,15 +6,15 @@ the one of --launcher kfd, which complains of DNNMark's arguments.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import tempfile
 from pathlib import Path
 
+import bundle_script
 import pytest
 
 from simgen import bundle as bundles
-from simgen import launch, network, problem, resources, workload
+from simgen import launch, network, problem, workload
 from simgen.build import Builder
 from simgen.cache import Cache
 from simgen.errors import UsageError
@@ -30,12 +30,7 @@ PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
 def database(folder: Path, kernels: Path) -> None:
     """A kernel database with a text in place of each code object that `kernels` asks for."""
-    path = resources.folder("templates") / "launchers" / "kernel_database.py"
-    spec = importlib.util.spec_from_file_location("kernel_database", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = bundle_script.module("kernel_database")
     folder.mkdir(parents=True)
     entries = dict.fromkeys(module.wanted(kernels, "gfx902"), b"code")
     module.write(folder / "gfx902_4.ukdb", entries)
