@@ -233,9 +233,25 @@ class Job:
     names: Names
 
     @classmethod
-    def of(cls, g: Geometry, unknown: Unknown, wanted: Algorithm | None, names: Names) -> Job:
-        """By the algorithm wanted, or by the one that simgen chooses."""
-        return cls(g, unknown, wanted or choose(g, unknown), names)
+    def of(
+        cls,
+        g: Geometry,
+        unknown: Unknown,
+        wanted: Algorithm | None,
+        names: Names,
+        *,
+        in_place: bool = False,
+    ) -> Job:
+        """By the algorithm wanted, or by the one that simgen chooses.
+
+        With `in_place` it chooses one without workspaces, where there is such a one.
+        """
+        job = cls(g, unknown, wanted or choose(g, unknown), names)
+        if wanted or not in_place or not job.workspaces():
+            return job
+        others = [Algorithm.IMPLICIT_GEMM, *([Algorithm.DIRECT] if maps(g, unknown) else [])]
+        jobs = [cls(g, unknown, each, names) for each in others]
+        return min(jobs, key=lambda each: sum(spec.size for _, spec in each.workspaces()))
 
     def check(self) -> None:
         """Raises:

@@ -56,7 +56,7 @@ class Mode(StrEnum):
 
 
 class Preference(StrEnum):
-    """How much memory cuDNN may take for its algorithm. simgen's kernels do not depend on it."""
+    """How much memory an algorithm may take that simgen chooses. There is no key for the limit."""
 
     NO_WORKSPACE = "no_workspace"
     FASTEST = "fastest"
@@ -240,14 +240,18 @@ class Convolution(Layer):
             image, result = ("dy", "x") if transposed else ("x", "dy")
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
-            return Job.of(g, Unknown.FILTERS, wanted, names)
+            small = self.filter_preference is Preference.NO_WORKSPACE
+            return Job.of(g, Unknown.FILTERS, wanted, names, in_place=small)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
             names = Names(suffix, "x", "w", "y", "b" if added else "", self.epilogue)
-            return Job.of(g, unknown, conv_algorithms.for_forward(self.algo), names)
+            wanted = conv_algorithms.for_forward(self.algo)
+            small = self.forward_preference is Preference.NO_WORKSPACE
+            return Job.of(g, unknown, wanted, names, in_place=small)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
-        return Job.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"))
+        small = self.data_preference is Preference.NO_WORKSPACE
+        return Job.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), in_place=small)
 
     def _computed(self, tensors: Tensors, direction: Pass) -> Array:
         """y, dx or dw, without the bias."""

@@ -236,12 +236,34 @@ def test_tensors_beyond_the_kernels_indices_are_refused() -> None:
         Convolution().output((TensorSpec((2000, 3, 1024, 1024)),))
 
 
-def test_a_preference_changes_no_kernel() -> None:
+def of_preference(value: str, *more: tuple[str, str]) -> Convolution:
+    keys = ("conv_fwd_pref", "conv_bwd_filter_pref", "conv_bwd_data_pref")
+    entries = [("num_output", "64"), ("kernel_size", "3"), ("pad", "1"), *more]
+    return Convolution.from_config([(k, v, "") for k, v in [*entries, *((k, value) for k in keys)]])
+
+
+@pytest.mark.parametrize("direction", [F, BD, BW])
+@pytest.mark.parametrize("side", [9, 56])
+def test_without_workspace_there_is_none(direction: Pass, side: int) -> None:
+    x = (TensorSpec((16, 64, side, side)),)
+    spare, fast, limited = (
+        of_preference(value)._job(x[0].shape, direction)
+        for value in ("no_workspace", "fastest", "specify_workspace_limit")
+    )
+    assert limited == fast
+    assert fast.workspaces() or spare == fast
+    if direction is not BW:  # its sums are shared out among work-groups
+        assert not spare.workspaces()
+    elements = [sum(s.size for _, s in job.workspaces()) for job in (spare, fast)]
+    assert elements[0] <= elements[1]
+
+
+def test_a_preference_is_not_above_an_algorithm_that_is_asked_for() -> None:
     x = (TensorSpec((2, 3, 9, 9)),)
     for direction in (F, BD, BW):
-        lowerings = {
-            Convolution.from_config([(key, value, "")]).lower(x, direction)
-            for key in ("conv_fwd_pref", "conv_bwd_filter_pref", "conv_bwd_data_pref")
-            for value in ("no_workspace", "fastest", "specify_workspace_limit")
-        }
-        assert len(lowerings) == 1
+        for algo in ("im2col", "winograd", "fft"):
+            lowered = {
+                of_preference(value, ("algo", algo)).lower(x, direction)
+                for value in ("no_workspace", "fastest")
+            }
+            assert len(lowered) == 1
