@@ -50,11 +50,10 @@ class Kfd(Launcher):
         simulated timing, seen by 2 %. So they are the same for everybody.
         """
         memory = memory_text(memory_nbytes(workload))
-        files = "../../data.h5 outputs.bin" + ("$state" if workload.left else "")
         more = workload.left and sum(work.weights(workload)) >= LONG
         return Command(
             before=("-n1", f"--mem-size={memory}", *machine.options, "--env=/dev/null"),
-            after=("-c", "../../gem5-se/binary", f'--options="{files}"'),
+            after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
             launches=len(workload.launches),
             outputs_nbytes=workload.arena_nbytes - workload.outputs_offset,
             keeps=bool(more) if workload.left else None,

@@ -81,7 +81,7 @@ class Command:
     outputs_nbytes: int | None  # size of outputs.bin; None: it leaves none
     mounts: tuple[str, ...] = ()  # more volumes of the container, HOST:CONTAINER, shell words
     root: bool = False  # in the container the program runs as root, else as the user
-    keeps: bool | None = None  # default of SIMGEN_KEEP; None: it cannot keep what layers leave
+    keeps: bool | None = None  # default of SIMGEN_KEEP; None: it keeps nothing
     in_image: bool = False  # it needs gem5's image, unless SIMGEN_DOCKER is 0
 
 

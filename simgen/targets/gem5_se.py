@@ -37,6 +37,7 @@ APU_SE = "configs/example/apu_se.py"
 # letters only: /tmpfs/x is redirected too.
 REDIRECTED = ("/tmp", "/proc", "/sys")  # noqa: S108
 
+QUOTE = "'"  # ends the program's files, the last of its command
 HANGS = r"launch \d+ \("  # begins the program's error about a kernel that does not finish
 HANGS_CURE = "find out whether it is the kernel with: simgen build --target host --sanitize"
 
@@ -202,6 +203,11 @@ class Gem5Se(Target):
         gem5 = shlex.quote(root) if root else '"$GEM5"'
         command = LAUNCHERS[self.launcher].command(self.simulated, workload)
         words = " ".join((*command.before, *command.after))
+        start = f"mkdir -p {here} && cd {here} &&"
+        if command.keeps:
+            words = f"{words.removesuffix(QUOTE)} {state.FILE}{QUOTE}"
+            # Or the layers that an earlier run has finished would not run.
+            start += f" rm -f {state.FILE} &&"
         run = f"{gem5}/{self.gem5_opt} -d . {gem5}/{APU_SE} {words}"
         volumes = (f"{gem5}:{gem5}", shlex.quote(f"{home}:{home}"), *command.mounts)
         user = "" if command.root else f"-u {os.getuid()}:{os.getgid()} "
@@ -209,9 +215,6 @@ class Gem5Se(Target):
             f"docker run --rm {user}{' '.join(f'-v {volume}' for volume in volumes)} "
             f"-w {here} {self.version.image}"
         )
-        start = f"mkdir -p {here} && cd {here} &&"
-        if workload.left:  # or the layers that an earlier run has finished would not run
-            start += f" rm -f {state.FILE} &&"
         return {"direct": f"{start} {run}", "docker": f"{start} {docker} {run}"}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
