@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from simgen.ir import Buffer, Workload
 
 OPTION = "--values"
+UNREADABLE = (  # what the readers of NumPy, HDF5 and zip raise at a file that is damaged or none
+    OSError, ValueError, EOFError, KeyError, TypeError, RuntimeError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def read(paths: Sequence[Path], workload: Workload) -> dict[str, NDArray[Any]]:
@@ -41,7 +46,7 @@ def read(paths: Sequence[Path], workload: Workload) -> dict[str, NDArray[Any]]:
         for name, array in _arrays(path).items():
             if name == CANARY_NAME:  # of another bundle's data.h5
                 continue
-            place = f"{OPTION} {path}: {printable(name)}"
+            place = f"{_place(path)}: {printable(name)}"
             if name not in inputs:
                 cure = did_you_mean(name, inputs)
                 raise UsageError(f"{place}: no input of {workload.name}; {cure}")
@@ -75,19 +80,20 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
             if isinstance(loaded, np.ndarray):
                 return {path.name.removesuffix(".npy"): loaded}
             return dict(loaded.items())
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         fact = getattr(error, "strerror", None) or one_line(str(error))
-        raise UsageError(f"{OPTION} {path}: {fact}; give a .npz, .npy or HDF5 file") from None
+        raise UsageError(f"{_place(path)}: {fact}; give a .npz, .npy or HDF5 file") from None
 
 
 def _datasets(path: Path) -> dict[str, NDArray[Any]]:
     import h5py
+    import numpy as np
 
     found: dict[str, NDArray[Any]] = {}
 
     def visit(name: str, item: object) -> None:
         if isinstance(item, h5py.Dataset):
-            found[name] = item[()]
+            found[name] = np.empty(0) if item.shape is None else np.asarray(item[()])
 
     with h5py.File(path, "r", locking=False) as file:
         file.visititems(visit)
@@ -113,6 +119,10 @@ def _fitted(place: str, array: NDArray[Any], buffer: Buffer) -> NDArray[Any]:
         where = ", ".join(map(str, at))
         raise UsageError(f"{place}: [{where}] is {array[at]}, no finite float32; correct it")
     return values
+
+
+def _place(path: Path) -> str:
+    return f"{OPTION} {one_line(str(path))}"
 
 
 def _shape(shape: Sequence[int]) -> str:

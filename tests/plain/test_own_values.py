@@ -98,6 +98,25 @@ def test_a_file_that_is_none_is_one_line(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
+def test_a_damaged_archive_is_one_line(tmp_path, images):
+    path = tmp_path / "a\n.npz"
+    np.savez_compressed(path, **{"conv1.x": images})
+    content = bytearray(path.read_bytes())
+    content[80:120] = bytes(40)
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"give a \.npz, \.npy or HDF5 file") as caught:
+        own_values.read([path], WORKLOAD)
+    assert "\n" not in str(caught.value)
+
+
+def test_datasets_without_values_and_of_text_do_not_fit(tmp_path):
+    for value in (h5py.Empty("f4"), "weights", 1.0):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file["conv1.x"] = value
+        with pytest.raises(UsageError, match="has shape"):
+            own_values.read([tmp_path / "a.h5"], WORKLOAD)
+
+
 @pytest.mark.parametrize("place", ["none.npz", "."])
 def test_no_such_file(tmp_path, place):
     with pytest.raises(UsageError, match=r"--values .*; give a"):
