@@ -13,7 +13,6 @@ Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivati
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,6 +37,7 @@ else:
     from simgen import arrays as np
 
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
+SAMPLE = {"bias": "true", "activation_mode": "relu"}
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Fused(Layer):
 
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", *PORTS)
+    first: ClassVar[type[Layer]]
 
     batch_norm: bool = key("batch_norm", default=False)
     epsilon: float = key("epsilon", default=1e-5, least=1e-5, most=1e6)
@@ -55,9 +56,9 @@ class Fused(Layer):
     alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
 
     @property
-    @abstractmethod
     def sums(self) -> Layer:
         """The first of the fused layers, by itself."""
+        return self.first(**{f.name: getattr(self, f.name) for f in fields(self.first)})
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         return self.sums.output(inputs)  # it checks its keys for backward passes too
@@ -153,27 +154,13 @@ def _around(tensors: Tensors, x: Array) -> dict[str, Array]:
 class FusedConvolution(Fused, Convolution):
     kind = "fused_conv"
     section = "FusedConvolution"
-    sample: ClassVar[Mapping[str, str]] = {
-        **Convolution.sample,
-        "bias": "true",
-        "activation_mode": "relu",
-    }
-
-    @property
-    def sums(self) -> Layer:
-        return Convolution(**{f.name: getattr(self, f.name) for f in fields(Convolution)})
+    first = Convolution
+    sample: ClassVar[Mapping[str, str]] = {**Convolution.sample, **SAMPLE}
 
 
 @dataclass(frozen=True)
 class FusedFullyConnected(Fused, FullyConnected):
     kind = "fused_fc"
     section = "FusedFullyConnected"
-    sample: ClassVar[Mapping[str, str]] = {
-        **FullyConnected.sample,
-        "bias": "true",
-        "activation_mode": "relu",
-    }
-
-    @property
-    def sums(self) -> Layer:
-        return FullyConnected(**{f.name: getattr(self, f.name) for f in fields(FullyConnected)})
+    first = FullyConnected
+    sample: ClassVar[Mapping[str, str]] = {**FullyConnected.sample, **SAMPLE}

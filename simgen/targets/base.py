@@ -31,6 +31,14 @@ def l1_setting() -> Any:
     return setting(cache_policy.CACHED, text, cache_policy.POLICIES)
 
 
+def log_text(results: Path) -> str:
+    """What a finished run printed; empty where its log cannot be read."""
+    try:
+        return (results / "log.txt").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 @dataclass(frozen=True)
 class RunOption:
     """An option of `simgen run`, handed to run.sh in an environment variable."""

@@ -32,10 +32,7 @@ class Cuda(Target):
 
     name: ClassVar[str] = "cuda"
     summary: ClassVar[str] = "this machine's NVIDIA GPU, through CuPy, timed with CUDA events"
-    run_options: ClassVar[Mapping[str, RunOption]] = {
-        "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones"),
-        "repeats": RunOption("SIMGEN_REPEATS", "timed rounds; the median is kept", least=1),
-    }
+    run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
 
     l1: str = l1_setting()
 
@@ -65,8 +62,7 @@ class Cuda(Target):
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`seconds` is the median over the timed rounds, between CUDA events."""
-        columns = ("seconds", "seconds_min", "seconds_max", "rounds")
-        return launch_rows.read(results, workload, columns)
+        return launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
 
     def machine(self, results: Path) -> Mapping[str, str]:
         path = results / "machine.json"

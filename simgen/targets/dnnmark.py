@@ -69,7 +69,6 @@ FORWARD, BACKWARD = ("test_fwd_composed_model", 3), ("test_bwd_composed_model", 
 BOTH = (("test_composed_model", 3), ("test_alexnet", 21), ("test_VGG", 58))
 MOST_WINDOW = 255  # elements; MIOpen stores where the maximum was in 8 bits
 
-MAPPED = "mmap.bin"  # the file that tensors get their values from
 ELEMENT_NBYTES = 4
 RUNTIME_NBYTES = 384 << 20  # of simulated memory: the runtime, its libraries and code objects
 

@@ -15,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import render
+from simgen import mapped, render
 from simgen.errors import DamagedError, UsageError
 from simgen.legalise import cache_policy
 from simgen.targets import dnnmark, miopen
@@ -84,7 +84,7 @@ class DnnMark(Launcher):
             after=(
                 f'--benchmark-root="$DNNMARK/{BENCHMARKS}/{run.program}"',
                 f"-c {run.executable}",
-                f'--options="-config ../../gem5-se/{CONFIG} -mmap ../../{dnnmark.MAPPED}"',
+                f'--options="-config ../../gem5-se/{CONFIG} -mmap ../../{mapped.FILE}"',
             ),
             launches=_launches(machine, run, workload),
             outputs_nbytes=None,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen import gem5_stats, render
 from simgen.errors import DamagedError
-from simgen.targets.base import File, Lack, Progress, Target, l1_setting, setting
-from simgen.targets.gem5_se import DIAGNOSES
+from simgen.targets.base import File, Lack, Progress, Target, l1_setting, log_text, setting
+from simgen.targets.gem5_se import explained
 from simgen.targets.hip_program import Place, Program, for_gem5
 
 if TYPE_CHECKING:
@@ -172,10 +172,7 @@ class Gem5Fs(Target):
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """The simulator's own words about itself, from the head of the log."""
-        try:
-            log = (results / "log.txt").read_text(errors="replace")
-        except OSError:
-            return {}
+        log = log_text(results)
         found = re.findall(r"^gem5 (version|compiled) (.+)$", log, re.MULTILINE)
         return {"simulator": "gem5, full system", "gpu": self.arch} | {
             f"gem5_{key}": value for key, value in found
@@ -188,8 +185,5 @@ class Gem5Fs(Target):
         for line in said:
             if not line.startswith(own):
                 return line
-        for pattern, message in GUEST_DIAGNOSES + DIAGNOSES:
-            if match := re.search(pattern, log):
-                what = next((group for group in match.groups() if group), "")
-                return message.format(what).strip()
-        return said[0].removeprefix(own) if said else None
+        found = explained(log, GUEST_DIAGNOSES)
+        return found or (said[0].removeprefix(own) if said else None)

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 RUNTIME_NBYTES = 448 * MIB  # libraries, threads' stacks, and what the runtime allocates
 IMAGE_CURE = "install Docker, or set SIMGEN_DOCKER=0 to have gem5 run the libamdhip64 that is here"
-
-
 IMAGE = "run it in gem5's image, which has ROCm 4.0 (SIMGEN_DOCKER=1)"
 
 

@@ -42,6 +42,7 @@ FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
 
 class Kfd(Launcher):
     name: ClassVar[str] = "kfd"
+    runtime: ClassVar[bool] = False
 
     def command(self, machine: Machine, workload: Workload) -> Command:
         """One CPU, and nothing of the caller's environment.

@@ -104,6 +104,7 @@ class Launcher(ABC):
     # What a log holds -> fact and cure, before those of gem5-se.
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = ()
     own_kernels: ClassVar[bool] = False  # it runs others than the workload's
+    runtime: ClassVar[bool] = True  # a library starts the kernels
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -21,7 +21,16 @@ from simgen.targets import apu_se, gem5_launcher
 from simgen.targets import gem5_dnnmark as gem5_dnnmark
 from simgen.targets import gem5_hip as gem5_hip
 from simgen.targets import gem5_kfd as gem5_kfd
-from simgen.targets.base import File, Lack, Progress, RunOption, Target, l1_setting, setting
+from simgen.targets.base import (
+    File,
+    Lack,
+    Progress,
+    RunOption,
+    Target,
+    l1_setting,
+    log_text,
+    setting,
+)
 from simgen.targets.gem5_launcher import LAUNCHERS
 
 if TYPE_CHECKING:
@@ -114,7 +123,7 @@ class Gem5Se(Target):
     def __post_init__(self) -> None:
         apu_se.check(self.gem5_version, self.arch)
         super().__post_init__()
-        if self.m5ops and not self.version.dumps:
+        if self.m5ops and not self.simulated.version.dumps:
             raise UsageError(
                 f"{self.name}: --m5ops: apu_se.py of gem5 {self.gem5_version} takes no notice of "
                 "them; leave it out"
@@ -122,17 +131,9 @@ class Gem5Se(Target):
         LAUNCHERS[self.launcher].check(self.simulated)
 
     @property
-    def gpu(self) -> apu_se.Gpu:
-        return apu_se.GPUS[self.arch]
-
-    @property
-    def version(self) -> apu_se.Version:
-        return apu_se.VERSIONS[self.gem5_version]
-
-    @property
     def gem5_opt(self) -> str:
         """The simulator's path in the checkout."""
-        return f"build/{self.gpu.build}/gem5.opt"
+        return f"build/{self.simulated.gpu.build}/gem5.opt"
 
     @property
     def build_cure(self) -> str:
@@ -186,7 +187,7 @@ class Gem5Se(Target):
             gem5_opt=self.gem5_opt,
             apu_se=APU_SE,
             gem5_version=self.gem5_version,
-            image=self.version.image,
+            image=self.simulated.version.image,
             build_cure=self.build_cure,
             **built.variables,
         )
@@ -213,7 +214,7 @@ class Gem5Se(Target):
         user = "" if command.root else f"-u {os.getuid()}:{os.getgid()} "
         docker = (
             f"docker run --rm {user}{' '.join(f'-v {volume}' for volume in volumes)} "
-            f"-w {here} {self.version.image}"
+            f"-w {here} {self.simulated.version.image}"
         )
         return {"direct": f"{start} {run}", "docker": f"{start} {docker} {run}"}
 
@@ -267,20 +268,17 @@ class Gem5Se(Target):
 
     def launches_done(self, log: str) -> int | None:
         """gem5 enters its event queue once, and again after each kernel."""
-        if not self.version.dumps or self.m5ops or LAUNCHERS[self.launcher].own_kernels:
+        if not self.simulated.version.dumps or self.m5ops or LAUNCHERS[self.launcher].own_kernels:
             return None
         entered = log.count("Entering event queue @")
         own = re.search(rf"simgen: error: (?!{self.name}: |{HANGS})", log)  # before the kernels
         # Nobody knows whether a runtime failed in the first kernel or before.
-        first = 1 if self.launcher == gem5_kfd.Kfd.name else 2
+        first = 2 if LAUNCHERS[self.launcher].runtime else 1
         return entered - 1 if entered >= first and not own else None
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """The simulator's own words about itself, from the head of the log, and its options."""
-        try:
-            log = (results / "log.txt").read_text(errors="replace")
-        except OSError:
-            return {}
+        log = log_text(results)
         found = re.findall(r"^gem5 (version|compiled) (.+)$", log, re.MULTILINE)
         options = re.findall(r"^simgen: option: (.+)$", log, re.MULTILINE)
         return (
@@ -296,8 +294,14 @@ class Gem5Se(Target):
             if not line.startswith(own):
                 hangs = re.fullmatch(rf"{HANGS}.+?\): (.+)", line)
                 return f"{hangs[1]}; {HANGS_CURE}" if hangs else str(line)
-        for pattern, message in LAUNCHERS[self.launcher].diagnoses + DIAGNOSES:
-            match = re.search(pattern, log)
-            if match:
-                return message.format(next((g for g in match.groups() if g), "")).strip()
-        return str(said[0]).removeprefix(own) if said else None
+        found = explained(log, LAUNCHERS[self.launcher].diagnoses)
+        return found or (str(said[0]).removeprefix(own) if said else None)
+
+
+def explained(log: str, first: tuple[tuple[str, str], ...]) -> str | None:
+    """What a log of gem5 tells ("fact; cure"), by `first` and then DIAGNOSES; None: nothing."""
+    for pattern, message in first + DIAGNOSES:
+        match = re.search(pattern, log)
+        if match:
+            return message.format(next((g for g in match.groups() if g), "")).strip()
+    return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen import render, toolchain
 from simgen.targets import launch_rows
-from simgen.targets.base import File, Lack, RunOption, Target, l1_setting, setting
+from simgen.targets.base import File, Lack, RunOption, Target, l1_setting, log_text, setting
 from simgen.targets.hip_program import LIBRARY_NAMES, Place, Program
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ class Hip(Target):
 
     name: ClassVar[str] = "hip"
     summary: ClassVar[str] = "this machine's AMD GPU, through ROCm's HIP, timed with HIP events"
-    run_options: ClassVar[Mapping[str, RunOption]] = {
-        "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones"),
-        "repeats": RunOption("SIMGEN_REPEATS", "timed rounds; the median is kept", least=1),
-    }
+    run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
 
     arch: str = setting("gfx90a", "GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
@@ -67,18 +64,14 @@ class Hip(Target):
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`seconds` is the median over the timed rounds, between HIP events."""
-        columns = ("seconds", "seconds_min", "seconds_max", "rounds")
-        return launch_rows.read(results, workload, columns)
+        return launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
 
     def whole_only(self) -> str:
         return "the HIP program runs all layers; take the host target to run some"
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the program says in its log: the GPU's name and the version of HIP."""
-        try:
-            log = (results / "log.txt").read_text(errors="replace")
-        except OSError:
-            return {}
+        log = log_text(results)
         found = re.findall(r"^simgen: (gpu|hip_runtime): (.+)$", log, re.MULTILINE)
         return {"arch": self.arch, **dict(found)}
 

@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
-from simgen.targets.base import Progress
+from simgen.targets.base import Progress, RunOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
 
 FILE = "launches.csv"
+
+# Of targets that time rounds of all launches: how many, and what they list of each launch.
+ROUND_OPTIONS = {
+    "warmup": RunOption("SIMGEN_WARMUP", "rounds before the timed ones"),
+    "repeats": RunOption("SIMGEN_REPEATS", "timed rounds; the median is kept", least=1),
+}
+ROUND_COLUMNS = ("seconds", "seconds_min", "seconds_max", "rounds")
 
 
 def read(

@@ -24,7 +24,16 @@ from simgen import render, resources, shard
 from simgen.ir import to_json
 from simgen.legalise import cache_policy
 from simgen.targets import launch_rows, legalised
-from simgen.targets.base import File, Lack, Progress, RunOption, Target, l1_setting, setting
+from simgen.targets.base import (
+    File,
+    Lack,
+    Progress,
+    RunOption,
+    Target,
+    l1_setting,
+    log_text,
+    setting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -182,10 +191,7 @@ class MGPUSim(Target):
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the runner says of itself in its log: version, mode, GPU, and how many of them."""
-        try:
-            log = (results / "log.txt").read_text(errors="replace")
-        except OSError:
-            return {}
+        log = log_text(results)
         found = re.findall(r"^simgen: (mgpusim_version|mode|gpu|gpus): (.+)$", log, re.MULTILINE)
         return {"simulator": "MGPUSim", **dict(found)}
 

@@ -73,7 +73,7 @@ def test_the_default_is_the_default_version():
 
     defaults = dict(ARGUMENTS)
     assert defaults["GEM5_VERSION"] == Gem5Se().gem5_version
-    assert defaults["GEM5_IMAGE"] == Gem5Se().version.image
+    assert defaults["GEM5_IMAGE"] == Gem5Se().simulated.version.image
 
 
 def test_what_is_copied_holds_all_that_the_wheel_is_made_of():
