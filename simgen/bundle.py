@@ -324,8 +324,9 @@ def _of(target: str, digests: Mapping[str, str]) -> dict[str, str]:
 
 def _results_of(bundle: Path, target: str) -> list[str]:
     """Names of the folders that runs of a target may have left, its own first."""
-    swept = (bundle / RESULTS).glob(f"{target}{sweep.MARK}*")
-    return [target, *sorted((path.name for path in swept), key=sweep.rank)]
+    patterns = (f"{kind}{target}{sweep.MARK}*" for kind in ("", STOPPED))
+    swept = {path.name for pattern in patterns for path in (bundle / RESULTS).glob(pattern)}
+    return [target, *sorted({name.removeprefix(STOPPED) for name in swept}, key=sweep.rank)]
 
 
 def _gone(old: Bundle, targets: Mapping[str, Any], ran: Sequence[str]) -> tuple[str, ...]:

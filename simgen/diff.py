@@ -96,6 +96,8 @@ def diff(
         return Diff(a.name, b.name if b else REFERENCE, tuple(_whole(workload, inputs, a, b)))
     verdicts = []
     ran = set.intersection(*(results.steps(each, workload) for each in (a, b) if each))
+    if b and not ran:
+        raise UsageError(f"{a.name}, {b.name}: no layer ran in both; compare with the reference")
     for done, step in enumerate(workload.steps):
         if progress:
             progress(done, len(workload.steps))

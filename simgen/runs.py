@@ -176,9 +176,10 @@ def resume(
     """
     folder = stopped(bundle, result)
     if folder is None:
+        kept = ", and with --keep yes to go on later" if "keep" in target.run_options else ""
         raise UsageError(
             f"--resume: {bundle.path} has no run on {result} that was stopped after a finished "
-            "layer; run it without --resume"
+            f"layer; run it without --resume{kept}"
         )
     run = read(folder)
     assert run is not None

@@ -290,5 +290,7 @@ def _check_grid(launch: Launch, kernel: Kernel, where: str) -> None:
     x, y, z = launch.grid
     if x * kernel.block >= 2**32 or max(y, z) > 0xFFFF:  # AQL counts work-items in 32 bits
         raise ConfigError(
-            where, f"a grid of {x} x {y} x {z} work-groups is too large; make n or c smaller"
+            where,
+            f"a grid of {x} x {y} x {z} work-groups is too large; make n or c smaller, "
+            "or take another algorithm where the layer has a choice",
         )

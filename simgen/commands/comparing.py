@@ -77,7 +77,7 @@ def _pairs(
 ) -> tuple[list[tuple[Result, Result | None]], list[str]]:
     """(what to compare, the results without outputs to compare)."""
     from simgen.diff import REFERENCE
-    from simgen.results import is_statistics_only
+    from simgen.results import is_statistics_only, steps
 
     if a is not None:
         names = [a, b or REFERENCE]
@@ -98,7 +98,8 @@ def _pairs(
         fact = f"{' and '.join(silent)} {NO_OUTPUTS}"
         raise UsageError(f"{bundle.path}: {fact}; read them with simgen report")
     found = {name: result for name, result in found.items() if name not in silent}
-    both = itertools.combinations(found, 2)
+    ran = {name: steps(result, bundle.workload) for name, result in found.items()}
+    both = [(x, y) for x, y in itertools.combinations(found, 2) if ran[x] & ran[y]]
     pairs = [(found[x], found[y]) for x, y in both if _is_shown(x, y, list(found))]
     return [*((result, None) for result in found.values()), *pairs], silent
 

@@ -179,6 +179,8 @@ def _sweep(
 
     chosen = _chosen(bundle, target, options, wish)
     points = sweep.points(chosen, grid, options)
+    for point in points:
+        running.check(wish, chosen, point.options)
 
     def once(point: sweep.Point) -> None:
         nonlocal bundle
@@ -222,7 +224,7 @@ def _chosen(
     for name in options:
         if name not in chosen.run_options:
             raise UsageError(f"{spelling(name)}: {target} has no such option; leave it out")
-    running.check(wish, chosen)
+    running.check(wish, chosen, options)
     return chosen
 
 

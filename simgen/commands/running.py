@@ -30,7 +30,7 @@ class Wish:
     verbose: bool = False
 
 
-def check(wish: Wish, target: Target) -> None:
+def check(wish: Wish, target: Target, options: Mapping[str, str | int]) -> None:
     """Refuse what does not go together.
 
     Raises:
@@ -43,6 +43,8 @@ def check(wish: Wish, target: Target) -> None:
     reason = target.whole_only()
     if reason and (wish.layers or wish.resume):
         raise UsageError(f"{'--layers' if wish.layers else '--resume'}: {target.name}: {reason}")
+    if reason and options.get("keep") == "yes":
+        raise UsageError(f"--keep: {target.name}: {reason}")
 
 
 def stopped_on(bundle: Bundle) -> str | None:

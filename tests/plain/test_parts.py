@@ -140,6 +140,24 @@ def test_what_does_not_go_together_is_told(simgen, monkeypatch, options, words):
     fails(simgen(f"run b --on cuda {options}"), 2, words)
 
 
+def test_parts_without_a_layer_in_common_are_not_said_to_agree(simgen, tmp_path):
+    made = build(tmp_path / "b", lowered("lenet5"))
+    for layers in ("conv1", "conv2"):
+        folder = run_by_hand(made, target=f"cuda@{layers}")
+        steps = tuple(parts.selected(made.workload, layers))
+        runs._write(folder, runs.Run(made.digest, {}, {}, steps, layers, "reference"))
+        rows = (folder / "launches.csv").read_text().splitlines()
+        first, count = (
+            runs.first_launches(made.workload),
+            len(made.workload.steps[steps[0]].launches),
+        )
+        kept = rows[1 + first[steps[0]] :][:count]
+        (folder / "launches.csv").write_text("\n".join([rows[0], *kept]) + "\n")
+    fails(simgen("diff b cuda@conv1 cuda@conv2"), 2, "cuda@conv1, cuda@conv2: no layer ran in both")
+    pairs = simgen("diff b --json").json()["pairs"]
+    assert [pair["b"] for pair in pairs] == ["reference", "reference"]
+
+
 def test_a_part_is_judged_and_reported_alone(simgen, tmp_path):
     made = build(tmp_path / "b", lowered("lenet5"))
     steps = parts.selected(made.workload, "conv2..pool2")

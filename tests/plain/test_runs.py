@@ -12,8 +12,10 @@ from handmade import build, lowered, run_by_hand
 
 from simgen import bundle as bundles
 from simgen import data, results, runs, state
+from simgen.commands import running
 from simgen.errors import DamagedError, UsageError
 from simgen.state import Mark
+from simgen.targets.gem5_se import Gem5Se
 from simgen.targets.host import Host
 
 GONE = 2**22 + 1  # a process that Linux cannot have
@@ -187,6 +189,17 @@ def test_a_stopped_run_survives_a_build_that_changes_another_target(made, monkey
     from simgen.targets.cuda import Cuda
 
     stop(made, {0})
+    stop(made, {0}, name="stopped-host@conv2", result="host@conv2")  # of which nothing is complete
     again = build(made.path, made.workload, Cuda())
     assert set(again.targets) == {"host", "cuda"}
-    assert runs.stopped(again, "host") == made.path / "results/stopped-host"
+    for name in ("host", "host@conv2"):
+        assert runs.stopped(again, name) == made.path / f"results/stopped-{name}"
+
+
+@pytest.mark.parametrize("launcher", ["hip", "dnnmark"])
+def test_what_a_launcher_cannot_keep_is_not_asked_of_it(launcher):
+    target = Gem5Se(launcher=launcher)
+    with pytest.raises(UsageError, match=r"--keep: gem5-se: .* runs all layers; build "):
+        running.check(running.Wish(), target, {"keep": "yes"})
+    running.check(running.Wish(), target, {"keep": "no"})
+    running.check(running.Wish(), Gem5Se(), {"keep": "yes"})
