@@ -212,10 +212,10 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
 }  # fmt: skip
 
 # What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a
-# work-item adds up by itself; an image that is one window.
+# work-item adds up by itself; an image that is one window, and two with tiles narrower than a row.
 ALSO: dict[str, tuple[tuple[int, ...], ...]] = {
     "bn": ((4400, 3, 1, 1),),
-    "pool": ((1, 37, 9, 7),),
+    "pool": ((1, 37, 9, 7), (1, 1, 9, 1027), (1, 1, 11, 1028)),
 }
 
 

@@ -54,6 +54,15 @@ WORKLOADS = {
     "activation_fwd": ("n=3", "c=5", "h=7", "w=11"),
     "activation_bwd": ("n=3", "c=5", "h=7", "w=11"),
 }
+# Kernels of other shapes than those of small problems: larger tiles, narrow ones, many of them.
+WIDER = [
+    ("conv_fwd", "algo=fft n=1 c=3 h=13 w=17 num_output=4 kernel_size=5 pad=2"),
+    ("conv_bwd_data", "algo=fft n=1 c=2 h=31 w=29 num_output=3 kernel_size=11 pad=5"),
+    ("conv_bwd_weight", "algo=fft n=2 c=3 h=23 w=19 num_output=2 kernel_size=11 pad=5"),
+    ("conv_bwd_weight", "algo=winograd n=5 c=3 h=37 w=41 num_output=5 kernel_size=3 pad=1"),
+    ("pool_fwd", "n=1 c=1 h=9 w=1027 kernel_size=3 stride=2 pad=0"),
+    ("pool_bwd", "n=1 c=1 h=9 w=1027 kernel_size=3 stride=2 pad=0"),
+]
 COUNTED = {"instructions", "valu_instructions", "salu_instructions", "wavefronts", "work_groups"}
 TIMED = {"seconds", "cycles", "l1_hits", "l1_misses", "l2_hits", "l2_misses", "dram_read_bytes"}
 
@@ -109,6 +118,16 @@ def check(bundle: bundles.Bundle, result: results.Result) -> None:
     report = diff.diff(bundle.workload, inputs, result, None)
     assert report.passed, report.first_diverging
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
+
+
+@pytest.mark.parametrize("arch", GPUS.values())
+@pytest.mark.parametrize(("name", "settings"), WIDER)
+def test_wider_kernels_are_right(
+    tmp_path: Path, builder: Builder, name: str, settings: str, arch: str
+) -> None:
+    work = lowered(name, tuple(settings.split()))
+    made = bundles.write(tmp_path / "b", work, [MGPUSim(arch=arch)], builder, PROVENANCE)
+    check(made, run(made, "emu"))
 
 
 @pytest.mark.parametrize("arch", GPUS.values())

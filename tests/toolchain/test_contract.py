@@ -100,6 +100,8 @@ REACHED: dict[tuple[str, str], dict[str, set[Any]]] = {
                                              "bn_epsilon": {None}},
     ("fused_conv", "gemm_sum"): {"activation": {"clipped_relu", "sigmoid", "relu", None}},
     ("fused_fc", "gemm"): {"activation": MODES | {None}, "bn_epsilon": {None}},
+    ("pool", "pooling_backward_max"): {"before_p": {0, 1}, "before_q": {0, 1, 6},
+                                       "results": {1, 2, 4}, "load": {1, 4}, "vector": {1, 3, 4}},
     ("dropout", "dropout"): {"threshold": {0, 2**31, 2**32}, "key": {0, 777, None}},
     ("bn", "batch_norm_finish"): {"slices": {2, 32}},
 }  # fmt: skip

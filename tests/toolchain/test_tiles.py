@@ -101,14 +101,15 @@ def convolutions() -> dict[str, Problem]:
     }
 
 
-@pytest.mark.parametrize("wanted", conv_gemm.TILES, ids=str)
+@pytest.mark.parametrize("wanted", tile.TILES, ids=str)
 def test_every_tile_of_a_convolution_is_right(
     tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, wanted: Tile
 ) -> None:
     forced(monkeypatch, wanted, splits=True)
     planned = plan(convolutions(), Pass.FORWARD, Pass.BACKWARD)
     splits = [dict(k.constants)["splits"] for k in planned.kernels if of_tile(k, wanted)]
-    assert len(splits) >= 9
+    # The largest are those of transforms only.
+    assert len(splits) >= (9 if wanted in conv_gemm.TILES else 3)
     assert 1 in splits
     assert max(splits) > 1
     assert not failures(make(tmp_path, planned, builder, sanitize=True).good())
