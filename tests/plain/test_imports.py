@@ -53,6 +53,7 @@ ORDER = (
     "results",
     "parts",
     "compare",
+    "verdict",
     "diff",
     "correlation",
     "figures",
