@@ -2,12 +2,15 @@
 
 Each layer is judged by itself: its reference is computed in float64 from the inputs that it had
 *in that result*, so that the layer's own tolerance holds however deep in a network it is, and the
-first layer that fails is the one that is wrong. Layers that did not run, because the run was about
-others, are not judged. Two results agree in an element when they are no
-farther apart than both tolerances together and the distance of their references.
+first layer that fails is the one that is wrong. Beside the bound of each element, which a right
+element never leaves, stands the judge of whole tensors (simgen/spread.py), which sees what is too
+small for the bounds of long sums; that a right tensor fails there has a probability of 1e-9.
+Layers that did not run, because the run was about others, are not judged. Two results agree in an
+element when they are no farther apart than both tolerances together and the distance of their
+references.
 
 Where memory is reused, the inputs of most layers are gone: only the network's last tensors are
-judged, by the bound that `simgen.chain` gives.
+judged, by the bound that `simgen.chain` gives, alone.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from simgen.compare import ULP_CLASSES, Comparison, suspicions
 from simgen.errors import UsageError
 from simgen.ir import Pass
 from simgen.network import make_layer
+from simgen.spread import both
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -159,15 +163,18 @@ def _step(
             _expected(layer, step, inputs, result, part, shapes) for result in (a, b) if result
         ]
         for port, name in step.writes:
-            ref_a, bound = wanted[0][0][port], wanted[0][1][port]
+            ref_a, bound, spread = wanted[0][port]
             ours = a.outputs[name].values[part]
             theirs: NDArray[Any] = ref_a
+            apart: NDArray[np.float64] | float = 0.0
             if b:
-                ref_b, bound_b = wanted[1][0][port], wanted[1][1][port]
+                ref_b, bound_b, spread_b = wanted[1][port]
                 theirs = b.outputs[name].values[part]
-                bound = bound + bound_b + np.abs(ref_a - ref_b)
-            stride = theirs.size // len(theirs)
-            comparisons[port].add((part.start or 0) * stride, ours, theirs, ref_a, bound)
+                apart = ref_a - ref_b
+                bound = bound + bound_b + np.abs(apart)
+                spread = both(spread, spread_b)
+            start = (part.start or 0) * (theirs.size // len(theirs))
+            comparisons[port].add(start, ours, theirs, ref_a, bound, spread, apart)
     return [
         Verdict(
             step.layer, str(step.direction), name,
@@ -216,8 +223,8 @@ def _expected(
     result: Result,
     part: slice,
     shapes: Mapping[str, tuple[int, ...]],
-) -> tuple[Mapping[str, NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]:
-    """(reference, tolerance) of the step, from what it read in `result`."""
+) -> shard.Expected:
+    """(reference, tolerance, spread) of the step, from what it read in `result`."""
     read = {
         port: (result.outputs[name].values if name in result.outputs else inputs[name])[
             slice(None) if port in layer.parameters else part
@@ -252,6 +259,8 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "outside_tolerance": c.outside,
         "max_error": _finite(c.max_error),
         "max_error_over_tolerance": _finite(c.max_ratio),
+        "statistic": None if c.statistic is None else _finite(c.statistic),
+        "peak": None if c.peak is None else _finite(c.peak),
         "max_ulps": c.max_ulps,
         "ulps": dict(zip(ulp_classes(), c.ulps)),
         "nan_or_inf_on_one_side": c.special,
