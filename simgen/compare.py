@@ -1,4 +1,5 @@
-"""Two float32 tensors side by side: how far apart, against a bound for each element."""
+"""Two float32 tensors side by side: how far apart, against a bound for each element, and all
+together against the spread of honest roundings (simgen/spread.py)."""
 
 from __future__ import annotations
 
@@ -8,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen.spread import peak_limit, statistic_limit
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from simgen.spread import Spread
 
 WORST = 5  # points to remember
 # Upper ends of the classes of the ULP histogram; the last class holds what no number of ULPs tells:
@@ -64,6 +69,11 @@ class Comparison:
     lows: list[float] = field(default_factory=lambda: [np.inf] * 3)  # least of a, b, reference
     highs: list[float] = field(default_factory=lambda: [-np.inf] * 3)
     worst: list[Point] = field(default_factory=list)
+    _judged: int = 0  # elements with a spread
+    _shared: int = 1
+    _squares: float = 0.0  # sum of (error / sigma)^2
+    _largest: float = 0.0  # |error| / sigma
+    _spreads: bool = False
 
     def add(
         self,
@@ -72,12 +82,15 @@ class Comparison:
         b: NDArray[Any],
         reference: NDArray[np.float64],
         bound: NDArray[np.float64],
+        spread: Spread | None = None,
+        apart: NDArray[np.float64] | float = 0.0,
     ) -> None:
         """Compare elements [start, start + a.size) of the flattened tensors.
 
         `a` and `b` may be float32 or float64; `bound` is absolute. An element whose error is not a
         number counts as outside, unless both sides are the same NaN or infinity, or one is the
         infinity to which float32 rounds the other; so does one whose bound is not a number.
+        `spread` is that of a - b about `apart`, what a right a - b is.
         """
         a, b, reference, bound = (np.asarray(t).reshape(-1) for t in (a, b, reference, bound))
         wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
@@ -105,12 +118,45 @@ class Comparison:
         self.max_ratio = max(self.max_ratio, float(ratio.max(initial=0.0)))
         self._add_ulps(a, b, same, special)
         self._add_range((wide_a, wide_b, reference))
-        self._add_window(reference, bound)
+        self._add_window(reference, self._limit(bound, spread))
         self._add_worst(start, ratio, error, (wide_a, wide_b, reference, bound))
+        if spread:
+            self._add_spread(wide_a, wide_b, spread, apart)
+
+    @property
+    def statistic(self) -> float | None:
+        """Root mean square of error / sigma, over its limit; None where no spread was given."""
+        if not self._judged:
+            return 0.0 if self._spreads else None
+        root = float(np.sqrt(self._squares / self._judged))
+        return root / statistic_limit(self._judged, self._shared)
+
+    @property
+    def peak(self) -> float | None:
+        """The largest |error| / sigma, over its limit; None where no spread was given."""
+        return self._largest / peak_limit(self._judged) if self._spreads else None
 
     @property
     def passed(self) -> bool:
-        return self.outside == 0
+        """No element outside of its bound, and both judges of the whole tensor within limits."""
+        return self.outside == 0 and (self.statistic or 0.0) <= 1 and (self.peak or 0.0) <= 1
+
+    def _add_spread(
+        self,
+        a: NDArray[np.float64],
+        b: NDArray[np.float64],
+        spread: Spread,
+        apart: NDArray[np.float64] | float,
+    ) -> None:
+        # What is exact has a bound of zero, and what is not finite is outside or the same.
+        with np.errstate(all="ignore"):
+            z = np.abs(a - b - np.reshape(apart, -1)) / spread.sigma.reshape(-1)
+        z = z[np.isfinite(z)]
+        self._spreads = True
+        self._judged += z.size
+        self._shared = max(self._shared, spread.shared)
+        self._squares += float(np.square(z).sum())
+        self._largest = max(self._largest, float(z.max(initial=0.0)))
 
     def _add_ulps(
         self,
@@ -133,6 +179,14 @@ class Comparison:
             self.zeros[at] += int(np.count_nonzero(zero))
             self.lows[at] = min(self.lows[at], float(np.fmin.reduce(values, initial=np.inf)))
             self.highs[at] = max(self.highs[at], float(np.fmax.reduce(values, initial=-np.inf)))
+
+    def _limit(self, bound: NDArray[np.float64], spread: Spread | None) -> NDArray[np.float64]:
+        """What the error of an element may be, for itself and as the peak of the tensor."""
+        if spread is None:
+            return bound
+        peak = peak_limit(prod(self.shape)) * spread.sigma.reshape(-1)
+        limit: NDArray[np.float64] = np.fmin(bound, peak)
+        return limit
 
     def _add_window(self, reference: NDArray[np.float64], bound: NDArray[np.float64]) -> None:
         finite = np.abs(reference) < OVERFLOW

@@ -2,16 +2,19 @@
 
 Each layer is judged by itself: its reference is computed in float64 from the inputs that it had
 *in that result*, so that the layer's own tolerance holds however deep in a network it is, and the
-first layer that fails is the one that is wrong. Layers that did not run, because the run was about
-others, are not judged. Two results agree in an element when they are no farther apart than both
-tolerances together and the distance of their references. What the reference contradicts in one of
-them is wrong in the pair too, however well the two agree.
+first layer that fails is the one that is wrong. Beside the bound of each element, which a right
+element never leaves, stands the judge of whole tensors (simgen/spread.py), which sees what is too
+small for the bounds of long sums; that a right tensor fails there has a probability of 1e-9.
+Layers that did not run, because the run was about others, are not judged. Two results agree in an
+element when they are no farther apart than both tolerances together and the distance of their
+references. What the reference contradicts in one of them is wrong in the pair too, however well the
+two agree.
 
 All results and pairs are judged in one walk over the steps. A step's reference is computed once for
 all results in which it read the same bits.
 
 Where memory is reused, the inputs of most layers are gone: only the network's last tensors are
-judged, by the bound that `simgen.chain` gives.
+judged, by the bound that `simgen.chain` gives, alone.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from simgen.compare import Comparison, suspicions
 from simgen.errors import UsageError
 from simgen.ir import Pass
 from simgen.network import make_layer
+from simgen.spread import Spread, both
 from simgen.verdict import REFERENCE, Diff, Verdict
 
 if TYPE_CHECKING:
@@ -38,17 +42,11 @@ if TYPE_CHECKING:
     from simgen.results import Result
 
     Arrays = Mapping[str, NDArray[Any]]
+    # Of what a step writes in one result, by port: reference, bound, spread.
+    Expected = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64], Spread | None]]
     Progress = Callable[[int, int], None]
 
 SLICE = 2**21  # elements compared at a time, and computed, where a layer treats samples (n) alone
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Of what a step writes in one result, by port."""
-
-    reference: Mapping[str, NDArray[np.float64]]
-    bound: Mapping[str, NDArray[np.float64]]
 
 
 @dataclass
@@ -184,7 +182,7 @@ def _judge_last(
         for _, name in step.writes:
             if name not in whole:
                 continue
-            expected = Expected(*({name: values} for values in whole[name]))
+            expected = {name: (*whole[name], None)}
             compared = [Comparison(workload.buffer(name).spec.shape) for _ in judged]
             for pair, made in zip(judged, compared, strict=True):
                 sides = [found[side].outputs[name].values for side in pair.sides]
@@ -219,17 +217,25 @@ def _compare(
 ) -> None:
     """Add elements from `start` on of one result and the reference, or of two results."""
     values = [side.reshape(-1) for side in sides]
-    references = [each.reference[port].reshape(-1) for each in expected]
-    bounds = [each.bound[port].reshape(-1) for each in expected]
+    references = [each[port][0].reshape(-1) for each in expected]
+    bounds = [each[port][1].reshape(-1) for each in expected]
+    spreads = [each[port][2] for each in expected]
     for at in range(0, values[0].size, SLICE):
         part = slice(at, at + SLICE)
-        reference, bound = references[0][part], bounds[0][part]
-        theirs = reference
+        reference, bound, spread = references[0][part], bounds[0][part], _part(spreads[0], part)
+        theirs: NDArray[Any] = reference
+        apart: NDArray[np.float64] | float = 0.0
         if len(sides) == 2:
-            theirs = values[1][part]
+            theirs, other = values[1][part], _part(spreads[1], part)
             with np.errstate(invalid="ignore"):  # of two infinities
-                bound = bound + bounds[1][part] + np.abs(reference - references[1][part])
-        into.add(start + at, values[0][part], theirs, reference, bound)
+                apart = reference - references[1][part]
+            bound = bound + bounds[1][part] + np.abs(apart)
+            spread = both(spread, other) if spread and other else None
+        into.add(start + at, values[0][part], theirs, reference, bound, spread, apart)
+
+
+def _part(spread: Spread | None, part: slice) -> Spread | None:
+    return spread and Spread(spread.sigma.reshape(-1)[part], spread.shared)
 
 
 def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
@@ -274,7 +280,7 @@ def _expected(
     tensors = {port: values.astype(np.float64) for port, values in read.items()}
     tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in given.items()}
     with np.errstate(all="ignore"):  # what a wrong result holds may be anything
-        expected = Expected(*shard.expected(layer, tensors, step.direction, gpus))
+        expected = shard.expected(layer, tensors, step.direction, gpus)
     shared.append((read, gpus, expected))
     return expected
 

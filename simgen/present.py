@@ -201,6 +201,8 @@ def _work_cells(work: OpCount, parameters: int, tensors: int, workspace: int) ->
 
 def difference(report: Diff, details: bool) -> None:
     """One pair: a line per tensor; the worst points and the histogram of what failed."""
+    from simgen.verdict import beyond_rounding  # brings NumPy, which a build does not need
+
     rows = []
     for verdict in report.verdicts:
         compared = verdict.comparison
@@ -211,6 +213,7 @@ def difference(report: Diff, details: bool) -> None:
             compared.elements,
             _relative(compared.max_error, compared.max_reference),
             _share(compared.max_ratio),
+            _share(beyond_rounding(compared)),
             *([compared.max_ulps] if details else []),
             "DIFFERENT" if verdict.outcome == "different" else verdict.outcome,
         )
@@ -222,6 +225,7 @@ def difference(report: Diff, details: bool) -> None:
         "elements",
         "error /\nlargest value",
         "error /\ntolerance",
+        "all errors /\nrounding",
         *(["most ULPs\napart"] if details else []),
         "verdict",
     ]
@@ -242,13 +246,15 @@ def _relative(error: float, largest: float) -> str:
     return f"{error / largest if largest else error:.2g}"
 
 
-def _share(ratio: float) -> str:
-    """Of a limit: 0.0345 -> "3.45%", 12 -> "12 x"."""
-    return f"{100 * ratio:.3g}%" if ratio <= 1 else f"{ratio:.3g} x"
+def _share(ratio: float | None) -> str:
+    """Of a limit: 0.0345 -> "3.45%", 12 -> "12 x"; empty where none is known."""
+    if ratio is None:
+        return ""
+    return f"{100 * ratio:.2f}%" if ratio <= 1 else f"{ratio:.3g} x"
 
 
 def _details(report: Diff, verdict: Verdict) -> None:
-    from simgen.verdict import ulp_classes  # brings NumPy, which a build does not need
+    from simgen.verdict import ulp_classes
 
     compared = verdict.comparison
     if compared.worst:

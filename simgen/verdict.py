@@ -65,6 +65,8 @@ class Verdict:
         compared, found = self.comparison, list(self.suspicions)
         if compared.outside:
             found.append(f"{compared.outside} of {compared.elements} elements are out of tolerance")
+        elif not compared.passed:
+            found.append(_beyond_rounding(compared))
         if self.wrong:
             verb = _verb(self.wrong, "is", "are")
             found.append(f"{_and(self.wrong)} {verb} not what the reference says")
@@ -104,7 +106,23 @@ class Diff:
             return f"{self.a} and {self.b} are alike and wrong in {first.place}"
         if first.comparison.passed:
             return f"{first.place}, is wrong: {first.suspicions[0]}"
-        return f"{self.a} and {self.b} differ first in {first.place}"
+        why = "" if first.comparison.outside else f": {_beyond_rounding(first.comparison)}"
+        return f"{self.a} and {self.b} differ first in {first.place}{why}"
+
+
+def beyond_rounding(compared: Comparison) -> float | None:
+    """The errors of the whole tensor over what rounding explains; None where that is not known."""
+    figures = [each for each in (compared.statistic, compared.peak) if each is not None]
+    return max(figures, default=None)
+
+
+def _beyond_rounding(compared: Comparison) -> str:
+    root, peak = compared.statistic or 0.0, compared.peak or 0.0
+    if root > 1:
+        fact = f"the errors of the whole tensor are {root:.3g} times"
+    else:
+        fact = f"its largest error is {peak:.3g} times"
+    return f"within its bound, but {fact} what rounding explains"
 
 
 def together(outcomes: Iterable[Outcome]) -> Outcome:
@@ -199,6 +217,8 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "max_error": _finite(c.max_error),
         "max_reference": c.max_reference,
         "max_error_over_tolerance": _finite(c.max_ratio),
+        "statistic": None if c.statistic is None else _finite(c.statistic),
+        "peak": None if c.peak is None else _finite(c.peak),
         "max_ulps": c.max_ulps,
         "ulps": dict(zip(ulp_classes(), c.ulps)),
         "nan_or_inf_on_one_side": c.special,

@@ -19,6 +19,7 @@ ORDER = (
     "resources",
     "arrays",
     "ir",
+    "spread",
     "config",
     "layers",
     "network",
