@@ -38,7 +38,7 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     least = 1
     for at, name in enumerate(columns):
         column = [row[at] for row in cells if row[at]]
-        numbers = all(cell[:1].isdigit() or cell[:1] in "-+." for cell in column)
+        numbers = all(cell[:1].isdigit() or cell[:1] in "-+." or cell == "inf" for cell in column)
         words = [*name.split(), *(column if numbers else " ".join(column).split())]
         width = min(max(map(len, words), default=0), UNBROKEN)
         made.add_column(
@@ -65,6 +65,9 @@ STYLES = {
     "ok": "green",
     "missing": "yellow",
 }
+
+
+SAID = {"same": "", "different": " is different", "proved nothing": " proved nothing"}
 
 
 def _console() -> Any:
@@ -232,12 +235,13 @@ def difference(report: Diff, details: bool) -> None:
     table(f"{report.a} against {report.b}", heads, rows)
     for verdict in report.verdicts:
         if verdict.reasons:
-            print(f"  {verdict.tensor}: {'; '.join(verdict.reasons)}")
+            print(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")
     first = report.first_diverging
     if first:
         print(f"first diverging layer: {first.layer} ({first.direction})")
     for verdict in report.verdicts:
-        if details or verdict is first:
+        # What is wrong only by the reference is shown where it is compared with that.
+        if details or (verdict is first and not verdict.comparison.passed):
             _details(report, verdict)
 
 
@@ -250,7 +254,9 @@ def _share(ratio: float | None) -> str:
     """Of a limit: 0.0345 -> "3.45%", 12 -> "12 x"; empty where none is known."""
     if ratio is None:
         return ""
-    return f"{100 * ratio:.2f}%" if ratio <= 1 else f"{ratio:.3g} x"
+    if ratio > 1:
+        return f"{ratio:.3g} x" if ratio < float("inf") else "inf"
+    return f"{100 * ratio:.2f}%"
 
 
 def _details(report: Diff, verdict: Verdict) -> None:

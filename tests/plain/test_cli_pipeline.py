@@ -253,7 +253,7 @@ def test_a_wrong_result_is_exit_code_6_and_names_the_first_diverging_layer(simge
     assert "first diverging layer: probability (fwd)" in done.out
     assert "worst points of probability.y" in done.out
     assert "DIFFERENT" in done.out
-    assert "probability.y: 10 of 80 elements are out of tolerance\n" in done.out
+    assert "probability.y is different: 10 of 80 elements are out of tolerance\n" in done.out
     assert done.out.splitlines()[-1] == (
         "1 result, 2 tensors: 1 differs, first in layer probability, probability.y"
     )
@@ -270,7 +270,7 @@ def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_p
     done = simgen("diff zero")
     assert (done.code, done.err) == (0, "")
     assert re.search(r" proved nothing +\n", done.out)
-    assert "  dropout.y: every element of the reference is 0\n" in done.out
+    assert "  dropout.y proved nothing: every element of the reference is 0\n" in done.out
     assert done.out.splitlines()[-1] == "1 result, 1 tensor: all right, and none proves anything"
     assert simgen("diff zero --json").json()["outcome"] == "proved nothing"
     done = simgen("diff zero --strict")
