@@ -34,8 +34,10 @@ from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.batch_norm_kernels import Stages, unbiased
+from simgen.layers.batch_norm_spread import Spreads
 from simgen.layers.features import View
 from simgen.layers.rounding import SECOND_ORDER, TINY, U, float32
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -175,8 +177,19 @@ class BatchNorm(Layer):
         return self._by_features(lambda part: self._reference(part, direction), tensors)
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._errors(tensors, direction, Errors)
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        found = self._errors(tensors, direction, Spreads)
+        elements = self.view(tensors["x"].shape).elements
+        return {
+            name: Spread(np.minimum(sigma, tolerance[name]), min(elements, sigma.size))
+            for name, sigma in found.items()
+        }
+
+    def _errors(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
         def bounds(part: Tensors) -> Tensors:
-            found = self._tolerance(part, direction)
+            found = self._tolerance(part, direction, kind)
             # What is exact cannot fall below the smallest normal number either.
             return {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
 
@@ -235,8 +248,8 @@ class BatchNorm(Layer):
             made["new_running_var"] += (1 - self.factor) * tensors["running_var"]
         return made
 
-    def _tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        errors = Errors(self.view(tensors["x"].shape).tiling(), self._axes())
+    def _tolerance(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
+        errors = kind(self.view(tensors["x"].shape).tiling(), self._axes())
         x, w = tensors["x"], tensors["w"]
         epsilon = float32(self.epsilon)
         if "saved_mean" in tensors:

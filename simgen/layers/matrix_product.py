@@ -210,7 +210,7 @@ class Product:
         if not self.short:
             return order(min(self._block, chunk))
         each = ceil(chunk / self._slices) + (tile.width(self.k) if self._along_k else 1)
-        return stages(each, *((16, 16) if self._along_k else (self._slices,)))
+        return stages(each, *((self._slices // 16, 16) if self._along_k else (self._slices,)))
 
     @property
     def _scales(self) -> tuple[float, float]:

@@ -153,8 +153,11 @@ def worst(report: Diff) -> dict[str, Verdict]:
     return found
 
 
-def _badness(verdict: Verdict) -> tuple[int, int]:
-    return verdict.comparison.outside, len(real_suspicions(verdict))
+def _badness(verdict: Verdict) -> tuple[bool, int, int, float]:
+    """By what fails it, and of those that pass by the second judge."""
+    made = verdict.comparison
+    judge = max(made.statistic or 0.0, made.peak or 0.0)
+    return not made.passed, made.outside, len(real_suspicions(verdict)), judge
 
 
 def real_suspicions(verdict: Verdict) -> list[str]:
@@ -183,7 +186,8 @@ def failures(verdicts: Mapping[str, Verdict]) -> list[str]:
     lines = []
     for name, verdict in verdicts.items():
         found = real_suspicions(verdict)
-        if verdict.comparison.outside or found:
-            worst = verdict.comparison.worst[:1]
-            lines.append(f"{name}: {verdict.comparison.outside} outside, {worst}, {found}")
+        made = verdict.comparison
+        if not made.passed or found:
+            judge = f"statistic {made.statistic}, peak {made.peak}"
+            lines.append(f"{name}: {made.outside} outside, {judge}, {made.worst[:1]}, {found}")
     return lines
