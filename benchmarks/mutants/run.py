@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -37,6 +38,7 @@ from simgen.config import Config, Entry, Place, Section
 from simgen.data_header import read_header
 from simgen.ir import Pass
 from simgen.layers import LAYERS
+from simgen.layers.matrix_product import Product
 from simgen.network import make_layer
 from simgen.targets.base import Job
 from simgen.targets.host import Host
@@ -179,7 +181,7 @@ def rounded(bits: int) -> Change:
 def _summed(layer: Layer, read: Arrays) -> tuple[str, list[int]]:
     """The port whose axes `_summed` names are those that a sum goes over."""
     if layer.kind == "gemm":
-        return "a", [0 if getattr(layer, "transa") else 1]
+        return "a", [1]
     if "w" not in read:
         return "dy", [0, 2, 3]
     if layer.kind == "fc":
@@ -335,6 +337,134 @@ def table(builder: Builder, only: str) -> Iterator[str]:
             yield f"| {case.name} | {case.k} | {what} | {before:.3g} | {after:.3g} | {said} |"
 
 
+# ---- Honest results ----
+
+
+def _images(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Smooth pictures of 8 bits with noise and flat regions, their mean taken off, over 255."""
+    rows, columns = (np.linspace(0, 3, shape[at] if len(shape) > at else 1) for at in (2, 3))
+    phase = rng.uniform(0, 6, (*shape[:2], 1, 1)[: max(2, len(shape))])
+    waves = np.sin(rows[:, None] * 2 + phase) + np.cos(columns + phase * 2)
+    made = np.clip(128 + 90 * waves + rng.normal(0, 4, waves.shape), 0, 255)
+    made = np.where(made > 230, 255, np.round(made))
+    return np.asarray((made - 110) / 255).reshape(*made.shape[: len(shape)])
+
+
+def _planes(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[Any]:
+    """One value in each plane, as the gradient of a mean of images is."""
+    flat = shape[:2] if len(shape) == 4 else (*shape[:1], 1)
+    each = rng.normal(size=flat)
+    return np.broadcast_to(each.reshape(*flat, *(1,) * (len(shape) - 2)), shape)
+
+
+KINDS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "rectified": lambda rng, shape: np.maximum(rng.normal(size=shape), 0),
+    "positive": lambda rng, shape: rng.uniform(size=shape),
+    "exponential": lambda rng, shape: rng.exponential(size=shape),
+    "sorted": lambda rng, shape: np.sort(rng.normal(size=shape).reshape(-1)).reshape(shape),
+    "offset": lambda rng, shape: 100 + rng.normal(size=shape),
+    "constant": lambda rng, shape: np.full(shape, 0.1),
+    "two values": lambda rng, shape: rng.choice([0.1, -0.3], shape),
+    "ramp": lambda rng, shape: np.arange(np.prod(shape)).reshape(shape) % 1013 / 1013,
+    "images": _images,
+    "planes": _planes,
+    "wide": lambda rng, shape: rng.normal(size=shape) * 10 ** rng.uniform(-6, 3, shape),
+    "bf16": lambda rng, shape: np.round(rng.normal(size=shape) * 128) / 128,
+}
+HALF = ("rectified", "images", "planes")  # against weights of the data file too
+WHOLE = ("x", "dy", "a", "b", "w")  # ports that get such values
+
+
+def honest_cases() -> Iterator[Case]:
+    """Those of `cases`, with sums of 64 to 10^5 terms, and gradients of biases."""
+    for case in cases():
+        if 64 <= case.k <= 110_000 and case.k != 36864:
+            yield case
+    given = {"n": 8, "c": 3, "h": 28, "w": 28, "num_output": 16, "bias": "true", "algo": "direct"}
+    yield conv("direct filters", BW, 8 * 28 * 28, {}, **given)
+    given = {"n": 2, "c": 64, "h": 14, "w": 14, "num_output": 40, "bias": "true"}
+    for algo in ("implicit_gemm", "winograd", "fft"):
+        yield conv(f"{algo} forward", F, 576, {}, **given, algo=algo)
+
+
+def fills(workload: Workload, kind: str, ports: tuple[str, ...], seed: int) -> Arrays:
+    rng = np.random.default_rng(seed)
+    found = {}
+    for buffer in workload.inputs:
+        port = buffer.name.split(".")[-1]
+        many = port != "b" or workload.nodes[0].kind == "gemm"
+        if port in ports and many:
+            found[port] = KINDS[kind](rng, buffer.spec.shape).astype(np.float32)
+    return found
+
+
+@dataclass
+class Tally:
+    """Honest tensors of one algorithm."""
+
+    tensors: int = 0
+    alarms: list[str] = field(default_factory=list)
+    largest: float = 0.0
+    of: str = ""
+
+    def add(self, judge: Judge, wrote: Arrays, what: str) -> None:
+        self.tensors += len(wrote)
+        before, after = judge.worst(wrote)
+        if before > 1 or after > 1:
+            self.alarms.append(f"{what}: {before:.3g}, {after:.3g}")
+        if after > self.largest:
+            self.largest, self.of = after, what
+
+
+def campaign(builder: Builder, only: str, seeds: int) -> Iterator[str]:
+    """Lines of the table of honest results."""
+    tallies: dict[str, Tally] = {}
+    for case in honest_cases():
+        if only not in case.name:
+            continue
+        tally = tallies.setdefault(case.name, Tally())
+        workload = case.plan(0)
+        for kind in KINDS:
+            for seed in range(seeds if kind == "normal" else 1):
+                sets = (WHOLE, ("x", "dy", "a")) if kind in HALF else (WHOLE,)
+                for ports in sets if case.kind not in ("bn", "pool") else (("x", "dy"),):
+                    wrote, read = run(workload, builder, fills(workload, kind, ports, seed), {})
+                    what = f"k = {case.k}, {kind} {' '.join(ports)}"
+                    tally.add(Judge(workload, read), wrote, what)
+    if only in "float32 NumPy":
+        tallies["float32 NumPy"] = in_order(seeds)
+    yield "| algorithm | honest tensors | false alarms | largest figure | of |"
+    yield "|---|---|---|---|---|"
+    for name, tally in tallies.items():
+        alarms = "; ".join(tally.alarms) or "0"
+        yield f"| {name} | {tally.tensors} | {alarms} | {tally.largest:.3g} | {tally.of} |"
+
+
+def in_order(seeds: int) -> Tally:
+    """Products of matrices in float32, products rounded before they are added, as on MGPUSim."""
+    tally = Tally()
+    for k in (27, 1000, 25088, 10**6):
+        given = {"m": 16, "n": 12, "k": k}
+        workload = Case("", "gemm", F, given, k).plan(0)
+        chunk, _ = Product(16, 12, k).chunks
+        for kind, make in KINDS.items():
+            if k == 10**6 and kind not in ("normal", "positive", "exponential", "constant"):
+                continue
+            for seed in range(seeds if k < 10**6 else 1):
+                rng = np.random.default_rng(seed)
+                a, b = (make(rng, s).astype(np.float32) for s in ((16, k), (k, 12)))
+                y = np.zeros((16, 12), np.float32)
+                for first in range(0, k, chunk):
+                    part = np.zeros_like(y)
+                    for at in range(first, min(first + chunk, k)):
+                        part += np.multiply.outer(a[:, at], b[at])
+                    y += part
+                judge = Judge(workload, {"a": a.astype(np.float64), "b": b.astype(np.float64)})
+                tally.add(judge, {"y": y}, f"k = {k}, {kind}")
+    return tally
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("-o", type=Path, help="file for the tables (default: print them)")
@@ -344,7 +474,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         builder = Builder(Cache(Path(folder)))
         lines = []
-        for line in table(builder, options.only):
+        parts = (table(builder, options.only), campaign(builder, options.only, options.seeds))
+        for line in itertools.chain(parts[0], ("",), parts[1]):
             print(line, flush=True)
             lines.append(line)
     if options.o:

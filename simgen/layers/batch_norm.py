@@ -273,22 +273,15 @@ class BatchNorm(Layer):
             return found
         if self.save_intermediates:
             found |= {"saved_mean": mean_error, "saved_invstd": r_error}
-        return {**found, **self._running_error(tensors, mean, mean_error, var, var_error)}
-
-    def _running_error(
-        self, tensors: Tensors, mean: Array, mean_error: Array, var: Array, var_error: Array
-    ) -> Tensors:
-        """The constants f M / (M - 1) and 1 - f are rounded, and so are products and sums."""
-        factor = self.factor * unbiased(tensors["x"].size // mean.size)
-        found = {
-            "new_running_mean": self.factor * mean_error,
-            "new_running_var": factor * (var_error + 2 * U * var),
+        # Where the old statistics do not count, any stand for them.
+        keep = 1 - self.factor
+        old = [tensors[f"running_{name}"] if keep else new for name, new in
+               (("mean", mean), ("var", var))]  # fmt: skip
+        scale = self.factor * unbiased(x.size // mean.size)
+        return found | {
+            "new_running_mean": errors.running(old[0], mean, mean_error, keep, self.factor),
+            "new_running_var": errors.running(old[1], var, var_error, keep, scale),
         }
-        if self.factor < 1:
-            for name, new in (("mean", self.factor * mean), ("var", factor * var)):
-                old = (1 - self.factor) * np.abs(tensors[f"running_{name}"])
-                found[f"new_running_{name}"] += 3 * U * old + 2 * U * np.abs(new)
-        return found
 
 
 def _fills(elements: int) -> dict[str, Fill]:

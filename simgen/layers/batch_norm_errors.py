@@ -87,6 +87,15 @@ class Errors:
         inner_error += U * (np.abs(inner) + inner_error)
         return found | {"dx": product(scale, scale_error, inner, inner_error)}
 
+    def running(self, old: Array, new: Array, new_error: Array, keep: float, scale: float) -> Array:
+        """Absolute error of keep old + scale new: constants, products and the sum are rounded."""
+        error: Array = scale * new_error
+        if scale != 1:
+            error = error + 2 * U * scale * np.abs(new)
+        if keep:
+            error = error + 3 * U * keep * np.abs(old) + U * scale * np.abs(new)
+        return error
+
     def sum_error(self, dy: Array) -> Array:
         """Absolute error of the sums of dy."""
         return (self.tiling.additions + self.finish) * U * self._sum(np.abs(dy))

@@ -7,12 +7,12 @@ of a mean or a variance reaches all elements of its feature.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import frexp, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.layers import features
 from simgen.layers.batch_norm_errors import Errors
-from simgen.layers.rounding import U
+from simgen.layers.rounding import U, float32
 from simgen.spread import repeats, stages
 
 if TYPE_CHECKING:
@@ -31,19 +31,44 @@ class Spreads(Errors):
     def moments(self, x: Array, var: Array) -> tuple[Array, Array]:
         hard = super().moments(x, var)
         mean = self._mean(x)
-        d = x - mean
         m, chunks = self.tiling.elements, self.tiling.chunks
+        # Each square: its difference, which counts twice, and its own product. Then 1 / M.
+        var_error = self._total(np.square(x - mean), 3) / m + _scaled(1 / m) * var
+        if chunks == 1:
+            mean_error = self._total(x) / m + _scaled(1 / m) * np.abs(mean)
+            var_error += mean_error**2
+            return np.minimum(mean_error, hard[0]), np.minimum(var_error, hard[1])
+        tile, last = self.tiling.tile, self.tiling.last
+        size, between = self._chunk_means(x, mean)
+        scales = max(_scaled(1 / n) + _scaled(n / m) for n in (tile, last))
+        mean_error = self._total(x) / m + scales * size
+        # Squares between chunks, as in Errors: their own roundings, and those of their means.
         rms = np.sqrt(self._mean(np.square(x)))
-        # The division by M; with chunks the division by their length and the product with their
-        # weight, in which no more than the root mean square of x goes one way.
-        scales = self.inverse * np.abs(mean) if chunks == 1 else 4 * U * rms
-        mean_error = np.minimum(self._total(x) / m + scales, hard[0])
-        # Each square: its difference, which counts twice, and its own product.
-        var_error = self._total(np.square(d), 3) / m + self.inverse * var + mean_error**2
-        if chunks > 1:  # as in Errors: squares between chunks
-            e = (_inside(self.tiling) / sqrt(self.tiling.tile) + 2) * U * rms + mean_error
-            var_error += 5 * U * var + 2 * np.sqrt(var) * e + e**2
-        return mean_error, np.minimum(var_error, hard[1])
+        e = _inside(self.tiling) / sqrt(tile) * U * rms + 2 * U * size + mean_error
+        var_error += 4 * U * between + 2 * np.sqrt(between) * e + e**2
+        return np.minimum(mean_error, hard[0]), np.minimum(var_error, hard[1])
+
+    def _chunk_means(self, x: Array, mean: Array) -> tuple[Array, Array]:
+        """Root mean square of the means of chunks, and their mean square about that of all."""
+        m, tile = self.tiling.elements, self.tiling.tile
+        starts = np.arange(0, m, tile)
+        lengths = np.minimum(tile, m - starts)
+        sums = np.add.reduceat(self._rows(x), starts, axis=1)
+        means = sums / lengths
+        apart = means - mean.reshape(-1, 1)
+        found = (np.square(each) @ lengths / m for each in (means, apart))
+        size, between = (each.reshape(mean.shape) for each in found)
+        return np.sqrt(size), between
+
+    def running(self, old: Array, new: Array, new_error: Array, keep: float, scale: float) -> Array:
+        if scale == 1:  # nothing is rounded
+            return new_error
+        first, second = np.abs(old * keep), np.abs(new * scale)
+        roundings = np.sqrt(first**2 + second**2 + (first + second) ** 2)
+        constants = _rounded(keep) * first + _rounded(scale) * second
+        found = scale * new_error + constants + U * roundings
+        made: Array = np.minimum(found, super().running(old, new, new_error, keep, scale))
+        return made
 
     def sum_error(self, dy: Array) -> Array:
         found: Array = np.minimum(self._total(dy), super().sum_error(dy))
@@ -62,12 +87,25 @@ class Spreads(Errors):
         lengths: tuple[int, ...] = _lengths(tiling)
         if tiling.chunks > 1:
             lengths = (*lengths, *_lengths(features.finishing(tiling.chunks)))
-        rows = np.moveaxis(terms, 1, 0).reshape(terms.shape[1], -1)
-        if self.axes == (0,):  # each activation by itself
-            rows = terms.reshape(len(terms), -1).T
-        scale = U * (stages(*lengths) + more) * sqrt(repeats(rows))
+        scale = U * (stages(*lengths) + more) * sqrt(repeats(self._rows(terms)))
         found: Array = scale * np.sqrt(self._sum(np.square(terms)))
         return found
+
+    def _rows(self, values: Array) -> Array:
+        """(features, elements), in the order of the kernels."""
+        if self.axes == (0,):  # each activation by itself
+            return values.reshape(len(values), -1).T
+        return np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
+
+
+def _rounded(constant: float) -> float:
+    """Relative error of a constant of a kernel."""
+    return abs(float32(constant) / constant - 1) if constant else 0.0
+
+
+def _scaled(constant: float) -> float:
+    """Relative error of a product with it."""
+    return _rounded(constant) + (U if frexp(constant)[0] != 0.5 else 0.0)
 
 
 def _lengths(tiling: Tiling) -> tuple[int, ...]:
