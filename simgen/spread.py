@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, pi, sin, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,25 +104,28 @@ def stages(*lengths: int) -> float:
 
 
 class Walk:
-    """What sums are on their way: filled block by block, in the order of the kernel."""
+    """What sums are on their way: filled block by block, in the order of the kernel.
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.total: Array = np.zeros(shape)
-        self._current: Array = np.zeros(shape)  # of this chunk
+    Of complex sums, the squares are those of both parts.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any = float) -> None:
+        self.total: NDArray[Any] = np.zeros(shape, dtype)
+        self._current: NDArray[Any] = np.zeros(shape, dtype)  # of this chunk
         self._starts: Array = np.zeros(shape)  # sum of n s_b^2
         self._parts: Array = np.zeros(shape)  # sum of the squares of whole chunks
         self._chunks = 0
 
-    def add(self, terms: int, block: Array) -> None:
-        """The next `terms` terms, whose sum is `block`."""
-        if self._current.any():
-            self._starts += terms * np.square(self._current)
+    def add(self, terms: int, block: NDArray[Any]) -> None:
+        """The next `terms` terms, whose sum is `block`; 0 where they do not go on from here."""
+        if terms and self._current.any():
+            self._starts += terms * np.square(np.abs(self._current))
         self._current += block
 
     def end(self) -> None:
         """A chunk ends: its sum is a term of the sum of chunks."""
         self.total += self._current
-        self._parts += np.square(self._current)
+        self._parts += np.square(np.abs(self._current))
         self._current = np.zeros_like(self._current)
         self._chunks += 1
 

@@ -186,16 +186,21 @@ class Product:
         return sigma
 
     def _walk(self, a: Array, b: Array) -> Walk:
-        """Sums in order within a chunk; where work-items share them, at its end."""
+        """Sums in order within a chunk, or within each work-item's share of it.
+
+        Where rows lie along k, shares are so many and short that they are taken in stages.
+        """
         chunk, _ = self.chunks
-        block = chunk if self.short else self._block
+        lanes = self._slices if self.short and not self._along_k else 1
+        block = chunk if self.short and self._along_k else self._block
         walk = Walk((len(a), self.n))
         for first in range(0, self.k, chunk):
             last = min(first + chunk, self.k)
-            for start in range(first, last, block):
-                end = min(start + block, last)
-                walk.add(end - start, a[:, start:end] @ b[start:end])
-            walk.end()
+            for lane in range(first, min(first + lanes, last)):
+                for start in range(lane, last, block * lanes):
+                    part = slice(start, min(start + block * lanes, last), lanes)
+                    walk.add(len(range(self.k)[part]), a[:, part] @ b[part])
+                walk.end()
         return walk
 
     @property
@@ -207,10 +212,10 @@ class Product:
     def _inside(self) -> float:
         """Of a block, in the terms of simgen/spread.py."""
         chunk, _ = self.chunks
-        if not self.short:
+        if not (self.short and self._along_k):
             return order(min(self._block, chunk))
-        each = ceil(chunk / self._slices) + (tile.width(self.k) if self._along_k else 1)
-        return stages(each, *((16, 16) if self._along_k else (self._slices,)))
+        each = ceil(chunk / self._slices) + tile.width(self.k)
+        return stages(each, self._slices // 16, 16)
 
     @property
     def _scales(self) -> tuple[float, float]:

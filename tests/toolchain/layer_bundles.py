@@ -23,6 +23,7 @@ from simgen.diff import diff
 from simgen.layers import LAYERS
 from simgen.targets.base import Job
 from simgen.targets.host import Host
+from simgen.verdict import beyond_rounding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -154,8 +155,10 @@ def worst(report: Diff) -> dict[str, Verdict]:
     return found
 
 
-def _badness(verdict: Verdict) -> tuple[int, int]:
-    return verdict.comparison.outside, len(verdict.suspicions)
+def _badness(verdict: Verdict) -> tuple[bool, int, float]:
+    """By what fails it, and of those that pass by the second judge."""
+    made = verdict.comparison
+    return not verdict.passed, made.outside, beyond_rounding(made) or 0.0
 
 
 def distinct_kernels(
