@@ -118,7 +118,7 @@ def beyond_rounding(compared: Comparison) -> float | None:
 
 def _beyond_rounding(compared: Comparison) -> str:
     root, peak = compared.statistic or 0.0, compared.peak or 0.0
-    if root > 1:
+    if root >= peak:
         fact = f"the errors of the whole tensor are {root:.3g} times"
     else:
         fact = f"its largest error is {peak:.3g} times"
