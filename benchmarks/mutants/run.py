@@ -275,8 +275,7 @@ def cases() -> Iterator[Case]:
     given = {"n": 4096, "c": 20, "h": 1, "w": 1, "num_output": 16, "bias": "true"}
     yield Case("fc filters", "fc", BW, given, 4096, mistakes=("bf16 inputs", "TF32 inputs"))
     for n, h in ((4, 8), (16, 28), (20, 224)):
-        given = {"n": n, "c": 16, "h": h, "w": h, "batchnorm_mode": "spatial"}
-        given["exp_avg_factor"] = "0.5"
+        given = {"n": n, "c": 32, "h": h, "w": h, "batchnorm_mode": "spatial"}
         k = n * h * h
         own = ("bf16 inputs", "TF32 inputs", "last pixel")
         yield Case("bn forward", "bn", F, given, k, TEXTS["bn", F], own)

@@ -183,9 +183,9 @@ class BatchNorm(Layer):
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
         found = self._errors(tensors, direction, Spreads)
-        elements = self.view(tensors["x"].shape).elements
+        features = self.view(tensors["x"].shape).features
         return {
-            name: Spread(np.minimum(sigma, tolerance[name]), min(elements, sigma.size))
+            name: Spread(np.minimum(sigma, tolerance[name]), sigma.size // features)
             for name, sigma in found.items()
         }
 

@@ -51,10 +51,8 @@ class Spreads(Errors):
     def _chunk_means(self, x: Array, mean: Array) -> tuple[Array, Array]:
         """Root mean square of the means of chunks, and their mean square about that of all."""
         m, tile = self.tiling.elements, self.tiling.tile
-        starts = np.arange(0, m, tile)
-        lengths = np.minimum(tile, m - starts)
-        sums = np.add.reduceat(self._rows(x), starts, axis=1)
-        means = sums / lengths
+        lengths = np.minimum(tile, m - np.arange(0, m, tile))
+        means = self._chunks(self._rows(x)) / lengths
         apart = means - mean.reshape(-1, 1)
         found = (np.square(each) @ lengths / m for each in (means, apart))
         size, between = (each.reshape(mean.shape) for each in found)
@@ -84,12 +82,20 @@ class Spreads(Errors):
     def _total(self, terms: Array, more: float = 0.0) -> Array:
         """Of a sum over each feature, each term of which has `more` roundings of its own."""
         tiling = self.tiling
-        lengths: tuple[int, ...] = _lengths(tiling)
+        rows = self._rows(terms)
+        squares = np.square(rows).sum(axis=1)
+        found = np.square(_inside(tiling) + more) * squares
         if tiling.chunks > 1:
-            lengths = (*lengths, *_lengths(features.finishing(tiling.chunks)))
-        scale = U * (stages(*lengths) + more) * sqrt(repeats(self._rows(terms)))
-        found: Array = scale * np.sqrt(self._sum(np.square(terms)))
-        return found
+            ends = stages(*_lengths(features.finishing(tiling.chunks)))
+            found += ends**2 * np.square(self._chunks(rows)).sum(axis=1)
+        sigma: Array = U * np.sqrt(repeats(rows) * found)
+        return sigma.reshape([1 if at in self.axes else n for at, n in enumerate(terms.shape)])
+
+    def _chunks(self, rows: Array) -> Array:
+        """The sum of each chunk of (features, elements)."""
+        starts = np.arange(0, self.tiling.elements, self.tiling.tile)
+        sums: Array = np.add.reduceat(rows, starts, axis=1)
+        return sums
 
     def _rows(self, values: Array) -> Array:
         """(features, elements), in the order of the kernels."""
