@@ -350,8 +350,8 @@ class TestScript:
         docker = bundle / "bin/docker"
         docker.parent.mkdir()
         told = "echo image@sha256:abc" if known else "exit 1"
-        case = f'case $1 in image) {told};; run) printf "%s|" "$@"; echo; {self.outputs()}; {self.stats(2)};; esac'
-        docker.write_text(f"#!/bin/sh\n{case}\n")
+        run = f'printf "%s|" "$@"; echo; {self.outputs()}; {self.stats(2)}'
+        docker.write_text(f"#!/bin/sh\ncase $1 in image) {told};; run) {run};; esac\n")
         docker.chmod(0o755)
         environment = {
             "GEM5": self.fake_gem5(bundle, ""),
