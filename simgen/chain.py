@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.ir import Role
+from simgen.layers import exactness
 from simgen.network import make_layer
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def run(
             if port in layer.shape_given:
                 tensors[port] = np.broadcast_to(np.nan, workload.buffer(name).spec.shape)
         written = layer.reference(tensors, step.direction)
+        written, _ = exactness.known(layer, tensors, step.direction, (written, written))
         if change:
             written = change(layer, step, tensors, written)
         made = {name: written[port] for port, name in step.writes}
@@ -103,7 +105,8 @@ def _mover(random: np.random.Generator) -> Change:
     """Moves each element by its layer's tolerance, up or down."""
 
     def move(layer: Layer, step: Step, tensors: Tensors, written: Tensors) -> Tensors:
-        tolerance = layer.tolerance(tensors, step.direction)
+        found = written, layer.tolerance(tensors, step.direction)
+        _, tolerance = exactness.known(layer, tensors, step.direction, found)
         return {
             port: values + tolerance[port] * random.choice((-1.0, 1.0), values.shape)
             for port, values in written.items()

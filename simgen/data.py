@@ -76,6 +76,7 @@ _METADATA = 2**15  # bytes per dataset, at most, for HDF5's own structures
 _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.UNIFORM: ("from", "below"),
     Distribution.NORMAL: ("mean", "standard_deviation"),
+    Distribution.WHOLE: ("largest", "share_not_zero"),
 }
 
 

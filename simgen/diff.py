@@ -51,6 +51,11 @@ class Verdict:
     def passed(self) -> bool:
         return self.comparison.passed and not self.suspicions
 
+    @property
+    def exact(self) -> bool:
+        """Whether every element had to have the same bits, but for the sign of a zero."""
+        return self.comparison.exact == self.comparison.elements
+
 
 @dataclass(frozen=True)
 class Diff:
@@ -250,6 +255,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "passed": verdict.passed,
         "elements": c.elements,
         "outside_tolerance": c.outside,
+        "without_tolerance": c.exact,
         "max_error": _finite(c.max_error),
         "max_error_over_tolerance": _finite(c.max_ratio),
         "max_ulps": c.max_ulps,

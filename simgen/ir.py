@@ -56,6 +56,7 @@ class Role(StrEnum):
 class Distribution(StrEnum):
     UNIFORM = "uniform"  # [a, b)
     NORMAL = "normal"  # mean a, standard deviation b
+    WHOLE = "whole"  # float32 whole numbers of [-a, a] without 0, for a share b of all; else 0
 
 
 @dataclass(frozen=True)

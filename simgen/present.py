@@ -221,6 +221,8 @@ def difference(report: Diff, details: bool) -> None:
         "",
     )
     table(f"{report.a} against {report.b}", heads, rows)
+    exact = sum(verdict.exact for verdict in report.verdicts)
+    print(f"judged bit for bit: {exact} of {many(len(rows), 'tensor')}; others by a tolerance")
     first = report.first_diverging
     if first:
         print(f"first diverging layer: {first.layer} ({first.direction})")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError, UsageError
 from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
+from simgen.layers import exactness
 from simgen.layers.rounding import accumulated
 from simgen.network import make_layer
 from simgen.workload import arena
@@ -118,7 +119,8 @@ def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> tupl
     for a share, and each goes through `gpus` - 1 additions at most.
     """
     if gpus == 1:
-        return layer.reference(tensors, direction), layer.tolerance(tensors, direction)
+        found = layer.reference(tensors, direction), layer.tolerance(tensors, direction)
+        return exactness.known(layer, tensors, direction, found)
     shares = [_rows(layer, tensors, at, gpus) for at in range(gpus)]
     references = [layer.reference(share, direction) for share in shares]
     bounds = [layer.tolerance(share, direction) for share in shares]
@@ -131,7 +133,8 @@ def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> tupl
             tolerance[port] = np.sum(errors, axis=0) + accumulated(gpus - 1) * magnitude
         else:
             reference[port], tolerance[port] = np.concatenate(values), np.concatenate(errors)
-    return reference, tolerance
+    # What is exact for the whole batch is so for all parts of it.
+    return exactness.known(layer, tensors, direction, (reference, tolerance))
 
 
 def _rows(layer: Layer, tensors: Tensors, at: int, gpus: int) -> Tensors:

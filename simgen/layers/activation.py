@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import rounding
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class Activation(Layer):
     mode: Mode = key("activation_mode", default=Mode.RELU)
     ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
     alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether every result is one of the operands, or a constant."""
+        return self.mode in (Mode.RELU, Mode.CLIPPED_RELU)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -124,7 +129,7 @@ class Activation(Layer):
         if direction is Pass.FORWARD:
             return {"y": self._forward(tensors["x"])}
         dy, slope = tensors["dy"], self._slope(tensors["y"])
-        if self.mode in (Mode.RELU, Mode.CLIPPED_RELU):  # no product: 0 inf would be NaN
+        if self.chooses:  # no product: 0 inf would be NaN
             return {"dx": np.where(slope > 0, dy, 0.0)}
         return {"dx": dy * slope}
 
@@ -134,7 +139,7 @@ class Activation(Layer):
             return {"y": self._forward_bound(x, self._forward(x)) * SECOND_ORDER}
         y, dy = tensors["y"], tensors["dy"]
         slope = self._slope(y)
-        if self.mode in (Mode.RELU, Mode.CLIPPED_RELU):
+        if self.chooses:
             return {"dx": np.zeros_like(dy)}  # dy or zero: nothing is rounded
         # The slope's own rounding: a subtraction from one, a product, an addition of `alpha`.
         own = U * (np.abs(slope) + np.abs(y) ** 2 + np.abs(y))
@@ -142,6 +147,10 @@ class Activation(Layer):
             own = np.exp(-y) * rounding.exp(y) + U * slope
         bound = np.abs(dy) * own + 2 * U * np.abs(dy * slope) + TINY
         return {"dx": bound * SECOND_ORDER}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        whole = self.mode is not Mode.CLIPPED_RELU or self.ceiling.is_integer()
+        return Sums(whole=whole) if self.chooses else None
 
     def _forward(self, x: Array) -> Array:
         match self.mode:

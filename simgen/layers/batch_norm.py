@@ -31,6 +31,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import exactness
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.batch_norm_kernels import Stages, unbiased
@@ -181,6 +182,16 @@ class BatchNorm(Layer):
             return {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
 
         return self._by_features(bounds, tensors)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is not Pass.BACKWARD:
+            return {}
+        dy, axes = tensors["dy"], self._axes()
+        grain = exactness.grain(dy)
+        if not grain:
+            return {}
+        sums, sizes = (t.sum(axis=axes, keepdims=True) for t in (dy, np.abs(dy)))
+        return {"db": exactness.settled(sums, sizes, grain)}
 
     def _by_features(self, method: Callable[[Tensors], Tensors], tensors: Tensors) -> Tensors:
         """`method` on some channels after others: intermediate results stay small."""

@@ -18,7 +18,8 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers import exactness
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.matrix_product import Product, sum_of
 from simgen.layers.rounding import SECOND_ORDER, TINY, U
@@ -37,6 +38,11 @@ LAYOUT = {  # whether the left and the right side of a pass's product lie transp
     Pass.FORWARD: (False, True),
     Pass.BACKWARD_DATA: (False, False),
     Pass.BACKWARD_WEIGHT: (True, False),
+}
+FACTORS = {  # what a pass writes, and the tensors that it multiplies
+    Pass.FORWARD: ("y", "x", "w"),
+    Pass.BACKWARD_DATA: ("dx", "dy", "w"),
+    Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
 }
 
 
@@ -153,11 +159,7 @@ class FullyConnected(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         rows = {name: _rows(values) for name, values in tensors.items()}
         found = self.reference(tensors, direction)
-        port, a, b = {
-            Pass.FORWARD: ("y", "x", "w"),
-            Pass.BACKWARD_DATA: ("dx", "dy", "w"),
-            Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
-        }[direction]
+        port, a, b = FACTORS[direction]
         left = rows[a].T if direction is Pass.BACKWARD_WEIGHT else rows[a]
         right = rows[b].T if direction is Pass.FORWARD else rows[b]
         (m, k), n = left.shape, right.shape[1]
@@ -167,6 +169,24 @@ class FullyConnected(Layer):
             return {port: bound}
         terms = len(rows["dy"])  # in whatever order, each takes part in as many additions at most
         return {port: bound, "db": terms * U * np.abs(rows["dy"]).sum(axis=0) * SECOND_ORDER + TINY}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        (x,) = inputs
+        added = int(self.bias and direction is Pass.FORWARD)
+        return Sums(self.product(x, direction).k + added)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        port, *factors = FACTORS[direction]
+        grains = {port: exactness.grain(*(tensors[factor] for factor in factors))}
+        if "b" in tensors:
+            grains[port] = min(grains[port], exactness.grain(tensors["b"]))
+        if self.bias and direction is Pass.BACKWARD_WEIGHT:
+            grains["db"] = exactness.grain(tensors["dy"])
+        if not any(grains.values()):
+            return {}
+        values = self.reference(tensors, direction)
+        sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
+        return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
 
 
 def _rows(tensor: Array) -> Array:

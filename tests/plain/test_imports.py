@@ -38,6 +38,7 @@ ORDER = (
     "blocks",
     "data_header",
     "data",
+    "exact_values",
     "own_values",
     "mapped",
     "state",
@@ -72,6 +73,7 @@ WITHIN = {
     "layers": (
         "window",
         "rounding",
+        "exactness",
         "pooled",
         "base",
         "elementwise",
