@@ -284,6 +284,8 @@ def _fill_attributes(fill: Fill) -> list[Attribute]:
     attributes += [(first, float(fill.a)), (second, float(fill.b))]
     clips = (("raised_to", fill.low), ("lowered_to", fill.high))
     attributes += [(name, float(clip)) for name, clip in clips if clip is not None]
+    if fill.every and fill.times is not None:
+        attributes += [("every", fill.every), ("times", float(fill.times))]
     return [*attributes, ("generator", GENERATOR)]
 
 

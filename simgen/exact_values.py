@@ -6,14 +6,16 @@ from the data file, numbers up to a are drawn such that
     a^2 * terms <= 2^24
 
 and no sum of them is rounded, whatever the numbers are (simgen/layers/exactness.py). There are no
-zeros among them, so that each product counts in its sum.
+zeros among them, so that each product counts in its sum. (Where sums are so long that the numbers
+have few bits, a kernel that rounds its inputs to a narrower type changes nothing: random values
+show that.)
 
 In a network, sums are terms of the next sums, and grow. Weights are then -1, 0 and 1, with so many
 zeros that a sum of squares grows by g^2 from one layer to the next: of k terms, a share 2 g^2 / k
 (He et al. 2015, who count that activations lose half of it). Behind n such layers numbers are about
 g^n, and sums of the absolute values of terms g^n 2 g^2, or g^m g^n terms, where gradients of
-parameters multiply what comes from both sides. g is as large as these stay below 2^22, which leaves
-a factor of 4 to chance. How exact a result is, `simgen diff` finds in the tensors themselves.
+parameters multiply what comes from both sides. g is as large as these stay below 2^20, which leaves
+a factor of 16 to chance. How exact a result is, `simgen diff` finds in the tensors themselves.
 
 Inputs of a layer whose sums are never exact, or that gets what such a layer wrote, stay as they
 are.
@@ -37,8 +39,9 @@ if TYPE_CHECKING:
 
 WORD = "exact"  # in place of a file of --values
 MOST = 2**24  # grains of a float32 number
-AIM = 2**22  # grains of sums that are not bounded but estimated
-LARGEST = 8  # of the numbers: enough to tell one element from another
+AIM = 2**20  # grains of sums that are not bounded but estimated
+LARGEST = 300  # of the numbers: more than the 8 bits of bfloat16, which would round them
+FEW = 8  # the same where no sums ask for more, and at the start of a network
 
 
 @dataclass(frozen=True)
@@ -109,11 +112,11 @@ def _sizes(survey: _Survey) -> tuple[Fill, dict[str, Fill]]:
     """Fills of inputs, and those of weights, by buffer, that have others."""
     longest = max((step.sums.terms * step.sums.growth for step in survey.steps), default=1)
     if not any(step.depth for step in survey.steps):
-        largest = min(LARGEST, floor(sqrt(MOST / longest)))
+        largest = min(LARGEST if longest > 1 else FEW, floor(sqrt(MOST / longest)))
         share = 1.0 if largest else sqrt(AIM / longest)
         return _whole(max(1, largest), share), {}
     chosen, growth = 1, 1.0
-    for largest in (LARGEST, LARGEST // 2, 2, 1):
+    for largest in (FEW, 4, 2, 1):
         chosen, growth = largest, min(_growths(survey, largest), default=float(MOST))
         if growth >= 2:
             break

@@ -85,6 +85,8 @@ class Fill:
     b: float
     low: float | None = None  # values below are raised to this
     high: float | None = None  # values above are lowered to this
+    every: int | None = None  # elements 0, every, 2 every, ... are multiplied, at last,
+    times: float | None = None  # with this; `every` is a power of two
 
 
 @dataclass(frozen=True)

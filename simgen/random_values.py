@@ -93,6 +93,8 @@ def fill_block(block: NDArray[Any], key: int, index: int, fill: Fill) -> None:
         np.maximum(block, block.dtype.type(fill.low), out=block)
     if fill.high is not None:
         np.minimum(block, block.dtype.type(fill.high), out=block)
+    if fill.every and fill.times is not None:
+        block[:: fill.every] *= np.float32(fill.times)  # BLOCK is a multiple of `every`
 
 
 def _fill_unit(block: NDArray[np.float32], philox: np.random.Philox) -> None:
@@ -155,17 +157,23 @@ def check_fill(name: str, dtype: DType, fill: Fill) -> None:
 
 def _fill_fault(dtype: DType, fill: Fill) -> str | None:
     clips = [clip for clip in (fill.low, fill.high) if clip is not None]
-    given = (fill.a, fill.b, *clips)
+    given = (fill.a, fill.b, *clips, fill.times or 0.0)
     if not all(math.isfinite(value) for value in given):
         return f"a {fill.distribution} fill with values that are not finite"
     if len(clips) == 2 and clips[0] > clips[1]:
         return f"a lower clip {fill.low} above the upper clip {fill.high}"
+    if (fill.every is None) != (fill.times is None):
+        return "elements to multiply without a factor, or a factor without elements"
+    if fill.every is not None and (not 1 <= fill.every <= BLOCK or BLOCK % fill.every):
+        return f"every {fill.every}th element multiplied, which is no power of two up to {BLOCK}"
     if dtype is DType.I32:
         return _integer_fault(fill)
     return _float_fault(fill, given)
 
 
 def _integer_fault(fill: Fill) -> str | None:
+    if fill.every is not None:
+        return "factors are of real numbers only"
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
     for value in (fill.a, fill.b - 1, fill.low or 0, fill.high or 0):

@@ -95,7 +95,7 @@ class Activation(Layer):
             return (Port("x", x, Fill(Distribution.NORMAL, 0.0, 8.0)), Port("y", x))
         normal = Distribution.NORMAL
         y = {  # what the forward pass can give, its limits included
-            Mode.RELU: Fill(normal, 0.0, 1.0, low=0.0),
+            Mode.RELU: Fill(normal, 0.0, 8.0, low=0.0),  # beyond the usual ceilings too
             Mode.CLIPPED_RELU: Fill(normal, self.ceiling / 2, self.ceiling, 0.0, self.ceiling),
             Mode.ELU: Fill(normal, 0.0, 1.0, low=-self.alpha),
             Mode.SIGMOID: Fill(normal, 0.5, 0.5, 0.0, 1.0),

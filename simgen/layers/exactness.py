@@ -43,11 +43,11 @@ def grain(*tensors: Array) -> float:
 
 
 def _grain(tensor: Array) -> float:
-    flat = np.abs(np.asarray(tensor, np.float64).reshape(-1))
+    flat = np.asarray(tensor, np.float64).reshape(-1)
     least, most = np.inf, 0.0
     start, end = 0, FIRST
     while start < flat.size:
-        part = flat[start:end]
+        part = np.abs(flat[start:end])
         most = max(most, float(part.max()))
         if not np.isfinite(part).all():
             return 0.0

@@ -46,6 +46,7 @@ else:
     from simgen import arrays as np
 
 BLOCK = 256  # work-items
+LEVELS = 32  # of x on either side of 0, so that many windows have more than one maximum
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
 ROW = 24  # and of a row of it: the tests of more need too many scalar registers
 FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
@@ -132,15 +133,16 @@ class Pooling(Layer):
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
+        source = Fill(Distribution.WHOLE, LEVELS, 1.0) if self.mode is Mode.MAX else normal
         if direction is Pass.FORWARD:
-            return (Port("x", x, normal), Port("y", y))
+            return (Port("x", x, source), Port("y", y))
         gradients = (Port("dy", y, normal), Port("dx", x))
         if self.mode is not Mode.MAX:
             return gradients
         if self.slices(x.shape) == 1:
-            return (Port("x", x, normal), *gradients)
+            return (Port("x", x, source), *gradients)
         first = Port("first", TensorSpec(y.shape, DType.I32), scratch=True)
-        return (Port("x", x, normal), *gradients, first)
+        return (Port("x", x, source), *gradients, first)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs

@@ -73,9 +73,9 @@ WITHIN = {
     "layers": (
         "window",
         "rounding",
-        "exactness",
         "pooled",
         "base",
+        "exactness",
         "elementwise",
         "epilogue",
         "several",
