@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from simgen.correlation import Correlation
-    from simgen.diff import Diff, Verdict
     from simgen.ir import OpCount, Workload
     from simgen.network import Network
     from simgen.report import Row
     from simgen.results import Result
+    from simgen.verdict import Diff, Verdict
 
     Done = Callable[[int, int], None]  # (what is done, all of it)
 
@@ -58,7 +58,13 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     console.print(made, soft_wrap=True)
 
 
-STYLES = {"pass": "green", "FAIL": "bold red", "ok": "green", "missing": "yellow"}
+STYLES = {
+    "same": "green",
+    "DIFFERENT": "bold red",
+    "proved nothing": "yellow",
+    "ok": "green",
+    "missing": "yellow",
+}
 
 
 def _console() -> Any:
@@ -195,34 +201,41 @@ def _work_cells(work: OpCount, parameters: int, tensors: int, workspace: int) ->
 
 def difference(report: Diff, details: bool) -> None:
     """One pair: a line per tensor; the worst points and the histogram of what failed."""
-    rows = [
-        (
+    from simgen.verdict import beyond_rounding  # brings NumPy, which a build does not need
+
+    rows = []
+    for verdict in report.verdicts:
+        compared = verdict.comparison
+        cells = (
             verdict.layer,
             verdict.direction,
             verdict.tensor,
-            verdict.comparison.elements,
-            f"{verdict.comparison.max_error:.3g}",
-            f"{verdict.comparison.max_ratio:.3g}",
-            verdict.comparison.max_ulps,
-            verdict.comparison.outside,
-            "pass" if verdict.passed else "FAIL",
+            compared.elements,
+            _relative(compared.max_error, compared.max_reference),
+            _share(compared.max_ratio) if not verdict.exact or compared.outside else "exact",
+            _share(beyond_rounding(compared)),
+            *([compared.max_ulps] if details else []),
+            "DIFFERENT" if verdict.outcome == "different" else verdict.outcome,
         )
-        for verdict in report.verdicts
-    ]
-    heads = (
+        rows.append(cells)
+    heads = [
         "layer",
         "pass",
         "tensor",
         "elements",
-        "max error",
-        "of tolerance",
-        "max ULPs",
-        "outside",
-        "",
-    )
+        "error /\nlargest value",
+        "error /\ntolerance",
+        "all errors /\nrounding",
+        *(["most ULPs\napart"] if details else []),
+        "verdict",
+    ]
     table(f"{report.a} against {report.b}", heads, rows)
     exact = sum(verdict.exact for verdict in report.verdicts)
-    print(f"judged bit for bit: {exact} of {many(len(rows), 'tensor')}; others by a tolerance")
+    if exact:
+        print(f"{exact} of {many(len(rows), 'tensor')} compared bit for bit")
+    for verdict in report.verdicts:
+        if verdict.reasons:
+            print(f"  {verdict.tensor}: {'; '.join(verdict.reasons)}")
     first = report.first_diverging
     if first:
         print(f"first diverging layer: {first.layer} ({first.direction})")
@@ -231,11 +244,21 @@ def difference(report: Diff, details: bool) -> None:
             _details(report, verdict)
 
 
-def _details(report: Diff, verdict: Verdict) -> None:
-    from simgen import diff as diffs  # brings NumPy, which a build does not need
+def _relative(error: float, largest: float) -> str:
+    """The error of a tensor as a part of its largest value; by itself where all values are 0."""
+    return f"{error / largest if largest else error:.2g}"
 
-    for text in verdict.suspicions:
-        print(f"  distrusted: {text}")
+
+def _share(ratio: float | None) -> str:
+    """Of a limit: 0.0345 -> "3.45%", 12 -> "12 x"; empty where none is known."""
+    if ratio is None:
+        return ""
+    return f"{100 * ratio:.2f}%" if ratio <= 1 else f"{ratio:.3g} x"
+
+
+def _details(report: Diff, verdict: Verdict) -> None:
+    from simgen.verdict import ulp_classes
+
     compared = verdict.comparison
     if compared.worst:
         rows = [
@@ -253,7 +276,7 @@ def _details(report: Diff, verdict: Verdict) -> None:
             ("index", report.a, report.b, "error", "tolerance"),
             rows,
         )
-    pairs = [(name, n) for name, n in zip(diffs.ulp_classes(), compared.ulps) if n]
+    pairs = [(name, n) for name, n in zip(ulp_classes(), compared.ulps) if n]
     table(f"ULPs apart, {verdict.tensor}", ("ULPs", "elements"), pairs)
 
 

@@ -18,8 +18,6 @@ from simgen.layers.rounding import TINY
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.ir import Pass
-    from simgen.layers.base import Layer, Tensors
     from simgen.layers.rounding import Array
 else:
     from simgen import arrays as np
@@ -77,13 +75,11 @@ def scaled(sums: Array, factor: float) -> Array:
     return np.where((product == 0) | (np.abs(rounded) >= TINY), rounded, np.nan)
 
 
-def known(
-    layer: Layer, tensors: Tensors, direction: Pass, expected: tuple[Tensors, Tensors]
-) -> tuple[Tensors, Tensors]:
-    """(reference, tolerance) with the values that `Layer.exact` knows, of which the bound is 0."""
-    reference, tolerance = dict(expected[0]), dict(expected[1])
-    for port, values in layer.exact(tensors, direction).items():
-        sure = ~np.isnan(values)
-        reference[port] = np.where(sure, values, reference[port])
-        tolerance[port] = np.where(sure, 0.0, tolerance[port])
-    return reference, tolerance
+def filled(values: Array, known: Array) -> Array:
+    """What `Layer.exact` knows, and `values` where it does not."""
+    return np.where(np.isnan(known), values, known)
+
+
+def cleared(bounds: Array, known: Array) -> Array:
+    """0 where `Layer.exact` knows the value, else the bound."""
+    return np.where(np.isnan(known), bounds, 0.0)

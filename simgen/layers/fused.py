@@ -49,7 +49,7 @@ class Fused(Layer):
     first: ClassVar[type[Layer]]
 
     batch_norm: bool = key("batch_norm", default=False)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-5, most=1e6)
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
     activation: bool = key("activation", default=True)
     activation_mode: Mode = key("activation_mode", default=Mode.RELU)
     ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)

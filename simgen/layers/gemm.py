@@ -22,6 +22,7 @@ from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import exactness
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.matrix_product import Product
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,6 +119,11 @@ class Gemm(Layer):
         total = np.maximum(1.0, abs(alpha)) * magnitudes + np.abs(beta * tensors["c"])
         y = self.reference(tensors, direction)["y"]
         return {"y": exactness.settled(y, total, least)}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        a, b = self._sides(tensors)
+        y = self.reference(tensors, direction)["y"]
+        return {"y": Spread(self.product.spread(a, b, y, tolerance["y"]))}
 
     def _sides(self, tensors: Tensors) -> tuple[Array, Array]:
         """op(A) and op(B)."""

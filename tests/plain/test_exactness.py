@@ -151,10 +151,11 @@ def inexact(planned: Workload) -> set[str]:
         for port, name in step.writes:
             if port in layer.shape_given:
                 tensors[port] = np.broadcast_to(np.nan, planned.buffer(name).spec.shape)
-        reference, bound = shard.expected(layer, tensors, step.direction, 1)
+        expected = shard.expected(layer, tensors, step.direction, 1)
         for port, name in step.writes:
-            held[name] = reference[port].astype(np.float32).astype(float)
-            if bound[port].any():
+            reference, bound, _ = expected[port]
+            held[name] = reference.astype(np.float32).astype(float)
+            if bound.any():
                 found.add(name)
     return found
 
