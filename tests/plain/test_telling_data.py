@@ -67,8 +67,7 @@ def changed(layer: Layer, name: str, value: Any) -> Layer | None:
     """The layer with another value of a field; None where it cannot have that."""
     limits = next(each.metadata for each in fields(layer) if each.name == name)
     least, most = limits["least"], limits["most"]
-    below = least is not None and value < least and name != "epsilon"  # a kernel may forget that
-    if below or (most is not None and value > most):
+    if (least is not None and value < least) or (most is not None and value > most):
         return None
     made = replace(layer, **{name: value})
     return made if accepts(made, shape_of(made)) else None
