@@ -24,10 +24,10 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from simgen import data, mapped, render, sweep, toolchain
+from simgen import data, mapped, render, schema, stored, sweep, toolchain
 from simgen.errors import DamagedError, MissingError, UsageError
-from simgen.files import PART, atomic_folder, write_atomic
-from simgen.ir import Workload, from_json, to_json
+from simgen.files import PART, atomic_folder, read_regular, write_atomic
+from simgen.ir import Workload, to_json
 from simgen.targets.base import File, Job
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ class Bundle:
         """The folder of a finished run of this workload: a target's, or of a point of a sweep."""
         folder = self.path / RESULTS / name
         try:
-            done = (folder / COMPLETE).read_text().strip()
-        except (OSError, UnicodeDecodeError):
+            done = read_regular(folder / COMPLETE, 1000).strip()
+        except OSError:
             return None
-        return folder if done == self.digest else None
+        return folder if done == self.digest.encode() else None
 
     def ran(self) -> list[str]:
         """Names of all finished runs: each target's own, then those of its sweeps."""
@@ -185,44 +185,29 @@ def load(path: Path) -> Bundle:
         DamagedError: its manifest or workload is not what was written.
     """
     try:
-        raw = (path / MANIFEST).read_bytes()
+        raw = read_regular(path / MANIFEST, schema.MAX_NBYTES)
     except OSError as error:
         fact = "no such folder" if not path.exists() else f"no bundle ({error.strerror})"
         raise UsageError(f"{path}: {fact}; make one with: simgen build") from None
     # A build replaces what it knows to be a bundle, and nothing else.
     cure = "build it again" if _is_ours(path / MANIFEST) else "remove the folder and build it again"
     try:
-        manifest = json.loads(raw)
+        manifest = schema.parse(raw)
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise UsageError(
                 f"{path / MANIFEST}: not the manifest of a simgen bundle; "
                 "name another folder, or make one with: simgen build"
             )
-        _check_manifest(manifest)
-        text = (path / WORKLOAD).read_bytes()
+        stored.check_manifest(manifest)
+        text = read_regular(path / WORKLOAD, schema.MAX_NBYTES)
         if _sha256(text) != manifest["files"][WORKLOAD]:
             raise DamagedError(f"{path / WORKLOAD}: differs from its digest; {cure}")
-        workload = from_json(Workload, json.loads(text))
+        workload = stored.workload(schema.parse(text))
         return Bundle(path, manifest, workload)
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise DamagedError(
             f"{path}: {MANIFEST} or {WORKLOAD} is damaged ({error}); {cure}"
         ) from None
-
-
-def _check_manifest(manifest: Mapping[str, Any]) -> None:
-    """Raise ValueError or KeyError unless it has all that later stages ask it for."""
-    for key in ("name", "simgen", "compiler"):
-        if not isinstance(manifest[key], str):
-            raise ValueError(f"{key} is no text")
-    for key in ("config", "targets", "files", "data"):
-        if not isinstance(manifest[key], dict):
-            raise ValueError(f"{key} is no object")
-    for name in (*manifest["files"], *manifest["targets"]):
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"{name!r} lies outside of the bundle")
-    if not isinstance(manifest["data"]["id"], str):
-        raise ValueError("data.id is no text")
 
 
 def verify(bundle: Bundle, target: str) -> None:
@@ -260,7 +245,7 @@ def _existing(path: Path) -> Bundle | None:
 def _is_ours(manifest: Path) -> bool:
     """Whether a folder may be replaced. One whose manifest is damaged may be anybody's."""
     try:
-        found = json.loads(manifest.read_bytes())
+        found = schema.parse(read_regular(manifest, schema.MAX_NBYTES))
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and found.get("format") == FORMAT
@@ -304,7 +289,7 @@ def _sha256(content: bytes) -> str:
 
 def _digest(path: Path) -> str | None:
     try:
-        return _sha256(path.read_bytes())
+        return _sha256(read_regular(path))
     except OSError:
         return None
 
