@@ -66,7 +66,7 @@ def collect(bundle: Bundle, target: Target, folder: Path, name: str | None = Non
     Raises:
         DamagedError: a file is missing or has the wrong size.
     """
-    run = runs.read(folder)
+    run = runs.read(folder, bundle.workload)
     launches = _launches(bundle.workload, target, folder, run)
     own = target.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}

@@ -19,6 +19,7 @@ ORDER = (
     "resources",
     "arrays",
     "schema",
+    "hdf5",
     "ir",
     "config",
     "layers",
