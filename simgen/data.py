@@ -24,6 +24,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen import hdf5
 from simgen.blocks import (
     ELEMENT_NBYTES,
     Block,
@@ -381,14 +382,13 @@ def _set_digests(path: Path, datasets: Sequence[_Dataset], digests: Sequence[str
 
 def _stored_digests(path: Path, names: Sequence[str], entries: Sequence[Entry]) -> list[str]:
     """The digests in the attributes; also checks that HDF5 and the header tell the same places."""
-    import h5py
-
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with hdf5.opened(path) as file:
             for name, entry in zip(names, entries, strict=True):
-                at = Entry(file[name].id.get_offset() or 0, file[name].id.get_storage_size())
-                if at != entry:
+                found = hdf5.dataset(file, name).id
+                if Entry(found.get_offset() or 0, found.get_storage_size()) != entry:
                     raise damaged(path, f"the header has dataset {name} in another place")
-            return [bytes(file[name].attrs[DIGEST]).decode("ascii", "replace") for name in names]
-    except (OSError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        raise damaged(path, f"HDF5 cannot read it ({str(error)[:80]!r})") from error
+            return [hdf5.text(file[name], DIGEST) for name in names]
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise damaged(path, f"HDF5 cannot read it ({fact})") from None

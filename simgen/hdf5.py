@@ -58,7 +58,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
             raise
         except UNREADABLE as error:
             fact = cut(one_line(str(error)).replace(same, "the file"), 100)
-            raise FormatError(f"HDF5 cannot read it ({fact})") from None
+            raise FormatError(fact or "HDF5 cannot read it") from None
 
 
 def group(parent: h5py.Group, name: str) -> h5py.Group:

@@ -25,6 +25,7 @@ from simgen.errors import (
 )
 from simgen.files import PART
 from simgen.targets import TARGETS
+from simgen.targets.base import log_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -327,7 +328,7 @@ def _failure(
     try:
         # A log that is older than the run is of another one, and would explain the wrong failure.
         fresh = kept.stat().st_mtime >= started - 1
-        log = kept.read_text(errors="replace") if fresh else ""
+        log = log_text(kept.parent) if fresh else ""
         where = f" (log: {kept})" if fresh else ""
     except OSError:
         log, where = "", ""

@@ -121,7 +121,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
     if name not in (*bundle.targets, *bundle.ran()):
         path = Path(name)
         if path.suffix == ".h5" or path.exists():
-            return results.load(path)
+            return results.load(path, bundle.workload)
         raise UsageError(
             f"{bundle.path}: {name!r} is no target of it; "
             f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"
@@ -202,6 +202,6 @@ def _ran(bundle: Bundle, name: str) -> Run:
 
     result = find_result(bundle, name)
     folder = bundle.path / bundles.RESULTS / name
-    told = results.provenance(folder / results.FILE)
+    told = results.provenance(folder / results.FILE, bundle.workload)
     ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
     return Run(replace(result, provenance=told or result.provenance), ended)

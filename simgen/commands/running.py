@@ -64,6 +64,7 @@ def once(
     """Run the target, and return the folder of its result, which is called `name` in a sweep."""
     from simgen import launch, present, results
     from simgen.commands import following
+    from simgen.targets.base import log_text
 
     environment = {target.run_options[key].variable: str(value) for key, value in options.items()}
     start, environment = _start(bundle, target, environment, wish, name)
@@ -88,7 +89,7 @@ def once(
         if name is None or wish.verbose:  # a sweep has one line for each point
             present.launches(bundle.workload, [result])
         if wish.verbose:
-            print((folder / "log.txt").read_text(errors="replace"), end="")
+            print(log_text(folder), end="")
     return folder
 
 

@@ -53,6 +53,7 @@ ORDER = (
     "room",
     "pace",
     "launch",
+    "saved",
     "results",
     "parts",
     "compare",

@@ -204,7 +204,7 @@ def test_saving_is_atomic(made, saved, monkeypatch):
 def test_no_file_is_a_wrong_argument(tmp_path):
     with pytest.raises(UsageError, match="no such file; name a target that has run"):
         results.load(tmp_path / "r.h5")
-    with pytest.raises(UsageError, match=": no file; name a target that has run"):
+    with pytest.raises(UsageError, match=": a folder, not a file; name a target that has run"):
         results.load(tmp_path)
 
 
