@@ -95,7 +95,7 @@ def against(points: Sequence[tuple[float, float]], across: str, up: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A name as it is: what is between dollars would be mathematics, what starts with "_" hidden."""
+    """A name as it is: between dollars it would be mathematics, and hidden behind a "_"."""
     shown = text.replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
 

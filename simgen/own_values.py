@@ -11,6 +11,7 @@ import hashlib
 import lzma
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass, replace
@@ -37,7 +38,8 @@ FORMATS = "give a .npz, .npy or HDF5 file"
 NPY = b"\x93NUMPY"
 UNREADABLE = (  # what the readers of NumPy and zip raise at a file that is damaged or none
     OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, RuntimeError,
-    ArithmeticError, SyntaxError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error,
+    ArithmeticError, SyntaxError, MemoryError, tokenize.TokenError, struct.error,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen import hdf5, schema, shard
@@ -49,16 +49,16 @@ class Provenance:
     workload: Short = ""
     data: Short = ""
     target: Short = ""
-    config: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any] | None = None
-    options: Mapping[str, Any] | None = None
-    machine: Mapping[str, Short] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, Short] = field(default_factory=dict)
     part: Part | None = None
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None
 
     def __post_init__(self) -> None:
-        gpus = (self.machine or {}).get("gpus", "1")
+        gpus = self.machine.get("gpus", "1")
         if not gpus.isascii() or not gpus.isdigit() or not 1 <= int(gpus[:9]) <= shard.MOST:
             raise SchemaError(f"{printable(gpus)} is no number of GPUs").under(".machine.gpus")
 
@@ -85,7 +85,7 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
     steps = {*(found.part.steps if found.part else ()), *(at for at, _ in found.kernels or ())}
     if steps and max(steps) >= len(workload.steps):
         raise SchemaError("steps that the workload does not have").under("Provenance")
-    gpus = int((found.machine or {}).get("gpus", 1))
+    gpus = int(found.machine.get("gpus", 1))
     batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
     if any(n % gpus for n in batches if n > 1):
         raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.machine.gpus")

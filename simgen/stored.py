@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,7 +178,8 @@ def _ports(
     if layer.output(inputs).size > MAX_INT:
         raise ValueError("more elements than a kernel can index")
     own = Pass.FORWARD if direction is Pass.UPDATE else direction
-    layer.count(inputs, own)
+    if max(astuple(layer.count(inputs, own))) >= 2**62:
+        raise ValueError("more work than can be counted")
     ports = layer.ports(inputs, own)
     return (
         tuple((p.name, p.spec) for p in ports if p.fill is not None),
