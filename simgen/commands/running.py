@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.errors import UsageError
+from simgen.errors import UsageError, message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -202,4 +202,4 @@ def _tell_stopped(bundle: Bundle, name: str, wish: Wish) -> None:
 
 
 def _notice(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(message(line), file=sys.stderr, flush=True)

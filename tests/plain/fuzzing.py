@@ -50,6 +50,10 @@ SCRIPT = "echo 'simgen: error: host: there is no program'; exit 5\n"
 Rng = random.Random
 
 
+class Hanging(BaseException):
+    """No exception that the command line could take for an error of its own."""
+
+
 @dataclass
 class Case:
     """What was changed, what was called, and how it ended."""
@@ -674,7 +678,7 @@ def run_case(
     try:
         with drawing(rng.random() < figures):
             code, out, case.err = call(case.words, folder)
-    except TimeoutError:
+    except Hanging:
         case.wrong = "hangs"
         return case
     case.code = code
@@ -713,14 +717,14 @@ def call(arguments: list[str], folder: Path) -> tuple[int, str, str]:
     """(exit code, stdout, stderr) of simgen in this process, in `folder`.
 
     Raises:
-        TimeoutError: it has not ended after SECONDS.
+        Hanging: it has not ended after SECONDS.
     """
     before = Path.cwd(), sys.argv, signal.getsignal(signal.SIGTERM)
     limits = resource.getrlimit(resource.RLIMIT_AS)
     out, err = io.StringIO(), io.StringIO()
 
     def stop(*_: object) -> None:
-        raise TimeoutError
+        raise Hanging
 
     alarm = signal.signal(signal.SIGALRM, stop)
     signal.alarm(SECONDS)
@@ -733,7 +737,7 @@ def call(arguments: list[str], folder: Path) -> tuple[int, str, str]:
                 cli.main()
             except SystemExit as stopped:
                 code = stopped.code if isinstance(stopped.code, int) else 0
-            except TimeoutError:
+            except Hanging:
                 raise
             except BaseException:
                 err.write(traceback.format_exc())

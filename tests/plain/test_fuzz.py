@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 import warnings
 
 import fuzzing
@@ -57,6 +58,13 @@ def test_whatever_is_in_a_file_a_command_ends_as_it_should(base, folder, kind):
     assert codes & {2, 7}, "some of the changes are damage"
 
 
+def test_a_command_that_hangs_is_ended(base, monkeypatch):
+    monkeypatch.setattr(fuzzing, "SECONDS", 1)
+    monkeypatch.setattr(fuzzing.cli, "main", lambda: time.sleep(60))
+    with pytest.raises(fuzzing.Hanging):
+        fuzzing.call(["show"], base)
+
+
 def test_the_campaign_sees_what_is_wrong(base, folder, monkeypatch):
     """A command that ends with a traceback, with two lines, or not at all, is told."""
 
@@ -68,7 +76,7 @@ def test_the_campaign_sees_what_is_wrong(base, folder, monkeypatch):
             shutil.rmtree(folder)
 
     def hang(words, folder):
-        raise TimeoutError
+        raise fuzzing.Hanging
 
     assert outcome(7, "simgen: error: x: y; z\n") == ""
     assert outcome(1, "simgen: error: bug: KeyError: 'x'\n") == "exit code 1"
