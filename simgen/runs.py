@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ class Run:
     inputs: str = ""  # where the tensors come from that the steps read and none of them writes
     finished: Mapping[str, Mapping[str, float]] | None = None  # launch -> metrics, of earlier times
     resumed: tuple[int, ...] = ()  # how many launches were finished, each time it was continued
+    machine: Mapping[str, str] = field(default_factory=dict)  # where it began
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,15 @@ def read(folder: Path) -> Run | None:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DamagedError(f"{path}: damaged ({error}); run it again") from None
+
+
+def machine() -> dict[str, str]:
+    """The machine that this process runs on."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cpus": str(len(os.sched_getaffinity(0))),
+    }
 
 
 def part(workload: Workload, steps: Sequence[int]) -> Workload:
@@ -115,9 +126,9 @@ def begin(
     """
     workload = bundle.workload
     chosen = tuple(range(len(workload.steps)) if steps is None else steps)
-    run = Run(
-        bundle.digest, target.settings(), _variables(target, environment), chosen, layers, inputs
-    )
+    variables = _variables(target, environment)
+    run = Run(bundle.digest, target.settings(), variables, chosen, layers, inputs)
+    run = replace(run, machine=machine())
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{os.getpid()}"
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -321,3 +332,14 @@ def _runs(folder: Path) -> bool:
     except OSError:
         return False
     return folder.name.startswith(PART) and b"run.sh" in command
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
