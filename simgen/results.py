@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import locks, result_digest, runs, seal, sweep
+from simgen import locks, manifest, result_digest, runs, seal, sweep
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.files import atomic_file
 from simgen.ir import CANARY, GUARD
@@ -81,7 +81,8 @@ def collect(
     if check:
         seal.check(folder, closed)
     run = runs.read(folder)
-    if run and (run.workload != bundle.digest or run.settings != target.settings()):
+    built = (bundle.digest, bundle.targets.get(target.name))
+    if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     launches = _launches(bundle.workload, target, folder, run)
     own = target.ran(bundle.workload, len(launches))
@@ -101,7 +102,7 @@ def collect(
         "settings": target.settings(),
         "options": sweep.options_of(name or ""),
         "machine": {**(run.machine if run else {}), **target.machine(folder)},
-        result_digest.INPUTS: bundle.manifest["data"]["sha256"],
+        result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: own}),
     }
