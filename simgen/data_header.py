@@ -80,8 +80,5 @@ def read_header(path: Path) -> Header:
 
 
 def damaged(path: Path, fact: str) -> DamagedError:
-    """The error for a data file that is not what it says it is.
-
-    A build keeps a file whose header is good, and does not read the values.
-    """
-    return DamagedError(f"{path}: {fact}; remove it and build the bundle again")
+    """The error for a data file that is not what it says it is; a build makes it anew."""
+    return DamagedError(f"{path}: {fact}; build the bundle again")

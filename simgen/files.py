@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
 
 PART = ".part-"  # first letters of the name of everything that is not finished
 ATTEMPTS = 4  # to name a folder, while other processes name theirs the same
@@ -36,7 +37,7 @@ KINDS = (
 )
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> BufferedReader:
     """A regular file, opened for reading; nothing else is waited for or read.
 
     A pipe without a writer would hang, and a device may never end. What was opened is looked at,
@@ -114,12 +115,19 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> None:
         file.write(content)
 
 
+class OvertakenError(Exception):
+    """Another process wrote first what this one was about to write."""
+
+
 @contextlib.contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends, and vanishes otherwise.
 
     Where `path` is a link, the folder behind it is replaced. What other processes left that were
     killed on this machine while they wrote the same folder goes too.
+
+    Raises:
+        OvertakenError: with `new`, somebody has put something into the place meanwhile.
     """
     home = Path(os.path.realpath(path))
     stage: Path | None = None
@@ -129,7 +137,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         stage = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{_prefix(home)}{os.getpid()}-"))
         stage.chmod(new_mode(0o777))
         yield stage
-        _replace(stage, home)
+        if new:
+            _place(stage, home)
+        else:
+            _replace(stage, home)
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
@@ -146,6 +157,16 @@ def _sweep(home: Path) -> None:
         match = mine.fullmatch(stage.name)
         if match and not Path(f"/proc/{match[1]}").exists():
             shutil.rmtree(stage, ignore_errors=True)
+
+
+def _place(stage: Path, home: Path) -> None:
+    """Give `stage` the name `home`, which nothing but an empty folder has."""
+    try:
+        os.rename(stage, home)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise OvertakenError from None
 
 
 def _replace(stage: Path, home: Path) -> None:

@@ -9,20 +9,21 @@
     attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
                           a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
                           where a library's ran in place of the workload's: then it has no tensors
+    attribute "digests"   see simgen.result_digest
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import runs, saved, sweep
-from simgen.errors import DamagedError, UsageError
+from simgen import locks, manifest, result_digest, runs, saved, seal, sweep
+from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.files import NotRegularError, atomic_file, open_regular
 from simgen.ir import CANARY, GUARD
 from simgen.schema import SchemaError
@@ -59,15 +60,32 @@ class Result:
     outputs: Mapping[str, Output]  # by buffer
     launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
     provenance: Mapping[str, Any]
+    seal: str = ""  # digest of `complete`; of a results file, and where there are none yet, empty
 
 
-def collect(bundle: Bundle, target: Target, folder: Path, name: str | None = None) -> Result:
+def collect(
+    bundle: Bundle,
+    target: Target,
+    folder: Path,
+    name: str | None = None,
+    *,
+    check: bool = True,
+) -> Result:
     """The result that a finished run of `target` left in `folder`; a sweep's point has a `name`.
 
+    Its files are compared with their digests first, unless `check` is False because the run has
+    just made them.
+
     Raises:
-        DamagedError: a file is missing or has the wrong size.
+        DamagedError: a file is missing, changed or of another run.
     """
+    closed = seal.read(folder)
+    if check:
+        seal.check(folder, closed)
     run = runs.read(folder, bundle.workload)
+    built = (bundle.digest, bundle.targets.get(target.name))
+    if run and (run.workload, run.settings) != built:
+        raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     launches = _launches(bundle.workload, target, folder, run)
     own = target.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
@@ -85,7 +103,8 @@ def collect(bundle: Bundle, target: Target, folder: Path, name: str | None = Non
         "target": target.name,
         "settings": target.settings(),
         "options": sweep.options_of(name or ""),
-        "machine": {**machine(), **target.machine(folder)},
+        "machine": {**(run.machine if run else {}), **target.machine(folder)},
+        result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
     }
@@ -93,7 +112,23 @@ def collect(bundle: Bundle, target: Target, folder: Path, name: str | None = Non
         saved.check_provenance(provenance, bundle.workload)
     except SchemaError as error:  # a target's log says what cannot be
         raise DamagedError(f"{folder}: damaged ({error}); run it again") from None
-    return Result(name or target.name, outputs, tuple(launches), provenance)
+    digest = closed.digest if closed.files else ""
+    return Result(name or target.name, outputs, tuple(launches), provenance, digest)
+
+
+def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
+    """Close a result that came without digests, because there was no sha256sum where it ran."""
+    if result.seal:
+        return result
+    # Not while it is made again; and a bundle may be one that can only be read.
+    with (
+        contextlib.suppress(OSError, RefusedError, MissingError),
+        locks.running(bundle.path, folder.parent, folder.name),
+    ):
+        closed = seal.read(folder)
+        if not closed.files:
+            return replace(result, seal=seal.write(folder, closed.workload).digest)
+    return result
 
 
 def _history(run: Run | None) -> dict[str, Any]:
@@ -141,15 +176,6 @@ def _launches(
     return [found.get(at, {}) for at in range(len(workload.launches))]
 
 
-def machine() -> dict[str, str]:
-    """The machine that this process runs on."""
-    return {
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": _processor(),
-        "cpus": str(len(os.sched_getaffinity(0))),
-    }
-
-
 def save(result: Result, workload: Workload, path: Path) -> None:
     """Write `result` as HDF5, atomically."""
     import h5py
@@ -157,6 +183,9 @@ def save(result: Result, workload: Workload, path: Path) -> None:
     with atomic_file(path) as file, h5py.File(file, "w") as h5:
         h5.attrs["schema"] = SCHEMA
         h5.attrs["provenance"] = json.dumps(result.provenance, sort_keys=True)
+        h5.attrs[result_digest.ATTRIBUTE] = result_digest.text(
+            result.outputs, result.launches, result.provenance
+        )
         tensors = h5.create_group("tensors")
         for name, output in result.outputs.items():
             dataset = tensors.create_dataset(name, data=output.values)
@@ -190,21 +219,9 @@ def load(path: Path, workload: Workload | None = None) -> Result:
         name: Output(each.values, each.untouched, each.guard_intact)
         for name, each in found.tensors.items()
     }
+    if found.digests != result_digest.text(outputs, found.launches, found.provenance):
+        raise _damaged(path, "not what was written")
     return Result(str(path), outputs, found.launches, found.provenance)
-
-
-def provenance(path: Path, workload: Workload | None = None) -> Mapping[str, Any] | None:
-    """What a results file says of the run that it is from; None if there is no such file.
-
-    Raises:
-        DamagedError: it is not a results file.
-    """
-    try:
-        return saved.provenance(path, workload)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise _damaged(path, error) from None
 
 
 def _check_is_of(path: Path, found: saved.Saved, workload: Workload) -> None:
@@ -226,7 +243,7 @@ def _check_is_of(path: Path, found: saved.Saved, workload: Workload) -> None:
         raise DamagedError(f"{path}: damaged ({fact}); run the target again")
 
 
-def _damaged(path: Path, error: Exception) -> DamagedError:
+def _damaged(path: Path, error: Exception | str) -> DamagedError:
     fact = getattr(error, "strerror", None) or error
     return DamagedError(f"{path}: damaged ({fact}); run the target again")
 
@@ -268,14 +285,3 @@ def _columns(result: Result, workload: Workload) -> dict[str, Any]:
         values = [launch.get(metric, float("nan")) for launch in result.launches]
         columns[metric] = np.array(values, dtype=np.float64)
     return columns
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.machine()

@@ -11,10 +11,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import platform
 import re
 import shutil
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ START = ".start-"  # in the name of a folder in which no program has begun
 MAX_NBYTES = 2**28  # of the file; metrics of a million launches take less
 
 Index = Annotated[int, Within(0, 2**31)]
-Metric = Annotated[float, Within(0)]
+Metrics = Mapping[str, Annotated[float, Within(0)]]
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,9 @@ class Run:
     steps: tuple[Index, ...]  # that are run, in order
     layers: str = ""  # as --layers named them; empty: all
     inputs: str = ""  # where the tensors come from that the steps read and none of them writes
-    finished: Mapping[str, Mapping[str, Metric]] | None = (
-        None  # launch -> metrics, of earlier times
-    )
+    finished: Mapping[str, Metrics] | None = None  # launch -> metrics, of earlier times
     resumed: tuple[Index, ...] = ()  # how many launches were finished, each time it was continued
+    machine: Mapping[str, str] = field(default_factory=dict)  # where it began
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,15 @@ def _check(run: Run, workload: Workload) -> None:
             raise SchemaError(fact).under("Run.finished")
 
 
+def machine() -> dict[str, str]:
+    """The machine that this process runs on."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cpus": str(len(os.sched_getaffinity(0))),
+    }
+
+
 def part(workload: Workload, steps: Sequence[int]) -> Workload:
     """The workload with some of its steps."""
     return replace(workload, steps=tuple(workload.steps[at] for at in steps))
@@ -136,9 +145,9 @@ def begin(
     """
     workload = bundle.workload
     chosen = tuple(range(len(workload.steps)) if steps is None else steps)
-    run = Run(
-        bundle.digest, target.settings(), _variables(target, environment), chosen, layers, inputs
-    )
+    variables = _variables(target, environment)
+    run = Run(bundle.digest, target.settings(), variables, chosen, layers, inputs)
+    run = replace(run, machine=machine())
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{os.getpid()}"
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -342,3 +351,14 @@ def _runs(folder: Path) -> bool:
     except OSError:
         return False
     return folder.name.startswith(PART) and b"run.sh" in command
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()

@@ -11,7 +11,7 @@ from collections.abc import Mapping  # noqa: TC003 - a schema's types are read w
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen import hdf5, schema, shard
+from simgen import hdf5, result_digest, schema, shard
 from simgen.errors import printable
 from simgen.hdf5 import FormatError
 from simgen.schema import SchemaError, Sized, Within, from_json
@@ -48,6 +48,7 @@ class Provenance:
     compiler: Short
     workload: Short = ""
     data: Short = ""
+    inputs: Short = ""
     target: Short = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -75,6 +76,7 @@ class Saved:
     tensors: Mapping[str, Tensor]
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
+    digests: str  # as simgen.result_digest makes them
 
 
 def check_provenance(told: Any, workload: Workload | None) -> None:
@@ -101,17 +103,12 @@ def read(path: Path, workload: Workload | None) -> Saved:
         told = _provenance(file, workload)
         tensors = hdf5.group(file, "tensors")
         found = {name: _tensor(tensors, name) for name in hdf5.names(tensors)}
-        return Saved(found, _launches(hdf5.group(file, "launches")), told)
-
-
-def provenance(path: Path, workload: Workload | None) -> Mapping[str, Any]:
-    """What a results file says of its run; raises as `read`."""
-    with hdf5.opened(path) as file:
-        return _provenance(file, workload)
+        launches = _launches(hdf5.group(file, "launches"))
+        return Saved(found, launches, told, hdf5.text(file, result_digest.ATTRIBUTE))
 
 
 def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]:
-    if hdf5.text(file, "schema") != SCHEMA:
+    if "schema" not in file.attrs or hdf5.text(file, "schema") != SCHEMA:
         raise FormatError("not a results file of simgen")
     told: Mapping[str, Any] = schema.parse(hdf5.text(file, "provenance"))
     check_provenance(told, workload)

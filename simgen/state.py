@@ -63,6 +63,15 @@ def finished(path: Path, workload: Workload) -> int:
         return 0
 
 
+def has_finished(path: Path) -> bool:
+    """Whether a step is marked as finished, of whatever workload the file is."""
+    try:
+        with open_regular(path) as file:
+            return Mark.FINISHED in file.read(PAGE)[MARKS:]
+    except OSError:
+        return False
+
+
 def read(path: Path, workload: Workload, data_id: bytes) -> list[Mark]:
     """The marks.
 

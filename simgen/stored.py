@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from simgen.errors import SimgenError, printable
 from simgen.ir import GUARD, PAGE, Node, Pass, Role, Workload
 from simgen.layers.base import MAX_INT
 from simgen.network import make_layer
-from simgen.schema import SHA256, SchemaError, Sized, Within, from_json
+from simgen.schema import SchemaError, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,54 +32,6 @@ WRONG = (  # what a layer may raise that is made of parameters or shapes that no
     SimgenError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError,
     AttributeError, RecursionError, MemoryError,
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class DataEntry:
-    id: SHA256
-    file: str = ""
-
-
-@dataclass(frozen=True)
-class MappedEntry:
-    """Of mmap.bin."""
-
-    nbytes: Annotated[int, Within(4, 2**50)]
-    seed: Annotated[int, Within(0, 2**64 - 1)]
-    file: str = ""
-
-    def __post_init__(self) -> None:
-        if self.nbytes % 4:
-            raise SchemaError(f"{self.nbytes} bytes are no float32 values").under(".nbytes")
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What later stages ask a manifest for."""
-
-    format: str
-    name: str
-    simgen: Annotated[str, Sized(0, 100)]
-    compiler: Annotated[str, Sized(0, 1000)]
-    config: Mapping[str, Any]
-    data: DataEntry
-    targets: Mapping[str, Mapping[str, Any]]
-    files: Mapping[str, SHA256]
-    mapped: MappedEntry | None = None
-
-    def __post_init__(self) -> None:
-        for kind, names in (("files", self.files), ("targets", self.targets)):
-            for name in names:
-                if not 0 < len(name) <= 1000 or not name.isprintable():
-                    raise SchemaError(f"{printable(name)} is no name").under(f".{kind}")
-                if name.startswith("/") or ".." in name.split("/"):
-                    fact = f"{printable(name)} lies outside of the bundle"
-                    raise SchemaError(fact).under(f".{kind}")
-
-
-def check_manifest(manifest: Mapping[str, Any]) -> None:
-    """Raise SchemaError unless it has all that later stages ask it for; more is left to them."""
-    from_json(Manifest, manifest, more=True)
 
 
 def workload(value: Any) -> Workload:

@@ -48,7 +48,8 @@ CREATE TABLE run ( -- what a target left of a bundle
 
 CREATE TABLE property ( -- of a run
     run INTEGER NOT NULL REFERENCES run,
-    part TEXT NOT NULL, -- settings (of the target), options (of a sweep), config, machine
+    part TEXT NOT NULL, -- settings (of the target), options (of a sweep), config, machine,
+                        -- verdict (of simgen diff, by layer and pass)
     name TEXT NOT NULL,
     value TEXT NOT NULL, -- text, or JSON
     PRIMARY KEY (run, part, name)

@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from handmade import BOTH, build, lowered_text, run_by_hand
+from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
 from simgen import bundle as bundles
-from simgen import cli, data, report, results, runs, state
+from simgen import cli, data, report, result_digest, results, runs, saved, seal, state, verdict_file
+from simgen import manifest as manifests
 from simgen.state import Mark
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5_se import Gem5Se
@@ -425,12 +426,11 @@ def stats_text(count: int) -> str:
 def template(folder: Path) -> Path:
     """A bundle of four steps that ran on three targets, and a run that was stopped on one."""
     made = build(folder / "net", lowered_text(NETWORK, BOTH))
-    manifest = {**made.manifest}
-    manifest["targets"] = {
+    targets = {
         "cuda": Cuda().settings(), "host": Host().settings(), "gem5-se": Gem5Se().settings(),
     }  # fmt: skip
-    manifest["files"] = {**manifest["files"], "host/run.sh": _digest(SCRIPT.encode())}
-    (made.path / "manifest.json").write_text(json.dumps(manifest))
+    files = {**made.manifest["files"], "host/run.sh": _digest(SCRIPT.encode())}
+    with_manifest(made, targets=targets, files=files)
     (made.path / "host").mkdir()
     (made.path / "host/run.sh").write_text(SCRIPT)
     made = bundles.load(made.path)
@@ -449,9 +449,12 @@ def template(folder: Path) -> Path:
         lines = table.read_text().splitlines(keepends=True)
         table.write_text("".join([lines[0], *lines[2:]]))
     result = results.collect(made, Cuda(), home)
-    results.save(result, made.workload, home / results.FILE)
-    shutil.copy(home / results.FILE, folder / "other.h5")
+    results.save(result, made.workload, folder / "other.h5")
     _stopped(made)
+    # Only one result has digests: those of others would hide what is changed in them.
+    closed = seal.write(made.path / "results/gem5-se", made.digest)
+    steps = {f"{step.layer} {step.direction}": "right" for step in made.workload.steps}
+    verdict_file.save(made.path / "results/gem5-se", closed.digest, steps)
     with h5py.File(folder / "outside.h5", "w") as file:
         file["x"] = np.zeros((4, 7, 1, 1), "<f4")
     (folder / "outside.bin").write_bytes(bytes(4096))
@@ -480,12 +483,16 @@ def _digest(content: bytes) -> str:
 READING = (["diff", "net"], ["diff", "net", "cuda"], ["diff", "net", "cuda", "host", "--json"])
 REPORT = ["report", "net", "-o", "out"]
 RESUME = ["run", "net", "--on", "host", "--resume"]
-AGAIN = ["build", CONFIG, "--pass", "fwd,bwd", "-t", "cuda", "-o", "net", "-q"]
+AGAIN = ["build", CONFIG, "--pass", "fwd,bwd", "-t", "cuda", "-o", "net", "-q", "--replace"]
 INPUTS = ["run", "net", "--on", "host", "--layers", "s"]
 
 
 def manifest(rng: Rng, folder: Path) -> tuple[str, list[str]]:
-    what = spoil(rng, folder / "net/manifest.json", spoil_json)
+    """Mostly with the digest of the changed file, so that all of it is read."""
+    path = folder / "net/manifest.json"
+    what = spoil(rng, path, spoil_json)
+    if rng.random() < 0.8:
+        _sealed_again(path)
     return what, rng.choice((*READING, REPORT, RESUME, AGAIN, INPUTS))
 
 
@@ -496,12 +503,51 @@ def workload(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     if path.is_file() and not path.is_symlink():
         told = json.loads((folder / "net/manifest.json").read_text())
         digest = told["files"]["workload.json"] = _digest(path.read_bytes())
-        (folder / "net/manifest.json").write_text(json.dumps(told))
+        (folder / "net/manifest.json").write_bytes(manifests.text(manifests.sealed(told)))
         for place in (folder / "net/results").glob("*/complete"):
-            place.write_text(digest)
+            place.write_text(f"{digest}\n")
         for place in (folder / "net/results").glob("*/run.json"):
             place.write_text(json.dumps({**json.loads(place.read_text()), "workload": digest}))
     return what, rng.choice((*READING, REPORT, RESUME, AGAIN, INPUTS))
+
+
+def _sealed_again(path: Path) -> None:
+    """Put the right digest into a changed file, where it can be read."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if path.is_file() and not path.is_symlink():
+            told = json.loads(path.read_text())
+            if isinstance(told, dict):
+                path.write_bytes(manifests.text(manifests.sealed(told)))
+
+
+def complete(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    """The seal of a result, or a file under it."""
+    name = rng.choice(("complete", "complete", "complete", "outputs.bin", "stats.txt", "log.txt"))
+    path = folder / "net/results/gem5-se" / name
+    path.touch()
+    return f"{name}: {spoil(rng, path, _change_lines)}", rng.choice((*READING, REPORT, AGAIN))
+
+
+def _change_lines(rng: Rng, path: Path) -> str:
+    lines = path.read_bytes().splitlines(keepends=True) or [b""]
+    place = rng.randrange(len(lines))
+    what = rng.choice(("remove", "twice", "odd", "all"))
+    odd = rng.choice((b"", b"x", b"\xff\xfe", b"0" * 64, b"0" * 64 + b"  ../x\n", b"9" * 10**5))
+    changed = {"remove": [], "twice": [lines[place]] * 2, "odd": [odd], "all": [odd] * 1000}[what]
+    path.write_bytes(b"".join([*lines[:place], *changed, *lines[place + 1 :]]))
+    return f"{what} {place}"
+
+
+def verdict_json(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    path = folder / "net/results/gem5-se/verdict.json"
+    what = spoil(rng, path, spoil_json)
+    with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError, TypeError):
+        if path.is_file() and not path.is_symlink() and rng.random() < 0.8:
+            told = json.loads(path.read_text())
+            told.pop("sha256", None)
+            digest = _digest(json.dumps(told, sort_keys=True).encode())
+            path.write_text(json.dumps({**told, "sha256": digest}))
+    return what, rng.choice((REPORT, REPORT, AGAIN))
 
 
 def run_json(rng: Rng, folder: Path) -> tuple[str, list[str]]:
@@ -523,9 +569,15 @@ def state_bin(rng: Rng, folder: Path) -> tuple[str, list[str]]:
 
 
 def results_h5(rng: Rng, folder: Path) -> tuple[str, list[str]]:
-    if rng.random() < 0.3:
-        return spoil(rng, folder / "net/results/cuda/results.h5", change_hdf5), REPORT
-    what = spoil(rng, folder / "other.h5", change_hdf5)
+    """Mostly with the digests of what is in the changed file."""
+    path = folder / "other.h5"
+    what = spoil(rng, path, change_hdf5)
+    with contextlib.suppress(OSError, ValueError):
+        if path.is_file() and not path.is_symlink() and rng.random() < 0.8:
+            found = saved.read(path, None)
+            text = result_digest.text(found.tensors, found.launches, found.provenance)
+            with h5py.File(path, "r+") as file:
+                file.attrs[result_digest.ATTRIBUTE] = text
     words = (["diff", "net", "other.h5", "reference"], ["diff", "net", "cuda", "other.h5"])
     return what, rng.choice((*words, [*INPUTS, "--inputs", "other.h5"]))
 
@@ -649,6 +701,8 @@ KINDS: dict[str, Callable[[Rng, Path], tuple[str, list[str]]]] = {
     "stats.txt": stats_txt,
     "machine.json": machine_json,
     "data.h5": data_h5,
+    "complete": complete,
+    "verdict.json": verdict_json,
     "other files": other_files,
     "--values": values,
     "config": config,

@@ -7,11 +7,12 @@ import io
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 from command_line import fails
 from handmade import build, run_by_hand, small
 
-from simgen import results
+from simgen import runs
 from simgen.targets.cuda import Cuda
 
 
@@ -98,9 +99,8 @@ def test_a_seed_may_have_64_bits(simgen, tmp_path):
 def test_the_machine_is_that_of_the_run_and_not_that_of_the_report(simgen, tmp_path):
     made = ran(tmp_path / "net")
     folder = made.path / "results/cuda"
-    found = results.collect(made, Cuda(), folder)
-    found.provenance["machine"]["processor"] = "another one"
-    results.save(found, made.workload, folder / results.FILE)
+    run = runs.begin(made, Cuda(), "cuda", {}).run
+    runs._write(folder, replace(run, machine={**run.machine, "processor": "another one"}))
     assert simgen("report net -o out -q").code == 0
     query = "SELECT value FROM property WHERE part = 'machine' AND name = 'processor'"
     assert asked(tmp_path / "out/trace.sqlite3", query) == [("another one",)]

@@ -54,14 +54,13 @@ def test_a_result_tells_where_it_comes_from(made):
     origin = collected(made).provenance
     assert set(origin) == {
         "simgen", "compiler", "config", "workload", "data", "target", "settings", "machine",
-        "options",
+        "options", "inputs",
     }  # fmt: skip
     assert origin["workload"] == made.digest
     assert origin["data"] == made.manifest["data"]["id"]
     assert origin["target"] == "cuda"
     assert origin["machine"]["gpu"] == "by hand"
-    assert origin["machine"]["system"]
-    assert int(origin["machine"]["cpus"]) >= 1
+    assert set(origin["machine"]) == {"gpu"}  # who ran it by hand has told no more
     json.dumps(origin)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_host import numbers, scale_bundle
 
+from simgen import seal
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ pytestmark = pytest.mark.skipif(
 def test_run_sh_works_in_any_folder(host_bundle: Make, folder: str) -> None:
     bundle = scale_bundle(host_bundle, folder=folder)
     assert (bundle.good()["a.y"] == 2 * numbers(10, 64)).all()
-    assert (bundle.results / "complete").read_text() == "0" * 64 + "\n"
+    closed = seal.read(bundle.results)
+    assert closed.workload == "0" * 64
+    assert set(closed.files) == {"outputs.bin", "launches.csv", "log.txt"}
+    seal.check(bundle.results, closed)
     assert {p.name for p in bundle.results.iterdir()} == {
         "outputs.bin", "launches.csv", "log.txt", "complete",
     }  # fmt: skip
