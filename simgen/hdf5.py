@@ -9,6 +9,7 @@ place in the same file are followed.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MOST_MEMBERS = 100_000  # datasets and groups of a file
 DEEPEST = 32  # groups in groups, links to links
 MAX_TEXT = 2**24  # bytes of an attribute
-MIN_CHUNK = 2**24  # bytes; a chunk may be so large though its dataset is smaller
+MIN_CHUNK = 2**20  # bytes; a chunk may be so large though its dataset is smaller
 # zlib makes no more of a byte than this (zlib's technical details), the other filters of HDF5 less.
 MAX_RATIO = 1032
 UNREADABLE = (  # what HDF5 and h5py raise at a damaged file
@@ -151,15 +152,22 @@ def checked(found: h5py.Dataset, name: str) -> h5py.Dataset:
         raise FormatError(f"{shown} has elements that are no numbers")
     nbytes = found.id.get_space().get_simple_extent_npoints() * found.id.get_type().get_size()
     if layout == h5py.h5d.CHUNKED:
-        chunk = found.id.get_type().get_size()
-        for extent in plan.get_chunk():
-            chunk *= extent
-        stored = found.id.get_storage_size()
-        if chunk > max(MIN_CHUNK, 2 * nbytes) or nbytes > stored * MAX_RATIO + chunk:
+        if not _fits(found, plan.get_chunk(), nbytes):
             raise FormatError(f"{shown} is said to be larger than the file can hold")
     elif nbytes > found.file.id.get_filesize():
         raise FormatError(f"{shown} is said to be larger than the file")
     return found
+
+
+def _fits(found: h5py.Dataset, chunk: tuple[int, ...], nbytes: int) -> bool:
+    """Whether what a chunked dataset is said to hold may be made of what is stored, and of no more
+    memory than that: a chunk is made as a whole, and zlib makes all that there is in it."""
+    one = found.id.get_type().get_size() * math.prod(chunk)
+    whole = one * math.prod(-(-extent // each) for extent, each in zip(found.shape, chunk))
+    stored = int(found.id.get_storage_size())
+    if one > max(MIN_CHUNK, 2 * nbytes) or stored > 2 * whole + MIN_CHUNK:
+        return False
+    return nbytes <= stored * MAX_RATIO + one
 
 
 def values(found: h5py.Dataset) -> NDArray[Any]:

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import zipfile
+import zlib
 from pathlib import Path
 
 import h5py
@@ -341,6 +342,17 @@ def test_what_is_said_to_be_huge_is_not_read(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("conv1.x.npy", npy)
     refused(tmp_path / "a.npz", "has shape")
+
+
+def test_a_chunk_holds_no_more_than_its_values(tmp_path):
+    """zlib would make all that is in it, gigabytes of megabytes, before HDF5 counts the values."""
+    shape = X.spec.shape
+
+    def fill(file):
+        made = file.create_dataset("conv1.x", shape, "f4", chunks=shape, compression=4)
+        made.id.write_direct_chunk((0, 0, 0, 0), zlib.compress(bytes(4), 0) * 2**18)
+
+    refused(hdf5(tmp_path / "a.h5", fill), "larger than the file can hold")
 
 
 def test_compressed_values_are_read(tmp_path, images):
