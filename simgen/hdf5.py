@@ -167,7 +167,7 @@ def _fits(found: h5py.Dataset, chunk: tuple[int, ...], nbytes: int) -> bool:
     stored = int(found.id.get_storage_size())
     if one > max(MIN_CHUNK, 2 * nbytes) or stored > 2 * whole + MIN_CHUNK:
         return False
-    return nbytes <= stored * MAX_RATIO + one
+    return bool(nbytes <= stored * MAX_RATIO + one)
 
 
 def values(found: h5py.Dataset) -> NDArray[Any]:
