@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
     from simgen.targets.base import Job
 
+CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
 MAX_NBYTES = 2**20  # of machine.json
 
 
@@ -48,7 +49,9 @@ class Cuda(Target):
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         if importlib.util.find_spec("cupy") is None:
-            return [Lack("CuPy is not installed", "python -m pip install 'simgen[cuda]'")]
+            return [
+                Lack("CuPy is not installed", f"install it: python -m pip install {CUPY_WHEEL}")
+            ]
         import cupy
 
         try:
