@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-FILE = "verdict.json"
+FILE = seal.VERDICT
 RIGHT = "right"
 DIFFERENT = "differs"
 UNCHECKED = "not checked"  # nobody has compared it since it ran
