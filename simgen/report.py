@@ -231,6 +231,7 @@ def write(folder: Path, found: Sequence[Row]) -> Path:
         "report.html.j2",
         head=metrics[0],
         rows=metrics[1:],
+        doubts=doubts(found),
         figures=_figures(found),
         compared=[correlation_cells(each) for each in compared],
         compared_head=CORRELATION_TITLES,

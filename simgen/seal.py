@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 FILE = "complete"
+VERDICT = "verdict.json"  # comes later, and tells of itself (simgen.verdict_file)
 LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 MOST = 2**24  # bytes; a run leaves a few dozen files
@@ -105,7 +106,9 @@ def write(folder: Path, workload: str, names: Mapping[str, str] | None = None) -
     known = dict(names or {})
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if path.is_file() and not path.is_symlink() and name != FILE and name not in known:
+        if name in (FILE, VERDICT, *known) or path.is_symlink():
+            continue
+        if path.is_file():
             with path.open("rb") as file:
                 known[name] = hashlib.file_digest(file, "sha256").hexdigest()
     made = Seal(workload, known)

@@ -1,4 +1,4 @@
-"""The two JSON files of a bundle, as they come from a disk: what they may hold, beyond types.
+"""A bundle's workload.json as it comes from a disk: what it may hold, beyond types.
 
 A workload that `workload.lower` made keeps to all of this. One of another version of simgen, or
 of another program, may not; what reads it later relies on it.
@@ -7,7 +7,6 @@ of another program, may not; what reads it later relies on it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import astuple
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from simgen.network import make_layer
 from simgen.schema import SchemaError, from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from simgen.ir import Buffer, Kernel, Step, TensorSpec
 

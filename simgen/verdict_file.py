@@ -20,7 +20,7 @@ from simgen.files import read_regular, write_atomic
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = "verdict.json"
+FILE = seal.VERDICT
 RIGHT = "right"
 DIFFERENT = "differs"
 UNCHECKED = "not checked"  # nobody has compared it since it ran

@@ -267,10 +267,7 @@ def kill(choice: random.Random, base: Path, _: Path) -> str:
     process = start(*KILLED[name])
     time.sleep(choice.uniform(0.0, 1.2) * DURATION[0])
     at_once = process.poll() is None
-    for pid in reversed([process.pid, *descendants(process.pid)]):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.communicate()
+    end(process)
     try:
         if "repairs" not in name:
             check_whole(keeps="replaces" not in name)
@@ -283,6 +280,22 @@ def kill(choice: random.Random, base: Path, _: Path) -> str:
     except BrokenRuleError as error:
         raise BrokenRuleError(f"{name}: {error}") from None
     return f"{name}: {'killed' if at_once else 'was over'}"
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """SIGKILL for a process and all that it has started, none of which starts another meanwhile."""
+    stopped: set[int] = set()
+    while new := {process.pid, *descendants(process.pid)} - stopped:
+        stopped |= new
+        for pid in new:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+    for pid in stopped:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate()
+    while any(Path("/proc", str(pid), "cwd").exists() for pid in stopped):
+        time.sleep(0.01)
 
 
 DURATION = [1.0]  # seconds of a command, about

@@ -119,7 +119,7 @@ class Target(ABC):
 
         outputs.bin   the arena from Workload.outputs_offset to its end
         log.txt       what the run printed
-        complete      Job.digest; there only when the run ended well
+        complete      Job.digest and those of the files (simgen.seal); only when the run ended well
         and what `metrics` reads
     """
 
