@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from itertools import product
@@ -201,8 +202,14 @@ def run(
     *,
     words_out: int = WORDS_OUT,
     block: int = LANES,
+    mode: str = "emu",
+    seconds: int = 600,
 ) -> subprocess.CompletedProcess[str]:
-    """Run kernels (name -> code object) on inputs of shape (words, items) in one process."""
+    """Run kernels (name -> code object) on inputs of shape (words, items) in one process.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer than `seconds`.
+    """
     workload = _workload({name: inputs[name].shape for name in kernels}, words_out, block)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     target = MGPUSim(arch=arch, legalise=False)  # which would refuse what is to be shown
@@ -233,7 +240,11 @@ def run(
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return subprocess.run(
-        ["sh", str(folder / "mgpusim" / "run.sh")], capture_output=True, text=True, timeout=600
+        ["sh", str(folder / "mgpusim" / "run.sh")],
+        env=os.environ | {"SIMGEN_MODE": mode, "SIMGEN_TIMEOUT": str(seconds)},
+        capture_output=True,
+        text=True,
+        timeout=seconds + 60,
     )
 
 
