@@ -199,8 +199,6 @@ def load_scalars(site: Site) -> None:
         with site.saving_scc():
             site.put("s_add_u32", total, offset, hex(constant))
         offset = total
-    if result in ("vcc_lo", "vcc_hi"):
-        raise site.refusal(f"a load of {result}", "let the kernel hold fewer scalars")
     if not site.item.mnemonic.endswith("x16"):
         site.put(site.item.mnemonic, result, base, offset, tail=site.item.tail)
         return
