@@ -7,7 +7,8 @@ operand, in the order of assembly text:
     i   no register: a constant, a label     o   a scalar base of two registers, or `off`
     a   an address: one vector register (with a base) or two
 
-with the number of its 32-bit registers where that is not one (`d2`). `<` and `>` announce what the
+with the number of its 32-bit registers where that is not one (`d2`), or `m` for two that hold one
+bit of each lane. `<` and `>` announce what the
 instruction reads and writes besides: scc, vcc, exec, m0. Vector and LDS instructions read EXEC.
 "*" at the end stands for any number of the last operand. A name has neither _e32 nor _e64.
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from simgen.legalise.assembly import Instruction
 
 GCN3 = "gfx803"
-_WORD = re.compile(r"([dsbioa])(\d*)(\*?)\Z")
+_WORD = re.compile(r"([dsbioa])(\d*|m)(\*?)\Z")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SPECIAL = {
     "scc": ("scc",),
@@ -114,17 +115,17 @@ d s s            v_pk_{lshlrev,lshrrev}_b16 v_pk_ashrrev_i16
 b s s            v_writelane_b32 v_{mac,fmac}_f{16,32} v_dot2c_f32_f16 v_pk_fmac_f16
 b2 s2 s2         v_fmac_f64
 d s s s          v_{madak,madmk,fmaak,fmamk}_f{16,32}
-d s s s2         v_cndmask_b32
-d2 s s           v_cmp_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f{16,32}
-d2 s s           v_cmp_{f,lt,eq,le,gt,ne,ge,t}_{i,u}{16,32} v_cmp_class_f{16,32}
-d2 s2 s2         v_cmp_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f64
-d2 s2 s2         v_cmp_{f,lt,eq,le,gt,ne,ge,t}_{i,u}64
-d2 s2 s          v_cmp_class_f64
-d2 s s >exec     v_cmpx_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f{16,32}
-d2 s s >exec     v_cmpx_{f,lt,eq,le,gt,ne,ge,t}_{i,u}{16,32} v_cmpx_class_f{16,32}
-d2 s2 s2 >exec   v_cmpx_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f64
-d2 s2 s2 >exec   v_cmpx_{f,lt,eq,le,gt,ne,ge,t}_{i,u}64
-d2 s2 s >exec    v_cmpx_class_f64
+d s s sm         v_cndmask_b32
+dm s s           v_cmp_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f{16,32}
+dm s s           v_cmp_{f,lt,eq,le,gt,ne,ge,t}_{i,u}{16,32} v_cmp_class_f{16,32}
+dm s2 s2         v_cmp_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f64
+dm s2 s2         v_cmp_{f,lt,eq,le,gt,ne,ge,t}_{i,u}64
+dm s2 s          v_cmp_class_f64
+dm s s >exec     v_cmpx_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f{16,32}
+dm s s >exec     v_cmpx_{f,lt,eq,le,gt,ne,ge,t}_{i,u}{16,32} v_cmpx_class_f{16,32}
+dm s2 s2 >exec   v_cmpx_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f64
+dm s2 s2 >exec   v_cmpx_{f,lt,eq,le,gt,ne,ge,t}_{i,u}64
+dm s2 s >exec    v_cmpx_class_f64
 d s s s          v_mad_f{16,32} v_fma_f{16,32} v_mad_legacy_f{16,32} v_mad_{i32_i,u32_u}24
 d s s s          v_mad_{u,i}16 v_mad_legacy_{u,i}16 v_mad_u32_u16 v_mad_i32_i16 v_fma_legacy_f16
 d s s s          v_{min3,max3,med3}_{f,i,u}{16,32} v_bfe_{u,i}32 v_bfi_b32 v_lerp_u8 v_perm_b32
@@ -135,8 +136,8 @@ d s s s          v_pk_mad_{u,i}16 v_pk_fma_f16 v_mad_mix_f32 v_fma_mix_f32
 d s s s          v_dot2_{f32_f16,i32_i16,u32_u16} v_dot{4,8}_{i32_i,u32_u}{4,8}
 b s s s          v_mad_mix{lo,hi}_f16 v_fma_mix{lo,hi}_f16
 d s s s <vcc     v_div_fmas_f32
-d d2 s s s       v_div_scale_f32
-d2 d2 s2 s2 s2   v_div_scale_f64
+d dm s s s       v_div_scale_f32
+d2 dm s2 s2 s2   v_div_scale_f64
 d2 s2 s2 s2 <vcc v_div_fmas_f64
 d2 s2 s2 s2      v_fma_f64 v_div_fixup_f64 v_pk_fma_f32
 d2 s2 s2         v_{add,mul,min,max}_f64 v_pk_{add,mul}_f32 v_pk_mov_b32
@@ -144,7 +145,7 @@ d2 s2 s          v_ldexp_f64 v_trig_preop_f64
 d2 s s2          v_{lshlrev,lshrrev}_b64 v_ashrrev_i64
 d2 s2 s s2       v_lshl_add_u64 v_qsad_pk_u16_u8 v_mqsad_pk_u16_u8
 d4 s2 s s4       v_mqsad_u32_u8
-d2 d2 s s s2     v_mad_{u64_u,i64_i}32
+d2 dm s s s2     v_mad_{u64_u,i64_i}32
 d s              ds_read_{b32,u8,i8,u16,i16} ds_swizzle_b32
 b s              ds_read_{u8,i8,u16}_d16 ds_read_{u8,i8,u16}_d16_hi
 d2 s             ds_read_b64 ds_read2_b32 ds_read2st64_b32
@@ -186,8 +187,8 @@ d2 s2 s2         flat_atomic_{swap,add,sub,and,or,xor}_x2
 """
 _GFX942 = """
 d s s            v_{add,sub,subrev}_u32
-d d2 s s         v_{add,sub,subrev}_co_u32
-d d2 s s s2      v_{addc,subb,subbrev}_co_u32
+d dm s s         v_{add,sub,subrev}_co_u32
+d dm s s sm      v_{addc,subb,subbrev}_co_u32
 d a o            global_load_{dword,ubyte,sbyte,ushort,sshort}
 b a o            global_load_{ubyte,sbyte,short}_d16 global_load_{ubyte,sbyte,short}_d16_hi
 d2 a o           global_load_dwordx2
@@ -204,8 +205,8 @@ d a s2 o         global_atomic_cmpswap
 d2 a s2 o        global_atomic_{swap,add,sub,and,or,xor}_x2
 """
 _GFX803 = """
-d d2 s s         v_{add,sub,subrev}_u32
-d d2 s s s2      v_{addc,subb,subbrev}_u32
+d dm s s         v_{add,sub,subrev}_u32
+d dm s s sm      v_{addc,subb,subbrev}_u32
 """
 
 
@@ -215,6 +216,7 @@ class Operand:
 
     role: str  # one letter, see above
     width: int = 1  # 0: an address, which has one or two
+    lane_mask: bool = False  # a bit of each lane
 
     @property
     def is_read(self) -> bool:
@@ -319,9 +321,9 @@ def _roles(form: list[str], name: str, arch: str) -> Roles:
         if word[0] in "<>":
             (reads if word[0] == "<" else writes).update(_SPECIAL[word[1:]])
         elif m := _WORD.match(word):
-            operands.append(
-                Operand(m[1], 0 if m[1] == "a" else int(m[2] or (2 if m[1] == "o" else 1)))
-            )
+            usual = {"a": 0, "o": 2}.get(m[1], 1)
+            width = 2 if m[2] == "m" else int(m[2] or usual)
+            operands.append(Operand(m[1], width, m[2] == "m"))
     if not name.startswith("s_"):
         reads.update(_SPECIAL["exec"])
     if name.startswith("ds_") and arch == GCN3:  # the limit of LDS addresses
