@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING
 from simgen.errors import UsageError, did_you_mean
 
 # Importing them registers the rules:
-from simgen.legalise import compare, memory, scalar, vector_float, vector_integer
+from simgen.legalise import (
+    compare,
+    halves,
+    memory,
+    overlap,
+    roles,
+    scalar,
+    vector_float,
+    vector_integer,
+)
 from simgen.legalise.assembly import (
     Instruction,
     is_vgpr,
@@ -41,7 +50,6 @@ __all__ = ["TARGETS", "Legalised", "NoRuleError", "rewrite"]
 TARGETS = {"mgpusim": ARCHS}  # simulator -> architectures that it has a table for
 
 _RULES = (compare, memory, scalar, vector_float, vector_integer)
-_HALVES = ("vcc_lo", "vcc_hi", "exec_lo", "exec_hi")
 _OMODS = ("mul:2", "mul:4", "div:2")
 _CURES = (
     ("scratch_", "keep local arrays out of the kernel: index them by constants only"),
@@ -95,7 +103,7 @@ def _kernel(
     kernel: Kernel, arch: str, edits: dict[int, list[str]], count: Counter[str], lines: list[str]
 ) -> int:
     """Rewrite one kernel: its new lines go to `edits`. Returns how many instructions were added."""
-    flow, pool, added = Flow(kernel), Registers(kernel), 0
+    flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
     for at, item in kernel.items.items():
         if not isinstance(item, Instruction):
             continue
@@ -117,7 +125,13 @@ def _kernel(
 
 def replace_one(site: Site) -> None:
     """Put what stands for the site's instruction into `site.out`."""
-    _without_halves(site)
+    form = roles.of(site.item, site.arch)
+    if form is None:
+        if roles.forms(site.item.mnemonic, site.arch):
+            count = len(site.item.operands)
+            raise site.refusal(f"the form with {count} operands", "write the kernel without it")
+        raise _unknown(site)
+    back = halves.copied_out(site, form)
     omod = next((w for w in site.item.tail if w in _OMODS), "")
     clamped = "clamp" in site.item.tail
     result = site.item.operands[0] if site.item.operands else ""
@@ -126,12 +140,13 @@ def replace_one(site: Site) -> None:
             raise site.refusal("an output modifier", "write the limits as minimum and maximum")
         tail = tuple(w for w in site.item.tail if w not in (*_OMODS, "clamp"))
         site.item = replace(site.item, tail=tail)
-    _by_table(site)
+    overlap.mended(site, _by_table)
     for part in registers(result):
         if omod:
             vector_float.scale(site, part, omod)
         if clamped:
             vector_float.clamp(site, part)
+    halves.copied_back(site, back)
 
 
 def _by_table(site: Site) -> None:
@@ -145,11 +160,16 @@ def _by_table(site: Site) -> None:
     elif name.endswith("_e64") and short in (NATIVE[site.arch] | RULES[site.arch].keys()):
         _shorten(site, short)
     else:
-        cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
-        raise site.refusal(
-            "MGPUSim 4.2.0 does not execute it right, and simgen has no replacement",
-            cure or "write the kernel without it, or run it on another target",
-        )
+        raise _unknown(site)
+
+
+def _unknown(site: Site) -> NoRuleError:
+    name = site.item.mnemonic
+    cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
+    return site.refusal(
+        "MGPUSim 4.2.0 does not execute it right, and simgen has no replacement",
+        cure or "write the kernel without it, or run it on another target",
+    )
 
 
 def _shorten(site: Site, short: str) -> None:
@@ -186,21 +206,3 @@ def _refuse_forms(site: Site) -> None:
             raise site.refusal(f"the form with {word}", "write the kernel without it")  # fmt: skip
     if site.item.mnemonic.endswith(("_sdwa", "_dpp")):
         raise site.refusal("this form is not there", "build without SDWA and DPP forms")
-
-
-def _without_halves(site: Site) -> None:
-    """MGPUSim reads the whole of VCC or EXEC where an instruction names a half of it."""
-    result, *sources = site.item.operands or ("",)
-    halves = sorted({o.strip("-|") for o in sources} & set(_HALVES))
-    if result in ("exec_lo", "exec_hi"):
-        raise site.refusal(f"a write of {result}", "let the kernel hold fewer scalars")
-    for mask in ("vcc", "exec"):
-        named = [o for o in halves if o.startswith(mask)]
-        if not named:
-            continue
-        pair, low, high = site.sgpr_pair()
-        site.put("s_mov_b64", pair, mask)
-        for half, held in ((f"{mask}_lo", low), (f"{mask}_hi", high)):
-            sources = [o.replace(half, held) for o in sources]
-    if halves:
-        site.item = replace(site.item, operands=(result, *sources))

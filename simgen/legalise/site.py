@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from simgen.legalise.assembly import Kernel
     from simgen.legalise.flow import Flow
 
+    Mark = tuple[Instruction, int, int, tuple[int, int, bool]]
+
 MOST_VGPRS = 256
 MOST_SGPRS = 102  # s0 to s101 on gfx8 and gfx9
 SIGN = "0x80000000"
@@ -77,6 +79,15 @@ class Registers:
         self.infinity = f"s{self.kernel.sgprs}"
         self.first_sgpr = (self.kernel.sgprs + 2) // 2 * 2
 
+    @property
+    def needed(self) -> tuple[int, int, bool]:
+        """What the kernel owns so far, to go back to."""
+        return self.vgprs, self.sgprs, self.uses_infinity
+
+    @needed.setter
+    def needed(self, counts: tuple[int, int, bool]) -> None:
+        self.vgprs, self.sgprs, self.uses_infinity = counts
+
     def own(self, *, vgprs: int = 0, sgprs: int = 0) -> None:
         self.vgprs, self.sgprs = max(self.vgprs, vgprs), max(self.sgprs, sgprs)
 
@@ -96,13 +107,20 @@ class Site:
 
     @property
     def scc_live(self) -> bool:
-        return self._flow.scc_live_after(self._at)
+        return self._flow.live_after(self._at, "scc")
 
     @property
     def vcc_live(self) -> bool:
-        return self._flow.vcc_live_after(self._at)
+        return any(self._flow.live_after(self._at, half) for half in VCC)
 
     # Temporaries ------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """The instruction and the temporaries that are in use, to go back to with `reset`."""
+        return self.item, self._vgprs, self._sgprs, self._pool.needed
+
+    def reset(self, mark: Mark) -> None:
+        self.item, self._vgprs, self._sgprs, self._pool.needed = mark
 
     def vgpr(self) -> str:
         self._vgprs += 1

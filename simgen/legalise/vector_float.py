@@ -104,6 +104,28 @@ def minimum_of_3(site: Site) -> None:
     site.put("v_xor_b32_e32", result, SIGN, held)
 
 
+@rule("v_med3_f32")
+def median(site: Site) -> None:
+    """Of two NaNs and a number MGPUSim gives a NaN; hardware the number.
+
+    What is neither below +inf nor a number is replaced by the largest number of the three, which
+    is the same where it is +inf itself.
+    """
+    result, *sources = site.item.operands
+    if sum(is_constant(source) for source in sources) >= 2:
+        a, b, c = (site.in_vgpr(o) if not is_inline(o) and is_constant(o) else o for o in sources)
+        site.put("v_med3_f32", result, a, b, c)
+        return
+    a, b, c = (site.vop3_source(source) for source in sources)
+    middle, most = site.vgpr(), site.vgpr()
+    mask, _, _ = site.sgpr_pair()
+    site.put("v_med3_f32", middle, a, b, c)
+    larger(site, most, a, b)
+    larger(site, most, most, c)
+    site.put("v_cmp_nlt_f32_e64", mask, middle, site.infinity())
+    site.select(result, middle, most, mask)
+
+
 @rule("v_fma_f32", GFX803)
 def fused_multiply_add(site: Site) -> None:
     """v_mad_f32: MGPUSim rounds the product of either."""

@@ -97,7 +97,16 @@ WITHIN = {
         "convolution",
         "fully_connected",
     ),
-    "legalise": ("assembly", "flow", "site", "table", "vector_integer"),
+    "legalise": (
+        "assembly",
+        "roles",
+        "flow",
+        "site",
+        "halves",
+        "overlap",
+        "table",
+        "vector_integer",
+    ),
     "targets": (
         "base",
         "launch_rows",

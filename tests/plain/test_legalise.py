@@ -6,7 +6,7 @@ import pytest
 
 from simgen import resources
 from simgen.errors import DamagedError, RefusedError, UsageError
-from simgen.legalise import NoRuleError, extract, rewrite
+from simgen.legalise import NoRuleError, extract, rewrite, roles
 from simgen.legalise.assembly import Instruction, Kernel, instruction, parse, registers
 from simgen.legalise.flow import Flow
 from simgen.legalise.implemented import (
@@ -16,6 +16,8 @@ from simgen.legalise.implemented import (
     unimplemented,
 )
 from simgen.legalise.table import ARCHS, NATIVE, RULES
+
+EXEC = ("exec_lo", "exec_hi")
 
 
 def module(
@@ -179,12 +181,105 @@ def test_vcc_is_saved_around_a_comparison_that_goes_through_it():
 
 def test_a_branch_out_of_the_kernel_keeps_everything_alive():
     kernel = Kernel("k", 0, {1: instruction("s_nop 0"), 2: instruction("s_branch elsewhere")})
-    assert Flow(kernel).scc_live_after(1)
-    assert Flow(kernel).vcc_live_after(1)
+    assert all(Flow(kernel, "gfx942").live_after(1, r) for r in ("scc", "vcc_lo", "vcc_hi"))
 
 
 def test_halves_of_vcc_are_read_through_a_pair():
     assert after("s_mov_b32 s0, vcc_hi") == ["s_mov_b64 s[12:13], vcc", "s_mov_b32 s0, s13"]
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("s_cmp_eq_u32 vcc_hi, s3", "s_cmp_eq_u32 s13, s3"),
+        ("s_cmp_eq_u32 s3, vcc_lo", "s_cmp_eq_u32 s3, s12"),
+        ("s_cmpk_eq_u32 vcc_hi, 0x7", "s_cmp_eq_u32 s13, 0x7"),
+        ("s_bitcmp1_b32 exec_hi, 3", "s_and_b32 s14, s13, 0x8"),
+        ("v_readfirstlane_b32 s0, v1", "v_readfirstlane_b32 s0, v1"),
+    ],
+)
+def test_a_half_is_read_through_a_pair_in_any_operand(line, used):
+    assert used in after(line)
+    assert "vcc_hi" not in "".join(after(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("s_addk_i32 vcc_hi, 0x7", "s_add_i32 s13, s13, 0x7"),
+        ("s_mov_b32 vcc_hi, s3", "s_mov_b32 s13, s3"),
+        ("s_mov_b32 exec_lo, s3", "s_mov_b32 s12, s3"),
+        ("v_readfirstlane_b32 vcc_lo, v3", "v_readfirstlane_b32 s12, v3"),
+    ],
+)
+def test_a_half_that_is_written_goes_back_with_the_other(line, used):
+    mask = "exec" if "exec" in line else "vcc"
+    assert after(line) == [f"s_mov_b64 s[12:13], {mask}", used, f"s_mov_b64 {mask}, s[12:13]"]
+
+
+def test_halves_of_vcc_live_and_die_apart():
+    kernel = parse(module("s_nop 0", "s_mov_b32 vcc_lo, s0", "s_mov_b32 s1, vcc_hi").split("\n"))[0]
+    flow, (nop, *_) = Flow(kernel, "gfx942"), sorted(kernel.items)
+    assert flow.live_after(nop, "vcc_hi")
+    assert not flow.live_after(nop, "vcc_lo")
+
+
+def test_a_rule_does_not_overwrite_a_source_that_it_has_yet_to_read():
+    """v_med3_u32 with its result in a source, and a rule that writes it too early."""
+    apart = after("v_xnor_b32_e32 v0, v1, v2")
+    assert after("v_xnor_b32_e32 v1, v1, v2") == [i.replace("v0", "v1") for i in apart]
+    early = after("v_mov_b64_e32 v[2:3], v[1:2]")
+    assert early == [
+        "v_mov_b32_e32 v8, v1", "v_mov_b32_e32 v9, v2",
+        "v_mov_b32_e32 v2, v8", "v_mov_b32_e32 v3, v9",
+    ]  # fmt: skip
+
+
+# Roles -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_instruction_of_the_tables_has_its_roles(arch):
+    for name in NATIVE[arch] | RULES[arch].keys():
+        assert roles.forms(name, arch), name
+
+
+@pytest.mark.parametrize(
+    ("line", "reads", "writes"),
+    [
+        ("s_addc_u32 s0, s1, 5", {"s1", "scc"}, {"s0", "scc"}),
+        ("s_cselect_b64 vcc, s[2:3], -1", {"s2", "s3", "scc"}, {"vcc_lo", "vcc_hi"}),
+        ("s_addk_i32 s0, 0x7", {"s0"}, {"s0", "scc"}),
+        ("s_cmpk_eq_u32 vcc_hi, 0x7", {"vcc_hi"}, {"scc"}),
+        ("s_and_saveexec_b64 s[0:1], vcc", {"vcc_lo", "vcc_hi", *EXEC},
+         {"s0", "s1", "scc", *EXEC}),
+        ("v_addc_co_u32_e32 v0, vcc, -1, v2, vcc", {"v2", "vcc_lo", "vcc_hi", *EXEC},
+         {"v0", "vcc_lo", "vcc_hi"}),
+        ("v_fmac_f32_e32 v0, v1, v2", {"v0", "v1", "v2", *EXEC}, {"v0"}),
+        ("v_sub_f32_e64 v0, -|v1|, s2", {"v1", "s2", *EXEC}, {"v0"}),
+        ("v_div_fmas_f32 v0, v1, v2, v3", {"v1", "v2", "v3", "vcc_lo", "vcc_hi", *EXEC}, {"v0"}),
+        ("global_atomic_add v0, v1, s[2:3]", {"v0", "v1", "s2", "s3", *EXEC}, set()),
+        ("global_atomic_add v5, v0, v1, s[2:3] sc0", {"v0", "v1", "s2", "s3", *EXEC}, {"v5"}),
+        ("ds_read2_b32 v[0:1], v2 offset0:3", {"v2", *EXEC}, {"v0", "v1"}),
+        ("s_waitcnt vmcnt(0)", set(), set()),
+        ("s_waitcnt vmcnt(0) lgkmcnt(0)", set(), set()),
+        ("s_barrier", set(), set()),
+        ("s_cbranch_vccz .L", {"vcc_lo", "vcc_hi"}, set()),
+    ],
+)  # fmt: skip
+def test_roles_say_what_is_read_and_written(line, reads, writes):
+    found = roles.effect(instruction(line), "gfx942")
+    assert (found.reads, found.writes) == (reads, writes)
+
+
+def test_carries_and_limits_are_roles_of_their_architecture():
+    add = instruction("v_add_u32_e32 v0, vcc, v1, v2")
+    assert roles.effect(add, "gfx803").writes == {"v0", "vcc_lo", "vcc_hi"}
+    assert roles.of(add, "gfx942") is None
+    with pytest.raises(NoRuleError, match="the form with 4 operands"):
+        after("v_add_u32_e32 v0, vcc, v1, v2")
+    assert "m0" in roles.effect(instruction("ds_read_b32 v0, v1"), "gfx803").reads
+    assert "m0" not in roles.effect(instruction("ds_read_b32 v0, v1"), "gfx942").reads
 
 
 # Refusals ------------------------------------------------------------------------------------
@@ -201,7 +296,6 @@ def test_halves_of_vcc_are_read_through_a_pair():
         "v_add_u32_e64 v0, v1, v2 clamp",
         "v_pk_mul_f32 v[0:1], v[2:3], 2.0",
         "s_load_dword s0, s[2:3], -0x10",
-        "s_mov_b32 exec_lo, s0",
         "v_unheard_of_f32 v0, v1",
     ],
 )
