@@ -106,6 +106,8 @@ WITHIN = {
         "overlap",
         "table",
         "vector_integer",
+        "vector_float",
+        "doubles",
     ),
     "targets": (
         "base",

@@ -204,13 +204,17 @@ def run(
     block: int = LANES,
     mode: str = "emu",
     seconds: int = 600,
+    first: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run kernels (name -> code object) on inputs of shape (words, items) in one process.
+
+    `first` names a kernel that is run on the buffers of another one before that.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `seconds`.
     """
-    workload = _workload({name: inputs[name].shape for name in kernels}, words_out, block)
+    shapes = {name: inputs[name].shape for name in kernels if name in inputs}
+    workload = _workload(shapes, words_out, block, first or {})
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     target = MGPUSim(arch=arch, legalise=False)  # which would refuse what is to be shown
     job = Job(workload, {name: name for name in kernels}, data.data_id(workload), digest)
@@ -262,7 +266,12 @@ def outputs(
     }
 
 
-def _workload(shapes: Mapping[str, tuple[int, ...]], words_out: int, block: int) -> Workload:
+def _workload(
+    shapes: Mapping[str, tuple[int, ...]],
+    words_out: int,
+    block: int,
+    first: Mapping[str, str] | None = None,
+) -> Workload:
     at, buffers = 0, []
     specs = [
         (f"{name}.{end}", TensorSpec(shape, DType.I32), role)
@@ -277,12 +286,17 @@ def _workload(shapes: Mapping[str, tuple[int, ...]], words_out: int, block: int)
             outputs_offset = at
         buffers.append(Buffer(name, spec, role, at, fill if role is Role.INPUT else None))
         at += -(-(spec.nbytes + GUARD) // PAGE) * PAGE
+    first = first or {}
     launches = tuple(
-        Launch(name, (items // block, 1, 1), (f"{name}.in", f"{name}.out"))
+        Launch(kernel, (items // block, 1, 1), (f"{name}.in", f"{name}.out"))
         for name, (_, items) in shapes.items()
+        for kernel in (first.get(name), name)
+        if kernel
     )
     step = Step("probe", Pass.FORWARD, (), (), launches)
-    kernels = tuple(Kernel(name, "probe", block) for name in shapes)
+    kernels = tuple(
+        Kernel(name, "probe", block) for name in dict.fromkeys([*first.values(), *shapes])
+    )
     node = Node("probe", "bypass", (), ())
     return Workload("probe", 0, (node,), tuple(buffers), kernels, (step,), at, outputs_offset)
 

@@ -2,7 +2,7 @@
 
 Their texts lie in ordinary_kernels/, each behind a line "// ---- NAME"; what they compute stands in
 ordinary_floats and ordinary_integers. All have one frame: x points to 4 times ITEMS words, y to
-2 times ITEMS words that are 0 before.
+2 times ITEMS words, which the kernel CLEAR sets to 0 for those that add to them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+    Reference = Callable[["Words"], Any]
 
 ITEMS, BLOCK = 512, 256
 ROWS_IN, ROWS_OUT = 4, 2
 FOLDER = Path(__file__).parent / "ordinary_kernels"
 MODES = ("emu", "timing")
 RIGHT, REFUSED, WRONG, DEAD = "right", "refused", "wrong", "dead"
+
+
+CLEAR = "clear"
 
 
 class Words:
@@ -51,7 +55,8 @@ class Ordinary:
 
     name: str
     inputs: str  # a key of INPUTS
-    reference: Callable[[Words], Any]
+    reference: Reference
+    cleared: bool  # y is 0 before
 
     @property
     def words(self) -> Array:
@@ -62,13 +67,15 @@ class Ordinary:
 REGISTERED: dict[str, Ordinary] = {}
 
 
-def kernel(inputs: str) -> Callable[[Callable[[Words], Any]], Callable[[Words], Any]]:
+def kernel(
+    inputs: str, *, cleared: bool = False
+) -> Callable[[Callable[[Words], Any]], Callable[[Words], Any]]:
     """Register a reference under its own name."""
 
-    def register(reference: Callable[[Words], Any]) -> Callable[[Words], Any]:
+    def register(reference: Reference) -> Reference:
         name = reference.__name__
         assert name not in REGISTERED
-        REGISTERED[name] = Ordinary(name, inputs, reference)
+        REGISTERED[name] = Ordinary(name, inputs, reference, cleared)
         return reference
 
     return register
@@ -173,31 +180,48 @@ def kernels() -> list[Ordinary]:
     return list(REGISTERED.values())
 
 
-def built(which: Iterable[Ordinary], arch: str, *, legal: bool) -> dict[str, bytes | Exception]:
-    """The code object of each kernel, or why it was refused."""
+@dataclass(frozen=True)
+class Built:
+    """A kernel after the compiler: its code object, or why there is none or it cannot be timed."""
+
+    elf: bytes = b""
+    refusal: str = ""
+    untimed: str = ""
+
+    def refused(self, mode: str) -> str:
+        return self.refusal or (self.untimed if mode == "timing" else "")
+
+
+def built(which: Iterable[Ordinary], arch: str, *, legal: bool = True) -> dict[str, Built]:
+    """Each kernel, and CLEAR."""
     sources = texts()
 
-    def build(item: Ordinary) -> bytes | Exception:
-        text = toolchain.assembly(sources[item.name], arch)
+    def build(name: str) -> Built:
+        text = toolchain.assembly(sources[name], arch)
+        if not legal:
+            return Built(toolchain.assemble(text, arch))
         try:
-            return toolchain.assemble(legalise.rewrite(text, arch).text if legal else text, arch)
+            made = legalise.rewrite(text, arch)
         except legalise.NoRuleError as refusal:
-            return refusal
+            return Built(refusal=str(refusal))
+        why = "; ".join(f"{mnemonic}: {why}" for mnemonic, why in made.emulated.items())
+        return Built(toolchain.assemble(made.text, arch), untimed=why)
 
-    which = list(which)
+    names = [*(item.name for item in which), CLEAR]
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip((item.name for item in which), pool.map(build, which), strict=True))
+        return dict(zip(names, pool.map(build, names), strict=True))
 
 
 def execute(
     folder: Path, arch: str, mode: str, objects: Mapping[str, bytes], seconds: int = 300
 ) -> dict[str, Array] | str:
     """What each kernel left in y, (2 * ITEMS,) words; or how the simulator died."""
-    inputs = {name: REGISTERED[name].words for name in objects}
+    inputs = {name: REGISTERED[name].words for name in objects if name != CLEAR}
+    first = {name: CLEAR for name in inputs if REGISTERED[name].cleared}
     try:
         done = run(
             folder, arch, objects, inputs,
-            words_out=ROWS_OUT, block=BLOCK, mode=mode, seconds=seconds,
+            words_out=ROWS_OUT, block=BLOCK, mode=mode, seconds=seconds, first=first,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"does not end in {seconds} s"

@@ -152,9 +152,7 @@ def classify(w: Words) -> Array:
 @kernel("floats")
 def limits(w: Words) -> Array:
     a, b = w.f[:2]
-    return np.concatenate(
-        [np.copysign(np.fmax(a, b), -a), np.clip(a, F(-1), F(1)) + np.fmin(a, b)]
-    )
+    return np.concatenate([np.copysign(np.fmax(a, b), -a), np.clip(a, F(-1), F(1)) + np.fmin(a, b)])
 
 
 @kernel("floats")
@@ -356,7 +354,7 @@ def byte_filter(w: Words) -> Array:
     return ((x[:-2] + 2 * x[1:-1] + x[2:] + 2) >> 2).astype("u1")
 
 
-@kernel("words")
+@kernel("words", cleared=True)
 def odd_bytes(w: Words) -> Array:
     return np.where(at % 3, w.bytes[:ITEMS] ^ 0x5A, 0).astype("u1")
 

@@ -379,7 +379,7 @@ def dpp_quads(w: Words) -> Array:
     return x + x[at ^ 1] - x[at ^ 15]
 
 
-@kernel("words")
+@kernel("words", cleared=True)
 def compact(w: Words) -> Array:
     result = np.zeros((2, ITEMS), "i4")
     for first in range(0, ITEMS, 64):
@@ -404,13 +404,6 @@ def read_lane(w: Words) -> Array:
 
 
 @kernel("words")
-def write_lane(w: Words) -> Array:
-    result = waves(w.i[0]).copy()
-    result[:, 17] = result[:, 0]
-    return result.ravel()
-
-
-@kernel("words")
 def unique_values(w: Words) -> Array:
     results = []
     for wave in waves(w.u[0] % 5):
@@ -422,7 +415,7 @@ def unique_values(w: Words) -> Array:
 # Atomics -------------------------------------------------------------------------------------
 
 
-@kernel("words")
+@kernel("words", cleared=True)
 def count_atomic(w: Words) -> Array:
     return np.bincount(w.u[0] % 64, minlength=64).astype("u4")
 
@@ -433,18 +426,18 @@ def count_shared(w: Words) -> Array:
     return np.concatenate([np.bincount(g, minlength=64) for g in groups]).astype("u4")
 
 
-@kernel("whole")
+@kernel("whole", cleared=True)
 def sum_atomic(w: Words) -> Array:
     return w.f[0].reshape(-1, 8).sum(0)  # of small whole numbers: exact in any order
 
 
-@kernel("words")
+@kernel("words", cleared=True)
 def extremes_atomic(w: Words) -> Array:
     x = w.i[0].reshape(-1, 16)
     return np.concatenate([np.maximum(x.max(0), 0), np.minimum(x.min(0), 0)])
 
 
-@kernel("words")
+@kernel("words", cleared=True)
 def append(w: Words) -> Array:
     count = int((w.i[0] > 0).sum())
     result = np.zeros(2 * ITEMS, "i4")
@@ -453,7 +446,7 @@ def append(w: Words) -> Array:
     return result
 
 
-@kernel("words")
+@kernel("words", cleared=True)
 def bits_atomic(w: Words) -> Array:
     result = np.zeros(32, "u4")
     for x in w.u[0].tolist():
@@ -462,7 +455,7 @@ def bits_atomic(w: Words) -> Array:
     return result
 
 
-@kernel("words")
+@kernel("words", cleared=True)
 def exchange_loop(w: Words) -> Array:
     return (w.u[0] % 16).reshape(-1, 4).sum(0).astype("u4")
 

@@ -84,7 +84,7 @@ KERNEL(classify, const float* x, unsigned* y)
 {
     const float a = x[AT];
     y[AT] = __builtin_isnan(a) ? 1u : __builtin_isinf(a) ? 2u : a == 0.0f ? 3u : a < 0.0f ? 4u : 5u;
-    y[ITEMS + AT] = (unsigned)__builtin_signbit(a) + 2u * (unsigned)(__builtin_fabsf(a) < 1.17549435e-38f);
+    y[ITEMS + AT] = (unsigned)__builtin_signbit(a) + 2u * ((as_uint(a) & 0x7fffffffu) < 0x00800000u);
 }
 // ---- limits
 KERNEL(limits, const float* x, float* y)

@@ -35,7 +35,8 @@ KERNEL(permute_forward, const int* x, int* y)
 KERNEL(swizzle_xor, const int* x, int* y)
 {
     int v = x[AT];
-    v = v > __builtin_amdgcn_ds_swizzle(v, 0x041f) ? v : __builtin_amdgcn_ds_swizzle(v, 0x041f);
+    const int other = __builtin_amdgcn_ds_swizzle(v, 0x041f);
+    v = v > other ? v : other;
     v += __builtin_amdgcn_ds_swizzle(v, 0x101f);
     y[AT] = v - __builtin_amdgcn_ds_swizzle(v, 0x80b1);
 }
@@ -80,12 +81,6 @@ KERNEL(read_lane, const int* x, int* y)
 {
     const int lane = __builtin_amdgcn_readfirstlane(x[AT]) & 63;
     y[AT] = x[AT] + __builtin_amdgcn_readlane(x[ITEMS + AT], lane) + __builtin_amdgcn_readlane(x[AT], 13);
-}
-// ---- write_lane
-KERNEL(write_lane, const int* x, int* y)
-{
-    const int first = __builtin_amdgcn_readfirstlane(x[AT]);
-    y[AT] = __builtin_amdgcn_writelane(first, 17, x[AT]);
 }
 // ---- unique_values
 KERNEL(unique_values, const unsigned* x, unsigned* y)
