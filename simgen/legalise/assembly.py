@@ -172,6 +172,14 @@ def is_constant(operand: str) -> bool:
     return operand[:1].isdigit() or (operand[:1] == "-" and operand[1:2].isdigit())
 
 
+def is_number(operand: str) -> bool:
+    """Whether an operand is a constant that is no NaN as a float32."""
+    value = integer(operand)
+    if value is None:
+        return is_constant(operand)
+    return value & 0x7FFFFFFF <= 0x7F800000
+
+
 def source_modifiers(operand: str) -> tuple[bool, bool, str]:
     """(neg, abs, the rest) of -|v0|."""
     neg = operand.startswith("-") and not is_constant(operand)

@@ -373,7 +373,8 @@ class Site:
                 return low, high
             return parts[0], parts[1]
         value = integer(operand)
-        if value is None or not is_inline(operand):
+        # A literal is the same however it is made 64 bits long, unless it has bit 31.
+        if value is None or not (is_inline(operand) or 0 <= value < 2**31):
             raise self.refusal(f"64-bit source {operand}", "use integers and pairs of registers")
         return operand, "-1" if value < 0 else "0"
 

@@ -217,17 +217,18 @@ def execute(
 ) -> dict[str, Array] | str:
     """What each kernel left in y, (2 * ITEMS,) words; or how the simulator died."""
     inputs = {name: REGISTERED[name].words for name in objects if name != CLEAR}
+    size = dict.fromkeys(inputs, ROWS_OUT)
     first = {name: CLEAR for name in inputs if REGISTERED[name].cleared}
     try:
         done = run(
             folder, arch, objects, inputs,
-            words_out=ROWS_OUT, block=BLOCK, mode=mode, seconds=seconds, first=first,
+            words_out=size, block=BLOCK, mode=mode, seconds=seconds, first=first,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return f"does not end in {seconds} s"
     if done.returncode:
         return (re.findall(r"simgen: error: (.*)", done.stdout) or [done.stderr])[-1]
-    return outputs(folder, inputs, words_out=ROWS_OUT, block=BLOCK)
+    return outputs(folder, inputs, words_out=size, block=BLOCK)
 
 
 def wrong(item: Ordinary, got: Array) -> str:
