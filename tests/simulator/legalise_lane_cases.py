@@ -192,7 +192,8 @@ def _exchanges() -> list[Row]:
         f"ds_permute_b32 v10, v20, v2 offset:12{wait}"
     )
     rows = [
-        *gathered(lambda w: (w.u[1] >> 2).astype(int))("k_bpermute", f"ds_bpermute_b32 v10, v3, v2{wait}"),
+        *gathered(lambda w: (w.u[1] >> 2).astype(int))(
+            "k_bpermute", f"ds_bpermute_b32 v10, v3, v2{wait}"),
         *gathered(lambda w: (w.u[1] + np.uint32(20) >> 2).astype(int))(
             "k_bpermute_offset", f"ds_bpermute_b32 v10, v3, v2 offset:20{wait}"),
         Row("k_permute", send, sent),

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import subprocess
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -99,12 +100,14 @@ def _filled(pairs: Words) -> Words:
     return words
 
 
-PLAIN = Inputs(np.ones((WORDS_IN, LANES), np.uint32))  # to see which outputs a row has
+PLAIN = Inputs(np.ones((WORDS_IN, 8 * LANES), np.uint32))  # to see which outputs a row has
 
 
+@cache
 def stored(row: Row) -> list[int]:
     """The registers of a row that are stored, as numbers of outputs."""
-    return sorted({*row.outputs, *(k for k in row.expected(PLAIN) if k < MASK)})
+    with np.errstate(all="ignore"):
+        return sorted({*row.outputs, *(k for k in row.expected(PLAIN) if k < MASK)})
 
 
 def text(name: str, rows: Sequence[Row], arch: str, items: int) -> str:
@@ -119,6 +122,7 @@ def text(name: str, rows: Sequence[Row], arch: str, items: int) -> str:
             "s_mov_b64 vcc, s[24:25]",
             "s_cmp_eq_u32 s8, s8",
         ]
+        lines += _place_of_region(row, gcn3=gcn3)
         code = [part.strip().replace("@", f".L{name}_{k}_") for part in row.code.split(";")]
         lines += [*code, *_stores(row, items, gcn3=gcn3), *_restored(code, arch)]
     return _module(name, arch, [*lines, "s_endpgm"])
@@ -151,7 +155,7 @@ def _loads(items: int, *, gcn3: bool) -> list[str]:
             lines += [f"global_load_dword v{2 + k}, v38, s[4:5]", add(38, hex(stride), 38)]
     lines += ["s_waitcnt vmcnt(0) lgkmcnt(0)"]
     for k in range(WORDS_IN):
-        lines += [f"v_readfirstlane_b32 s{8 + k}, v{2 + k}", f"s_mov_b32 s{40 + k}, s{8 + k}"]
+        lines += [f"v_readfirstlane_b32 s{8 + k}, v{2 + k}", f"s_mov_b32 s{52 + k}, s{8 + k}"]
         lines += [f"v_mov_b32_e32 v{32 + k}, v{2 + k}"]
     for register, value in ((24, VCC_BITS), (26, MASK_BITS)):
         lines += [
@@ -170,6 +174,21 @@ def _further(stride: int, *, gcn3: bool) -> list[str]:
     ]
 
 
+def _place_of_region(row: Row, *, gcn3: bool) -> list[str]:
+    if not row.words:
+        return []
+    lines = ["v_lshlrev_b32_e32 v17, 2, v0"]
+    if gcn3:
+        lines += [
+            "v_sub_u32_e32 v18, vcc, v38, v17",
+            "v_subbrev_u32_e32 v19, vcc, 0, v39, vcc",
+            "s_mov_b64 vcc, s[24:25]",
+        ]
+    else:
+        lines += ["v_sub_u32_e32 v19, v1, v17"]
+    return lines
+
+
 def _stores(row: Row, items: int, *, gcn3: bool) -> list[str]:
     lines = [
         "s_cselect_b32 s30, 4, 0",
@@ -178,6 +197,8 @@ def _stores(row: Row, items: int, *, gcn3: bool) -> list[str]:
         "v_or_b32_e32 v16, v16, v17",
         "v_or_b32_e32 v16, s30, v16",
     ]
+    if row.words:
+        lines += _further(4 * items * row.words, gcn3=gcn3)
     registers = [f"v{FIRST_VECTOR + k}" for k in stored(row) if k < 4]
     for k in stored(row):
         if k >= 4:
@@ -194,7 +215,7 @@ def _stores(row: Row, items: int, *, gcn3: bool) -> list[str]:
 def _restored(code: Sequence[str], arch: str) -> list[str]:
     """Inputs, patterns and m0 that a row wrote to."""
     copies = {f"v{2 + k}": f"v_mov_b32_e32 v{2 + k}, v{32 + k}" for k in range(WORDS_IN)}
-    copies |= {f"s{8 + k}": f"s_mov_b32 s{8 + k}, s{40 + k}" for k in range(WORDS_IN)}
+    copies |= {f"s{8 + k}": f"s_mov_b32 s{8 + k}, s{52 + k}" for k in range(WORDS_IN)}
     copies |= {"m0": "s_mov_b32 m0, -1"}
     effects = [roles.effect(instruction(line), arch) for line in code if not line.endswith(":")]
     written = {register for effect in effects if effect for register in effect.writes}
@@ -245,18 +266,20 @@ def run(
     words_out: Mapping[str, int],
     block: int = LANES,
     mode: str = "emu",
-    seconds: int = 600,
+    blocks: int | None = None,
     first: Mapping[str, str] | None = None,
+    seconds: int = 600,
 ) -> subprocess.CompletedProcess[str]:
     """Run kernels (name -> code object) on inputs of shape (words, items) in one process.
 
-    `first` names a kernel that is run on the buffers of another one before that.
+    `blocks`: so many of the work-groups are enough. `first` names a kernel that is run on the
+    buffers of another one before that.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `seconds`.
     """
     shapes = {name: inputs[name].shape for name in kernels if name in inputs}
-    workload = _workload(shapes, words_out, block, first or {})
+    workload = _workload(shapes, words_out, block, blocks, first)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     target = MGPUSim(arch=arch, legalise=False)  # which would refuse what is to be shown
     job = Job(workload, {name: name for name in kernels}, data.data_id(workload), digest)
@@ -295,11 +318,16 @@ def run(
 
 
 def outputs(
-    folder: Path, inputs: Mapping[str, Words], *, words_out: Mapping[str, int], block: int = LANES
+    folder: Path,
+    inputs: Mapping[str, Words],
+    *,
+    words_out: Mapping[str, int],
+    block: int = LANES,
+    blocks: int | None = None,
 ) -> dict[str, Words]:
     """What each kernel of a finished run wrote: words_out[name] words for each item."""
     shapes = {name: words.shape for name, words in inputs.items()}
-    workload = _workload(shapes, words_out, block, {})
+    workload = _workload(shapes, words_out, block, blocks)
     raw = (folder / "results" / "mgpusim" / "outputs.bin").read_bytes()
     return {
         buffer.name.removesuffix(".out"): np.frombuffer(
@@ -313,7 +341,8 @@ def _workload(
     shapes: Mapping[str, tuple[int, ...]],
     words_out: Mapping[str, int],
     block: int,
-    first: Mapping[str, str],
+    blocks: int | None,
+    first: Mapping[str, str] | None = None,
 ) -> Workload:
     at, buffers = 0, []
     specs = [
@@ -330,13 +359,13 @@ def _workload(
         buffers.append(Buffer(name, spec, role, at, fill if role is Role.INPUT else None))
         at += -(-(spec.nbytes + GUARD) // PAGE) * PAGE
     launches = tuple(
-        Launch(kernel, (items // block, 1, 1), (f"{name}.in", f"{name}.out"))
+        Launch(kernel, (blocks or items // block, 1, 1), (f"{name}.in", f"{name}.out"))
         for name, (_, items) in shapes.items()
-        for kernel in (first.get(name), name)
+        for kernel in ((first or {}).get(name), name)
         if kernel
     )
     step = Step("probe", Pass.FORWARD, (), (), launches)
-    names = dict.fromkeys([*first.values(), *shapes])
+    names = dict.fromkeys([*(first or {}).values(), *shapes])
     kernels = tuple(Kernel(name, "probe", block) for name in names)
     node = Node("probe", "bypass", (), ())
     return Workload("probe", 0, (node,), tuple(buffers), kernels, (step,), at, outputs_offset)
@@ -348,8 +377,16 @@ def assembled(name: str, rows: Sequence[Row], arch: str, items: int, *, legal: b
     return toolchain.assemble(legalise.rewrite(source, arch).text if legal else source, arch)
 
 
-def wrong(row: Row, got: Words, inputs: Words) -> list[str]:
-    """What of a row's stored words (number, items) is not what hardware gives, with examples."""
+def words_of(row: Row) -> int:
+    """How many words a row leaves for each item."""
+    return row.words + len(stored(row)) + 1
+
+
+def wrong(row: Row, got: Words, inputs: Words, launched: int) -> list[str]:
+    """What of a row's stored words (number, items) is not what hardware gives, with examples.
+
+    `launched`: how many of the items there were.
+    """
     w = Inputs(inputs)
     with np.errstate(all="ignore"):
         expected = dict(row.expected(w))
@@ -359,7 +396,7 @@ def wrong(row: Row, got: Words, inputs: Words) -> list[str]:
     for k, values in {MASK: w.bit(MASK_BITS), VCC: w.bit(VCC_BITS), SCC: 1}.items():
         expected.setdefault(k, np.asarray(values, np.uint32))
     flags = {k: got[-1] >> np.uint32(at) & 1 for k, at in FLAGS.items()}
-    outputs = dict(zip(numbers, got)) | flags
+    outputs = dict(zip(numbers, got[row.words :])) | flags
     found = []
     for k, values in sorted(expected.items()):
         wanted = np.broadcast_to(np.asarray(values, np.uint32), (w.items,))
@@ -368,13 +405,17 @@ def wrong(row: Row, got: Words, inputs: Words) -> list[str]:
             same |= _same_floats(outputs[k], wanted, row)
         if k in (MASK, VCC):
             same |= w.bit(row.lanes) == 0
-        if not same.all():
+        if not same[:launched].all():
             at = int(np.flatnonzero(~same)[0])
             words = ", ".join(f"{x:#x}" for x in w.u[:4, at])
             found.append(
                 f"{row.code}: output {k} of ({words}) is {outputs[k][at]:#x}, "
-                f"not {wanted[at]:#x}; {np.count_nonzero(~same)} of {w.items} wrong"
+                f"not {wanted[at]:#x}; {np.count_nonzero(~same[:launched])} of {launched} wrong"
             )
+    if row.region:
+        kept = got[: row.words].reshape(w.items, row.words)[:launched]
+        if not np.array_equal(kept, row.region(w)[:launched]):
+            found.append(f"{row.code}: stored {kept[0]}, not {row.region(w)[0]}")
     return found
 
 

@@ -439,8 +439,8 @@ def _signed_bytes(x: int) -> list[int]:
     return [((x >> 8 * k & 255) ^ 128) - 128 for k in range(4)]
 
 
-def _saturated(x: Array, bits_: int) -> Array:
-    return np.clip(x, -(1 << bits_ - 1), (1 << bits_ - 1) - 1)
+def _dot_of_bytes(a: int, b: int) -> int:
+    return sum(x * y for x, y in zip(_signed_bytes(a), _signed_bytes(b)))
 
 
 def f16(x: Array) -> Array:
@@ -457,11 +457,10 @@ _add("v_ffbl_b32", lambda a: w(each(_lowest, a)))
 _add("v_perm_b32", lambda a, b, c: w(each(_permuted, a, b, c)))
 _add("v_alignbyte_b32", lambda a, b, k: w((n(a) << 32 | n(b)) >> 8 * n(k & 3)))
 _add("v_sad_u32", lambda a, b, c: w(abs(n(a) - n(b)) + n(c)))
-_add("v_dot4c_i32_i8", lambda old, a, b: w(n(old) + each(
-    lambda x, y: sum(p * q for p, q in zip(_signed_bytes(x), _signed_bytes(y))), a, b)))  # fmt: skip
+_add("v_dot4c_i32_i8", lambda old, a, b: w(n(old) + each(_dot_of_bytes, a, b)))
 _add(
     "v_pk_mul_lo_u16",
-    lambda a, b: w(u16(a) * u16(b) & 0xFFFF | n(a >> 16) * n(b >> 16) % 65536 << 16),
+    lambda a, b: w(u16(a) * u16(b) & 0xFFFF | (u16(a >> 16) * u16(b >> 16) & 0xFFFF) << 16),
 )
 _add("v_add_i32", lambda a, b: w(i32(a) + i32(b)))
 _add("v_sub_i32", lambda a, b: w(i32(a) - i32(b)))
