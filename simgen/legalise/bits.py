@@ -36,7 +36,6 @@ def count(site: Site, result: str, x: str) -> None:
     site.put("v_and_b32_e32", result, "63", sums)
 
 
-@rule("v_bcnt_u32_b32*")
 @rule("v_bcnt_u32_b32")
 def count_bits(site: Site) -> None:
     result, x, more = site.item.operands
@@ -46,7 +45,6 @@ def count_bits(site: Site) -> None:
 
 
 @rule("v_mbcnt_lo_u32_b32 v_mbcnt_hi_u32_b32")
-@rule("v_mbcnt_lo_u32_b32* v_mbcnt_hi_u32_b32*")
 def count_below(site: Site) -> None:
     """The bits of a mask that belong to lanes below the own one: of lanes 0 to 31, or the others.
 

@@ -57,7 +57,6 @@ def set_mode(site: Site) -> None:
 
 
 @rule("v_ldexp_f32")
-@rule("v_ldexp_f32*")
 def scale_by_power(site: Site) -> None:
     """x * 2^n in 64 bits, where it is exact for any |n| <= 300; one rounding at the end."""
     result, x, n = site.item.operands

@@ -50,7 +50,7 @@ def count_bits(site: Site) -> None:
 
 @rule("s_ff1_i32_b32 s_ff1_i32_b64")
 def first_from_below(site: Site) -> None:
-    """The place of the lowest 1: as many as (x - 1) & ~x has bits. -1 if there is none."""
+    """The place of the lowest 1, -1 if there is none."""
     result, x = site.item.operands
     with site.saving_scc():
         _first(site, result, *_halves(site, x))
@@ -69,12 +69,21 @@ def first_from_above(site: Site) -> None:
 
 
 def _first(site: Site, result: str, pair: str, low: str, high: str) -> None:
-    less, less_low, less_high = site.sgpr_pair()
+    """Of the lower half if that is not zero, else 32 more than that of the upper one."""
     any_, _, _ = site.sgpr_pair()
-    site.put("s_sub_u32", less_low, low, "1")
-    site.put("s_subb_u32", less_high, high, "0")
-    site.put("s_andn2_b64", less, less, pair)
-    total = _count(site, less_low)
-    site.put("s_add_u32", total, total, _count(site, less_high))
+    in_low, in_high = _zeros_below(site, low), _zeros_below(site, high)
+    site.put("s_add_u32", in_high, in_high, "32")
+    site.put("s_cmp_lg_u32", low, "0")
+    site.put("s_cselect_b32", in_low, in_low, in_high)
     site.put("s_or_b64", any_, pair, pair)
-    site.put("s_cselect_b32", result, total, "-1")
+    site.put("s_cselect_b32", result, in_low, "-1")
+
+
+def _zeros_below(site: Site, x: str) -> str:
+    """How many: x ^ (x - 1) has one bit more."""
+    less = site.sgpr()
+    site.put("s_sub_u32", less, x, "1")
+    site.put("s_xor_b32", less, x, less)
+    total = _count(site, less)
+    site.put("s_sub_u32", total, total, "1")
+    return total

@@ -105,6 +105,8 @@ def _floats() -> list[Row]:
 def rounded(b: float, a: float) -> np.float32:
     """b - a * a in float32, rounded once, from whole numbers of 2^-298."""
     exact = int(b * 2.0**149) * 2**149 - int(a * 2.0**149) ** 2
+    if exact == 0:
+        return np.float32(b - a * a)  # the sign of zero is that of any width
     return nearest(exact, -298)
 
 

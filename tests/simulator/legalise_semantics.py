@@ -452,6 +452,19 @@ def _scaled(x: Array, n_: Array) -> Array:
     return np.ldexp(x.astype(np.float64), power).astype(np.float32)
 
 
+def _sine(turns: Array) -> Array:
+    """sin(2 pi t): exact where that is, which a sine of a rounded multiple of pi is not."""
+    part = turns - np.rint(turns)
+    folded = np.minimum(abs(part), 0.5 - abs(part))
+    return np.copysign(np.sin(2 * np.pi * folded), part)
+
+
+def _cosine(turns: Array) -> Array:
+    return np.sin(2 * np.pi * (0.25 - abs(turns - np.rint(turns))))
+
+
+_add("v_sin_f32", _float(_exact(_sine)), floats=True, ulps=1, any_zero=True)
+_add("v_cos_f32", _float(_exact(_cosine)), floats=True, ulps=1, any_zero=True)
 _add("v_bcnt_u32_b32", lambda a, b: w(each(int.bit_count, a) + n(b)))
 _add("v_ffbl_b32", lambda a: w(each(_lowest, a)))
 _add("v_perm_b32", lambda a, b, c: w(each(_permuted, a, b, c)))
