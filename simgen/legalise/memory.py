@@ -229,8 +229,15 @@ def _extend_sign(site: Site, result: str, value: str, bits: int) -> None:
 @rule("s_load_dword s_load_dwordx2 s_load_dwordx4 s_load_dwordx8 s_load_dwordx16")
 def load_scalars(site: Site) -> None:
     """MGPUSim reads no sign of the offset, and no register that is added to one; its timing model
-    cannot load 16 at once."""
+    cannot load 16 at once, nor into VCC."""
     result, base, offset = site.item.operands
+    if result == "vcc":
+        pair, _, _ = site.sgpr_pair()
+        site.item = replace(site.item, operands=(pair, base, offset))
+        load_scalars(site)
+        site.put("s_waitcnt", "lgkmcnt(0)")
+        site.put("s_mov_b64", "vcc", pair)
+        return
     number = integer(offset)
     constant = integer(site.item.modifier("offset") or "0")
     if (number is not None and number < 0) or constant is None or constant < 0:

@@ -116,8 +116,7 @@ def text(name: str, rows: Sequence[Row], arch: str, items: int) -> str:
     lines = _loads(items, gcn3=gcn3)
     for k, row in enumerate(rows):
         lines += [
-            *(f"v_mov_b32_e32 v{FIRST_VECTOR + j}, {UNTOUCHED + j:#x}" for j in range(4)),
-            *(f"s_mov_b32 s{FIRST_SCALAR + j}, {UNTOUCHED + 4 + j:#x}" for j in range(2)),
+            *(_untouched(j) for j in stored(row)),
             "s_mov_b64 s[22:23], s[26:27]",
             "s_mov_b64 vcc, s[24:25]",
             "s_cmp_eq_u32 s8, s8",
@@ -126,6 +125,12 @@ def text(name: str, rows: Sequence[Row], arch: str, items: int) -> str:
         code = [part.strip().replace("@", f".L{name}_{k}_") for part in row.code.split(";")]
         lines += [*code, *_stores(row, items, gcn3=gcn3), *_restored(code, arch)]
     return _module(name, arch, [*lines, "s_endpgm"])
+
+
+def _untouched(output: int) -> str:
+    if output < 4:
+        return f"v_mov_b32_e32 v{FIRST_VECTOR + output}, {UNTOUCHED + output:#x}"
+    return f"s_mov_b32 s{FIRST_SCALAR + output - 4}, {UNTOUCHED + output:#x}"
 
 
 def _loads(items: int, *, gcn3: bool) -> list[str]:
