@@ -427,7 +427,7 @@ SIZES = "    .group_segment_fixed_size: 1028\n    .max_flat_workgroup_size: {}\n
 def sized(text: str, items: int = 256, dimensions: int = 1) -> str:
     """The module with LDS of its own and a largest work-group."""
     text = text.replace("\t.end_amdhsa_kernel", GROUP.format(dimensions - 1))
-    return f"{text}amdhsa.kernels:\n  - .args: []\n{SIZES.format(items)}    .name: k\n"
+    return text.replace("    .name: ", f"{SIZES.format(items)}    .name: ")
 
 
 def test_atomics_and_narrow_stores_say_that_they_cannot_be_timed():
