@@ -80,6 +80,7 @@ def once(
             environment=environment,
             tick=follow.tick if follow else None,
             progress=follow.progress if follow else None,
+            preparing=follow.preparing if follow else None,
             say=None if wish.quiet else _notice,
         )
     result = results.collect(bundle, target, folder, start.result if start else name)
