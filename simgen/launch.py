@@ -102,8 +102,9 @@ def run(
 
     `say` is called with each line in which run.sh tells what it is about, `tick` with the seconds
     since the last of them; or `progress`, where the target tells, with how far the run has come
-    too; or `preparing`, before the run, with what run.sh does meanwhile. `timeout` is in seconds; what run.sh prepares first (it may build a simulator) does not
-    count. run.sh gets it in SIMGEN_TIMEOUT.
+    too; or `preparing`, before the run, with what run.sh does meanwhile. `timeout` is in seconds;
+    what run.sh prepares first (it may build a simulator) does not count. run.sh gets it in
+    SIMGEN_TIMEOUT.
 
     The folder is `result`, of a sweep's point (simgen.sweep), or the target's own. `start` is a
     folder for the run (simgen.runs); without it, all of the workload is run anew.
