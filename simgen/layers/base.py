@@ -55,6 +55,13 @@ def key(*names: str, default: Any, least: float | None = None, most: float | Non
     return field(default=default, metadata={"keys": names, "least": least, "most": most})
 
 
+class Phase(StrEnum):
+    """What a whole network is run for. Some layers then compute something else."""
+
+    INFERENCE = "inference"
+    TRAINING = "training"
+
+
 @dataclass(frozen=True)
 class Layer(ABC):
     """One DNN layer: parameters in the dataclass fields, behaviour in pure methods.
@@ -77,6 +84,9 @@ class Layer(ABC):
     takes_input: ClassVar[bool] = True  # has an input (N, C, H, W); if not, n is a key as any other
     several_inputs: ClassVar[bool] = False  # ports x0, x1, ... in place of x
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
+    # What the layer's section says in each phase, where it says something else than in the other.
+    phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
+    training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

@@ -31,7 +31,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.base import Layer, Lowering, Phase, Port, key
 from simgen.layers.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.batch_norm_kernels import Stages, unbiased
 from simgen.layers.features import View
@@ -67,6 +67,10 @@ class BatchNorm(Layer):
     section = "BatchNorm"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     parameters = ("w", "b")
+    phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {
+        Phase.INFERENCE: {"batchnorm_statistics": "running"},
+        Phase.TRAINING: {"batchnorm_statistics": "batch"},
+    }
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",

@@ -48,6 +48,7 @@ class Dropout(Layer):
     kind = "dropout"
     section = "Dropout"
     passes = (Pass.FORWARD, Pass.BACKWARD)
+    training_only = True
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",

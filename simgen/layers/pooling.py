@@ -4,7 +4,7 @@
     backward  dx = dy of every window in which the element was the maximum (the first, if several)
               dx = sum of dy / (elements of the window), over the windows that hold the element
 
-    x, dx  (N, C, H, W)     y, dy  (N, C, P, Q)     P = floor((H + 2 a - R) / u) + 1, Q likewise
+    x, dx  (N, C, H, W)     y, dy  (N, C, P, Q)     P = ceil((H + 2 a - R) / u) + 1, Q likewise
     R, S   kernel_size      a, b   pad              u, v   stride         (height, width each)
 
 Of equal maxima the first in row-major order gets the gradient. The padding never is a maximum. In
@@ -12,12 +12,13 @@ the mean it counts as zeros with "avg_include_padding", which divides by R S; "a
 divides by the number of elements inside the image, and so does "avg". What a window with a NaN
 gives is not defined.
 
-With round_mode "ceil" the division by the stride is rounded up, but no window begins beyond the
-image. What windows then hold beyond the padding counts in no mean.
+The division by the stride is rounded up, as in DNNMark and Caffe, but no window begins beyond the
+image. What windows then hold beyond the padding counts in no mean. With round_mode "floor" it is
+rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch.
 
-Source: cudnnPoolingForward and cudnnPoolingBackward with the extents of
-cudnnGetPooling2dForwardOutputDim; "avg" is miopenPoolingAverage of MIOpen; "ceil" is Caffe's and
-PyTorch's. DNNMark itself rounds P and Q up: give round_mode=ceil for its extents.
+Source: cudnnPoolingForward and cudnnPoolingBackward; "avg" is miopenPoolingAverage of MIOpen. The
+extents are those of DNNMark's pool_layer.h and of Caffe's and PyTorch's ceil mode; with "floor",
+of cudnnGetPooling2dForwardOutputDim.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Pooling(Layer):
     pad_w: int = key("pad", "pad_w", default=0, least=0)
     stride_h: int = key("stride", "stride_h", default=2, least=1)
     stride_w: int = key("stride", "stride_w", default=2, least=1)
-    rounding: Rounding = key("round_mode", default=Rounding.FLOOR)  # Caffe's name
+    rounding: Rounding = key("round_mode", default=Rounding.CEIL)  # Caffe's name
 
     def axes(self, shape: tuple[int, ...]) -> tuple[Axis, Axis]:
         """Where windows lie along the height and the width of an (N, C, H, W) shape.

@@ -109,9 +109,10 @@ def test_a_pass_of_the_filters_alone_does_not_propagate():
 
 
 def test_what_differs_is_told_in_comments():
-    text = dnnmark.config(dnnmark.plan(lowered("pool_fwd", ("h", "8"), ("w", "8"))))
+    floor = lowered("pool_fwd", ("h", "8"), ("w", "8"), ("round_mode", "floor"))
+    text = dnnmark.config(dnnmark.plan(floor))
     assert "# pool: DNNMark's results are 4 x 4, not 3 x 3; with round_mode=ceil both" in text
-    ceil = lowered("pool_fwd", ("h", "8"), ("w", "8"), ("round_mode", "ceil"))
+    ceil = lowered("pool_fwd", ("h", "8"), ("w", "8"))
     assert "#" not in dnnmark.config(dnnmark.plan(ceil))
 
 

