@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
 PIPED_WIDTH = 200  # columns of a table where there is no terminal
+EXACT = "exact"  # in place of a share of a tolerance: there was none
 UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
 
 
@@ -38,7 +39,9 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     least = 1
     for at, name in enumerate(columns):
         column = [row[at] for row in cells if row[at]]
-        numbers = all(cell[:1].isdigit() or cell[:1] in "-+." or cell == "inf" for cell in column)
+        numbers = all(
+            cell[:1].isdigit() or cell[:1] in "-+." or cell in ("inf", EXACT) for cell in column
+        )
         words = [*name.split(), *(column if numbers else " ".join(column).split())]
         width = min(max(map(len, words), default=0), UNBROKEN)
         made.add_column(
@@ -209,14 +212,15 @@ def difference(report: Diff, details: bool) -> None:
     rows = []
     for verdict in report.verdicts:
         compared = verdict.comparison
+        exact = verdict.exact and not compared.outside
         cells = (
             verdict.layer,
             verdict.direction,
             verdict.tensor,
             compared.elements,
             _relative(compared.max_error, compared.max_reference),
-            _share(compared.max_ratio) if not verdict.exact or compared.outside else "exact",
-            _share(beyond_rounding(compared)),
+            EXACT if exact else _share(compared.max_ratio),
+            "" if exact else _share(beyond_rounding(compared)),
             *([compared.max_ulps] if details else []),
             "DIFFERENT" if verdict.outcome == "different" else verdict.outcome,
         )
@@ -233,9 +237,9 @@ def difference(report: Diff, details: bool) -> None:
         "verdict",
     ]
     table(f"{report.a} against {report.b}", heads, rows)
-    exact = sum(verdict.exact for verdict in report.verdicts)
-    if exact:
-        print(f"{exact} of {many(len(rows), 'tensor')} compared bit for bit")
+    bitwise = sum(verdict.exact for verdict in report.verdicts)
+    if bitwise:
+        print(f"{bitwise} of {many(len(rows), 'tensor')} compared bit for bit")
     for verdict in report.verdicts:
         if verdict.reasons:
             print(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")
