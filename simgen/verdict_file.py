@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FILE = seal.VERDICT
 RIGHT = "right"
 DIFFERENT = "differs"
+NOTHING = "proved nothing"  # right, but a dead kernel could have left it too
 UNCHECKED = "not checked"  # nobody has compared it since it ran
 SILENT = "no outputs"  # there is nothing to compare
 DIGEST = "sha256"

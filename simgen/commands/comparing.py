@@ -155,17 +155,21 @@ def find_result(bundle: Bundle, name: str) -> Result:
 
 
 def _keep(bundle: Bundle, result: Result, report: Diff) -> None:
-    """Leave the verdict on a result of the bundle for reports."""
+    """Leave what the reference says of a result of the bundle for reports."""
     from simgen import bundle as bundles
-    from simgen import verdict_file
+    from simgen import verdict, verdict_file
 
     if not result.seal:
         return
-    outcomes: dict[str, str] = {}
+    found: dict[str, list[verdict.Outcome]] = {}
     for each in report.verdicts:
-        step = f"{each.layer} {each.direction}"
-        if outcomes.get(step) != verdict_file.DIFFERENT:
-            outcomes[step] = verdict_file.RIGHT if each.passed else verdict_file.DIFFERENT
+        found.setdefault(f"{each.layer} {each.direction}", []).append(each.outcome)
+    words = {
+        verdict.Outcome.SAME: verdict_file.RIGHT,
+        verdict.Outcome.DIFFERENT: verdict_file.DIFFERENT,
+        verdict.Outcome.NOTHING: verdict_file.NOTHING,
+    }
+    outcomes = {step: words[verdict.together(of)] for step, of in found.items()}
     verdict_file.save(bundle.path / bundles.RESULTS / result.name, result.seal, outcomes)
 
 
