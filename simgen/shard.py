@@ -24,6 +24,7 @@ from simgen.errors import RefusedError, UsageError
 from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
 from simgen.layers.rounding import accumulated
 from simgen.network import make_layer
+from simgen.spread import Spread
 from simgen.workload import arena
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from simgen.ir import Node, Pass
     from simgen.layers.base import Layer, Port, Tensors
+    from simgen.layers.rounding import Array
 else:
     from simgen import arrays as np
 
@@ -111,27 +113,35 @@ def split(workload: Workload, gpus: int) -> Sharding:
     return Sharding(gpus, share, tuple(draft.reductions))
 
 
-def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> tuple[Tensors, Tensors]:
-    """(reference, tolerance) of a step that `gpus` GPUs did, each its share of the samples.
+Expected = dict[str, "tuple[Array, Array, Spread]"]  # by port: reference, tolerance, spread
+
+
+def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expected:
+    """(reference, tolerance, spread) of a step that `gpus` GPUs did, each its share of the samples.
 
     `tensors` are what the layer's `reference` takes. A gradient's parts have the layer's tolerance
     for a share, and each goes through `gpus` - 1 additions at most.
     """
     if gpus == 1:
-        return layer.reference(tensors, direction), layer.tolerance(tensors, direction)
-    shares = [_rows(layer, tensors, at, gpus) for at in range(gpus)]
-    references = [layer.reference(share, direction) for share in shares]
-    bounds = [layer.tolerance(share, direction) for share in shares]
-    reference, tolerance = {}, {}
-    for port in references[0]:
-        values, errors = ([each[port] for each in found] for found in (references, bounds))
+        reference = layer.reference(tensors, direction)
+        tolerance = layer.tolerance(tensors, direction)
+        spread = layer.spread(tensors, direction, tolerance)
+        return {port: (reference[port], tolerance[port], spread[port]) for port in reference}
+    shares = [expected(layer, _rows(layer, tensors, at, gpus), direction, 1) for at in range(gpus)]
+    found: Expected = {}
+    for port in shares[0]:
+        values, errors, spreads = zip(*(share[port] for share in shares), strict=True)
+        sigmas = [spread.sigma for spread in spreads]
+        shared = max(spread.shared for spread in spreads)
         if port in layer.gradients:
             magnitude = sum(abs(v) + e for v, e in zip(values, errors, strict=True))
-            reference[port] = np.sum(values, axis=0)
-            tolerance[port] = np.sum(errors, axis=0) + accumulated(gpus - 1) * magnitude
+            bound = np.sum(errors, axis=0) + accumulated(gpus - 1) * magnitude
+            sigma = np.sum(sigmas, axis=0) + accumulated(gpus - 1) * magnitude
+            found[port] = np.sum(values, axis=0), bound, Spread(sigma, shared)
         else:
-            reference[port], tolerance[port] = np.concatenate(values), np.concatenate(errors)
-    return reference, tolerance
+            sigma = np.concatenate(sigmas)
+            found[port] = np.concatenate(values), np.concatenate(errors), Spread(sigma, shared)
+    return found
 
 
 def _rows(layer: Layer, tensors: Tensors, at: int, gpus: int) -> Tensors:

@@ -34,8 +34,10 @@ from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Phase, Port, key
 from simgen.layers.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.batch_norm_kernels import Stages, unbiased
+from simgen.layers.batch_norm_spread import Spreads
 from simgen.layers.features import View
 from simgen.layers.rounding import SECOND_ORDER, TINY, U, float32
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +87,9 @@ class BatchNorm(Layer):
     mode: Mode = key("batchnorm_mode", default=Mode.PER_ACTIVATION)
     save_intermediates: bool = key("save_intermediates", default=True)
     exp_avg_factor: float = key("exp_avg_factor", default=1.0, least=0, most=1)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-5, most=1e6)  # DNNMark: BN_MIN_EPSILON
+    # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
+    # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
     statistics: Statistics = key("batchnorm_statistics", default=Statistics.BATCH)
 
     @property
@@ -179,8 +183,19 @@ class BatchNorm(Layer):
         return self._by_features(lambda part: self._reference(part, direction), tensors)
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._errors(tensors, direction, Errors)
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        found = self._errors(tensors, direction, Spreads)
+        features = self.view(tensors["x"].shape).features
+        return {
+            name: Spread(np.minimum(sigma, tolerance[name]), sigma.size // features)
+            for name, sigma in found.items()
+        }
+
+    def _errors(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
         def bounds(part: Tensors) -> Tensors:
-            found = self._tolerance(part, direction)
+            found = self._tolerance(part, direction, kind)
             # What is exact cannot fall below the smallest normal number either.
             return {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
 
@@ -239,8 +254,8 @@ class BatchNorm(Layer):
             made["new_running_var"] += (1 - self.factor) * tensors["running_var"]
         return made
 
-    def _tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        errors = Errors(self.view(tensors["x"].shape).tiling(), self._axes())
+    def _tolerance(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
+        errors = kind(self.view(tensors["x"].shape).tiling(), self._axes())
         x, w = tensors["x"], tensors["w"]
         epsilon = float32(self.epsilon)
         if "saved_mean" in tensors:
@@ -264,22 +279,15 @@ class BatchNorm(Layer):
             return found
         if self.save_intermediates:
             found |= {"saved_mean": mean_error, "saved_invstd": r_error}
-        return {**found, **self._running_error(tensors, mean, mean_error, var, var_error)}
-
-    def _running_error(
-        self, tensors: Tensors, mean: Array, mean_error: Array, var: Array, var_error: Array
-    ) -> Tensors:
-        """The constants f M / (M - 1) and 1 - f are rounded, and so are products and sums."""
-        factor = self.factor * unbiased(tensors["x"].size // mean.size)
-        found = {
-            "new_running_mean": self.factor * mean_error,
-            "new_running_var": factor * (var_error + 2 * U * var),
+        # Where the old statistics do not count, any stand for them.
+        keep = 1 - self.factor
+        old = [tensors[f"running_{name}"] if keep else new for name, new in
+               (("mean", mean), ("var", var))]  # fmt: skip
+        scale = self.factor * unbiased(x.size // mean.size)
+        return found | {
+            "new_running_mean": errors.running(old[0], mean, mean_error, keep, self.factor),
+            "new_running_var": errors.running(old[1], var, var_error, keep, scale),
         }
-        if self.factor < 1:
-            for name, new in (("mean", self.factor * mean), ("var", factor * var)):
-                old = (1 - self.factor) * np.abs(tensors[f"running_{name}"])
-                found[f"new_running_{name}"] += 3 * U * old + 2 * U * np.abs(new)
-        return found
 
 
 def _fills(elements: int) -> dict[str, Fill]:

@@ -37,6 +37,7 @@ from simgen.layers.conv_geometry import Geometry, Names
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.rounding import TINY, U, accumulated
 from simgen.layers.window import positions, spread
+from simgen.spread import Spread, sum_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -296,3 +297,20 @@ class Convolution(Layer):
             b = np.abs(tensors["b"])[:, None, None]
             bound = bound + U * (sums + bound) + accumulated(job.splits) * b + TINY
         return {"y": bound}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        given = tensors["x" if "x" in tensors else "dx"].shape
+        job = self._job(given, direction)
+        port = {Pass.FORWARD: "y", Pass.BACKWARD_DATA: "dx", Pass.BACKWARD_WEIGHT: "dw"}[direction]
+        found = job.spread(tensors[job.names.source], tensors[job.names.filters], tolerance[port])
+        if self.bias and direction is Pass.FORWARD:
+            b = np.abs(tensors["b"])[:, None, None]
+            y = self.reference(tensors, direction)["y"]
+            sigma = found.sigma + U * np.abs(y) + accumulated(job.splits) * b
+            found = Spread(np.minimum(sigma, tolerance[port]), found.shared)
+        made = {port: found}
+        if "db" in tolerance:
+            dy = tensors["dy"].swapaxes(0, 1).reshape(self.num_output, -1)
+            inside = conv_bias.inside(tensors["dy"].shape)
+            made["db"] = Spread(sum_spread(dy, inside, tolerance["db"]))
+        return made

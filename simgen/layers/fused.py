@@ -25,6 +25,7 @@ from simgen.layers.convolution import Convolution
 from simgen.layers.epilogue import PORTS, Epilogue
 from simgen.layers.fully_connected import FullyConnected
 from simgen.layers.rounding import SECOND_ORDER, TINY, float32
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,14 @@ else:
     from simgen import arrays as np
 
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
+# The largest derivative of an activation; of elu it is 1 or alpha.
+STEEPEST = {
+    Mode.RELU: 1.0,
+    Mode.CLIPPED_RELU: 1.0,
+    Mode.SIGMOID: 0.25,
+    Mode.TANH: 1.0,
+    Mode.SOFT_RELU: 1.0,
+}
 SAMPLE = {"bias": "true", "activation_mode": "relu"}
 
 
@@ -49,7 +58,7 @@ class Fused(Layer):
     first: ClassVar[type[Layer]]
 
     batch_norm: bool = key("batch_norm", default=False)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-5, most=1e6)
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
     activation: bool = key("activation", default=True)
     activation_mode: Mode = key("activation_mode", default=Mode.RELU)
     ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
@@ -132,16 +141,37 @@ class Fused(Layer):
             error = own + np.abs(tensors["bn_w"]) * r * error * SECOND_ORDER + TINY
         return {"y": self._activated(y, error) if self.activation else error}
 
-    def _activated(self, x: Array, error: Array) -> Array:
-        """The error of the activation of what is off by `error` from x.
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        """As `tolerance`, but for the slope of the activation, which is the steepest everywhere:
+        what is larger than a standard deviation is no steeper."""
+        hard = self.sums.tolerance(tensors, direction)
+        given = self.sums.spread(tensors, direction, hard)["y"]
+        y, sigma, error = self.sums.reference(tensors, direction)["y"], given.sigma, hard["y"]
+        if self.batch_norm:
+            around = _around(tensors, y)
+            own = self._normalise.tolerance(around, direction)["y"] + TINY
+            y = self._normalise.reference(around, direction)["y"]
+            r = 1 / np.sqrt(tensors["running_var"] + float32(self.epsilon))
+            scale = np.abs(tensors["bn_w"]) * r * SECOND_ORDER
+            sigma, error = own + scale * sigma, own + scale * error
+        if self.activation:
+            steepest = STEEPEST.get(self.activation_mode, max(1.0, self.alpha))
+            sigma = steepest * sigma + self._own(y, error) + TINY
+        return {"y": Spread(np.minimum(sigma, tolerance["y"]), given.shared)}
 
-        Its own bound is that of x, or of an end: it may be another formula on the other side.
-        """
+    def _own(self, x: Array, error: Array) -> Array:
+        """The activation's own bound at x, or at an end: it may be another formula there."""
+        ends = (x, x - error, x + error)
+        own = [self._activate.tolerance({"x": at}, Pass.FORWARD)["y"] for at in ends]
+        most: Array = np.maximum.reduce(own)
+        return most
+
+    def _activated(self, x: Array, error: Array) -> Array:
+        """The error of the activation of what is off by `error` from x."""
         ends = [{"x": at} for at in (x, x - error, x + error)]
         at, low, high = (self._activate.reference(end, Pass.FORWARD)["y"] for end in ends)
-        own = [self._activate.tolerance(end, Pass.FORWARD)["y"] for end in ends]
         moved = np.maximum(high - at, at - low)
-        total: Array = np.maximum.reduce(own) + moved * SECOND_ORDER + TINY
+        total: Array = self._own(x, error) + moved * SECOND_ORDER + TINY
         return total
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.matrix_product import Product
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,6 +99,11 @@ class Gemm(Layer):
         a, b = self._sides(tensors)
         y = self.reference(tensors, direction)["y"]
         return {"y": self.product.bound(a, b, y)}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        a, b = self._sides(tensors)
+        y = self.reference(tensors, direction)["y"]
+        return {"y": Spread(self.product.spread(a, b, y, tolerance["y"]))}
 
     def _sides(self, tensors: Tensors) -> tuple[Array, Array]:
         """op(A) and op(B)."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, gcd, prod
+from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
@@ -33,6 +33,7 @@ from simgen.layers import pooled, pooling_tile
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.features import power_of_two
 from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U
+from simgen.spread import Spread, repeats, stages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -290,6 +291,19 @@ class Pooling(Layer):
         terms = ceil(self.kernel_h / self.stride_h) * ceil(self.kernel_w / self.stride_w)
         bound = self._gradient(tensors, np.abs(tensors["dy"])) * (terms * U + reciprocal)
         return {"dx": bound * SECOND_ORDER + TINY}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        if self.mode is Mode.MAX or direction is Pass.BACKWARD:  # few roundings
+            return super().spread(tensors, direction, tolerance)
+        x = tensors["x"]
+        slices, window = self.slices(x.shape), self.kernel_h * self.kernel_w
+        tree = (ceil(window / slices), *(2,) * (slices.bit_length() - 1))
+        inside = stages(*(tree if slices > 1 else (self.kernel_w, self.kernel_h)))
+        equal = min(window, repeats(x.reshape(-1, x.shape[2] * x.shape[3])))
+        root = np.sqrt(self._mean(np.square(x)) / self._counted(x.shape))
+        rest = 4 * U * np.abs(self._mean(x)) + TINY  # the division
+        sigma = sqrt(equal) * inside * U * SECOND_ORDER * root + rest
+        return {"y": Spread(np.minimum(sigma, tolerance["y"]))}
 
     def _additions(self, shape: tuple[int, ...]) -> int:
         """Roundings on the longest way from an element to its window's sum."""
