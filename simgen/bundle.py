@@ -24,7 +24,18 @@ import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from simgen import data, locks, manifest, mapped, render, result_folders, seal, sweep, toolchain
+from simgen import (
+    data,
+    locks,
+    manifest,
+    mapped,
+    render,
+    result_folders,
+    schema,
+    seal,
+    sweep,
+    toolchain,
+)
 from simgen.bundle_folder import (
     DATA,
     MANIFEST,
@@ -37,7 +48,7 @@ from simgen.bundle_folder import (
     verify_values,
 )
 from simgen.errors import MissingError, RefusedError, UsageError
-from simgen.files import OvertakenError, atomic_folder, write_atomic
+from simgen.files import OvertakenError, atomic_folder, read_regular, write_atomic
 from simgen.ir import Workload, to_json
 from simgen.targets.base import File, Job
 
@@ -331,14 +342,14 @@ def _existing(path: Path) -> _Former:
     raw = _raw(path)
     try:
         return _Former(raw, manifest.read(path / MANIFEST))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return _Former(raw, {})
 
 
 def _raw(path: Path) -> bytes:
     """The bytes of a bundle's manifest; none where there is none."""
     try:
-        return (path / MANIFEST).read_bytes()
+        return read_regular(path / MANIFEST, schema.MAX_NBYTES)
     except OSError:
         return b""
 

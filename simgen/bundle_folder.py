@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen import data, locks, manifest, mapped, result_folders, seal
+from simgen import data, locks, manifest, mapped, result_folders, schema, seal, stored
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import Workload, from_json
+from simgen.files import NotRegularError, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from simgen.ir import Workload
 
     Progress = Callable[[int, int], None]
 
@@ -81,11 +82,15 @@ def load(path: Path) -> Bundle:
         raise UsageError(f"{path}: {fact}; make one with: simgen build")
     try:
         found = manifest.read(path / MANIFEST)
-        text = (path / WORKLOAD).read_bytes()
+        text = read_regular(path / WORKLOAD, schema.MAX_NBYTES)
         if manifest.sha256(text) != found["files"][WORKLOAD]:
             raise DamagedError(f"{path / WORKLOAD}: differs from its digest; {_cure(path)}")
-        return Bundle(path, found, from_json(Workload, json.loads(text)))
-    except (ValueError, KeyError, TypeError, OSError) as error:
+        return Bundle(path, found, stored.workload(schema.parse(text)))
+    except NotRegularError as error:
+        if not (path / MANIFEST).is_file():
+            raise UsageError(f"{path}: no bundle; make one with: simgen build") from None
+        raise DamagedError(f"{path / WORKLOAD}: {error.strerror}; {_cure(path)}") from None
+    except (ValueError, KeyError, OSError) as error:
         raise DamagedError(
             f"{path}: {MANIFEST} or {WORKLOAD} is damaged ({error}); {_cure(path)}"
         ) from None
@@ -139,6 +144,6 @@ def verify_values(bundle: Bundle, progress: Progress | None = None) -> str:
 def digest_of(path: Path) -> str | None:
     """The SHA-256 of a small file; None where it cannot be read."""
     try:
-        return manifest.sha256(path.read_bytes()) if path.is_file() else None
+        return manifest.sha256(read_regular(path))
     except OSError:
         return None

@@ -54,6 +54,7 @@ class Comparison:
     shape: tuple[int, ...]
     elements: int = 0
     outside: int = 0  # elements farther apart than their bound
+    exact: int = 0  # elements whose bound is zero
     max_error: float = 0.0
     max_reference: float = 0.0
     max_ratio: float = 0.0  # of an error to its bound
@@ -107,6 +108,7 @@ class Comparison:
         special = ~same & ~np.isfinite(error)
         error[special] = np.inf
         self.elements += a.size
+        self.exact += int(np.count_nonzero(bound == 0))
         outside = special | ~(same | (error <= bound))
         self.outside += int(np.count_nonzero(outside))
         self.special += int(np.count_nonzero(special))

@@ -24,6 +24,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen import hdf5
 from simgen.blocks import (
     ELEMENT_NBYTES,
     Block,
@@ -73,10 +74,14 @@ RAW_FILL = Fill(Distribution.UNIFORM, 0.0, 1.0)
 DIGEST = "sha256"  # attribute
 _FORMAT = "data.h5/1"  # change it whenever the same workload gives another file
 _MAX_CANARY = 4 * 2**20  # bytes; launchers repeat the pattern over larger tensors
+# Datasets made before the file is closed and opened again: HDF5 looks for a place through all the
+# gaps that aligning has left since then, for every dataset and attribute.
+_AT_A_TIME = 256
 _METADATA = 2**15  # bytes per dataset, at most, for HDF5's own structures
 _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.UNIFORM: ("from", "below"),
     Distribution.NORMAL: ("mean", "standard_deviation"),
+    Distribution.WHOLE: ("largest", "share_not_zero"),
 }
 
 
@@ -300,6 +305,8 @@ def _fill_attributes(fill: Fill) -> list[Attribute]:
     attributes += [(first, float(fill.a)), (second, float(fill.b))]
     clips = (("raised_to", fill.low), ("lowered_to", fill.high))
     attributes += [(name, float(clip)) for name, clip in clips if clip is not None]
+    if fill.every and fill.times is not None:
+        attributes += [("every", fill.every), ("times", float(fill.times))]
     return [*attributes, ("generator", GENERATOR)]
 
 
@@ -328,21 +335,21 @@ def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[
     layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     entries = []
-    with h5py.File(
-        path,
-        "w",
-        locking=False,  # nobody else knows this file, and not every file system has locks
-        libver=("earliest", "v108"),
-        userblock_size=user_block,
-        alignment_threshold=1,  # bytes: align the smallest dataset too
-        alignment_interval=PAGE,
-    ) as file:
-        for d in datasets:
-            made = file.create_dataset(d.name, d.shape, d.dtype, dcpl=layout, track_times=False)
-            for name, value in d.attributes:
-                made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
-            made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
-            entries.append(Entry(made.id.get_offset(), d.nbytes))
+    options = {
+        "locking": False,  # nobody else knows this file, and not every file system has locks
+        "libver": ("earliest", "v108"),
+        "alignment_threshold": 1,  # bytes: align the smallest dataset too
+        "alignment_interval": PAGE,
+    }
+    for first in range(0, len(datasets), _AT_A_TIME):
+        mode = {"mode": "r+"} if first else {"mode": "w", "userblock_size": user_block}
+        with h5py.File(path, **mode, **options) as file:
+            for d in datasets[first : first + _AT_A_TIME]:
+                made = file.create_dataset(d.name, d.shape, d.dtype, dcpl=layout, track_times=False)
+                for name, value in d.attributes:
+                    made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
+                made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
+                entries.append(Entry(made.id.get_offset(), d.nbytes))
     if any(entry.offset % PAGE for entry in entries):
         raise SimgenError(f"{path}: HDF5 did not align a dataset; report this")
     return tuple(entries)
@@ -387,14 +394,13 @@ def _set_digests(path: Path, datasets: Sequence[_Dataset], digests: Sequence[str
 
 def _stored_digests(path: Path, names: Sequence[str], entries: Sequence[Entry]) -> list[str]:
     """The digests in the attributes; also checks that HDF5 and the header tell the same places."""
-    import h5py
-
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with hdf5.opened(path) as file:
             for name, entry in zip(names, entries, strict=True):
-                at = Entry(file[name].id.get_offset() or 0, file[name].id.get_storage_size())
-                if at != entry:
+                found = hdf5.dataset(file, name).id
+                if Entry(found.get_offset() or 0, found.get_storage_size()) != entry:
                     raise damaged(path, f"the header has dataset {name} in another place")
-            return [bytes(file[name].attrs[DIGEST]).decode("ascii", "replace") for name in names]
-    except (OSError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        raise damaged(path, f"HDF5 cannot read it ({str(error)[:80]!r})") from error
+            return [hdf5.text(file[name], DIGEST) for name in names]
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise damaged(path, f"HDF5 cannot read it ({fact})") from None

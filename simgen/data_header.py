@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
+from simgen.files import open_regular
 from simgen.ir import PAGE
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read_header(path: Path) -> Header:
         DamagedError: it is missing, cannot be read, is no data file, or was cut or extended.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(_HEAD.size)
             if len(head) < _HEAD.size or head[: len(MAGIC)] != MAGIC:
                 raise damaged(path, "not a simgen data file")

@@ -1,4 +1,4 @@
-"""Writing files and folders so that a reader sees all of one or nothing.
+"""Reading what may be anything, and writing so that a reader sees all of a file or nothing.
 
 A process killed half-way leaves something whose name starts with `PART`; no reader looks at those.
 """
@@ -12,15 +12,67 @@ import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
 
 PART = ".part-"  # first letters of the name of everything that is not finished
 ATTEMPTS = 4  # to name a folder, while other processes name theirs the same
+
+
+class NotRegularError(OSError):
+    """A name that was given for a file is that of something else: a folder, a pipe, a device."""
+
+
+KINDS = (
+    (stat.S_ISDIR, errno.EISDIR, "a folder, not a file"),
+    (stat.S_ISFIFO, errno.ESPIPE, "a pipe, not a file"),
+    (stat.S_ISSOCK, errno.ENXIO, "a socket, not a file"),
+    (lambda mode: True, errno.ENODEV, "a device, not a file"),
+)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A regular file, opened for reading; nothing else is waited for or read.
+
+    A pipe without a writer would hang, and a device may never end. What was opened is looked at,
+    not the name, which may get another meaning in between.
+
+    Raises:
+        OSError: there is none; a NotRegularError where it is something else.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except ValueError:  # NUL in the name
+        raise NotRegularError(errno.EINVAL, "not a file name", str(path)) from None
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # what opening a socket gives
+            raise NotRegularError(errno.ENXIO, "a socket, not a file", str(path)) from None
+        raise
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        number, fact = next((number, fact) for is_it, number, fact in KINDS if is_it(mode))
+        raise NotRegularError(number, fact, str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """The content of a regular file of at most `most` bytes.
+
+    Raises:
+        OSError: as `open_regular`, or it is larger.
+    """
+    with open_regular(path) as file:
+        content = file.read(-1 if most is None else most + 1)
+    if most is not None and len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return content
 
 
 @contextlib.contextmanager

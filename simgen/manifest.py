@@ -4,17 +4,67 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen.errors import UsageError
+from simgen import schema
+from simgen.errors import UsageError, printable
+from simgen.files import read_regular
+from simgen.schema import SHA256, SchemaError, Sized, Within
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 FORMAT = "simgen bundle 1"
 FILE = "manifest.json"
 DIGEST = "sha256"  # of the manifest without this entry; in "data", of data.h5
+
+
+@dataclass(frozen=True)
+class DataEntry:
+    id: SHA256
+    file: str = ""
+    sha256: SHA256 | None = None
+
+
+@dataclass(frozen=True)
+class MappedEntry:
+    """Of mmap.bin."""
+
+    nbytes: Annotated[int, Within(4, 2**50)]
+    seed: Annotated[int, Within(0, 2**64 - 1)]
+    file: str = ""
+    sha256: SHA256 | None = None
+
+    def __post_init__(self) -> None:
+        if self.nbytes % 4:
+            raise SchemaError(f"{self.nbytes} bytes are no float32 values").under(".nbytes")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What later stages ask a manifest for."""
+
+    format: str
+    name: str
+    simgen: Annotated[str, Sized(0, 100)]
+    compiler: Annotated[str, Sized(0, 1000)]
+    config: Mapping[str, Any]
+    data: DataEntry
+    targets: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, SHA256]
+    sha256: SHA256
+    mapped: MappedEntry | None = None
+
+    def __post_init__(self) -> None:
+        for kind, names in (("files", self.files), ("targets", self.targets)):
+            for name in names:
+                if not 0 < len(name) <= 1000 or not name.isprintable():
+                    raise SchemaError(f"{printable(name)} is no name").under(f".{kind}")
+                if name.startswith("/") or ".." in name.split("/"):
+                    fact = f"{printable(name)} lies outside of the bundle"
+                    raise SchemaError(fact).under(f".{kind}")
 
 
 def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,42 +83,27 @@ def read(path: Path) -> dict[str, Any]:
 
     Raises:
         UsageError: it is another program's.
-        OSError, ValueError, KeyError, TypeError: it cannot be read, or is damaged.
+        OSError, ValueError: it cannot be read, or is damaged.
     """
-    found = json.loads(path.read_bytes())
+    found: Any = schema.parse(read_regular(path, schema.MAX_NBYTES))
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise UsageError(
             f"{path}: not the manifest of a simgen bundle; "
             "name another folder, or make one with: simgen build"
         )
-    check(found)
+    schema.from_json(Manifest, found, more=True)  # what stages need not ask for is not theirs
     if found[DIGEST] != sealed(found)[DIGEST]:
         raise ValueError("not what was written")
     return found
 
 
-def check(manifest: Mapping[str, Any]) -> None:
-    """Raise ValueError or KeyError unless it has all that later stages ask it for."""
-    for key in ("name", "simgen", "compiler"):
-        if not isinstance(manifest[key], str):
-            raise ValueError(f"{key} is no text")
-    for key in ("config", "targets", "files", "data"):
-        if not isinstance(manifest[key], dict):
-            raise ValueError(f"{key} is no object")
-    for name in (*manifest["files"], *manifest["targets"]):
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"{name!r} lies outside of the bundle")
-    if not isinstance(manifest["data"]["id"], str):
-        raise ValueError("data.id is no text")
-
-
 def is_ours(path: Path) -> bool:
     """Whether a folder may be replaced. One whose manifest is damaged may be anybody's."""
     try:
-        found = json.loads(path.read_bytes())
+        found = schema.parse(read_regular(path, schema.MAX_NBYTES))
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and found.get("format") == FORMAT
+    return isinstance(found, dict) and bool(found.get("format") == FORMAT)
 
 
 def sha256(content: bytes) -> str:

@@ -215,7 +215,7 @@ def difference(report: Diff, details: bool) -> None:
             verdict.tensor,
             compared.elements,
             _relative(compared.max_error, compared.max_reference),
-            _share(compared.max_ratio),
+            _share(compared.max_ratio) if not verdict.exact or compared.outside else "exact",
             _share(beyond_rounding(compared)),
             *([compared.max_ulps] if details else []),
             "DIFFERENT" if verdict.outcome == "different" else verdict.outcome,
@@ -233,6 +233,9 @@ def difference(report: Diff, details: bool) -> None:
         "verdict",
     ]
     table(f"{report.a} against {report.b}", heads, rows)
+    exact = sum(verdict.exact for verdict in report.verdicts)
+    if exact:
+        print(f"{exact} of {many(len(rows), 'tensor')} compared bit for bit")
     for verdict in report.verdicts:
         if verdict.reasons:
             print(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")

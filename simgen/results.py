@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import locks, manifest, result_digest, runs, seal, sweep
+from simgen import locks, manifest, result_digest, runs, saved, seal, sweep
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
-from simgen.files import atomic_file
+from simgen.files import NotRegularError, atomic_file, open_regular
 from simgen.ir import CANARY, GUARD
+from simgen.schema import SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from simgen.runs import Run
     from simgen.targets import Target
 
-SCHEMA = "simgen results 1"
+SCHEMA = saved.SCHEMA
 OUTPUTS = "outputs.bin"
 FILE = "results.h5"
 KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not the workload's
@@ -80,7 +82,7 @@ def collect(
     closed = seal.read(folder)
     if check:
         seal.check(folder, closed)
-    run = runs.read(folder)
+    run = runs.read(folder, bundle.workload)
     built = (bundle.digest, bundle.targets.get(target.name))
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
@@ -104,8 +106,12 @@ def collect(
         "machine": {**(run.machine if run else {}), **target.machine(folder)},
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
-        **({} if own is None else {KERNELS: own}),
+        **({} if own is None else {KERNELS: [list(each) for each in own]}),
     }
+    try:
+        saved.check_provenance(provenance, bundle.workload)
+    except SchemaError as error:  # a target's log says what cannot be
+        raise DamagedError(f"{folder}: damaged ({error}); run it again") from None
     digest = closed.digest if closed.files else ""
     return Result(name or target.name, outputs, tuple(launches), provenance, digest)
 
@@ -152,7 +158,7 @@ def kernels(result: Result, workload: Workload) -> list[tuple[int, str]]:
 
 def is_statistics_only(result: Result) -> bool:
     """Whether a library's kernels ran in place of the workload's, and left no outputs."""
-    return KERNELS in result.provenance
+    return result.provenance.get(KERNELS) is not None
 
 
 def _launches(
@@ -190,60 +196,69 @@ def save(result: Result, workload: Workload, path: Path) -> None:
             launches[column] = values
 
 
-def load(path: Path) -> Result:
-    """A result that `save` wrote.
+def load(path: Path, workload: Workload | None = None) -> Result:
+    """A result that `save` wrote; of the workload, where one is given.
 
     Raises:
-        UsageError: no such file.
+        UsageError: no such file, or a result of another workload.
         DamagedError: it is not a whole results file.
     """
-    import h5py
-
-    if not path.is_file():
-        fact = "no file" if path.exists() else "no such file"
-        raise UsageError(f"{path}: {fact}; name a target that has run, or a results.h5")
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
     try:
-        with h5py.File(path, "r") as h5:
-            if h5.attrs.get("schema") != SCHEMA:
-                raise DamagedError(f"{path}: not a results file of simgen; run the target again")
-            outputs = {
-                name: Output(
-                    dataset[...],
-                    int(dataset.attrs["untouched"]),
-                    bool(dataset.attrs["guard_intact"]),
-                )
-                for name, dataset in h5["tensors"].items()
-            }
-            columns = {
-                name: column[...]
-                for name, column in h5["launches"].items()
-                if column.dtype.kind == "f"
-            }
-            count = len(h5["launches/order"])
-            launches = tuple(
-                {n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])}
-                for i in range(count)
+        found = saved.read(path, workload)
+    except NotRegularError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}; name a target that has run, or a results.h5"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from None
+    if workload is not None:
+        _check_is_of(path, found, workload)
+    outputs = {
+        name: Output(each.values, each.untouched, each.guard_intact)
+        for name, each in found.tensors.items()
+    }
+    if found.digests != result_digest.text(outputs, found.launches, found.provenance):
+        raise _damaged(path, "not what was written")
+    return Result(str(path), outputs, found.launches, found.provenance)
+
+
+def _check_is_of(path: Path, found: saved.Saved, workload: Workload) -> None:
+    """Raise an error unless a file's tensors and launches are some of the workload's."""
+    specs = {buffer.name: buffer.spec for buffer in workload.outputs}
+    for name, tensor in found.tensors.items():
+        spec = specs.get(name)
+        same = spec and (spec.shape, spec.dtype.numpy) == (
+            tensor.values.shape, tensor.values.dtype.str,
+        )  # fmt: skip
+        if not same:
+            raise UsageError(
+                f"{path}: a result of another workload; run this bundle again on that target"
             )
-            provenance = json.loads(h5.attrs["provenance"])
-            if h5.attrs[result_digest.ATTRIBUTE] != result_digest.text(
-                outputs, launches, provenance
-            ):
-                raise ValueError("not what was written")
-    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise DamagedError(f"{path}: damaged ({error}); run the target again") from None
-    return Result(str(path), outputs, launches, provenance)
+    own = found.provenance.get(KERNELS)
+    count = len(workload.launches if own is None else own)
+    if len(found.launches) != count:
+        fact = f"metrics of {len(found.launches)} launches for {count}"
+        raise DamagedError(f"{path}: damaged ({fact}); run the target again")
+
+
+def _damaged(path: Path, error: Exception | str) -> DamagedError:
+    fact = getattr(error, "strerror", None) or error
+    return DamagedError(f"{path}: damaged ({fact}); run the target again")
 
 
 def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
     """The output tensors in `path`, which holds the arena from `outputs_offset` to its end."""
     want = workload.arena_nbytes - workload.outputs_offset
     try:
-        got = path.stat().st_size
+        with open_regular(path) as file:
+            got = os.fstat(file.fileno()).st_size
+            if got != want:
+                raise DamagedError(f"{path}: {got} bytes instead of {want}; run it again")
+            arena = np.memmap(file, dtype=np.uint8, mode="r")
     except OSError as error:
         raise DamagedError(f"{path}: {error.strerror}; run it again") from None
-    if got != want:
-        raise DamagedError(f"{path}: {got} bytes instead of {want}; run it again")
-    arena = np.memmap(path, dtype=np.uint8, mode="r")
     outputs = {}
     for buffer in workload.outputs:
         start = buffer.offset - workload.outputs_offset

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
-from simgen.files import write_atomic
+from simgen.files import open_regular, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ def read(folder: Path) -> Seal:
     """
     path = folder / FILE
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             text = os.fsdecode(file.read(MOST))
     except OSError as error:
         raise DamagedError(f"{path}: {error.strerror}; run it again") from None
@@ -147,11 +147,9 @@ def _sha256(text: bytes) -> str:
 
 
 def _digest(path: Path) -> str | None:
-    """None where there is no file (and a FIFO, which nobody would end, is none)."""
-    if not path.is_file():
-        return None
+    """None where there is no regular file."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None

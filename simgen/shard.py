@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError, UsageError
 from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
+from simgen.layers import exactness
 from simgen.layers.rounding import accumulated
 from simgen.network import make_layer
 from simgen.spread import Spread
@@ -120,14 +121,29 @@ def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expe
     """(reference, tolerance, spread) of a step that `gpus` GPUs did, each its share of the samples.
 
     `tensors` are what the layer's `reference` takes. A gradient's parts have the layer's tolerance
-    for a share, and each goes through `gpus` - 1 additions at most.
+    for a share, and each goes through `gpus` - 1 additions at most. What the layer knows to the bit
+    has no tolerance: sums that are exact over the whole batch are so over parts of it.
     """
+    found = _rounded(layer, tensors, direction, gpus)
+    for port, values in layer.exact(tensors, direction).items():
+        reference, bound, spread = found[port]
+        sigma = exactness.cleared(spread.sigma, values)
+        found[port] = (
+            exactness.filled(reference, values),
+            exactness.cleared(bound, values),
+            replace(spread, sigma=sigma),
+        )
+    return found
+
+
+def _rounded(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expected:
+    """The same for sums that are all rounded."""
     if gpus == 1:
         reference = layer.reference(tensors, direction)
         tolerance = layer.tolerance(tensors, direction)
         spread = layer.spread(tensors, direction, tolerance)
         return {port: (reference[port], tolerance[port], spread[port]) for port in reference}
-    shares = [expected(layer, _rows(layer, tensors, at, gpus), direction, 1) for at in range(gpus)]
+    shares = [_rounded(layer, _rows(layer, tensors, at, gpus), direction, 1) for at in range(gpus)]
     found: Expected = {}
     for port in shares[0]:
         values, errors, spreads = zip(*(share[port] for share in shares), strict=True)

@@ -90,7 +90,8 @@ def _add_bundle(
     database: sqlite3.Connection, name: str, bundle: Bundle, runs: Iterable[Run]
 ) -> None:
     workload = bundle.workload
-    row = (name, workload.name, bundle.digest, bundle.manifest["data"]["id"], workload.seed)
+    made_from = (bundle.digest, bundle.manifest["data"]["id"], str(workload.seed))
+    row = (name, workload.name, *made_from)
     key = _insert(database, "INSERT INTO bundle VALUES (NULL, ?, ?, ?, ?, ?)", row)
     steps = _add_steps(database, key, workload)
     sizes = [

@@ -56,6 +56,11 @@ class Verdict:
         return self.outcome is not Outcome.DIFFERENT
 
     @property
+    def exact(self) -> bool:
+        """Whether every element had to have the same bits, but for the sign of a zero."""
+        return self.comparison.exact == self.comparison.elements
+
+    @property
     def place(self) -> str:
         return f"layer {self.layer}, {self.tensor}"
 
@@ -214,6 +219,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "reasons": list(verdict.reasons),
         "elements": c.elements,
         "outside_tolerance": c.outside,
+        "without_tolerance": c.exact,
         "max_error": _finite(c.max_error),
         "max_reference": c.max_reference,
         "max_error_over_tolerance": _finite(c.max_ratio),

@@ -9,14 +9,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen import __version__, seal
+from simgen import __version__, schema, seal
 from simgen.errors import DamagedError
-from simgen.files import write_atomic
+from simgen.files import read_regular, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 FILE = seal.VERDICT
@@ -24,6 +25,17 @@ RIGHT = "same"  # as simgen.verdict says it, which has the other outcomes
 UNCHECKED = "not checked"  # nobody has compared it since it ran
 SILENT = "no outputs"  # there is nothing to compare
 DIGEST = "sha256"
+MAX_NBYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the file holds."""
+
+    result: str
+    simgen: str
+    steps: Mapping[str, str]
+    sha256: str
 
 
 def save(folder: Path, result: str, outcomes: Mapping[str, str]) -> None:
@@ -40,19 +52,19 @@ def read(folder: Path) -> Mapping[str, str]:
         DamagedError: the file is not what was written.
     """
     path = folder / FILE
-    if not path.is_file():
-        return {}
     try:
-        found = json.loads(path.read_bytes())
-        digest = found.pop(DIGEST)
-        if digest != _digest(found):
+        told = schema.parse(read_regular(path, MAX_NBYTES))
+        found = schema.from_json(Verdict, told)
+        if found.sha256 != _digest({k: v for k, v in told.items() if k != DIGEST}):
             raise ValueError("not what was written")
-        same = found["result"] == seal.read(folder).digest
-        return dict(found["steps"]) if same else {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
         raise DamagedError(
-            f"{path}: damaged ({str(error)[:80]}); compare it again with: simgen diff"
+            f"{path}: damaged ({fact}); compare it again with: simgen diff"
         ) from None
+    return found.steps if found.result == seal.read(folder).digest else {}
 
 
 def _digest(told: Mapping[str, Any]) -> str:

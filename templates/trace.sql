@@ -9,7 +9,7 @@ CREATE TABLE bundle (
     workload TEXT NOT NULL,
     digest TEXT NOT NULL, -- SHA-256 of workload.json
     data TEXT NOT NULL, -- identity of data.h5
-    seed INTEGER NOT NULL
+    seed TEXT NOT NULL -- up to 64 bits without a sign, which INTEGER does not hold
 );
 
 CREATE TABLE step ( -- a layer in a pass

@@ -138,7 +138,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
     if name not in (*bundle.targets, *bundle.ran()):
         path = Path(name)
         if path.suffix == ".h5" or path.exists():
-            return results.load(path)
+            return results.load(path, bundle.workload)
         raise UsageError(
             f"{bundle.path}: {name!r} is no target of it; "
             f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.errors import UsageError
+from simgen.errors import UsageError, message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +77,7 @@ def once(
     """Run the target, and return the folder of its result, which is called `name` in a sweep."""
     from simgen import bundle as bundles
     from simgen import locks, parts, present, results, runs, seal
+    from simgen.targets.base import log_text
 
     steps = None if wish.layers is None else parts.selected(bundle.workload, wish.layers)
     if steps is None or len(steps) == len(bundle.workload.steps):
@@ -97,7 +98,7 @@ def once(
         if not swept or wish.verbose:  # a sweep has one line for each point
             present.launches(bundle.workload, [found])
         if wish.verbose:
-            print((folder / "log.txt").read_text(errors="replace"), end="")
+            print(log_text(folder), end="")
     return folder
 
 
@@ -126,6 +127,7 @@ def _run(
             environment=environment,
             tick=follow.tick if follow else None,
             progress=follow.progress if follow else None,
+            preparing=follow.preparing if follow else None,
             say=None if wish.quiet else _notice,
             held=held,
         )
@@ -239,4 +241,4 @@ def _tell_stopped(bundle: Bundle, name: str, wish: Wish) -> None:
 
 
 def _notice(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(message(line), file=sys.stderr, flush=True)

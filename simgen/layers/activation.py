@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import rounding
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
@@ -77,6 +77,11 @@ class Activation(Layer):
     ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
     alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether every result is one of the operands, or a constant."""
+        return self.mode in (Mode.RELU, Mode.CLIPPED_RELU)
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         return x
@@ -96,7 +101,7 @@ class Activation(Layer):
             return (Port("x", x, Fill(Distribution.NORMAL, 0.0, 8.0)), Port("y", x))
         normal = Distribution.NORMAL
         y = {  # what the forward pass can give, its limits included
-            Mode.RELU: Fill(normal, 0.0, 1.0, low=0.0),
+            Mode.RELU: Fill(normal, 0.0, 8.0, low=0.0),  # beyond the usual ceilings too
             Mode.CLIPPED_RELU: Fill(normal, self.ceiling / 2, self.ceiling, 0.0, self.ceiling),
             Mode.ELU: Fill(normal, 0.0, 1.0, low=-self.alpha),
             Mode.SIGMOID: Fill(normal, 0.5, 0.5, 0.0, 1.0),
@@ -130,7 +135,7 @@ class Activation(Layer):
         if direction is Pass.FORWARD:
             return {"y": self._forward(tensors["x"])}
         dy, slope = tensors["dy"], self._slope(tensors["y"])
-        if self.mode in (Mode.RELU, Mode.CLIPPED_RELU):  # no product: 0 inf would be NaN
+        if self.chooses:  # no product: 0 inf would be NaN
             return {"dx": np.where(slope > 0, dy, 0.0)}
         return {"dx": dy * slope}
 
@@ -140,11 +145,15 @@ class Activation(Layer):
             return {"y": self._forward_bound(x, self._forward(x)) * SECOND_ORDER}
         y, dy = tensors["y"], tensors["dy"]
         slope = self._slope(y)
-        if self.mode in (Mode.RELU, Mode.CLIPPED_RELU):
+        if self.chooses:
             return {"dx": np.zeros_like(dy)}  # dy or zero: nothing is rounded
         # The slope's own error, and U of its product with dy. A slope or a product may be flushed.
         bound = np.abs(dy) * (self._slope_bound(y) + U * np.abs(slope) + TINY) + TINY
         return {"dx": bound * SECOND_ORDER}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        whole = self.mode is not Mode.CLIPPED_RELU or self.ceiling.is_integer()
+        return Sums(whole=whole) if self.chooses else None
 
     def _forward(self, x: Array) -> Array:
         match self.mode:

@@ -25,12 +25,13 @@ computing the sample variance", 1983, eq. 2.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import exactness
 from simgen.layers.base import Layer, Lowering, Phase, Port, key
 from simgen.layers.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.batch_norm_kernels import Stages, unbiased
@@ -49,7 +50,13 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-X_MEAN, X_STD = 0.5, 2.0  # of the data file's x
+# Of the data file's x. Where statistics are of the batch, variances are small: epsilon shows.
+X_MEAN, X_STD = 1 / 32, 1 / 8
+# Where they are given, networks depend on their size, so that those of few features are small. The
+# weights of these make up for it and more, for an activation that follows to be saturated.
+GIVEN_MEAN, GIVEN_STD = 0.5, 2.0
+FEW = 32  # one feature in so many
+SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
 AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
 
 
@@ -155,7 +162,7 @@ class BatchNorm(Layer):
         stages = self._stages(x, direction)
         parts = TensorSpec((stages.chunks, one.size))
         specs = dict.fromkeys(("x", "y", "dx", "dy"), x)
-        fills = _fills(view.elements)
+        fills = _fills(view.elements, self.frozen)
         return (
             *(Port(name, specs.get(name, one), fills[name]) for name in stages.reads),
             *(Port(name, specs.get(name, one)) for name in stages.writes),
@@ -200,6 +207,16 @@ class BatchNorm(Layer):
             return {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
 
         return self._by_features(bounds, tensors)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is not Pass.BACKWARD:
+            return {}
+        dy, axes = tensors["dy"], self._axes()
+        grain = exactness.grain(dy)
+        if not grain:
+            return {}
+        sums, sizes = (t.sum(axis=axes, keepdims=True) for t in (dy, np.abs(dy)))
+        return {"db": exactness.settled(sums, sizes, grain)}
 
     def _by_features(self, method: Callable[[Tensors], Tensors], tensors: Tensors) -> Tensors:
         """`method` on some channels after others: intermediate results stay small."""
@@ -290,19 +307,23 @@ class BatchNorm(Layer):
         }
 
 
-def _fills(elements: int) -> dict[str, Fill]:
-    """Statistics as a batch of the data file's x would give them."""
+def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
+    """Statistics about as a batch of the data file's x would give them."""
     normal = Distribution.NORMAL
-    spread = X_STD / sqrt(elements)
-    var, invstd = X_STD**2, 1 / X_STD
+    mean, std = (GIVEN_MEAN, GIVEN_STD) if frozen else (X_MEAN, X_STD)
+    var, invstd = std**2, 1 / std
     relative = 1 / sqrt(2 * elements)  # of a standard deviation
-    return {
-        "x": Fill(normal, X_MEAN, X_STD),
+    found = {
+        "x": Fill(normal, mean, std),
         "dy": Fill(normal, 0.0, 1.0),
         "w": Fill(normal, 1.0, 0.25),
         "b": Fill(normal, 0.0, 0.25),
-        "running_mean": Fill(normal, X_MEAN, X_STD / 4),
+        "running_mean": Fill(normal, mean, std / 4),
         "running_var": Fill(normal, var, var / 8, low=var / 8),
-        "saved_mean": Fill(normal, X_MEAN, spread),
+        "saved_mean": Fill(normal, mean, std / sqrt(elements)),
         "saved_invstd": Fill(normal, invstd, invstd * relative, low=invstd / 4),
     }
+    if frozen:
+        found["running_var"] = replace(found["running_var"], every=FEW, times=SMALL_VAR)
+        found["w"] = replace(found["w"], every=FEW, times=SMALL_W)
+    return found

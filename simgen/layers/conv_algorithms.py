@@ -377,6 +377,28 @@ class Job:
         return min(repeats(rows), repeats(source.reshape(len(source), -1)))
 
     @property
+    def grain(self) -> float:
+        """What the grain of products becomes by transformations; 0: they have none."""
+        if self.algorithm not in TRANSFORMS:
+            return 1.0
+        return conv_winograd.GRAIN if self.algorithm is Algorithm.WINOGRAD else 0.0
+
+    @property
+    def growth(self) -> int:
+        """How much larger sums can be on their way than by themselves, in grains; 0: no grain."""
+        if self.algorithm not in TRANSFORMS:
+            return 1
+        return conv_winograd.GROWTH if self.algorithm is Algorithm.WINOGRAD else 0
+
+    def magnitudes(self, sums: Array, source: Array, filters: Array) -> Array:
+        """Bound on all that is added up on the way to each element; arguments as of `bound`."""
+        if self.algorithm is not Algorithm.WINOGRAD:
+            return sums
+        if self.unknown is Unknown.FILTERS:
+            return conv_winograd.filter_magnitude(source, filters, self.g)
+        return conv_winograd.magnitude(source, filters, self._gathers()[0])
+
+    @property
     def splits(self) -> int:
         """Partial sums of which each element that is computed is the sum."""
         return self._split().splits

@@ -18,7 +18,8 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers import exactness
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.matrix_product import Product, sum_of
 from simgen.layers.rounding import SECOND_ORDER, TINY, U
@@ -39,7 +40,11 @@ LAYOUT = {  # whether the left and the right side of a pass's product lie transp
     Pass.BACKWARD_DATA: (False, False),
     Pass.BACKWARD_WEIGHT: (True, False),
 }
-TARGET = {Pass.FORWARD: "y", Pass.BACKWARD_DATA: "dx", Pass.BACKWARD_WEIGHT: "dw"}
+FACTORS = {  # what a pass writes, and the tensors that it multiplies
+    Pass.FORWARD: ("y", "x", "w"),
+    Pass.BACKWARD_DATA: ("dx", "dy", "w"),
+    Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
+}
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ class FullyConnected(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         product, left, right = self._sides(tensors, direction)
         found = self.reference(tensors, direction)
-        port = TARGET[direction]
+        port, *_ = FACTORS[direction]
         made = {port: product.bound(left, right, _rows(found[port])).reshape(found[port].shape)}
         if "db" in found:  # in whatever order, each takes part in as many additions at most
             dy = _rows(tensors["dy"])
@@ -164,7 +169,7 @@ class FullyConnected(Layer):
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
         product, left, right = self._sides(tensors, direction)
-        port = TARGET[direction]
+        port, *_ = FACTORS[direction]
         y, hard = (_rows(each[port]) for each in (self.reference(tensors, direction), tolerance))
         sigma = product.spread(left, right, y, hard).reshape(tolerance[port].shape)
         made = {port: Spread(sigma)}
@@ -175,16 +180,30 @@ class FullyConnected(Layer):
 
     def _sides(self, tensors: Tensors, direction: Pass) -> tuple[Product, Array, Array]:
         """The product of a pass, and its factors as it reads them."""
-        a, b = {
-            Pass.FORWARD: ("x", "w"),
-            Pass.BACKWARD_DATA: ("dy", "w"),
-            Pass.BACKWARD_WEIGHT: ("dy", "x"),
-        }[direction]
+        _, a, b = FACTORS[direction]
         left, right = _rows(tensors[a]), _rows(tensors[b])
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
         right = right.T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
         return Product(m, n, k, *LAYOUT[direction]), left, right
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        (x,) = inputs
+        added = int(self.bias and direction is Pass.FORWARD)
+        return Sums(self.product(x, direction).k + added)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        port, *factors = FACTORS[direction]
+        grains = {port: exactness.grain(*(tensors[factor] for factor in factors))}
+        if "b" in tensors:
+            grains[port] = min(grains[port], exactness.grain(tensors["b"]))
+        if self.bias and direction is Pass.BACKWARD_WEIGHT:
+            grains["db"] = exactness.grain(tensors["dy"])
+        if not any(grains.values()):
+            return {}
+        values = self.reference(tensors, direction)
+        sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
+        return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
 
 
 def _rows(tensor: Array) -> Array:

@@ -13,12 +13,12 @@ Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivati
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers.activation import Activation, Mode
-from simgen.layers.base import Layer, Port, key
+from simgen.layers.base import Layer, Port, Sums, key
 from simgen.layers.batch_norm import BatchNorm, Statistics
 from simgen.layers.batch_norm import Mode as BatchNormMode
 from simgen.layers.convolution import Convolution
@@ -65,12 +65,12 @@ class Fused(Layer):
     alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
 
     @property
-    def sums(self) -> Layer:
+    def _sums(self) -> Layer:
         """The first of the fused layers, by itself."""
         return self.first(**{f.name: getattr(self, f.name) for f in fields(self.first)})
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        return self.sums.output(inputs)  # it checks its keys for backward passes too
+        return self._sums.output(inputs)  # it checks its keys for backward passes too
 
     @property
     def epilogue(self) -> Epilogue:
@@ -95,7 +95,7 @@ class Fused(Layer):
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """The operations of all; of the bytes, those of no tensor between them."""
         y = self.output(inputs)
-        made = self.sums.count(inputs, direction)
+        made = self._sums.count(inputs, direction)
         if self.batch_norm:
             own = self._normalise.count((y,), direction)
             made += OpCount(own.flops, own.transcendentals, own.read_bytes - y.nbytes)
@@ -105,7 +105,7 @@ class Fused(Layer):
         return made
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        found = self.sums.ports(inputs, direction)
+        found = self._sums.ports(inputs, direction)
         if not self.batch_norm:
             return found
         of_bn = self._normalise.ports((self.output(inputs),), direction)
@@ -120,7 +120,7 @@ class Fused(Layer):
         )
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        y = self.sums.reference(tensors, direction)["y"]
+        y = self._sums.reference(tensors, direction)["y"]
         if self.batch_norm:
             y = self._normalise.reference(_around(tensors, y), direction)["y"]
         return self._activate.reference({"x": y}, direction) if self.activation else {"y": y}
@@ -131,8 +131,8 @@ class Fused(Layer):
         With an input that is off by at most e, a normalisation is off by |bn_w| r e more. An
         activation is monotone: it is off by no more than at one of the ends x - e, x + e.
         """
-        y = self.sums.reference(tensors, direction)["y"]
-        error = self.sums.tolerance(tensors, direction)["y"]
+        y = self._sums.reference(tensors, direction)["y"]
+        error = self._sums.tolerance(tensors, direction)["y"]
         if self.batch_norm:
             around = _around(tensors, y)
             own = self._normalise.tolerance(around, direction)["y"]
@@ -144,9 +144,9 @@ class Fused(Layer):
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
         """As `tolerance`, but for the slope of the activation, which is the steepest everywhere:
         what is larger than a standard deviation is no steeper."""
-        hard = self.sums.tolerance(tensors, direction)
-        given = self.sums.spread(tensors, direction, hard)["y"]
-        y, sigma, error = self.sums.reference(tensors, direction)["y"], given.sigma, hard["y"]
+        hard = self._sums.tolerance(tensors, direction)
+        given = self._sums.spread(tensors, direction, hard)["y"]
+        y, sigma, error = self._sums.reference(tensors, direction)["y"], given.sigma, hard["y"]
         if self.batch_norm:
             around = _around(tensors, y)
             own = self._normalise.tolerance(around, direction)["y"] + TINY
@@ -158,6 +158,21 @@ class Fused(Layer):
             steepest = STEEPEST.get(self.activation_mode, max(1.0, self.alpha))
             sigma = steepest * sigma + self._own(y, error) + TINY
         return {"y": Spread(np.minimum(sigma, tolerance["y"]), given.shared)}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        own = self._sums.sums(inputs, direction)
+        after = self._activate.sums(inputs, direction) if self.activation else Sums()
+        if own is None or after is None or self.batch_norm:
+            return None
+        return replace(own, whole=own.whole and after.whole)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self.batch_norm or (self.activation and not self._activate.chooses):
+            return {}
+        found = self._sums.exact(tensors, direction)
+        if not self.activation or not found:
+            return found
+        return self._activate.reference({"x": found["y"]}, direction)  # it leaves a NaN
 
     def _own(self, x: Array, error: Array) -> Array:
         """The activation's own bound at x, or at an end: it may be another formula there."""
