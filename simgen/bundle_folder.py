@@ -136,9 +136,8 @@ def verify_values(bundle: Bundle, progress: Progress | None = None) -> str:
     told = bundle.manifest["data"].get(manifest.DIGEST, "")
     digest = data.verify(bundle.path / DATA, bundle.workload, told, progress=progress)
     if not mapped.is_whole(bundle.path, bundle.manifest):
-        raise DamagedError(
-            f"{bundle.path / mapped.FILE}: changed since it was built; build it again"
-        )
+        place = bundle.path / mapped.FILE
+        raise DamagedError(f"{place}: missing or changed since it was built; build it again")
     return digest
 
 
