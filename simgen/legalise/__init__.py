@@ -8,8 +8,9 @@ SCC, VCC and EXEC are intact behind every replacement: a rule that has to write 
 them, unless a walk over the kernel's paths shows that nobody reads them any more.
 
 What stays different from hardware, by intent: fused multiply-adds are rounded twice but where they
-cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the sign of zero that a minimum or
-maximum picks from two zeros is free, and signalling NaNs are not quietened.
+cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the sign
+of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
+quietened.
 """
 
 from __future__ import annotations
