@@ -7,9 +7,10 @@ has neither is refused before anything runs.
 SCC, VCC and EXEC are intact behind every replacement: a rule that has to write SCC or VCC saves
 them, unless a walk over the kernel's paths shows that nobody reads them any more.
 
-What stays different from hardware, by intent: fused multiply-adds are rounded twice but where they
-cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the sign of zero that a minimum or
-maximum picks from two zeros is free, and signalling NaNs are not quietened.
+What stays different from hardware, by intent: fused multiply-adds are rounded twice except where
+they cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the
+sign of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
+quietened.
 """
 
 from __future__ import annotations
