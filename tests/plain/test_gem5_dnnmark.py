@@ -114,9 +114,10 @@ class Place:
         )
 
     def commands(self):
-        """The command lines that Docker was given."""
+        """The command lines that Docker was given to run something."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [line.split("\037")[:-1] for line in lines]
+        words = [line.split("\037")[:-1] for line in lines]
+        return [each for each in words if each[1:3] != ["image", "inspect"]]
 
     def expected(self, text, made, **more):
         """The words of a command line of the README, with folders of this place."""
@@ -150,7 +151,25 @@ def test_the_folder_holds_all_that_a_run_needs(softmax):
     names = {path.name for path in (softmax.path / "gem5-se").iterdir()}
     assert names == {"run.sh", "config.dnnmark", "kernels.csv", "kernel_database.py"}
     assert (softmax.path / "mmap.bin").stat().st_size == 4 * 100 * 4
-    assert softmax.manifest[mapped.KEY] == {"file": "mmap.bin", "nbytes": 1600, "seed": 0}
+    told = dict(softmax.manifest[mapped.KEY])
+    assert len(told.pop(mapped.DIGEST)) == 64
+    assert told == {"file": "mmap.bin", "nbytes": 1600, "seed": 0}
+
+
+def test_damaged_values_are_told_and_a_build_repairs_them(place):
+    made = bundle(place, lowered("softmax_fwd", ("n", "4"), ("c", "100")))
+    path = made.path / "mmap.bin"
+    whole = path.read_bytes()
+    bundles.verify_values(made)
+    for damage in (whole[:-1] + b"?", whole[:-4], None):
+        path.unlink()
+        if damage is not None:
+            path.write_bytes(damage)
+        with pytest.raises(DamagedError, match=r"mmap\.bin: missing or changed since it was built"):
+            bundles.verify_values(made)
+        again = bundle(place, made.workload)
+        assert path.read_bytes() == whole
+        assert again.manifest == made.manifest
 
 
 def test_values_lie_between_0_and_1(softmax):
@@ -204,7 +223,7 @@ def test_gem5_without_statistics_per_kernel_takes_one_layer(place):
 
 
 def test_what_dnnmark_does_otherwise_is_told_when_it_is_built(place):
-    made = bundle(place, lowered("pool_fwd", ("h", "8"), ("w", "8")))
+    made = bundle(place, lowered("pool_fwd", ("h", "8"), ("w", "8"), ("round_mode", "floor")))
     (note,) = Gem5Se(launcher="dnnmark").notes(made.path / "gem5-se")
     assert note.startswith("pool: DNNMark's results are 4 x 4")
 
