@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row
 
-from simgen import data, legalise, toolchain
+from simgen import data
 from simgen.bundle import workload_text
 from simgen.data_header import read_header
 from simgen.ir import (
@@ -363,12 +363,6 @@ def _workload(
     kernels = tuple(Kernel(name, "probe", block) for name in shapes)
     node = Node("probe", "bypass", (), ())
     return Workload("probe", 0, (node,), tuple(buffers), kernels, (step,), at, outputs_offset)
-
-
-def assembled(name: str, rows: Sequence[Row], arch: str, items: int, *, legal: bool) -> bytes:
-    """The code object of a kernel with rows."""
-    source = text(name, rows, arch, items)
-    return toolchain.assemble(legalise.rewrite(source, arch).text if legal else source, arch)
 
 
 def words_of(row: Row) -> int:
