@@ -75,7 +75,10 @@ def vector_inputs(waves: int) -> Words:
     """Pairs of special values in words 0 and 1, all of them apart; a shuffle of them in others."""
     values = np.concatenate([FLOATS, INTEGERS[2:]])
     pairs = np.array(list(product(values, repeat=2)), np.uint32)
-    return _filled(_sample(pairs, waves * LANES))
+    chosen = _sample(pairs, waves * LANES)
+    if waves > 1:  # what the first lane has in a scalar: a NaN, too
+        chosen[LANES] = np.array([np.nan, 1], np.float32).view(np.uint32)
+    return _filled(chosen)
 
 
 def scalar_inputs(waves: int) -> Words:
