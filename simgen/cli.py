@@ -19,7 +19,7 @@ import click
 from simgen import __version__
 from simgen.commands import comparing, inventory, pipeline
 from simgen.commands.options import Commands
-from simgen.errors import SimgenError, one_line
+from simgen.errors import SimgenError, did_you_mean, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +83,12 @@ def _one_line_errors() -> Iterator[None]:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
         place = f"{error.ctx.command_path}: " if getattr(error, "ctx", None) else ""  # type: ignore[attr-defined]
-        message = error.format_message().rstrip(".").replace(". Did you", "; did you")
-        _fail(f"{place}{message}" + ("" if message.endswith("?") else "; see --help"), 2)
+        message, cure = error.format_message().rstrip("."), "see --help"
+        if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
+            message = f"No such option: {error.option_name}"
+            if error.possibilities:
+                cure = did_you_mean(error.option_name, error.possibilities)
+        _fail(f"{place}{message}; {cure}", 2)
     except (KeyboardInterrupt, click.Abort):
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:

@@ -76,6 +76,7 @@ _METADATA = 2**15  # bytes per dataset, at most, for HDF5's own structures
 _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.UNIFORM: ("from", "below"),
     Distribution.NORMAL: ("mean", "standard_deviation"),
+    Distribution.WHOLE: ("largest", "share_not_zero"),
 }
 
 
@@ -283,6 +284,8 @@ def _fill_attributes(fill: Fill) -> list[Attribute]:
     attributes += [(first, float(fill.a)), (second, float(fill.b))]
     clips = (("raised_to", fill.low), ("lowered_to", fill.high))
     attributes += [(name, float(clip)) for name, clip in clips if clip is not None]
+    if fill.every and fill.times is not None:
+        attributes += [("every", fill.every), ("times", float(fill.times))]
     return [*attributes, ("generator", GENERATOR)]
 
 

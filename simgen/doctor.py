@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import platform
 from dataclasses import dataclass
 
-from simgen import cache, toolchain
+from simgen import __version__, cache, toolchain
 from simgen.errors import MissingError, one_line
 from simgen.targets import TARGETS
 
+DISTRIBUTION = "gpu-simgen"
 COMPILER = "compiler"
 TARGET = "target "
 
@@ -24,7 +26,12 @@ class Check:
 
 def check() -> list[Check]:
     """The interpreter, the compiler, the cache, and each target."""
-    checks = [Check("python", True, platform.python_version()), _compiler(), _cache()]
+    checks = [
+        Check("python", True, platform.python_version()),
+        _distribution(),
+        _compiler(),
+        _cache(),
+    ]
     for name, target in TARGETS.items():
         lacks = target().missing()
         fact = " | ".join(lack.fact for lack in lacks) or target.summary
@@ -37,6 +44,17 @@ def usable(checks: list[Check]) -> bool:
     """Whether something can be built and run."""
     compiler = any(c.ok for c in checks if c.what == COMPILER)
     return compiler and any(c.ok for c in checks if c.what.startswith(TARGET))
+
+
+def _distribution() -> Check:
+    """On package indexes `simgen` is another project, whose files would lie among ours."""
+    owners = set(importlib.metadata.packages_distributions().get("simgen", ()))
+    others = sorted(owners - {DISTRIBUTION})
+    if not others:
+        return Check("simgen", True, f"{__version__}, {DISTRIBUTION}")
+    fact = f"the distribution {', '.join(others)} has a package of the same name"
+    cure = f"python -m pip uninstall {' '.join(others)}, then install {DISTRIBUTION} again"
+    return Check("simgen", False, fact, cure)
 
 
 def _compiler() -> Check:

@@ -51,7 +51,12 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
     if not chains:
         kinds = " or ".join(f"[{LAYERS[kind].section}]" for kind in FUSED)
         after = f"[{BatchNorm.section}] with running statistics or [{Activation.section}]"
-        raise UsageError(f"{OPTION}: there is no {kinds} that one {after} follows; leave it out")
+        batch = any(
+            isinstance(placed.layer, BatchNorm) and not placed.layer.frozen
+            for placed in network.layers
+        )
+        cure = "add --inference, or leave it out" if batch else "leave it out"
+        raise UsageError(f"{OPTION}: there is no {kinds} that one {after} follows; {cure}")
     last = {chain[-1].node.name: _fused(chain) for chain in chains.values()}
     gone = {placed.node.name for chain in chains.values() for placed in chain} - last.keys()
     kept = (placed for placed in network.layers if placed.node.name not in gone)

@@ -56,6 +56,7 @@ class Role(StrEnum):
 class Distribution(StrEnum):
     UNIFORM = "uniform"  # [a, b)
     NORMAL = "normal"  # mean a, standard deviation b
+    WHOLE = "whole"  # float32 whole numbers of [-a, a] without 0, for a share b of all; else 0
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Fill:
     b: float
     low: float | None = None  # values below are raised to this
     high: float | None = None  # values above are lowered to this
+    every: int | None = None  # elements 0, every, 2 every, ... are multiplied, at last,
+    times: float | None = None  # with this; `every` is a power of two
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from simgen.config import Entry, Place, Section
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.ir import Node, TensorSpec
 from simgen.layers import LAYERS
-from simgen.layers.base import EXTENTS, MAX_INT, check_range, parse_value
+from simgen.layers.base import EXTENTS, MAX_INT, Phase, check_range, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,10 +73,12 @@ def resolve(
     *,
     algorithm: str | None = None,
     layers: str | None = None,
+    phase: Phase | None = None,
 ) -> Network:
     """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
 
     `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise.
+    So is what layers do in a `phase`; in inference, those that are for training only are left out.
     `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
     every layer on a way from a to b.
 
@@ -92,6 +94,11 @@ def resolve(
     named = _by_name(sections)
     previous = {name: _previous(name, section, named) for name, section in named.items()}
     order = _order(named, previous)
+    if phase is not None:
+        named = _in_phase(named, phase)
+    if phase is Phase.INFERENCE:
+        named, previous = _without_training(named, previous)
+        order = [name for name in order if name in named]
     kept = set(order) if layers is None else selected(layers, previous)
     if algorithm is not None:
         named = _with_algorithm(named, kept, algorithm)
@@ -244,6 +251,44 @@ def _with_algorithm(
         cure = did_you_mean(algorithm, own)
         raise ConfigError(entry.where, f"algo is {printable(algorithm)}; {cure}")
     return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
+
+
+def _in_phase(named: dict[str, Section], phase: Phase) -> dict[str, Section]:
+    """The sections with what their layers do in the phase."""
+    where = Place(f"--{phase}", 0)
+    found = {}
+    for name, section in named.items():
+        for key, value in LAYERS[_kind(section)].phases.get(phase, {}).items():
+            section = _replaced(section, Entry(key, value, where))
+        found[name] = section
+    return found
+
+
+def _without_training(
+    named: dict[str, Section], previous: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Section], dict[str, tuple[str, ...]]]:
+    """The layers that do something in inference, and what each reads then.
+
+    Raises:
+        ConfigError: one that does nothing reads the data file, and so its readers' extents are
+            not known; or there is nothing else.
+    """
+    gone = {name for name, section in named.items() if LAYERS[_kind(section)].training_only}
+    for name in gone:
+        if not previous[name]:
+            raise ConfigError(
+                named[name].where,
+                f"layer {name!r} is first and does nothing in inference; remove it and give its "
+                "n, c, h and w to the next layer",
+            )
+
+    def source(name: str) -> str:
+        while name in gone:
+            (name,) = previous[name]
+        return name
+
+    kept = {name: section for name, section in named.items() if name not in gone}
+    return kept, {name: tuple(map(source, previous[name])) for name in kept}
 
 
 def _replaced(section: Section, entry: Entry) -> Section:

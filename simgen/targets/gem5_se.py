@@ -281,10 +281,12 @@ class Gem5Se(Target):
         log = log_text(results)
         found = re.findall(r"^gem5 (version|compiled) (.+)$", log, re.MULTILINE)
         options = re.findall(r"^simgen: option: (.+)$", log, re.MULTILINE)
+        images = re.findall(r"^simgen: image: (.+)$", log, re.MULTILINE)
         return (
             {"simulator": "gem5", "gpu": self.arch}
             | {f"gem5_{k}": v for k, v in found}
             | ({"gem5_options": " ".join(options)} if options else {})
+            | ({"image": images[-1]} if images else {})
         )
 
     def diagnosis(self, log: str) -> str | None:

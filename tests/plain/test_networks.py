@@ -20,15 +20,16 @@ TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
 NETWORKS = sorted(path.stem for path in resources.folder("data").glob("*.dnnmark"))
 
 # Trained parameters and multiply-adds of convolutions and matrix products for one image, as they
-# are published for these networks: Caffe's model zoo, the papers, and torchvision's models. (The
-# stride of ResNet-50's blocks lies in the first convolution, as in the paper.)
+# are published for these networks: Caffe's model zoo, the papers, and torchvision's models.
+# (ResNet-50 v1.5 has the stride of its blocks in the 3x3 convolution, v1 in the first one.)
 PUBLISHED = {
     "alexnet": (60_965_224, 724_406_816),
     "vgg16": (138_357_544, 15_470_264_320),
     "lenet5": (431_080, 2_293_000),
     "cifar_quick": (145_578, 12_353_536),
     "resnet18": (11_689_512, 1_814_073_344),
-    "resnet50": (25_557_032, 3_857_973_248),
+    "resnet50": (25_557_032, 4_089_184_256),
+    "resnet50_v1": (25_557_032, 3_857_973_248),
 }
 LAST_IMAGES = {  # what the first matrix product, or the mean before it, reads
     "alexnet": ("pool5", (1, 256, 6, 6)),
@@ -37,6 +38,7 @@ LAST_IMAGES = {  # what the first matrix product, or the mean before it, reads
     "cifar_quick": ("pool3", (1, 64, 4, 4)),
     "resnet18": ("res5b_relu", (1, 512, 7, 7)),
     "resnet50": ("res5c_relu", (1, 2048, 7, 7)),
+    "resnet50_v1": ("res5c_relu", (1, 2048, 7, 7)),
 }
 SMALL = {  # settings with which the float64 references take a second or so
     "alexnet": [("n", "2"), ("h", "67"), ("w", "67")],
@@ -45,6 +47,7 @@ SMALL = {  # settings with which the float64 references take a second or so
     "cifar_quick": [("n", "3")],
     "resnet18": [("n", "2"), ("h", "64"), ("w", "64"), ("pool5.kernel_size", "2")],
     "resnet50": [("n", "2"), ("h", "64"), ("w", "64"), ("pool5.kernel_size", "2")],
+    "resnet50_v1": [("n", "2"), ("h", "64"), ("w", "64"), ("pool5.kernel_size", "2")],
     "classifier": [],
 }
 

@@ -186,3 +186,26 @@ def test_large_tensors_come_block_by_block(tmp_path):
     data.write_data(path, workload, values=values)
     data.verify(path, workload)
     np.testing.assert_array_equal(data.load(path, workload)["a.x"], values["a.x"])
+
+
+def test_exact_is_a_word_beside_files_and_no_file(tmp_path):
+    """Whole numbers for what the file does not give; a file of that name is given as ./exact."""
+    words = ("build", "fc_fwd", "--set", "n=2", "--set", "c=6", "--set", "num_output=4")
+    words += ("--target", "host", "-o", "b")
+    np.savez(tmp_path / "w.npz", **{"fc.w": np.full((4, 6), 0.1)})
+    made = simgen(*words, "--values", "exact", "--values", "w.npz", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert "reproduce: simgen build fc_fwd" in made.stdout
+    assert "--values exact --values w.npz" in made.stdout
+    with h5py.File(tmp_path / "b/data.h5") as file:
+        told = dict(file["fc.x"].attrs)
+        assert (told["distribution"], told["largest"], told["share_not_zero"]) == ("whole", 300, 1)
+        values = file["fc.x"][()]
+        assert np.array_equal(values, np.rint(values))
+        assert dict(file["fc.w"].attrs)["distribution"] == "given"
+    refused = simgen(*words, "--values", "./exact", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "exact: No such file or directory" in refused.stderr
+    np.savez(tmp_path / "exact", **{"fc.w": np.full((4, 6), 0.1)})
+    (tmp_path / "exact.npz").rename(tmp_path / "exact")
+    assert simgen(*words, "--values", "./exact", cwd=tmp_path).returncode == 0

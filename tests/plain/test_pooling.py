@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
+from simgen import config, network
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.pooling import Pooling, Rounding
 from simgen.layers.window import positions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def gradient(layer: Pooling, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
@@ -57,5 +64,25 @@ def test_extents_of_both_roundings(extent, kernel, pad, stride, floor, ceil):
     assert positions("height", *window) == floor
     assert positions("height", *window, round_up=True) == ceil
     layer = Pooling(kernel_h=kernel, kernel_w=kernel, pad_h=pad, pad_w=pad,
-                    stride_h=stride, stride_w=stride, rounding=Rounding.CEIL)  # fmt: skip
-    assert layer.output((TensorSpec((1, 1, extent, extent)),)).shape == (1, 1, ceil, ceil)
+                    stride_h=stride, stride_w=stride)  # fmt: skip
+    x = TensorSpec((1, 1, extent, extent))
+    assert layer.output((x,)).shape == (1, 1, ceil, ceil), "as in DNNMark, unless told otherwise"
+    down = replace(layer, rounding=Rounding.FLOOR)
+    assert down.output((x,)).shape == (1, 1, floor, floor)
+
+
+# Extents of DNNMark's sample configs, by ceil of its pool_layer.h.
+DNNMARK_SAMPLES = {
+    "[Pooling]\nn=100\nc=3\nh=256\nw=256\npool_mode=max\nkernel_size=3\npad=0\nstride=2\n": 128,
+    "[Pooling]\nn=1\nc=32\nh=32\nw=32\npool_mode=max\nkernel_size=3\npad=0\nstride=2\n": 16,
+}
+
+
+@pytest.mark.parametrize(("text", "extent"), DNNMARK_SAMPLES.items())
+def test_configs_of_dnnmark_have_its_extents(tmp_path: Path, text: str, extent: int):
+    file = tmp_path / "pool_config.dnnmark"
+    file.write_text(text)
+    (placed,) = network.resolve(config.read(file, {})).layers
+    assert placed.output.shape[2:] == (extent, extent)
+    (down,) = network.resolve(config.read(file, {}), [("round_mode", "floor")]).layers
+    assert down.output.shape[2:] == (extent - 1, extent - 1)

@@ -188,7 +188,9 @@ def test_diff_judges_points_like_any_result(simgen, tmp_path):
         ("cuda", "reference"), (ONE, "reference"), (TWO, "reference"), ("cuda", ONE), ("cuda", TWO),
     ]  # fmt: skip
     found = simgen(f"diff net {ONE} {TWO} --json").json()["pairs"]
-    assert [(pair["a"], pair["b"]) for pair in found] == [(ONE, TWO)]
+    assert [(pair["a"], pair["b"]) for pair in found] == [
+        (ONE, "reference"), (TWO, "reference"), (ONE, TWO),
+    ]  # fmt: skip
     fails(simgen("diff net cuda@repeat=2"), 2, f"did you mean '{ONE}'?")
 
     def wrong(tensors):

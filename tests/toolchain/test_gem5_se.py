@@ -345,6 +345,26 @@ class TestScript:
         image = apu_se.VERSIONS["24.0"].image
         assert f"|{image}|{gem5}/build/VEGA_X86/gem5.opt|-d|.|{gem5}/" in log
 
+    @pytest.mark.parametrize("known", [True, False], ids=["pulled", "local"])
+    def test_a_run_in_docker_tells_which_image_it_was(self, bundle: Path, known: bool):
+        docker = bundle / "bin/docker"
+        docker.parent.mkdir()
+        told = "echo image@sha256:abc" if known else "exit 1"
+        run = f'printf "%s|" "$@"; echo; {self.outputs()}; {self.stats(2)}'
+        docker.write_text(f"#!/bin/sh\ncase $1 in image) {told};; run) {run};; esac\n")
+        docker.chmod(0o755)
+        environment = {
+            "GEM5": self.fake_gem5(bundle, ""),
+            "PATH": f"{docker.parent}:{os.environ['PATH']}",
+            "SIMGEN_DOCKER": "1",
+            "SIMGEN_IMAGE": "mine:1",
+        }
+        assert self.script(bundle / "gem5-se", **environment) == (0, "")
+        results = bundle / "results/gem5-se"
+        assert "|mine:1|" in (results / "log.txt").read_text()
+        image = "image@sha256:abc" if known else "mine:1"
+        assert Gem5Se().machine(results)["image"] == image
+
 
 class TestSettings:
     @pytest.mark.parametrize(

@@ -34,11 +34,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     skip = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for name in ("simgen", *FOLDERS):
         shutil.copytree(ROOT / name, source / name, ignore=skip)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "sbom.cdx.json"):
         shutil.copy(ROOT / name, source / name)
     isolation = ["--no-build-isolation"] if _has_hatchling() else []
     checked(*PIP, "wheel", "--no-deps", *isolation, "-w", str(folder), str(source))
-    (made,) = folder.glob("simgen-*.whl")
+    (made,) = folder.glob("gpu_simgen-*.whl")
     return made
 
 
@@ -83,6 +83,9 @@ def test_the_wheel_holds_templates_kernels_and_networks(wheel: Path) -> None:
     for path in (ROOT / "simgen").rglob("*.py"):
         assert held[str(path.relative_to(ROOT))] == path.read_bytes()
     assert not [name for name in held if name.startswith(("tests/", "benchmarks/"))]
+    (home,) = {name.partition("/")[0] for name in held if ".dist-info/" in name}
+    for name in ("licenses/LICENSE", "licenses/NOTICE", "sboms/sbom.cdx.json"):
+        assert held[f"{home}/{name}"] == (ROOT / name.partition("/")[2]).read_bytes()
 
 
 def test_the_wheel_asks_for_the_pinned_compiler(wheel: Path) -> None:
