@@ -132,7 +132,7 @@ def _kernel(
         if list(map(str, site.out)) == [str(item)]:
             continue
         count[item.mnemonic] += 1
-        added += len(site.out) - 1
+        added += sum(not new.mnemonic.endswith(":") for new in site.out) - 1  # no labels
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
     first = [f"s_mov_b32 {pool.infinity}, {INFINITY}"] * pool.uses_infinity
