@@ -74,6 +74,9 @@ RAW_FILL = Fill(Distribution.UNIFORM, 0.0, 1.0)
 DIGEST = "sha256"  # attribute
 _FORMAT = "data.h5/1"  # change it whenever the same workload gives another file
 _MAX_CANARY = 4 * 2**20  # bytes; launchers repeat the pattern over larger tensors
+# Datasets made before the file is closed and opened again: HDF5 looks for a place through all the
+# gaps that aligning has left since then, for every dataset and attribute.
+_AT_A_TIME = 256
 _METADATA = 2**15  # bytes per dataset, at most, for HDF5's own structures
 _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.UNIFORM: ("from", "below"),
@@ -332,21 +335,21 @@ def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[
     layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     entries = []
-    with h5py.File(
-        path,
-        "w",
-        locking=False,  # nobody else knows this file, and not every file system has locks
-        libver=("earliest", "v108"),
-        userblock_size=user_block,
-        alignment_threshold=1,  # bytes: align the smallest dataset too
-        alignment_interval=PAGE,
-    ) as file:
-        for d in datasets:
-            made = file.create_dataset(d.name, d.shape, d.dtype, dcpl=layout, track_times=False)
-            for name, value in d.attributes:
-                made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
-            made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
-            entries.append(Entry(made.id.get_offset(), d.nbytes))
+    options = {
+        "locking": False,  # nobody else knows this file, and not every file system has locks
+        "libver": ("earliest", "v108"),
+        "alignment_threshold": 1,  # bytes: align the smallest dataset too
+        "alignment_interval": PAGE,
+    }
+    for first in range(0, len(datasets), _AT_A_TIME):
+        mode = {"mode": "r+"} if first else {"mode": "w", "userblock_size": user_block}
+        with h5py.File(path, **mode, **options) as file:
+            for d in datasets[first : first + _AT_A_TIME]:
+                made = file.create_dataset(d.name, d.shape, d.dtype, dcpl=layout, track_times=False)
+                for name, value in d.attributes:
+                    made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
+                made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
+                entries.append(Entry(made.id.get_offset(), d.nbytes))
     if any(entry.offset % PAGE for entry in entries):
         raise SimgenError(f"{path}: HDF5 did not align a dataset; report this")
     return tuple(entries)

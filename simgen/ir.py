@@ -11,9 +11,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import cached_property
 from math import prod
+from typing import Any
 
 from simgen.schema import from_json as from_json
 from simgen.schema import to_json as to_json
@@ -191,43 +193,67 @@ class Workload:
     arena_nbytes: int
     outputs_offset: int  # the arena from here to its end is dumped after a run
 
-    @property
+    @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """All launches in order."""
         return tuple(launch for step in self.steps for launch in step.launches)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.buffers if b.role is Role.INPUT)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.buffers if b.role is Role.OUTPUT)
 
-    @property
+    @cached_property
     def left(self) -> tuple[Left, ...]:
         """What each step leaves for those after it and for the result, in the order of the steps.
 
         Empty where there is one step: then nothing comes after it.
         """
-        buffers = {buffer.name: buffer for buffer in self.buffers}
+        if len(self.steps) < 2:
+            return ()
         return tuple(
-            Left(at, name, buffers[name].offset, buffers[name].spec.nbytes + GUARD)
+            Left(at, name, self.buffer(name).offset, self.buffer(name).spec.nbytes + GUARD)
             for at, step in enumerate(self.steps)
             for _, name in step.writes
-            if len(self.steps) > 1
         )
 
-    @property
+    @cached_property
     def state_offset(self) -> int:
         """Where in the arena the first tensor lies that a step leaves."""
         return min((each.offset for each in self.left), default=self.outputs_offset)
 
     def buffer(self, name: str) -> Buffer:
-        return next(b for b in self.buffers if b.name == name)
+        return self._buffers[name]
 
     def kernel(self, name: str) -> Kernel:
-        return next(k for k in self.kernels if k.name == name)
+        return self._kernels[name]
+
+    def kernel_index(self, name: str) -> int:
+        """Its place in `kernels`."""
+        return self._kernel_indices[name]
 
     def node(self, name: str) -> Node:
-        return next(n for n in self.nodes if n.name == name)
+        return self._nodes[name]
+
+    @cached_property
+    def _buffers(self) -> dict[str, Buffer]:
+        return {buffer.name: buffer for buffer in self.buffers}
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        return {kernel.name: kernel for kernel in self.kernels}
+
+    @cached_property
+    def _kernel_indices(self) -> dict[str, int]:
+        return {kernel.name: at for at, kernel in enumerate(self.kernels)}
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the fields, not what was derived from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}

@@ -98,13 +98,15 @@ def run(
     say: Callable[[str], None] | None = None,
     progress: Callable[[Progress, float], None] | None = None,
     held: tuple[int, ...] = (),
+    preparing: Callable[[str, float], None] | None = None,
 ) -> Path:
     """Run a target and return its results folder.
 
     `say` is called with each line in which run.sh tells what it is about, `tick` with the seconds
     since the last of them; or `progress`, where the target tells, with how far the run has come
-    too. `timeout` is in seconds; what run.sh prepares first (it may build a simulator) does not
-    count. run.sh gets it in SIMGEN_TIMEOUT.
+    too; or `preparing`, before the run, with what run.sh does meanwhile. `timeout` is in seconds;
+    what run.sh prepares first (it may build a simulator) does not count. run.sh gets it in
+    SIMGEN_TIMEOUT.
 
     The folder is `result`, of a sweep's point (simgen.sweep), or the target's own. `start` is a
     folder for the run (simgen.runs); without it, all of the workload is run anew. `held` are the
@@ -133,7 +135,8 @@ def run(
     try:
         # A target that ends itself knows in which layer it was: it gets the time to say so.
         grace = GRACE if target.ends_itself else 0.0
-        output = _Output(process, timeout, grace, watched.told(tick, progress), say).wait()
+        told = watched.told(tick, progress)
+        output = _Output(process, timeout, grace, told, say, preparing).wait()
     except RunError as error:
         at = watched.place()
         _end(process)
@@ -250,11 +253,12 @@ class _Output:
         grace: float,
         tick: Callable[[float], None] | None,
         say: Callable[[str], None] | None,
+        prepare: Callable[[str, float], None] | None = None,
     ) -> None:
         self.process, self.timeout, self.grace = process, timeout, grace
-        self.tick, self.say = tick, say
+        self.tick, self.say, self.prepare = tick, say, prepare
         self.started = self.since = time.monotonic()  # `since`: of what `timeout` is about
-        self.preparing = False
+        self.preparing = ""  # what run.sh does before the run
         self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -273,8 +277,11 @@ class _Output:
                 # A short wait first: many runs are over in a moment.
                 line = self.lines.get(timeout=0.5 if time.monotonic() > self.started + 1 else 0.05)
             except queue.Empty:
-                if self.tick:
-                    self.tick(time.monotonic() - self.since)
+                passed = time.monotonic() - self.since
+                if self.preparing and self.prepare:
+                    self.prepare(self.preparing, passed)
+                elif self.tick:
+                    self.tick(passed)
                 if self.process.poll() is not None:  # somebody else holds the pipe open
                     ended = ended or time.monotonic()
                     closed = time.monotonic() > ended + 1
@@ -299,7 +306,8 @@ class _Output:
         """A notice is "simgen: TARGET: TEXT"; one that ends in "..." tells of a preparation."""
         if not line.startswith("simgen: ") or line.startswith("simgen: error: "):
             return
-        self.preparing = line.endswith("...")
+        text, dots, _ = line.removeprefix("simgen: ").rpartition("...")
+        self.preparing = text.partition(": ")[2].rstrip() if dots else ""
         self.since = time.monotonic()
         if self.say:
             self.say(line)

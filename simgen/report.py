@@ -71,6 +71,7 @@ RATIOS = {  # rate -> dividend, divisor
     "occupancy": ("wavefront_cycles", "wavefront_slot_cycles"),
 }
 SHOWN = 3  # results that a line of doubts names
+MOST_PLACES = 256  # in a figure; nobody reads more, and drawing them takes minutes
 SHARES = {"cu_utilization", "occupancy", *(f"{cache}_hit_rate" for cache in CACHES)}
 FIGURES = (  # title, unit, metrics whose sum is shown
     ("Time of each layer", "seconds", ("seconds",)),
@@ -299,7 +300,8 @@ def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
         lines = {k: v for k, v in lines.items() if any(value is not None for value in v)}
         if lines:
             whole = 1.0 if SHARES.issuperset(names) else None
-            drawn.append((title, figures.grouped(places, lines, unit, whole)))
+            said, shown, lines = _readable(title, places, lines)
+            drawn.append((said, figures.grouped(shown, lines, unit, whole)))
     for series, at in table.items():
         if not sweep.options_of(series):  # of a sweep, that would be as many figures as points
             drawn += _of_one(series, at)
@@ -327,15 +329,31 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
         return {label: _sums(at, places, names) for label, names in wanted.items()}
 
     if any("valu_instructions" in metrics for metrics in at.values()):
-        mix = figures.stacked(places, _shares(parts(INSTRUCTIONS)), "share of instructions")
-        drawn.append((f"Instruction mix: {series}", mix))
+        title, shown, kinds = _readable(f"Instruction mix: {series}", places, parts(INSTRUCTIONS))
+        drawn.append((title, figures.stacked(shown, _shares(kinds), "share of instructions")))
     if any("wavefront_cycles" in metrics for metrics in at.values()):
-        stalls = figures.stacked(places, _shares(parts(STALLS)), "share of wavefronts' cycles")
-        drawn.append((f"What wavefronts wait for: {series}", stalls))
+        title = f"What wavefronts wait for: {series}"
+        title, shown, waits = _readable(title, places, parts(STALLS))
+        drawn.append((title, figures.stacked(shown, _shares(waits), "share of wavefronts' cycles")))
     if any("l1_accesses" in metrics for metrics in at.values()):
-        levels = figures.grouped(places, parts(TRANSACTIONS), "transactions")
-        drawn.append((f"Memory transactions: {series}", levels))
+        title = f"Memory transactions: {series}"
+        title, shown, levels = _readable(title, places, parts(TRANSACTIONS))
+        drawn.append((title, figures.grouped(shown, levels, "transactions")))
     return drawn
+
+
+def _readable(
+    title: str, places: list[str], series: Mapping[str, list[float | None]]
+) -> tuple[str, list[str], dict[str, list[float | None]]]:
+    """A figure's title, places and values, of no more places than `MOST_PLACES`: the largest."""
+    if len(places) <= MOST_PLACES:
+        return title, places, dict(series)
+    weights = [max(value or 0.0 for value in values) for values in zip(*series.values())]
+    ranked = sorted(range(len(places)), key=weights.__getitem__, reverse=True)
+    kept = sorted(ranked[:MOST_PLACES])
+    chosen = {label: [values[at] for at in kept] for label, values in series.items()}
+    title = f"{title}, the largest {MOST_PLACES} of {len(places)}"
+    return title, [places[at] for at in kept], chosen
 
 
 def _shares(parts: Mapping[str, Sequence[float | None]]) -> dict[str, list[float | None]]:

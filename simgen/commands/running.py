@@ -127,6 +127,7 @@ def _run(
             environment=environment,
             tick=follow.tick if follow else None,
             progress=follow.progress if follow else None,
+            preparing=follow.preparing if follow else None,
             say=None if wish.quiet else _notice,
             held=held,
         )
