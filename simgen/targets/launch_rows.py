@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
@@ -63,24 +64,45 @@ def read(
 
 def watch(results: Path) -> Callable[[], Progress]:
     """What tells how far a run has come, by the lines that are whole."""
+    return _Follower(results / FILE).look
 
-    def look() -> Progress:
+
+class _Follower:
+    """Reads what a program has added since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin()
+
+    def _begin(self) -> None:
+        self.read = 0  # bytes
+        self.names: list[str] = []
+        self.launches = 0
+        self.totals: dict[str, float] = {}
+
+    def look(self) -> Progress:
         try:
-            text = (results / FILE).read_text()
+            with self.path.open("rb") as file:
+                if file.seek(0, os.SEEK_END) < self.read:
+                    self._begin()
+                file.seek(self.read)
+                new = file.read()
         except OSError:
             return Progress(0)
-        whole = text[: text.rfind("\n") + 1].splitlines()
-        rows = list(csv.DictReader(whole))
-        return Progress(
-            len(rows),
-            _total(rows, "seconds") if "cycles" in (rows[0] if rows else ()) else None,
-            _total(rows, "instructions"),
-        )
+        whole = new[: new.rfind(b"\n") + 1]
+        self.read += len(whole)
+        for line in csv.reader(whole.decode(errors="replace").splitlines()):
+            if line:
+                self._add(line)
+        timed = "cycles" in self.names  # seconds of others are of this machine's clock
+        seconds = self.totals.get("seconds") if timed else None
+        return Progress(self.launches, seconds, self.totals.get("instructions"))
 
-    return look
-
-
-def _total(rows: Sequence[dict[str, str]], name: str) -> float | None:
-    """A column's sum; None where there is no such column."""
-    values = [row[name] for row in rows if row.get(name)]
-    return sum(map(float, values)) if values else None
+    def _add(self, line: list[str]) -> None:
+        if not self.names:
+            self.names = line
+            return
+        self.launches += 1
+        for name, value in zip(self.names, line):
+            if value and name in ("seconds", "instructions"):
+                self.totals[name] = self.totals.get(name, 0.0) + float(value)
