@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.ir import Role
+from simgen.layers import exactness
 from simgen.network import make_layer
 
 if TYPE_CHECKING:
@@ -64,9 +65,11 @@ def run(
         for port, name in step.writes:
             if port in layer.shape_given:
                 tensors[port] = np.broadcast_to(np.nan, workload.buffer(name).spec.shape)
-        written = layer.reference(tensors, step.direction)
+        written = dict(layer.reference(tensors, step.direction))
+        for port, known in layer.exact(tensors, step.direction).items():
+            written[port] = exactness.filled(written[port], known)
         if change:
-            written = change(layer, step, tensors, written)
+            written = dict(change(layer, step, tensors, written))
         made = {name: written[port] for port, name in step.writes}
         yield step, made
         held = {name: t for name, t in (held | made).items() if last.get(name, -1) > at}
@@ -103,7 +106,9 @@ def _mover(random: np.random.Generator) -> Change:
     """Moves each element by its layer's tolerance, up or down."""
 
     def move(layer: Layer, step: Step, tensors: Tensors, written: Tensors) -> Tensors:
-        tolerance = layer.tolerance(tensors, step.direction)
+        tolerance = dict(layer.tolerance(tensors, step.direction))
+        for port, known in layer.exact(tensors, step.direction).items():
+            tolerance[port] = exactness.cleared(tolerance[port], known)
         return {
             port: values + tolerance[port] * random.choice((-1.0, 1.0), values.shape)
             for port, values in written.items()

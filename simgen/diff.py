@@ -2,27 +2,35 @@
 
 Each layer is judged by itself: its reference is computed in float64 from the inputs that it had
 *in that result*, so that the layer's own tolerance holds however deep in a network it is, and the
-first layer that fails is the one that is wrong. Layers that did not run, because the run was about
-others, are not judged. Two results agree in an element when they are no
-farther apart than both tolerances together and the distance of their references.
+first layer that fails is the one that is wrong. Beside the bound of each element, which a right
+element never leaves, stands the judge of whole tensors (simgen/spread.py), which sees what is too
+small for the bounds of long sums; that a right tensor fails there has a probability of 1e-9.
+Layers that did not run, because the run was about others, are not judged. Two results agree in an
+element when they are no farther apart than both tolerances together and the distance of their
+references. What the reference contradicts in one of them is wrong in the pair too, however well the
+two agree.
+
+All results and pairs are judged in one walk over the steps. A step's reference is computed once for
+all results in which it read the same bits.
 
 Where memory is reused, the inputs of most layers are gone: only the network's last tensors are
-judged, by the bound that `simgen.chain` gives.
+judged, by the bound that `simgen.chain` gives, alone.
 """
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen import chain, data, results, shard
-from simgen.compare import ULP_CLASSES, Comparison, suspicions
+from simgen.compare import Comparison, suspicions
 from simgen.errors import UsageError
 from simgen.ir import Pass
 from simgen.network import make_layer
+from simgen.spread import Spread, both
+from simgen.verdict import REFERENCE, Diff, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,95 +41,68 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
     from simgen.results import Result
 
-REFERENCE = "reference"
-SLICE = 2**21  # elements compared at a time, where a layer treats each sample (n) by itself
+    Arrays = Mapping[str, NDArray[Any]]
+    # Of what a step writes in one result, by port: reference, bound, spread.
+    Expected = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64], Spread | None]]
+    Progress = Callable[[int, int], None]
+
+SLICE = 2**21  # elements compared at a time, and computed, where a layer treats samples (n) alone
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One tensor of one step, in A and in B."""
+@dataclass
+class _Pair:
+    """A result and the reference, or two results, by their places, while they are judged."""
 
-    layer: str
-    direction: str
-    tensor: str
-    comparison: Comparison
-    suspicions: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        return self.comparison.passed and not self.suspicions
-
-
-@dataclass(frozen=True)
-class Diff:
-    a: str
-    b: str
-    verdicts: tuple[Verdict, ...]  # in the order of the workload's steps
+    a: int
+    b: int | None
+    verdicts: list[Verdict] = field(default_factory=list)
 
     @property
-    def passed(self) -> bool:
-        return all(verdict.passed for verdict in self.verdicts)
-
-    @property
-    def first_diverging(self) -> Verdict | None:
-        return next((verdict for verdict in self.verdicts if not verdict.passed), None)
-
-    @property
-    def failure(self) -> str:
-        """Why the pair does not pass, in half a line; empty where it does."""
-        first = self.first_diverging
-        if first is None:
-            return ""
-        place = f"layer {first.layer}, {first.tensor}"
-        if first.comparison.passed:  # equal, but nothing that proves anything
-            return f"{place}, is distrusted: {first.suspicions[0]}"
-        return f"{self.a} and {self.b} differ first in {place}"
+    def sides(self) -> tuple[int, ...]:
+        return (self.a,) if self.b is None else (self.a, self.b)
 
 
 def diff(
     workload: Workload,
-    inputs: Mapping[str, NDArray[Any]],
+    inputs: Arrays,
     a: Result,
     b: Result | None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Diff:
-    """Compare `a` with `b`, or with the reference where `b` is None.
+    """Compare `a` with `b`, or with the reference where `b` is None. Raises as `judge` does."""
+    found, pairs = ((a, b), [(0, 1)]) if b else ((a,), [])
+    return judge(workload, inputs, found, pairs, progress)[-1]
+
+
+def judge(
+    workload: Workload,
+    inputs: Arrays,
+    found: Sequence[Result],
+    pairs: Sequence[tuple[int, int]] = (),
+    progress: Progress | None = None,
+) -> tuple[Diff, ...]:
+    """Each result against the reference, then `pairs` of them, by their places in `found`.
 
     Raises:
-        UsageError: they are results of different workloads or different data.
+        UsageError: they are results of different workloads or different data, or there is nothing
+            to compare in one of them or in both of a pair.
     """
-    for result in (a, b) if b else (a,):
+    for result in found:
         _check_same(workload, result)
+    judged = [_Pair(at, None) for at in range(len(found))]
+    judged += [_Pair(a, b) for a, b in pairs]
     if chain.reuses_memory(workload):
-        return Diff(a.name, b.name if b else REFERENCE, tuple(_whole(workload, inputs, a, b)))
-    verdicts = []
-    ran = set.intersection(*(results.steps(each, workload) for each in (a, b) if each))
-    if b and not ran:
-        raise UsageError(f"{a.name}, {b.name}: no layer ran in both; compare with the reference")
-    for done, step in enumerate(workload.steps):
-        if progress:
-            progress(done, len(workload.steps))
-        if done in ran:
-            verdicts += _step(workload, step, inputs, a, b)
-    return Diff(a.name, b.name if b else REFERENCE, tuple(verdicts))
-
-
-def to_json(report: Diff) -> dict[str, Any]:
-    """What `simgen diff --json` prints for one pair."""
-    return {
-        "a": report.a,
-        "b": report.b,
-        "passed": report.passed,
-        "first_diverging_layer": v.layer if (v := report.first_diverging) else None,
-        "tensors": [_verdict_json(verdict) for verdict in report.verdicts],
-    }
-
-
-def ulp_classes() -> list[str]:
-    """Names of the classes of the ULP histogram, in order."""
-    names = ["0", "1", "2"]
-    names += [f"{low + 1}..{high}" for low, high in itertools.pairwise(ULP_CLASSES[2:-1])]
-    return [*names, f"> {ULP_CLASSES[-2]}", "NaN or inf"]
+        _judge_last(workload, inputs, found, judged)
+    else:
+        _judge_steps(workload, inputs, found, judged, progress)
+    return tuple(
+        Diff(
+            found[pair.a].name,
+            REFERENCE if pair.b is None else found[pair.b].name,
+            tuple(pair.verdicts),
+        )
+        for pair in judged
+    )
 
 
 def _check_same(workload: Workload, result: Result) -> None:
@@ -142,57 +123,119 @@ def _check_same(workload: Workload, result: Result) -> None:
         )
 
 
+def _judge_steps(
+    workload: Workload,
+    inputs: Arrays,
+    found: Sequence[Result],
+    judged: Sequence[_Pair],
+    progress: Progress | None,
+) -> None:
+    ran = [results.steps(result, workload) for result in found]
+    both = [set.intersection(*(ran[side] for side in pair.sides)) for pair in judged]
+    for pair, steps in zip(judged, both, strict=True):
+        if not steps and pair.b is not None:
+            names = ", ".join(found[side].name for side in pair.sides)
+            raise UsageError(f"{names}: no layer ran in both; compare with the reference")
+        if not steps:
+            name = found[pair.a].name
+            raise UsageError(f"{name}: no layer ran, nothing to compare; run it again")
+    for done, step in enumerate(workload.steps):
+        if progress:
+            progress(done, len(workload.steps))
+        _step(workload, step, inputs, found, [p for p, s in zip(judged, both) if done in s])
+
+
 def _step(
     workload: Workload,
     step: Step,
-    inputs: Mapping[str, NDArray[Any]],
-    a: Result,
-    b: Result | None,
-) -> list[Verdict]:
+    inputs: Arrays,
+    found: Sequence[Result],
+    judged: Sequence[_Pair],
+) -> None:
+    """Add the verdicts on what `step` writes to the pairs that have it."""
     layer = make_layer(workload.node(step.layer))
-    comparisons = {port: Comparison(workload.buffer(name).spec.shape) for port, name in step.writes}
+    specs = {port: workload.buffer(name).spec for port, name in step.writes}
+    given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
+    comparisons = [{port: Comparison(spec.shape) for port, spec in specs.items()} for _ in judged]
+    have = [pair.a for pair in judged if pair.b is None]
     for part in _slices(workload, step, layer):
-        shapes = {
-            p: workload.buffer(n).spec.shape for p, n in step.writes if p in layer.shape_given
+        shared: list[tuple[Arrays, int, Expected]] = []
+        expected = {
+            at: _expected(layer, step, inputs, found[at], part, given, shared) for at in have
         }
-        wanted = [
-            _expected(layer, step, inputs, result, part, shapes) for result in (a, b) if result
-        ]
-        for port, name in step.writes:
-            ref_a, bound = wanted[0][0][port], wanted[0][1][port]
-            ours = a.outputs[name].values[part]
-            theirs: NDArray[Any] = ref_a
-            if b:
-                ref_b, bound_b = wanted[1][0][port], wanted[1][1][port]
-                theirs = b.outputs[name].values[part]
-                bound = bound + bound_b + np.abs(ref_a - ref_b)
-            stride = theirs.size // len(theirs)
-            comparisons[port].add((part.start or 0) * stride, ours, theirs, ref_a, bound)
-    return [
-        Verdict(
-            step.layer, str(step.direction), name,
-            comparisons[port], tuple(_suspicions(comparisons[port], name, a, b)),
-        )
-        for port, name in step.writes
-    ]  # fmt: skip
+        for pair, made in zip(judged, comparisons, strict=True):
+            for port, name in step.writes:
+                sides = [found[side].outputs[name].values[part] for side in pair.sides]
+                start = (part.start or 0) * (sides[0].size // len(sides[0]))
+                _compare(made[port], start, port, sides, [expected[s] for s in pair.sides])
+    for port, name in step.writes:
+        compared = [made[port] for made in comparisons]
+        _conclude(step, name, found, judged, compared)
 
 
-def _whole(
-    workload: Workload, inputs: Mapping[str, NDArray[Any]], a: Result, b: Result | None
-) -> Iterator[Verdict]:
+def _judge_last(
+    workload: Workload, inputs: Arrays, found: Sequence[Result], judged: Sequence[_Pair]
+) -> None:
     """Verdicts on the outputs alone, from the reference of the whole network."""
-    expected = chain.expected(workload, inputs)
+    whole = chain.expected(workload, inputs)
     for step in workload.steps:
         for _, name in step.writes:
-            if name not in expected:
+            if name not in whole:
                 continue
-            reference, bound = expected[name]
-            comparison = Comparison(reference.shape)
-            theirs = b.outputs[name].values if b else reference
-            bound = 2 * bound if b else bound
-            comparison.add(0, a.outputs[name].values, theirs, reference, bound)
-            found = tuple(_suspicions(comparison, name, a, b))
-            yield Verdict(step.layer, str(step.direction), name, comparison, found)
+            expected = {name: (*whole[name], None)}
+            compared = [Comparison(workload.buffer(name).spec.shape) for _ in judged]
+            for pair, made in zip(judged, compared, strict=True):
+                sides = [found[side].outputs[name].values for side in pair.sides]
+                _compare(made, 0, name, sides, [expected] * len(sides))
+            _conclude(step, name, found, judged, compared)
+
+
+def _conclude(
+    step: Step,
+    name: str,
+    found: Sequence[Result],
+    judged: Sequence[_Pair],
+    compared: Sequence[Comparison],
+) -> None:
+    """A verdict for each pair; those with the reference come first."""
+    wrong = set()
+    for pair, comparison in zip(judged, compared, strict=True):
+        of_both = tuple(found[side].name for side in pair.sides if side in wrong)
+        texts = tuple(_suspicions(comparison, name, [found[side] for side in pair.sides]))
+        verdict = Verdict(step.layer, str(step.direction), name, comparison, texts, of_both)
+        if pair.b is None and not verdict.passed:
+            wrong.add(pair.a)
+        pair.verdicts.append(verdict)
+
+
+def _compare(
+    into: Comparison,
+    start: int,
+    port: str,
+    sides: Sequence[NDArray[Any]],
+    expected: Sequence[Expected],
+) -> None:
+    """Add elements from `start` on of one result and the reference, or of two results."""
+    values = [side.reshape(-1) for side in sides]
+    references = [each[port][0].reshape(-1) for each in expected]
+    bounds = [each[port][1].reshape(-1) for each in expected]
+    spreads = [each[port][2] for each in expected]
+    for at in range(0, values[0].size, SLICE):
+        part = slice(at, at + SLICE)
+        reference, bound, spread = references[0][part], bounds[0][part], _part(spreads[0], part)
+        theirs: NDArray[Any] = reference
+        apart: NDArray[np.float64] | float = 0.0
+        if len(sides) == 2:
+            theirs, other = values[1][part], _part(spreads[1], part)
+            with np.errstate(invalid="ignore"):  # of two infinities
+                apart = reference - references[1][part]
+            bound = bound + bounds[1][part] + np.abs(apart)
+            spread = both(spread, other) if spread and other else None
+        into.add(start + at, values[0][part], theirs, reference, bound, spread, apart)
+
+
+def _part(spread: Spread | None, part: slice) -> Spread | None:
+    return spread and Spread(spread.sigma.reshape(-1)[part], spread.shared)
 
 
 def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
@@ -212,58 +255,42 @@ def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
 def _expected(
     layer: Layer,
     step: Step,
-    inputs: Mapping[str, NDArray[Any]],
+    inputs: Arrays,
     result: Result,
     part: slice,
-    shapes: Mapping[str, tuple[int, ...]],
-) -> tuple[Mapping[str, NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]:
-    """(reference, tolerance) of the step, from what it read in `result`."""
+    given: Mapping[str, tuple[int, ...]],
+    shared: list[tuple[Arrays, int, Expected]],
+) -> Expected:
+    """What the step should write in `result`, from what it read there.
+
+    `shared` has what was read and expected in other results, and gets this one's.
+    """
     read = {
         port: (result.outputs[name].values if name in result.outputs else inputs[name])[
             slice(None) if port in layer.parameters else part
         ]
         for port, name in step.reads
     }
-    tensors = {port: values.astype(np.float64) for port, values in read.items()}
-    tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in shapes.items()}
     # Of samples by themselves the bounds are the same in any share of the batch.
     whole = part == slice(None)
     gpus = int(result.provenance.get("machine", {}).get("gpus", 1)) if whole else 1
+    for other, count, expected in shared:
+        if count == gpus and all(_same_bits(read[port], other[port]) for port in read):
+            return expected
+    tensors = {port: values.astype(np.float64) for port, values in read.items()}
+    tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in given.items()}
     with np.errstate(all="ignore"):  # what a wrong result holds may be anything
-        return shard.expected(layer, tensors, step.direction, gpus)
+        expected = shard.expected(layer, tensors, step.direction, gpus)
+    shared.append((read, gpus, expected))
+    return expected
 
 
-def _suspicions(comparison: Comparison, name: str, a: Result, b: Result | None) -> Iterator[str]:
-    results: Sequence[Result] = (a, b) if b else (a,)
-    for which, result in enumerate(results):
+def _same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a is b or np.array_equal(a.view(np.uint32), b.view(np.uint32))
+
+
+def _suspicions(comparison: Comparison, name: str, sides: Sequence[Result]) -> Iterator[str]:
+    for which, result in enumerate(sides):
         output = result.outputs[name]
         for text in suspicions(comparison, which, output.untouched, output.guard_intact):
             yield f"{result.name}: {text}"
-
-
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    c = verdict.comparison
-    return {
-        "layer": verdict.layer,
-        "pass": verdict.direction,
-        "tensor": verdict.tensor,
-        "passed": verdict.passed,
-        "elements": c.elements,
-        "outside_tolerance": c.outside,
-        "max_error": _finite(c.max_error),
-        "max_error_over_tolerance": _finite(c.max_ratio),
-        "max_ulps": c.max_ulps,
-        "ulps": dict(zip(ulp_classes(), c.ulps)),
-        "nan_or_inf_on_one_side": c.special,
-        "distrusted": list(verdict.suspicions),
-        "worst": [
-            {"index": list(p.index), "a": _finite(p.a), "b": _finite(p.b),
-             "error": _finite(p.error), "tolerance": _finite(p.bound)}
-            for p in c.worst
-        ],
-    }  # fmt: skip
-
-
-def _finite(value: float) -> float | str:
-    """JSON has no infinity and no NaN."""
-    return value if np.isfinite(value) else str(value)

@@ -25,6 +25,7 @@ from simgen.errors import (
 )
 from simgen.files import PART
 from simgen.targets import TARGETS
+from simgen.targets.base import log_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,6 +97,7 @@ def run(
     tick: Callable[[float], None] | None = None,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Progress, float], None] | None = None,
+    held: tuple[int, ...] = (),
     preparing: Callable[[str, float], None] | None = None,
 ) -> Path:
     """Run a target and return its results folder.
@@ -107,7 +109,8 @@ def run(
     SIMGEN_TIMEOUT.
 
     The folder is `result`, of a sweep's point (simgen.sweep), or the target's own. `start` is a
-    folder for the run (simgen.runs); without it, all of the workload is run anew.
+    folder for the run (simgen.runs); without it, all of the workload is run anew. `held` are the
+    handles of the run's locks (simgen.locks), which run.sh otherwise takes itself.
 
     Raises:
         DamagedError: a file of the bundle is not what was built, or data.h5 is cut short.
@@ -125,8 +128,9 @@ def run(
         "SIMGEN_RESULT": result,
         "SIMGEN_START": str(start.folder.absolute()),
         "SIMGEN_LAUNCHES": str(len(start.todo.launches)),
+        "SIMGEN_LOCKS": " ".join(str(handle) for handle in held),
     }
-    process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {}), **own})
+    process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {}), **own}, held)
     watched = _Watched(target, bundle, start, process.pid)
     try:
         # A target that ends itself knows in which layer it was: it gets the time to say so.
@@ -147,8 +151,8 @@ def run(
         raise
     finally:
         runs.discard(start)
-    if process.returncode == 0 and (folder := bundle.results(result)):
-        return folder
+    if process.returncode == 0 and bundle.has(result):
+        return bundle.path / bundles.RESULTS / result
     raise _failure(bundle, target, watched, process.returncode, output, started)
 
 
@@ -222,7 +226,9 @@ def place(workload: Workload, done: int) -> str:
     )
 
 
-def _start(script: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+def _start(
+    script: Path, environment: Mapping[str, str], held: tuple[int, ...]
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         ["sh", str(script)],
         stdin=subprocess.DEVNULL,
@@ -232,6 +238,7 @@ def _start(script: Path, environment: Mapping[str, str]) -> subprocess.Popen[str
         errors="replace",
         # The Python that runs simgen is where its extras (CuPy, Go) are installed.
         env={"SIMGEN_PYTHON": sys.executable, **os.environ, **environment},
+        pass_fds=held,  # so that a run whose simgen is killed still has its locks
         start_new_session=True,  # so that the simulator ends with its script
     )
 
@@ -335,7 +342,7 @@ def _failure(
     try:
         # A log that is older than the run is of another one, and would explain the wrong failure.
         fresh = kept.stat().st_mtime >= started - 1
-        log = kept.read_text(errors="replace") if fresh else ""
+        log = log_text(kept.parent) if fresh else ""
         where = f" (log: {kept})" if fresh else ""
     except OSError:
         log, where = "", ""

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from simgen.correlation import Correlation
-    from simgen.diff import Diff, Verdict
     from simgen.ir import OpCount, Workload
     from simgen.network import Network
     from simgen.report import Row
     from simgen.results import Result
+    from simgen.verdict import Diff, Verdict
 
     Done = Callable[[int, int], None]  # (what is done, all of it)
 
@@ -38,7 +38,7 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     least = 1
     for at, name in enumerate(columns):
         column = [row[at] for row in cells if row[at]]
-        numbers = all(cell[:1].isdigit() or cell[:1] in "-+." for cell in column)
+        numbers = all(cell[:1].isdigit() or cell[:1] in "-+." or cell == "inf" for cell in column)
         words = [*name.split(), *(column if numbers else " ".join(column).split())]
         width = min(max(map(len, words), default=0), UNBROKEN)
         made.add_column(
@@ -58,7 +58,16 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     console.print(made, soft_wrap=True)
 
 
-STYLES = {"pass": "green", "FAIL": "bold red", "ok": "green", "missing": "yellow"}
+STYLES = {
+    "same": "green",
+    "DIFFERENT": "bold red",
+    "proved nothing": "yellow",
+    "ok": "green",
+    "missing": "yellow",
+}
+
+
+SAID = {"same": "", "different": " is different", "proved nothing": " proved nothing"}
 
 
 def _console() -> Any:
@@ -195,45 +204,67 @@ def _work_cells(work: OpCount, parameters: int, tensors: int, workspace: int) ->
 
 def difference(report: Diff, details: bool) -> None:
     """One pair: a line per tensor; the worst points and the histogram of what failed."""
-    rows = [
-        (
+    from simgen.verdict import beyond_rounding  # brings NumPy, which a build does not need
+
+    rows = []
+    for verdict in report.verdicts:
+        compared = verdict.comparison
+        cells = (
             verdict.layer,
             verdict.direction,
             verdict.tensor,
-            verdict.comparison.elements,
-            f"{verdict.comparison.max_error:.3g}",
-            f"{verdict.comparison.max_ratio:.3g}",
-            verdict.comparison.max_ulps,
-            verdict.comparison.outside,
-            "pass" if verdict.passed else "FAIL",
+            compared.elements,
+            _relative(compared.max_error, compared.max_reference),
+            _share(compared.max_ratio) if not verdict.exact or compared.outside else "exact",
+            _share(beyond_rounding(compared)),
+            *([compared.max_ulps] if details else []),
+            "DIFFERENT" if verdict.outcome == "different" else verdict.outcome,
         )
-        for verdict in report.verdicts
-    ]
-    heads = (
+        rows.append(cells)
+    heads = [
         "layer",
         "pass",
         "tensor",
         "elements",
-        "max error",
-        "of tolerance",
-        "max ULPs",
-        "outside",
-        "",
-    )
+        "error /\nlargest value",
+        "error /\ntolerance",
+        "all errors /\nrounding",
+        *(["most ULPs\napart"] if details else []),
+        "verdict",
+    ]
     table(f"{report.a} against {report.b}", heads, rows)
+    exact = sum(verdict.exact for verdict in report.verdicts)
+    if exact:
+        print(f"{exact} of {many(len(rows), 'tensor')} compared bit for bit")
+    for verdict in report.verdicts:
+        if verdict.reasons:
+            print(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")
     first = report.first_diverging
     if first:
         print(f"first diverging layer: {first.layer} ({first.direction})")
     for verdict in report.verdicts:
-        if details or verdict is first:
+        # What is wrong only by the reference is shown where it is compared with that.
+        if details or (verdict is first and not verdict.comparison.passed):
             _details(report, verdict)
 
 
-def _details(report: Diff, verdict: Verdict) -> None:
-    from simgen import diff as diffs  # brings NumPy, which a build does not need
+def _relative(error: float, largest: float) -> str:
+    """The error of a tensor as a part of its largest value; by itself where all values are 0."""
+    return f"{error / largest if largest else error:.2g}"
 
-    for text in verdict.suspicions:
-        print(f"  distrusted: {text}")
+
+def _share(ratio: float | None) -> str:
+    """Of a limit: 0.0345 -> "3.45%", 12 -> "12 x"; empty where none is known."""
+    if ratio is None:
+        return ""
+    if ratio > 1:
+        return f"{ratio:.3g} x" if ratio < float("inf") else "inf"
+    return f"{100 * ratio:.2f}%"
+
+
+def _details(report: Diff, verdict: Verdict) -> None:
+    from simgen.verdict import ulp_classes
+
     compared = verdict.comparison
     if compared.worst:
         rows = [
@@ -251,7 +282,7 @@ def _details(report: Diff, verdict: Verdict) -> None:
             ("index", report.a, report.b, "error", "tolerance"),
             rows,
         )
-    pairs = [(name, n) for name, n in zip(diffs.ulp_classes(), compared.ulps) if n]
+    pairs = [(name, n) for name, n in zip(ulp_classes(), compared.ulps) if n]
     table(f"ULPs apart, {verdict.tensor}", ("ULPs", "elements"), pairs)
 
 
@@ -331,13 +362,24 @@ def report(found: Sequence[Row]) -> None:
                 row.layer,
                 row.direction,
                 row.target,
+                row.verdict,
                 seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
                 "" if instructions is None else count(instructions),
                 *(f"{rates[n]:.1%}" if n in rates else "" for n in ("l1_hit_rate", "l2_hit_rate")),
                 *(count(rates[n]) if n in rates else "" for n in RATES),
             )
         )
-    heads = ("bundle", "layer", "pass", "target", "time", "instructions", "L1 hits", "L2 hits")
+    heads = (
+        "bundle",
+        "layer",
+        "pass",
+        "target",
+        "verdict",
+        "time",
+        "instructions",
+        "L1 hits",
+        "L2 hits",
+    )
     table(None, (*heads, "operations/s", "bytes/s"), rows)
 
 

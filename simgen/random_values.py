@@ -31,6 +31,7 @@ GENERATOR = "philox-4x64-10/1"  # change it whenever the same seed and name give
 BLOCK = 2**18  # elements
 MAX_SEED = 2**64 - 1
 _I32_END = 2**31
+_WHOLE_MOST = 2**22  # twice as many must be told apart by 24 bits
 
 
 def generate(
@@ -87,11 +88,13 @@ def fill_block(block: NDArray[Any], key: int, index: int, fill: Fill) -> None:
         block += np.float32(fill.a)
     else:
         _fill_unit(block, philox)
-        _scale_uniform(block, fill)
+        (_to_whole if fill.distribution is Distribution.WHOLE else _scale_uniform)(block, fill)
     if fill.low is not None:
         np.maximum(block, block.dtype.type(fill.low), out=block)
     if fill.high is not None:
         np.minimum(block, block.dtype.type(fill.high), out=block)
+    if fill.every and fill.times is not None:
+        block[:: fill.every] *= np.float32(fill.times)  # BLOCK is a multiple of `every`
 
 
 def _fill_unit(block: NDArray[np.float32], philox: np.random.Philox) -> None:
@@ -121,6 +124,20 @@ def _scale_uniform(block: NDArray[np.float32], fill: Fill) -> None:
     np.minimum(block, np.nextafter(b, a), out=block)
 
 
+def _to_whole(block: NDArray[np.float32], fill: Fill) -> None:
+    """Take float32 values from [0, 1) to whole numbers, in place."""
+    import numpy as np
+
+    a = np.float32(fill.a)
+    block *= np.float32(2 * fill.a / fill.b)
+    np.floor(block, out=block)
+    # From 2 a on it is a zero; where there shall be none, rounding may have led there.
+    np.minimum(block, 2 * a if fill.b < 1 else 2 * a - 1, out=block)
+    block -= a
+    block += block >= 0
+    block *= block <= a
+
+
 def check_seed(seed: int) -> None:
     """Raise UsageError unless `seed` is a whole number of 64 bits."""
     if not 0 <= seed <= MAX_SEED:
@@ -140,23 +157,35 @@ def check_fill(name: str, dtype: DType, fill: Fill) -> None:
 
 def _fill_fault(dtype: DType, fill: Fill) -> str | None:
     clips = [clip for clip in (fill.low, fill.high) if clip is not None]
-    given = (fill.a, fill.b, *clips)
+    given = (fill.a, fill.b, *clips, fill.times or 0.0)
     if not all(math.isfinite(value) for value in given):
         return f"a {fill.distribution} fill with values that are not finite"
     if len(clips) == 2 and clips[0] > clips[1]:
         return f"a lower clip {fill.low} above the upper clip {fill.high}"
+    if (fill.every is None) != (fill.times is None):
+        return "elements to multiply without a factor, or a factor without elements"
+    if fill.every is not None and (not 1 <= fill.every <= BLOCK or BLOCK % fill.every):
+        return f"every {fill.every}th element multiplied, which is no power of two up to {BLOCK}"
     if dtype is DType.I32:
         return _integer_fault(fill)
     return _float_fault(fill, given)
 
 
 def _integer_fault(fill: Fill) -> str | None:
+    if fill.every is not None:
+        return "factors are of real numbers only"
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
     for value in (fill.a, fill.b - 1, fill.low or 0, fill.high or 0):
         if value != int(value) or not -_I32_END <= value < _I32_END:
             return f"{value} is not a whole number of 32 bits"
     return None if fill.a < fill.b else f"no whole number in [{fill.a}, {fill.b})"
+
+
+def _whole_fault(fill: Fill) -> str | None:
+    if fill.a != int(fill.a) or not 1 <= fill.a <= _WHOLE_MOST:
+        return f"whole numbers up to {fill.a}, none of 1 to {_WHOLE_MOST}"
+    return None if 0 < fill.b <= 1 else f"a share of {fill.b} that is not zero, none of (0, 1]"
 
 
 def _float_fault(fill: Fill, given: tuple[float, ...]) -> str | None:
@@ -166,6 +195,8 @@ def _float_fault(fill: Fill, given: tuple[float, ...]) -> str | None:
         a, b, *_ = rounded = np.array(given, np.float32)
         if not np.isfinite(rounded).all() or not np.isfinite(b - a):
             return f"a {fill.distribution} fill that overflows float32"
+    if fill.distribution is Distribution.WHOLE:
+        return _whole_fault(fill)
     if fill.distribution is Distribution.NORMAL:
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
     return None if a < b else f"no float32 value in [{fill.a}, {fill.b})"

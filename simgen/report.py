@@ -16,7 +16,8 @@ One vocabulary for all targets. A target that does not count something leaves it
     wavefront_cycles            these they held one, and stall_*_cycles and ready_cycles are parts
                                 of that
 
-and what follows from them (`derived`).
+and what follows from them (`derived`). Each row has the last verdict of `simgen diff` on its result
+as it is now, or tells that there is none: a report compares nothing itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen import correlation, figures, render, results, sweep, sweep_figures
+from simgen import correlation, figures, render, results, sweep, sweep_figures, verdict_file
 from simgen.files import write_atomic
 from simgen.network import make_layer
 
@@ -69,6 +70,7 @@ RATIOS = {  # rate -> dividend, divisor
     "cu_utilization": ("cu_active_cycles", "cu_cycles"),
     "occupancy": ("wavefront_cycles", "wavefront_slot_cycles"),
 }
+SHOWN = 3  # results that a line of doubts names
 MOST_PLACES = 256  # in a figure; nobody reads more, and drawing them takes minutes
 SHARES = {"cu_utilization", "occupancy", *(f"{cache}_hit_rate" for cache in CACHES)}
 FIGURES = (  # title, unit, metrics whose sum is shown
@@ -103,19 +105,30 @@ class Row:
     operations: int  # that the algorithm needs: flops and transcendentals
     nbytes: int  # that it must move
     metrics: Mapping[str, float]
+    verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
 
     @property
     def step(self) -> str:
         return f"{self.layer} {self.direction}"
 
 
-def rows(bundle: Bundle, found: Iterable[Result], name: str = "") -> list[Row]:
+def rows(
+    bundle: Bundle,
+    found: Iterable[Result],
+    name: str = "",
+    verdicts: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Row]:
     """A row for each step and result, in the order of the workload's steps.
 
-    `name` is the bundle's in the report; without one, it is the workload's.
+    `name` is the bundle's in the report; without one, it is the workload's. `verdicts` are those of
+    `simgen diff`, by result and step.
     """
     made = []
     for result in found:
+        told = (verdicts or {}).get(result.name, {})
+        no_verdict = verdict_file.UNCHECKED
+        if results.is_statistics_only(result):
+            no_verdict = verdict_file.SILENT
         kernels = results.kernels(result, bundle.workload)
         for at, step in enumerate(bundle.workload.steps):
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
@@ -132,9 +145,23 @@ def rows(bundle: Bundle, found: Iterable[Result], name: str = "") -> list[Row]:
                     operations,
                     nbytes,
                     _total(launches),
+                    told.get(f"{step.layer} {step.direction}", no_verdict),
                 )
             )
     return made
+
+
+def doubts(found: Sequence[Row]) -> list[str]:
+    """What a reader must know before he believes the numbers: one line for each kind of doubt."""
+    lines = []
+    for verdict in dict.fromkeys(row.verdict for row in found):
+        of = [row for row in found if row.verdict == verdict]
+        places = list(dict.fromkeys(f"{row.bundle} on {row.target}" for row in of))
+        more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
+        where = ", ".join(places[:SHOWN]) + more
+        if verdict != verdict_file.RIGHT:
+            lines.append(f"{verdict}: {len(of)} of {len(found)} rows, {where}")
+    return lines
 
 
 def derived(row: Row) -> dict[str, float]:
@@ -175,12 +202,12 @@ def _per_second(row: Row) -> dict[str, float]:
 def to_csv(found: Sequence[Row]) -> str:
     """All metrics, one line per row; empty where a target does not count something."""
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
-    head = ("bundle", "workload", "layer", "pass", "target", "operations", "bytes")
+    head = ("bundle", "workload", "layer", "pass", "target", "verdict", "operations", "bytes")
     lines = []
     for row in found:
         values = {**row.metrics, **derived(row)}
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
-        step = (row.bundle, row.workload, row.layer, row.direction, row.target)
+        step = (row.bundle, row.workload, row.layer, row.direction, row.target, row.verdict)
         lines.append([*step, row.operations, row.nbytes, *cells])
     return _csv([*head, *metrics], lines)
 
@@ -205,6 +232,7 @@ def write(folder: Path, found: Sequence[Row]) -> Path:
         "report.html.j2",
         head=metrics[0],
         rows=metrics[1:],
+        doubts=doubts(found),
         figures=_figures(found),
         compared=[correlation_cells(each) for each in compared],
         compared_head=CORRELATION_TITLES,

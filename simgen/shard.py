@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError, UsageError
 from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
+from simgen.layers import exactness
 from simgen.layers.rounding import accumulated
 from simgen.network import make_layer
+from simgen.spread import Spread
 from simgen.workload import arena
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from simgen.ir import Node, Pass
     from simgen.layers.base import Layer, Port, Tensors
+    from simgen.layers.rounding import Array
 else:
     from simgen import arrays as np
 
@@ -111,27 +114,50 @@ def split(workload: Workload, gpus: int) -> Sharding:
     return Sharding(gpus, share, tuple(draft.reductions))
 
 
-def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> tuple[Tensors, Tensors]:
-    """(reference, tolerance) of a step that `gpus` GPUs did, each its share of the samples.
+Expected = dict[str, "tuple[Array, Array, Spread]"]  # by port: reference, tolerance, spread
+
+
+def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expected:
+    """(reference, tolerance, spread) of a step that `gpus` GPUs did, each its share of the samples.
 
     `tensors` are what the layer's `reference` takes. A gradient's parts have the layer's tolerance
-    for a share, and each goes through `gpus` - 1 additions at most.
+    for a share, and each goes through `gpus` - 1 additions at most. What the layer knows to the bit
+    has no tolerance: sums that are exact over the whole batch are so over parts of it.
     """
+    found = _rounded(layer, tensors, direction, gpus)
+    for port, values in layer.exact(tensors, direction).items():
+        reference, bound, spread = found[port]
+        sigma = exactness.cleared(spread.sigma, values)
+        found[port] = (
+            exactness.filled(reference, values),
+            exactness.cleared(bound, values),
+            replace(spread, sigma=sigma),
+        )
+    return found
+
+
+def _rounded(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expected:
+    """The same for sums that are all rounded."""
     if gpus == 1:
-        return layer.reference(tensors, direction), layer.tolerance(tensors, direction)
-    shares = [_rows(layer, tensors, at, gpus) for at in range(gpus)]
-    references = [layer.reference(share, direction) for share in shares]
-    bounds = [layer.tolerance(share, direction) for share in shares]
-    reference, tolerance = {}, {}
-    for port in references[0]:
-        values, errors = ([each[port] for each in found] for found in (references, bounds))
+        reference = layer.reference(tensors, direction)
+        tolerance = layer.tolerance(tensors, direction)
+        spread = layer.spread(tensors, direction, tolerance)
+        return {port: (reference[port], tolerance[port], spread[port]) for port in reference}
+    shares = [_rounded(layer, _rows(layer, tensors, at, gpus), direction, 1) for at in range(gpus)]
+    found: Expected = {}
+    for port in shares[0]:
+        values, errors, spreads = zip(*(share[port] for share in shares), strict=True)
+        sigmas = [spread.sigma for spread in spreads]
+        shared = max(spread.shared for spread in spreads)
         if port in layer.gradients:
             magnitude = sum(abs(v) + e for v, e in zip(values, errors, strict=True))
-            reference[port] = np.sum(values, axis=0)
-            tolerance[port] = np.sum(errors, axis=0) + accumulated(gpus - 1) * magnitude
+            bound = np.sum(errors, axis=0) + accumulated(gpus - 1) * magnitude
+            sigma = np.sum(sigmas, axis=0) + accumulated(gpus - 1) * magnitude
+            found[port] = np.sum(values, axis=0), bound, Spread(sigma, shared)
         else:
-            reference[port], tolerance[port] = np.concatenate(values), np.concatenate(errors)
-    return reference, tolerance
+            sigma = np.concatenate(sigmas)
+            found[port] = np.concatenate(values), np.concatenate(errors), Spread(sigma, shared)
+    return found
 
 
 def _rows(layer: Layer, tensors: Tensors, at: int, gpus: int) -> Tensors:

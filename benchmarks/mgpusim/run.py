@@ -165,7 +165,7 @@ def run_ours(folder: Path, gpu: str, workload: str, settings: str, mode: str) ->
     bundle = folder / re.sub(r"\W+", "_", f"{gpu} {workload} {settings}")
     words = [word for setting in settings.split() for word in ("--set", setting)]
     target = ("--target", "mgpusim", "--arch", GPUS[gpu])
-    simgen("build", workload, *target, *words, "-o", str(bundle), "-q")
+    simgen("build", workload, *target, *words, "-o", str(bundle), "-q", "--replace")
     simgen("run", str(bundle), "--mode", mode, "-q")
     (pair,) = json.loads(simgen("diff", str(bundle), "--json"))["pairs"]
     table = bundle / "results/mgpusim/launches.csv"

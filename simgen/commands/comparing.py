@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shlex
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.results import Result
     from simgen.trace import Run
+    from simgen.verdict import Diff
 
 NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
 
@@ -28,15 +29,26 @@ NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
 @click.argument("a", required=False)
 @click.argument("b", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--strict", is_flag=True, help="Fail where a tensor proves nothing, too.")
 @verbosity
 def diff(
-    bundle: Path, a: str | None, b: str | None, as_json: bool, quiet: bool, verbose: bool
+    bundle: Path,
+    a: str | None,
+    b: str | None,
+    as_json: bool,
+    strict: bool,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
     """Compare the results in BUNDLE with the reference and with each other.
 
-    A and B are targets that have run, points of a sweep, results.h5 files, or `reference`. Without
-    them, every result is compared with the reference, and every two with each other (a point of a
-    sweep with the first result of its target). Exit code 6: they differ.
+    A and B are targets that have run, points of a sweep, results.h5 files, or `reference`. Each is
+    compared with the reference, and both with each other. Without them, every result is compared
+    with the reference, and every two with each other (a point of a sweep with the first result of
+    its target).
+
+    A tensor is the same, different, or proved nothing: it is right, but a kernel that does nothing
+    could have left it too. Exit code 6: they differ, or with --strict, one proved nothing.
 
     \b
     simgen diff softmax_fwd
@@ -45,49 +57,51 @@ def diff(
     simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
     """
     from simgen import bundle as bundles
-    from simgen import data, present
+    from simgen import data, present, verdict
     from simgen import diff as diffs
 
-    made = bundles.load(bundle)
-    pairs, silent = _pairs(made, a, b)
-    data.verify(made.path / bundles.DATA, made.workload)
-    inputs = data.load(made.path / bundles.DATA, made.workload)
-    reports = [diffs.diff(made.workload, inputs, one, other) for one, other in pairs]
+    with bundles.opened(bundle) as made:
+        found, pairs, silent = _chosen(made, a, b)
+        with present.progress(quiet) as progress:
+            bundles.verify_values(made, progress("checking data", present.size))
+        inputs = data.load(made.path / bundles.DATA, made.workload)
+        with present.progress(quiet) as progress:
+            told = progress("comparing steps", str)
+            reports = diffs.judge(made.workload, inputs, found, pairs, told)
+        for result, report in zip(found, reports):  # those with the reference come first
+            _keep(made, result, report)
+    words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
+    words += ["--strict"] if strict else []
+    bad = verdict.failure(reports) or (strict and verdict.unproven(reports))
     if as_json:
-        pairs_json = [diffs.to_json(report) for report in reports]
-        print(json.dumps({"bundle": str(bundle), "pairs": pairs_json}, indent=1))
+        print(json.dumps({"bundle": str(bundle), **verdict.to_json(reports)}, indent=1))
     elif not quiet:
         for report in reports:
             present.difference(report, verbose)
         for name in silent:
             print(f"not compared: {name}, which {NO_OUTPUTS}")
-        distinct = list({id(r): r for pair in pairs for r in pair if r}.values())
-        if len(distinct) > 1:
-            present.launches(made.workload, distinct)
-    bad = [report for report in reports if not report.passed]
-    words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
+        if len(found) > 1:
+            present.launches(made.workload, found)
+        if not bad:
+            print(f"reproduce: {shlex.join(words)}")
+        print(verdict.summary(reports))
     if bad:
-        raise MismatchError(f"{bundle}: {bad[0].failure}; see more with: {shlex.join(words)} -v")
-    if not as_json and not quiet:
-        print(f"reproduce: {shlex.join(words)}")
+        raise MismatchError(f"{bundle}: {bad}; see more with: {shlex.join(words)} -v")
 
 
-def _pairs(
+def _chosen(
     bundle: Bundle, a: str | None, b: str | None
-) -> tuple[list[tuple[Result, Result | None]], list[str]]:
-    """(what to compare, the results without outputs to compare)."""
-    from simgen.diff import REFERENCE
+) -> tuple[list[Result], list[tuple[int, int]], list[str]]:
+    """(the results to compare with the reference, those to compare with each other, by their
+    places, the results without outputs to compare)."""
     from simgen.results import is_statistics_only, steps
+    from simgen.verdict import REFERENCE
 
     if a is not None:
-        names = [a, b or REFERENCE]
-        if names[0] == REFERENCE:
-            names.reverse()
-        if names[0] == REFERENCE:
+        chosen = [find_result(bundle, name) for name in (a, b or REFERENCE) if name != REFERENCE]
+        if not chosen:
             raise UsageError("diff: the reference equals itself; name a target or a results file")
-        one, other = (None if n == REFERENCE else find_result(bundle, n) for n in names)
-        assert one is not None
-        return [(one, other)], []
+        return chosen, [(0, 1)] if len(chosen) > 1 else [], []
     found = {name: find_result(bundle, name) for name in bundle.ran()}
     if not found:
         raise UsageError(
@@ -99,9 +113,13 @@ def _pairs(
         raise UsageError(f"{bundle.path}: {fact}; read them with simgen report")
     found = {name: result for name, result in found.items() if name not in silent}
     ran = {name: steps(result, bundle.workload) for name, result in found.items()}
-    both = [(x, y) for x, y in itertools.combinations(found, 2) if ran[x] & ran[y]]
-    pairs = [(found[x], found[y]) for x, y in both if _is_shown(x, y, list(found))]
-    return [*((result, None) for result in found.values()), *pairs], silent
+    names = list(found)
+    pairs = [
+        (names.index(x), names.index(y))
+        for x, y in itertools.combinations(names, 2)
+        if ran[x] & ran[y] and _is_shown(x, y, names)
+    ]
+    return list(found.values()), pairs, silent
 
 
 def _is_shown(x: str, y: str, names: list[str]) -> bool:
@@ -121,7 +139,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
     if name not in (*bundle.targets, *bundle.ran()):
         path = Path(name)
         if path.suffix == ".h5" or path.exists():
-            return results.load(path)
+            return results.load(path, bundle.workload)
         raise UsageError(
             f"{bundle.path}: {name!r} is no target of it; "
             f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"
@@ -133,7 +151,22 @@ def find_result(bundle: Bundle, name: str) -> Result:
             f"simgen run {bundle.path} --on {name}"
         )
     target = launch.target_of(bundle, sweep.target_of(name))
-    return results.collect(bundle, target, folder, name)
+    return results.settle(bundle, folder, results.collect(bundle, target, folder, name))
+
+
+def _keep(bundle: Bundle, result: Result, report: Diff) -> None:
+    """Leave the verdict on a result of the bundle for reports."""
+    from simgen import bundle as bundles
+    from simgen import verdict_file
+
+    if not result.seal:
+        return
+    outcomes: dict[str, str] = {}
+    for each in report.verdicts:
+        step = f"{each.layer} {each.direction}"
+        if outcomes.get(step) != verdict_file.DIFFERENT:
+            outcomes[step] = verdict_file.RIGHT if each.passed else verdict_file.DIFFERENT
+    verdict_file.save(bundle.path / bundles.RESULTS / result.name, result.seal, outcomes)
 
 
 @click.command()
@@ -159,24 +192,34 @@ def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) 
     from simgen import present, trace
     from simgen import report as reports
 
-    loaded = [loader.load(path) for path in bundles]
-    ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
-    if not any(ran):
-        raise UsageError(f"{bundles[0]}: nothing has run yet; run it with: simgen run {bundles[0]}")
     names = _names(bundles)
-    found = [
-        row
-        for name, made, runs in zip(names, loaded, ran)
-        for row in reports.rows(made, [run.result for run in runs], name)
-    ]
-    page = reports.write(output, found)
-    trace.write(output / trace.FILE, zip(names, loaded, ran))
+    with contextlib.ExitStack() as held:
+        loaded = [held.enter_context(loader.opened(path)) for path in bundles]
+        ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
+        if not any(ran):
+            raise UsageError(
+                f"{bundles[0]}: nothing has run yet; run it with: simgen run {bundles[0]}"
+            )
+        found = [
+            row
+            for name, made, runs in zip(names, loaded, ran)
+            for row in reports.rows(
+                made,
+                [run.result for run in runs],
+                name,
+                {run.result.name: run.verdict for run in runs},
+            )
+        ]
+        page = reports.write(output, found)
+        trace.write(output / trace.FILE, zip(names, loaded, ran))
     if not quiet:
         present.report(found)
         present.correlations(reports.correlations(found))
         for name, runs in zip(names, ran):
             if not runs:
                 print(f"not in the report: {name}, which has not run")
+        for line in reports.doubts(found):
+            print(line)
         print(f"page: {page}")
 
 
@@ -195,13 +238,12 @@ def _names(bundles: tuple[Path, ...]) -> list[str]:
 
 
 def _ran(bundle: Bundle, name: str) -> Run:
-    """A target's result, when it was complete, and the machine that `simgen run` found then."""
+    """A target's result, when it was complete, and what `simgen diff` said of it."""
     from simgen import bundle as bundles
-    from simgen import results
+    from simgen import verdict_file
     from simgen.trace import Run
 
     result = find_result(bundle, name)
     folder = bundle.path / bundles.RESULTS / name
-    told = results.provenance(folder / results.FILE)
     ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
-    return Run(replace(result, provenance=told or result.provenance), ended)
+    return Run(result, ended, verdict_file.read(folder))

@@ -224,9 +224,9 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
     click.option(
         "--values",
         multiple=True,
-        type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Your own values of inputs (.npz, .npy, HDF5), each named as in data.h5.",
+        help="Your own values of inputs (.npz, .npy, HDF5), each named as in data.h5; or `exact`: "
+        "whole numbers of which sums are not rounded.",
     ),
     click.option(
         "--seed",
@@ -290,16 +290,18 @@ class Plan:
     @functools.cached_property
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
-        from simgen import own_values
+        from simgen import exact_values, own_values
 
-        return own_values.read(self.given["values"], self._lowered) if self.given["values"] else {}
+        paths = [Path(word) for word in self.given["values"] if word != exact_values.WORD]
+        return own_values.read(paths, self._lowered) if paths else {}
 
     @functools.cached_property
     def _lowered(self) -> Workload:
+        from simgen import exact_values
         from simgen import workload as workloads
 
         rate = self.given["rate"]
-        return workloads.lower(
+        made = workloads.lower(
             self.network,
             self.problem.name,
             self.problem.passes,
@@ -307,6 +309,7 @@ class Plan:
             rate=RATE if rate is None else rate,
             reuse_memory=self.given["reuse_memory"],
         )
+        return exact_values.given(made) if exact_values.WORD in self.given["values"] else made
 
     def provenance(self) -> dict[str, Any]:
         sections = [
@@ -348,8 +351,8 @@ class Plan:
         for name, option in CHOICES.items():
             if self.given[name] is not None:
                 words += [option, str(self.given[name])]
-        for path in self.given["values"]:
-            words += ["--values", str(path)]
+        for word in self.given["values"]:
+            words += ["--values", word]
         if self.given["seed"]:
             words += ["--seed", str(self.given["seed"])]
         if self.given["output"]:

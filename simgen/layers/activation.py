@@ -6,11 +6,17 @@
     elu           x, or a (exp(x) - 1)     dy, or dy (y + a)        Clevert et al. 2015, eq. 14, 15
                   where x <= 0             where y <= 0
     sigmoid       1 / (1 + exp(-x))        dy y (1 - y)
-    tanh          tanh(x)                  dy (1 - y^2)
+    tanh          tanh(x)                  dy (1 - y) (1 + y)
     soft_relu     log(1 + exp(x))          dy (1 - exp(-y))         MIOpen, SOFTRELU
 
 c is `activation_ceiling`, a is `activation_alpha`. Every derivative is a function of y alone, so
-that a backward pass reads two tensors and a network need not keep x. Tensors have any shape.
+that a backward pass reads two tensors and a network need not keep x. Of y as it is given, float32
+gives it with a small relative error everywhere, since 1 - y, 1 + y and y + a are exact where they
+would cancel. What y has lost of x, no formula brings back: where sigmoid or tanh is rounded to its
+limit, the gradient is 0, as in every library that keeps y. Tensors have any shape.
+
+Results have a small relative error too, in the tails as well, so every bound is relative: a kernel
+that computes log(1 + exp(x)) or 1 - exp(-y) as it stands here is out of it.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import rounding
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
@@ -71,6 +77,11 @@ class Activation(Layer):
     ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
     alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether every result is one of the operands, or a constant."""
+        return self.mode in (Mode.RELU, Mode.CLIPPED_RELU)
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         return x
@@ -90,7 +101,7 @@ class Activation(Layer):
             return (Port("x", x, Fill(Distribution.NORMAL, 0.0, 8.0)), Port("y", x))
         normal = Distribution.NORMAL
         y = {  # what the forward pass can give, its limits included
-            Mode.RELU: Fill(normal, 0.0, 1.0, low=0.0),
+            Mode.RELU: Fill(normal, 0.0, 8.0, low=0.0),  # beyond the usual ceilings too
             Mode.CLIPPED_RELU: Fill(normal, self.ceiling / 2, self.ceiling, 0.0, self.ceiling),
             Mode.ELU: Fill(normal, 0.0, 1.0, low=-self.alpha),
             Mode.SIGMOID: Fill(normal, 0.5, 0.5, 0.0, 1.0),
@@ -124,7 +135,7 @@ class Activation(Layer):
         if direction is Pass.FORWARD:
             return {"y": self._forward(tensors["x"])}
         dy, slope = tensors["dy"], self._slope(tensors["y"])
-        if self.mode in (Mode.RELU, Mode.CLIPPED_RELU):  # no product: 0 inf would be NaN
+        if self.chooses:  # no product: 0 inf would be NaN
             return {"dx": np.where(slope > 0, dy, 0.0)}
         return {"dx": dy * slope}
 
@@ -134,14 +145,15 @@ class Activation(Layer):
             return {"y": self._forward_bound(x, self._forward(x)) * SECOND_ORDER}
         y, dy = tensors["y"], tensors["dy"]
         slope = self._slope(y)
-        if self.mode in (Mode.RELU, Mode.CLIPPED_RELU):
+        if self.chooses:
             return {"dx": np.zeros_like(dy)}  # dy or zero: nothing is rounded
-        # The slope's own rounding: a subtraction from one, a product, an addition of `alpha`.
-        own = U * (np.abs(slope) + np.abs(y) ** 2 + np.abs(y))
-        if self.mode is Mode.SOFT_RELU:
-            own = np.exp(-y) * rounding.exp(y) + U * slope
-        bound = np.abs(dy) * own + 2 * U * np.abs(dy * slope) + TINY
+        # The slope's own error, and U of its product with dy. A slope or a product may be flushed.
+        bound = np.abs(dy) * (self._slope_bound(y) + U * np.abs(slope) + TINY) + TINY
         return {"dx": bound * SECOND_ORDER}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        whole = self.mode is not Mode.CLIPPED_RELU or self.ceiling.is_integer()
+        return Sums(whole=whole) if self.chooses else None
 
     def _forward(self, x: Array) -> Array:
         match self.mode:
@@ -172,22 +184,29 @@ class Activation(Layer):
             case Mode.SIGMOID:
                 return y * (1 - y)
             case Mode.TANH:
-                return 1 - y * y
+                return (1 - y) * (1 + y)
             case Mode.SOFT_RELU:
                 return -np.expm1(-y)
+
+    def _slope_bound(self, y: Array) -> Array:
+        """Of the modes whose slope is computed. Each step is off by U, and they add up."""
+        match self.mode:
+            case Mode.ELU:
+                return np.where(y > 0, 0.0, U * np.abs(self._slope(y)))  # y + a
+            case Mode.SIGMOID:
+                return 2 * U * np.abs(self._slope(y))  # 1 - y, y (1 - y)
+            case Mode.TANH:
+                return 3 * U * np.abs(self._slope(y))  # 1 - y, 1 + y, their product
+            case _:
+                return _expm1_bound(-y)
 
     def _forward_bound(self, x: Array, y: Array) -> Array:
         match self.mode:
             case Mode.RELU | Mode.CLIPPED_RELU:
                 return np.zeros_like(x)  # one of the operands: nothing is rounded
             case Mode.ELU:
-                # exp(x) - 1 below -1/4, else a polynomial of six products and additions whose
-                # truncation is x^6 / 5040 relative: less than U.
-                alpha = float32(self.alpha)
-                e: Array = np.exp(np.minimum(x, 0.0))
-                far: Array = alpha * (e * rounding.exp(x) + U * (1 - e)) + U * np.abs(y)
-                near = 9 * U * np.abs(y)
-                return np.where(x > 0, 0.0, np.where(x < -0.25, far, near) + TINY)
+                own = float32(self.alpha) * (_expm1_bound(np.minimum(x, 0.0)) + TINY)
+                return np.where(x > 0, 0.0, own + U * np.abs(y) + TINY)
             case Mode.SIGMOID:
                 # 1 / (1 + e): e's relative error counts by its share of the sum, 1 - y.
                 return y * ((1 - y) * rounding.exp(x) + U + RCP) + TINY
@@ -196,12 +215,31 @@ class Activation(Layer):
                 # five terms whose truncation is 0.0089 x^10 relative: less than U.
                 share = 1 / (1 + np.exp(-2 * x))
                 far = (1 - y) * (share * rounding.exp(2 * x) + U + RCP) + U
-                near = 8 * U * np.abs(y)
+                near = 8 * U * np.abs(y) + TINY
                 return np.where(x * x < 0.06, near, far)
             case Mode.SOFT_RELU:
-                # max(x, 0) + ln 2 log2(1 + e), e = exp(-|x|) <= 1.
+                # max(x, 0) + log(1 + e), e = exp(-|x|) <= 1, whose error counts e / (1 + e).
+                # The logarithm is s p(s^2), s = e / (2 + e): U of 2 + e, RCP = 2 U, U of the
+                # product. Twice that and U more of s^2 count z p'(z) / p(z) <= 1/24. Each step of p
+                # rounds by U, of which 1/24 counts but in the last one; p is off by U / 6. U of the
+                # last product: together less than 7 U. At last U of the sum. The exponential, and
+                # s where e is less than 2 TINY, may be flushed.
                 e = np.exp(-np.abs(x))
-                inner = e / (1 + e) * rounding.exp(x) + U
                 log: Array = np.log1p(e)
-                bound: Array = inner + np.log(2) * rounding.log2(1 + e) + 2 * U * log + U * y
+                bound: Array = e / (1 + e) * rounding.exp(x) + 7 * U * log + U * y + 2 * TINY
                 return bound
+
+
+def _expm1_bound(t: Array) -> Array:
+    """Absolute error of exp(t) - 1, t <= 0.
+
+    As it stands below -1/4. From there on t q(t), q the Taylor polynomial of degree 5, which is off
+    by t^6 / 5040 < U. Its last two steps round by U and, with the product of multiply-adds that are
+    not fused, by 2 U |t| at most; those before count t^2. U of the product with t: together less
+    than 4 U of t, which is 9/8 of the result at most.
+    """
+    e: Array = np.exp(t)
+    bound: Array = np.where(
+        t < -0.25, e * rounding.exp(t) + U * (1 - e), 4.5 * U * np.abs(np.expm1(t))
+    )
+    return bound

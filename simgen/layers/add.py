@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers import elementwise
+from simgen.layers import elementwise, exactness
 from simgen.layers.rounding import U
 from simgen.layers.several import GRADIENTS, INPUTS, Several, reads_and_writes
 
@@ -74,3 +74,13 @@ class Add(Several):
                 y = y + tensors[name]
                 bound = bound + U * (np.abs(y) + bound)
         return {"y": bound}
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is Pass.BACKWARD:
+            return {}  # a copy
+        terms = [tensors[name] for name in INPUTS if name in tensors]
+        grain = min(exactness.grain(term) for term in terms)
+        if not grain:
+            return {}
+        magnitudes = np.sum(np.abs(terms), axis=0)
+        return {"y": exactness.settled(np.sum(terms, axis=0), magnitudes, grain)}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.ir import Pass
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,9 +51,28 @@ class Lowering:
     launches: tuple[Launch, ...]
 
 
-def key(*names: str, default: Any, least: float | None = None, most: float | None = None) -> Any:
-    """A layer parameter, set by any of the config keys `names`, with its inclusive range."""
-    return field(default=default, metadata={"keys": names, "least": least, "most": most})
+@dataclass(frozen=True)
+class Sums:
+    """The sums of a pass whose terms may be whole numbers: then they can be exact."""
+
+    terms: int = 1  # of the longest one; 1: the pass copies or chooses
+    growth: int = 1  # of what lies between terms and sum, where terms are transformed before
+    whole: bool = True  # what the pass writes are whole numbers too, or those by a power of two
+
+
+def key(
+    *names: str,
+    default: Any,
+    least: float | None = None,
+    most: float | None = None,
+    hint: bool = False,
+) -> Any:
+    """A layer parameter, set by any of the config keys `names`, with its inclusive range.
+
+    A `hint` says how results are computed, or which, and never what they are.
+    """
+    metadata = {"keys": names, "least": least, "most": most, "hint": hint}
+    return field(default=default, metadata=metadata)
 
 
 class Phase(StrEnum):
@@ -185,6 +205,25 @@ class Layer(ABC):
         Same shapes as `reference` returns. Never tuned: the derivation is in the layer's comments.
         """
         raise UnsupportedError(self.kind, "not lowered")
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        """What must be known to draw inputs whose sums are exact; None: they never are."""
+        return None
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """What every right kernel writes, to the bit, whatever its order of summation.
+
+        Same shapes as `reference` returns, NaN where that is not known. Ports may be left out.
+        """
+        return {}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        """Of the errors of each written element, as simgen/spread.py defines it.
+
+        `tolerance` is what `tolerance` returned. Where that is a few roundings, it is the spread:
+        then there is nothing that it does not see.
+        """
+        return {port: Spread(bound) for port, bound in tolerance.items()}
 
 
 PLACE_KEYS = ("name", "previous_layer")

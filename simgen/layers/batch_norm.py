@@ -25,17 +25,20 @@ computing the sample variance", 1983, eq. 2.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import exactness
 from simgen.layers.base import Layer, Lowering, Phase, Port, key
 from simgen.layers.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.batch_norm_kernels import Stages, unbiased
+from simgen.layers.batch_norm_spread import Spreads
 from simgen.layers.features import View
 from simgen.layers.rounding import SECOND_ORDER, TINY, U, float32
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +50,13 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-X_MEAN, X_STD = 0.5, 2.0  # of the data file's x
+# Of the data file's x. Where statistics are of the batch, variances are small: epsilon shows.
+X_MEAN, X_STD = 1 / 32, 1 / 8
+# Where they are given, networks depend on their size, so that those of few features are small. The
+# weights of these make up for it and more, for an activation that follows to be saturated.
+GIVEN_MEAN, GIVEN_STD = 0.5, 2.0
+FEW = 32  # one feature in so many
+SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
 AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
 
 
@@ -85,7 +94,9 @@ class BatchNorm(Layer):
     mode: Mode = key("batchnorm_mode", default=Mode.PER_ACTIVATION)
     save_intermediates: bool = key("save_intermediates", default=True)
     exp_avg_factor: float = key("exp_avg_factor", default=1.0, least=0, most=1)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-5, most=1e6)  # DNNMark: BN_MIN_EPSILON
+    # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
+    # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
     statistics: Statistics = key("batchnorm_statistics", default=Statistics.BATCH)
 
     @property
@@ -151,7 +162,7 @@ class BatchNorm(Layer):
         stages = self._stages(x, direction)
         parts = TensorSpec((stages.chunks, one.size))
         specs = dict.fromkeys(("x", "y", "dx", "dy"), x)
-        fills = _fills(view.elements)
+        fills = _fills(view.elements, self.frozen)
         return (
             *(Port(name, specs.get(name, one), fills[name]) for name in stages.reads),
             *(Port(name, specs.get(name, one)) for name in stages.writes),
@@ -179,12 +190,33 @@ class BatchNorm(Layer):
         return self._by_features(lambda part: self._reference(part, direction), tensors)
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._errors(tensors, direction, Errors)
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        found = self._errors(tensors, direction, Spreads)
+        features = self.view(tensors["x"].shape).features
+        return {
+            name: Spread(np.minimum(sigma, tolerance[name]), sigma.size // features)
+            for name, sigma in found.items()
+        }
+
+    def _errors(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
         def bounds(part: Tensors) -> Tensors:
-            found = self._tolerance(part, direction)
+            found = self._tolerance(part, direction, kind)
             # What is exact cannot fall below the smallest normal number either.
             return {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
 
         return self._by_features(bounds, tensors)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is not Pass.BACKWARD:
+            return {}
+        dy, axes = tensors["dy"], self._axes()
+        grain = exactness.grain(dy)
+        if not grain:
+            return {}
+        sums, sizes = (t.sum(axis=axes, keepdims=True) for t in (dy, np.abs(dy)))
+        return {"db": exactness.settled(sums, sizes, grain)}
 
     def _by_features(self, method: Callable[[Tensors], Tensors], tensors: Tensors) -> Tensors:
         """`method` on some channels after others: intermediate results stay small."""
@@ -239,8 +271,8 @@ class BatchNorm(Layer):
             made["new_running_var"] += (1 - self.factor) * tensors["running_var"]
         return made
 
-    def _tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        errors = Errors(self.view(tensors["x"].shape).tiling(), self._axes())
+    def _tolerance(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
+        errors = kind(self.view(tensors["x"].shape).tiling(), self._axes())
         x, w = tensors["x"], tensors["w"]
         epsilon = float32(self.epsilon)
         if "saved_mean" in tensors:
@@ -264,37 +296,34 @@ class BatchNorm(Layer):
             return found
         if self.save_intermediates:
             found |= {"saved_mean": mean_error, "saved_invstd": r_error}
-        return {**found, **self._running_error(tensors, mean, mean_error, var, var_error)}
-
-    def _running_error(
-        self, tensors: Tensors, mean: Array, mean_error: Array, var: Array, var_error: Array
-    ) -> Tensors:
-        """The constants f M / (M - 1) and 1 - f are rounded, and so are products and sums."""
-        factor = self.factor * unbiased(tensors["x"].size // mean.size)
-        found = {
-            "new_running_mean": self.factor * mean_error,
-            "new_running_var": factor * (var_error + 2 * U * var),
+        # Where the old statistics do not count, any stand for them.
+        keep = 1 - self.factor
+        old = [tensors[f"running_{name}"] if keep else new for name, new in
+               (("mean", mean), ("var", var))]  # fmt: skip
+        scale = self.factor * unbiased(x.size // mean.size)
+        return found | {
+            "new_running_mean": errors.running(old[0], mean, mean_error, keep, self.factor),
+            "new_running_var": errors.running(old[1], var, var_error, keep, scale),
         }
-        if self.factor < 1:
-            for name, new in (("mean", self.factor * mean), ("var", factor * var)):
-                old = (1 - self.factor) * np.abs(tensors[f"running_{name}"])
-                found[f"new_running_{name}"] += 3 * U * old + 2 * U * np.abs(new)
-        return found
 
 
-def _fills(elements: int) -> dict[str, Fill]:
-    """Statistics as a batch of the data file's x would give them."""
+def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
+    """Statistics about as a batch of the data file's x would give them."""
     normal = Distribution.NORMAL
-    spread = X_STD / sqrt(elements)
-    var, invstd = X_STD**2, 1 / X_STD
+    mean, std = (GIVEN_MEAN, GIVEN_STD) if frozen else (X_MEAN, X_STD)
+    var, invstd = std**2, 1 / std
     relative = 1 / sqrt(2 * elements)  # of a standard deviation
-    return {
-        "x": Fill(normal, X_MEAN, X_STD),
+    found = {
+        "x": Fill(normal, mean, std),
         "dy": Fill(normal, 0.0, 1.0),
         "w": Fill(normal, 1.0, 0.25),
         "b": Fill(normal, 0.0, 0.25),
-        "running_mean": Fill(normal, X_MEAN, X_STD / 4),
+        "running_mean": Fill(normal, mean, std / 4),
         "running_var": Fill(normal, var, var / 8, low=var / 8),
-        "saved_mean": Fill(normal, X_MEAN, spread),
+        "saved_mean": Fill(normal, mean, std / sqrt(elements)),
         "saved_invstd": Fill(normal, invstd, invstd * relative, low=invstd / 4),
     }
+    if frozen:
+        found["running_var"] = replace(found["running_var"], every=FEW, times=SMALL_VAR)
+        found["w"] = replace(found["w"], every=FEW, times=SMALL_W)
+    return found

@@ -68,11 +68,7 @@ class Errors:
     ) -> Tensors:
         """`d` is x - mean and `r` 1 / sqrt(var + epsilon), each with its absolute error."""
         dy, w = tensors["dy"], tensors["w"]
-        depth = (self.tiling.additions + self.finish) * U
-        db_error = depth * self._sum(np.abs(dy))
-        # Each product is fused with the addition of it, which is one rounding more than additions.
-        worst = self._sum(np.abs(dy) * (np.abs(d[0]) + d[1]))
-        dot_error = self._sum(np.abs(dy) * d[1]) + (depth + U) * worst
+        db_error, dot_error = self.sum_error(dy), self.dot_error(dy, *d)
         dot = self._sum(dy * d[0])
         dw, dw_error = dot * r[0], product(dot, dot_error, *r)
         found = {"dw": dw_error, "db": db_error}
@@ -90,6 +86,25 @@ class Errors:
         inner_error = shifted_error + product(*d, slope, slope_error)
         inner_error += U * (np.abs(inner) + inner_error)
         return found | {"dx": product(scale, scale_error, inner, inner_error)}
+
+    def running(self, old: Array, new: Array, new_error: Array, keep: float, scale: float) -> Array:
+        """Absolute error of keep old + scale new: constants, products and the sum are rounded."""
+        error: Array = scale * new_error
+        if scale != 1:
+            error = error + 2 * U * scale * np.abs(new)
+        if keep:
+            error = error + 3 * U * keep * np.abs(old) + U * scale * np.abs(new)
+        return error
+
+    def sum_error(self, dy: Array) -> Array:
+        """Absolute error of the sums of dy."""
+        return (self.tiling.additions + self.finish) * U * self._sum(np.abs(dy))
+
+    def dot_error(self, dy: Array, d: Array, d_error: Array) -> Array:
+        """The same of dy d. Each product is fused with the addition of it, one rounding more."""
+        depth = (self.tiling.additions + self.finish + 1) * U
+        worst = self._sum(np.abs(dy) * (np.abs(d) + d_error))
+        return self._sum(np.abs(dy) * d_error) + depth * worst
 
     def _sum(self, values: Array) -> Array:
         total: Array = values.sum(axis=self.axes, keepdims=True)

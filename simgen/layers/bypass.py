@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port
+from simgen.layers.base import Layer, Lowering, Port, Sums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,3 +63,6 @@ class Bypass(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)
         return {target: np.zeros_like(tensors[source])}  # a copy has no error
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums()

@@ -14,17 +14,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
 from simgen.ir import Launch, TensorSpec
-from simgen.layers import conv_direct, conv_fft, conv_gemm, conv_winograd, rounding
+from simgen.layers import (
+    conv_direct,
+    conv_fft,
+    conv_gemm,
+    conv_spread,
+    conv_winograd,
+    rounding,
+)
+from simgen.layers import conv_transform_spread as transforms
 from simgen.layers.base import Lowering
 from simgen.layers.conv_geometry import Geometry, Names, Split, to_image, to_result
 from simgen.layers.matrix_product import Channels, sum_of
+from simgen.layers.rounding import U
+from simgen.spread import Spread, correlated, repeats
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from simgen.layers.conv_geometry import Gather
     from simgen.layers.rounding import Array
+else:
+    from simgen import arrays as np
 
 
 FEW_ROWS = 16  # output channels; twice as many, where there are
@@ -303,6 +318,85 @@ class Job:
         depth = split.depth + (split.splits if split.splits > 1 else 0)
         made: Array = sums * rounding.accumulated(depth) + 16 * (depth + 1) * rounding.TINY
         return made
+
+    def spread(self, source: Array, filters: Array, hard: Array) -> Spread:
+        """Of the errors of each element that is computed, of which `hard` are the bounds."""
+        g, of_filters = self.g, self.unknown is Unknown.FILTERS
+        if self.algorithm not in TRANSFORMS:
+            root, squares = self._walked(source, filters)
+            equal = self._equal(source, filters)
+            split = self._split()
+            depth = split.depth + (split.splits if split.splits > 1 else 0)
+            magnitude = hard / rounding.accumulated(depth)
+            sigma = U * root * rounding.SECOND_ORDER + 16 * (depth + 1) * rounding.TINY
+            gathers = self._gathers()
+            terms = max(each.met for each in gathers) if gathers else g.batch * g.pixels
+            return Spread(correlated(sigma, hard, terms, squares, magnitude, equal))
+        fft = self.algorithm is Algorithm.FFT
+        # A rounding of a transformed filter reaches all that it is multiplied with, and so on.
+        if of_filters:
+            of = transforms.fourier_filters if fft else transforms.winograd_filters
+            sigma, equal = of(source, filters, g)
+            shared = (g.group_filters + g.group_channels) * g.taps
+        else:
+            (each,) = self._gathers()
+            sigma, equal = (transforms.fourier if fft else transforms.winograd)(
+                source, filters, each
+            )
+            steps = conv_fft.tiles_of(each).steps if fft else (2, 2)
+            shared = each.count + each.group_out * steps[0] * steps[1]
+        sigma = sqrt(equal) * sigma * rounding.SECOND_ORDER + 2.0**16 * rounding.TINY
+        return Spread(np.minimum(sigma, hard), shared)
+
+    def _walked(self, source: Array, filters: Array) -> tuple[Array, Array]:
+        """Roots of the sums of all squared partial sums, and sums of squared products."""
+        split = self._split()
+        if self.unknown is Unknown.RESULT:
+            return conv_spread.result(source, filters, self.g, split)
+        if self.unknown is Unknown.IMAGE:
+            return conv_spread.image_gradient(source, filters, self.g, split)
+        ends, inside = self._filter_chunks(split)
+        return conv_spread.filter_gradient(source, filters, self.g, ends, inside)
+
+    def _filter_chunks(self, split: Split) -> tuple[list[int], tuple[int, ...]]:
+        """Where chunks of the pixels of all samples end, and the stages of the sum of one."""
+        total = self.g.batch * self.g.pixels
+        if self.algorithm is Algorithm.DIRECT:
+            return conv_direct.filter_chunks(self.g)
+        return [min(total, split.chunk * (at + 1)) for at in range(split.splits)], ()
+
+    def _equal(self, source: Array, filters: Array) -> float:
+        """How many equal products a sum may have: no more than equal factors of either side."""
+        if self.unknown is Unknown.FILTERS:
+            channels = (t.swapaxes(0, 1).reshape(t.shape[1], -1) for t in (source, filters))
+            return min(repeats(each) for each in channels)
+        g = self.g
+        w = filters.reshape(g.groups, g.group_filters, g.group_channels, g.taps)
+        w = w if self.unknown is Unknown.RESULT else w.swapaxes(1, 2)
+        rows = np.ascontiguousarray(w).reshape(-1, w.shape[2] * g.taps)
+        return min(repeats(rows), repeats(source.reshape(len(source), -1)))
+
+    @property
+    def grain(self) -> float:
+        """What the grain of products becomes by transformations; 0: they have none."""
+        if self.algorithm not in TRANSFORMS:
+            return 1.0
+        return conv_winograd.GRAIN if self.algorithm is Algorithm.WINOGRAD else 0.0
+
+    @property
+    def growth(self) -> int:
+        """How much larger sums can be on their way than by themselves, in grains; 0: no grain."""
+        if self.algorithm not in TRANSFORMS:
+            return 1
+        return conv_winograd.GROWTH if self.algorithm is Algorithm.WINOGRAD else 0
+
+    def magnitudes(self, sums: Array, source: Array, filters: Array) -> Array:
+        """Bound on all that is added up on the way to each element; arguments as of `bound`."""
+        if self.algorithm is not Algorithm.WINOGRAD:
+            return sums
+        if self.unknown is Unknown.FILTERS:
+            return conv_winograd.filter_magnitude(source, filters, self.g)
+        return conv_winograd.magnitude(source, filters, self._gathers()[0])
 
     @property
     def splits(self) -> int:

@@ -8,6 +8,7 @@ from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import Lowering
 from simgen.layers.conv_geometry import Split
 from simgen.layers.matrix_product import sum_of
+from simgen.spread import stages
 
 BLOCK = 256  # work-items
 GROUPS = 528  # work-groups that fill a GPU
@@ -54,6 +55,13 @@ def lower(shape: tuple[int, ...]) -> Lowering:
         return Lowering((first,), (launch,))
     second, grid = sum_of("conv_bias", shared.splits, k)
     return Lowering((first, second), (launch, Launch(second.name, grid, (PARTIAL, "db"))))
+
+
+def inside(shape: tuple[int, ...]) -> float:
+    """Of a channel's sum, in the terms of simgen/spread.py."""
+    shared, vector = split(shape), _vector(shape)
+    rounds = ceil(shared.chunk / (BLOCK * vector))
+    return stages(2, 2 if vector == 4 else 1, 2 * rounds, *(2,) * int(log2(BLOCK)), shared.splits)
 
 
 def depth(shape: tuple[int, ...]) -> int:

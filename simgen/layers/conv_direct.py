@@ -241,6 +241,19 @@ def filter_split(g: Geometry) -> Split:
     return Split(chunk, ceil(lines / chunk), chunk // mapped.lines * each + mapped.slices)
 
 
+def filter_chunks(g: Geometry) -> tuple[list[int], tuple[int, int]]:
+    """Where work-groups' shares of the pixels of all samples end, and the stages of their sums."""
+    mapped, split = _filter_map(g), filter_split(g)
+    lines = g.batch * g.result[0] * mapped.segments
+    ends = [min(lines, split.chunk * (at + 1)) for at in range(split.splits)]
+    width = g.result[1]
+    places = [
+        end // mapped.segments * width + min(width, end % mapped.segments * mapped.width)
+        for end in ends
+    ]
+    return places, (split.depth - mapped.slices, mapped.slices)
+
+
 def _filter_tiles(g: Geometry, mapped: FilterMap) -> int:
     pairs = ceil(g.group_channels * g.kernel[0] / mapped.pairs)
     return pairs * ceil(g.group_filters / (mapped.filters * mapped.octets))

@@ -55,6 +55,11 @@ RESULT = "winograd_result"  # in place of FILTERS, where their gradient is compu
 # results, two of filters, one of pixels.
 TRANSFORMED = 4 + 4 + 2
 TRANSFORMED_GRADIENT = 2 + 4 + 2
+# Halves along both axes: products of whole numbers are multiples of 1/4. And in such grains, what
+# is added up on the way is at most so many times the direct sum of absolute values: 8^2 products of
+# the largest numbers for 3^2 with filters, 6^2 for 2^2 with their gradient, see `magnitude`.
+GRAIN = 0.25
+GROWTH = 36
 
 # What the templates read of a gather.
 OF_FILTERS = (

@@ -27,16 +27,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers import conv_algorithms, conv_bias, conv_reference
-from simgen.layers.base import MAX_INT, Layer, Lowering, Port, key
+from simgen.layers import conv_algorithms, conv_bias, conv_reference, exactness
+from simgen.layers.base import MAX_INT, Layer, Lowering, Port, Sums, key
 from simgen.layers.conv_algorithms import Algo, Algorithm, DataAlgo, Job, Unknown
 from simgen.layers.conv_geometry import Geometry, Names
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.rounding import TINY, U, accumulated
 from simgen.layers.window import positions, spread
+from simgen.spread import Spread, sum_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +62,10 @@ class Preference(StrEnum):
     NO_WORKSPACE = "no_workspace"
     FASTEST = "fastest"
     SPECIFY_WORKSPACE_LIMIT = "specify_workspace_limit"
+
+
+def _preference(name: str) -> Any:
+    return key(name, default=Preference.FASTEST, hint=True)
 
 
 @dataclass(frozen=True)
@@ -100,12 +105,13 @@ class Convolution(Layer):
     dilation_w: int = key("dilation", "dilation_w", default=1, least=1)
     group: int = key("group", default=1, least=1)
     bias: bool = key("bias", default=False)
-    propagation: bool = key("propagation", default=True)  # compute dx; the first layer needs none
-    algo: Algo = key("algo", default=Algo.ALGO_0)
-    data_algo: DataAlgo = key("algod", default=DataAlgo.ALGO_0)
-    forward_preference: Preference = key("conv_fwd_pref", default=Preference.FASTEST)
-    filter_preference: Preference = key("conv_bwd_filter_pref", default=Preference.FASTEST)
-    data_preference: Preference = key("conv_bwd_data_pref", default=Preference.FASTEST)
+    # Whether to compute dx; the first layer needs none.
+    propagation: bool = key("propagation", default=True, hint=True)
+    algo: Algo = key("algo", default=Algo.ALGO_0, hint=True)
+    data_algo: DataAlgo = key("algod", default=DataAlgo.ALGO_0, hint=True)
+    forward_preference: Preference = _preference("conv_fwd_pref")
+    filter_preference: Preference = _preference("conv_bwd_filter_pref")
+    data_preference: Preference = _preference("conv_bwd_data_pref")
 
     @property
     def propagates(self) -> bool:
@@ -296,3 +302,53 @@ class Convolution(Layer):
             b = np.abs(tensors["b"])[:, None, None]
             bound = bound + U * (sums + bound) + accumulated(job.splits) * b + TINY
         return {"y": bound}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        given = tensors["x" if "x" in tensors else "dx"].shape
+        job = self._job(given, direction)
+        port = {Pass.FORWARD: "y", Pass.BACKWARD_DATA: "dx", Pass.BACKWARD_WEIGHT: "dw"}[direction]
+        found = job.spread(tensors[job.names.source], tensors[job.names.filters], tolerance[port])
+        if self.bias and direction is Pass.FORWARD:
+            b = np.abs(tensors["b"])[:, None, None]
+            y = self.reference(tensors, direction)["y"]
+            sigma = found.sigma + U * np.abs(y) + accumulated(job.splits) * b
+            found = Spread(np.minimum(sigma, tolerance[port]), found.shared)
+        made = {port: found}
+        if "db" in tolerance:
+            dy = tensors["dy"].swapaxes(0, 1).reshape(self.num_output, -1)
+            inside = conv_bias.inside(tensors["dy"].shape)
+            made["db"] = Spread(sum_spread(dy, inside, tolerance["db"]))
+        return made
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        (x,) = inputs
+        job, g = self._job(x.shape, direction), self.geometry(x.shape)
+        growth = job.growth
+        if not growth:
+            return None
+        if direction is Pass.BACKWARD_WEIGHT:
+            return Sums(g.batch * g.pixels, growth)
+        channels = g.group_channels if job.unknown is Unknown.RESULT else g.group_filters
+        return Sums(channels * g.taps + (self.bias and direction is Pass.FORWARD), growth)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        job = self._job(tensors["x" if "x" in tensors else "dx"].shape, direction)
+        grain = job.grain * exactness.grain(tensors[job.names.source], tensors[job.names.filters])
+        port = job.names.target
+        found = {}
+        if grain:
+            absolute = {name: np.abs(tensor) for name, tensor in tensors.items()}
+            sizes = job.magnitudes(
+                self._computed(absolute, direction),
+                absolute[job.names.source],
+                absolute[job.names.filters],
+            )
+            if job.names.bias:
+                grain = min(grain, exactness.grain(tensors["b"]))
+                sizes = sizes + absolute["b"][:, None, None]
+            found[port] = exactness.settled(self.reference(tensors, direction)[port], sizes, grain)
+        if self.bias and direction is Pass.BACKWARD_WEIGHT:
+            dy, axes = tensors["dy"], (0, 2, 3)
+            sizes, of_dy = np.abs(dy).sum(axis=axes), exactness.grain(dy)
+            found["db"] = exactness.settled(dy.sum(axis=axes), sizes, of_dy)
+        return found

@@ -18,12 +18,12 @@ laid flat. p is rounded to a multiple of 2^-32, and so 1 - p is exactly the shar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, frexp
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers import elementwise, exactness
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.rounding import TINY, U, float32
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ class Dropout(Layer):
         kept = WORD - self.threshold
         return float32(WORD / kept) if kept else 0.0
 
+    @property
+    def _doubles(self) -> bool:
+        """Whether the scale is a power of two, or 0."""
+        return self.scale == 0.0 or frexp(self.scale)[0] == 0.5
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         return x
@@ -113,8 +118,18 @@ class Dropout(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         # One product, exact where the scale is a power of two, and nothing where it is dropped.
         ((target, wanted),) = self.reference(tensors, direction).items()
-        exact = self.scale == 0.0 or np.frexp(self.scale)[0] == 0.5
-        return {target: np.where(wanted == 0.0, 0.0, (0.0 if exact else U) * np.abs(wanted) + TINY)}
+        error = 0.0 if self._doubles else U
+        return {target: np.where(wanted == 0.0, 0.0, error * np.abs(wanted) + TINY)}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums(whole=self._doubles)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        source, target = elementwise.ends(direction)
+        if not exactness.grain(tensors[source]):
+            return {}
+        made = exactness.scaled(self.reference(tensors, direction)[target], 1.0)  # rounded once
+        return {target: made}
 
     def _keep(self, size: int) -> NDArray[np.bool_]:
         keep = np.empty(4 * ceil(size / 4), np.bool_)

@@ -18,10 +18,12 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers import exactness
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.matrix_product import Product, sum_of
 from simgen.layers.rounding import SECOND_ORDER, TINY, U
+from simgen.spread import Spread, order, sum_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +39,11 @@ LAYOUT = {  # whether the left and the right side of a pass's product lie transp
     Pass.FORWARD: (False, True),
     Pass.BACKWARD_DATA: (False, False),
     Pass.BACKWARD_WEIGHT: (True, False),
+}
+FACTORS = {  # what a pass writes, and the tensors that it multiplies
+    Pass.FORWARD: ("y", "x", "w"),
+    Pass.BACKWARD_DATA: ("dx", "dy", "w"),
+    Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
 }
 
 
@@ -151,22 +158,52 @@ class FullyConnected(Layer):
         return dw | {"db": rows["dy"].sum(axis=0)} if self.bias else dw
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        rows = {name: _rows(values) for name, values in tensors.items()}
+        product, left, right = self._sides(tensors, direction)
         found = self.reference(tensors, direction)
-        port, a, b = {
-            Pass.FORWARD: ("y", "x", "w"),
-            Pass.BACKWARD_DATA: ("dx", "dy", "w"),
-            Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
-        }[direction]
-        left = rows[a].T if direction is Pass.BACKWARD_WEIGHT else rows[a]
-        right = rows[b].T if direction is Pass.FORWARD else rows[b]
+        port, *_ = FACTORS[direction]
+        made = {port: product.bound(left, right, _rows(found[port])).reshape(found[port].shape)}
+        if "db" in found:  # in whatever order, each takes part in as many additions at most
+            dy = _rows(tensors["dy"])
+            made["db"] = len(dy) * U * np.abs(dy).sum(axis=0) * SECOND_ORDER + TINY
+        return made
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        product, left, right = self._sides(tensors, direction)
+        port, *_ = FACTORS[direction]
+        y, hard = (_rows(each[port]) for each in (self.reference(tensors, direction), tolerance))
+        sigma = product.spread(left, right, y, hard).reshape(tolerance[port].shape)
+        made = {port: Spread(sigma)}
+        if "db" in tolerance:
+            dy = _rows(tensors["dy"]).T
+            made["db"] = Spread(sum_spread(dy, order(dy.shape[1]), tolerance["db"]))
+        return made
+
+    def _sides(self, tensors: Tensors, direction: Pass) -> tuple[Product, Array, Array]:
+        """The product of a pass, and its factors as it reads them."""
+        _, a, b = FACTORS[direction]
+        left, right = _rows(tensors[a]), _rows(tensors[b])
+        left = left.T if direction is Pass.BACKWARD_WEIGHT else left
+        right = right.T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        product = Product(m, n, k, *LAYOUT[direction])
-        bound = product.bound(left, right, _rows(found[port])).reshape(found[port].shape)
-        if "db" not in found:
-            return {port: bound}
-        terms = len(rows["dy"])  # in whatever order, each takes part in as many additions at most
-        return {port: bound, "db": terms * U * np.abs(rows["dy"]).sum(axis=0) * SECOND_ORDER + TINY}
+        return Product(m, n, k, *LAYOUT[direction]), left, right
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        (x,) = inputs
+        added = int(self.bias and direction is Pass.FORWARD)
+        return Sums(self.product(x, direction).k + added)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        port, *factors = FACTORS[direction]
+        grains = {port: exactness.grain(*(tensors[factor] for factor in factors))}
+        if "b" in tensors:
+            grains[port] = min(grains[port], exactness.grain(tensors["b"]))
+        if self.bias and direction is Pass.BACKWARD_WEIGHT:
+            grains["db"] = exactness.grain(tensors["dy"])
+        if not any(grains.values()):
+            return {}
+        values = self.reference(tensors, direction)
+        sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
+        return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
 
 
 def _rows(tensor: Array) -> Array:

@@ -13,18 +13,19 @@ Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivati
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers.activation import Activation, Mode
-from simgen.layers.base import Layer, Port, key
+from simgen.layers.base import Layer, Port, Sums, key
 from simgen.layers.batch_norm import BatchNorm, Statistics
 from simgen.layers.batch_norm import Mode as BatchNormMode
 from simgen.layers.convolution import Convolution
 from simgen.layers.epilogue import PORTS, Epilogue
 from simgen.layers.fully_connected import FullyConnected
 from simgen.layers.rounding import SECOND_ORDER, TINY, float32
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,14 @@ else:
     from simgen import arrays as np
 
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
+# The largest derivative of an activation; of elu it is 1 or alpha.
+STEEPEST = {
+    Mode.RELU: 1.0,
+    Mode.CLIPPED_RELU: 1.0,
+    Mode.SIGMOID: 0.25,
+    Mode.TANH: 1.0,
+    Mode.SOFT_RELU: 1.0,
+}
 SAMPLE = {"bias": "true", "activation_mode": "relu"}
 
 
@@ -49,19 +58,19 @@ class Fused(Layer):
     first: ClassVar[type[Layer]]
 
     batch_norm: bool = key("batch_norm", default=False)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-5, most=1e6)
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
     activation: bool = key("activation", default=True)
     activation_mode: Mode = key("activation_mode", default=Mode.RELU)
     ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
     alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
 
     @property
-    def sums(self) -> Layer:
+    def _sums(self) -> Layer:
         """The first of the fused layers, by itself."""
         return self.first(**{f.name: getattr(self, f.name) for f in fields(self.first)})
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        return self.sums.output(inputs)  # it checks its keys for backward passes too
+        return self._sums.output(inputs)  # it checks its keys for backward passes too
 
     @property
     def epilogue(self) -> Epilogue:
@@ -86,7 +95,7 @@ class Fused(Layer):
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """The operations of all; of the bytes, those of no tensor between them."""
         y = self.output(inputs)
-        made = self.sums.count(inputs, direction)
+        made = self._sums.count(inputs, direction)
         if self.batch_norm:
             own = self._normalise.count((y,), direction)
             made += OpCount(own.flops, own.transcendentals, own.read_bytes - y.nbytes)
@@ -96,7 +105,7 @@ class Fused(Layer):
         return made
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        found = self.sums.ports(inputs, direction)
+        found = self._sums.ports(inputs, direction)
         if not self.batch_norm:
             return found
         of_bn = self._normalise.ports((self.output(inputs),), direction)
@@ -111,7 +120,7 @@ class Fused(Layer):
         )
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        y = self.sums.reference(tensors, direction)["y"]
+        y = self._sums.reference(tensors, direction)["y"]
         if self.batch_norm:
             y = self._normalise.reference(_around(tensors, y), direction)["y"]
         return self._activate.reference({"x": y}, direction) if self.activation else {"y": y}
@@ -122,8 +131,8 @@ class Fused(Layer):
         With an input that is off by at most e, a normalisation is off by |bn_w| r e more. An
         activation is monotone: it is off by no more than at one of the ends x - e, x + e.
         """
-        y = self.sums.reference(tensors, direction)["y"]
-        error = self.sums.tolerance(tensors, direction)["y"]
+        y = self._sums.reference(tensors, direction)["y"]
+        error = self._sums.tolerance(tensors, direction)["y"]
         if self.batch_norm:
             around = _around(tensors, y)
             own = self._normalise.tolerance(around, direction)["y"]
@@ -132,16 +141,52 @@ class Fused(Layer):
             error = own + np.abs(tensors["bn_w"]) * r * error * SECOND_ORDER + TINY
         return {"y": self._activated(y, error) if self.activation else error}
 
-    def _activated(self, x: Array, error: Array) -> Array:
-        """The error of the activation of what is off by `error` from x.
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        """As `tolerance`, but for the slope of the activation, which is the steepest everywhere:
+        what is larger than a standard deviation is no steeper."""
+        hard = self._sums.tolerance(tensors, direction)
+        given = self._sums.spread(tensors, direction, hard)["y"]
+        y, sigma, error = self._sums.reference(tensors, direction)["y"], given.sigma, hard["y"]
+        if self.batch_norm:
+            around = _around(tensors, y)
+            own = self._normalise.tolerance(around, direction)["y"] + TINY
+            y = self._normalise.reference(around, direction)["y"]
+            r = 1 / np.sqrt(tensors["running_var"] + float32(self.epsilon))
+            scale = np.abs(tensors["bn_w"]) * r * SECOND_ORDER
+            sigma, error = own + scale * sigma, own + scale * error
+        if self.activation:
+            steepest = STEEPEST.get(self.activation_mode, max(1.0, self.alpha))
+            sigma = steepest * sigma + self._own(y, error) + TINY
+        return {"y": Spread(np.minimum(sigma, tolerance["y"]), given.shared)}
 
-        Its own bound is that of x, or of an end: it may be another formula on the other side.
-        """
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        own = self._sums.sums(inputs, direction)
+        after = self._activate.sums(inputs, direction) if self.activation else Sums()
+        if own is None or after is None or self.batch_norm:
+            return None
+        return replace(own, whole=own.whole and after.whole)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self.batch_norm or (self.activation and not self._activate.chooses):
+            return {}
+        found = self._sums.exact(tensors, direction)
+        if not self.activation or not found:
+            return found
+        return self._activate.reference({"x": found["y"]}, direction)  # it leaves a NaN
+
+    def _own(self, x: Array, error: Array) -> Array:
+        """The activation's own bound at x, or at an end: it may be another formula there."""
+        ends = (x, x - error, x + error)
+        own = [self._activate.tolerance({"x": at}, Pass.FORWARD)["y"] for at in ends]
+        most: Array = np.maximum.reduce(own)
+        return most
+
+    def _activated(self, x: Array, error: Array) -> Array:
+        """The error of the activation of what is off by `error` from x."""
         ends = [{"x": at} for at in (x, x - error, x + error)]
         at, low, high = (self._activate.reference(end, Pass.FORWARD)["y"] for end in ends)
-        own = [self._activate.tolerance(end, Pass.FORWARD)["y"] for end in ends]
         moved = np.maximum(high - at, at - low)
-        total: Array = np.maximum.reduce(own) + moved * SECOND_ORDER + TINY
+        total: Array = self._own(x, error) + moved * SECOND_ORDER + TINY
         return total
 
 

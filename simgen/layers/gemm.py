@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers import exactness
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.matrix_product import Product
+from simgen.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,6 +100,30 @@ class Gemm(Layer):
         a, b = self._sides(tensors)
         y = self.reference(tensors, direction)["y"]
         return {"y": self.product.bound(a, b, y)}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums(self.k + (self.product.beta != 0))
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        a, b = self._sides(tensors)
+        alpha, beta = self.product.alpha, self.product.beta
+        grain = exactness.grain(a, b)
+        if not grain:
+            return {}
+        magnitudes = np.abs(a) @ np.abs(b)
+        if beta == 0:  # the product with alpha is the one that is rounded
+            sums = exactness.settled(a @ b, magnitudes, grain)
+            return {"y": exactness.scaled(sums, alpha)}
+        scales = [exactness.grain(np.array([scale])) for scale in (alpha, beta)]
+        least = min(grain, grain * scales[0], exactness.grain(tensors["c"]) * scales[1])
+        total = np.maximum(1.0, abs(alpha)) * magnitudes + np.abs(beta * tensors["c"])
+        y = self.reference(tensors, direction)["y"]
+        return {"y": exactness.settled(y, total, least)}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        a, b = self._sides(tensors)
+        y = self.reference(tensors, direction)["y"]
+        return {"y": Spread(self.product.spread(a, b, y, tolerance["y"]))}
 
     def _sides(self, tensors: Tensors) -> tuple[Array, Array]:
         """op(A) and op(B)."""

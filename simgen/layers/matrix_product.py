@@ -13,13 +13,14 @@ order. So there are no atomics, and results are the same on every run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers import tile
 from simgen.layers.epilogue import NOTHING, Epilogue
-from simgen.layers.rounding import TINY, U, identifier
+from simgen.layers.rounding import SECOND_ORDER, TINY, U, identifier
+from simgen.spread import Walk, correlated, order, repeats, stages
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,6 +165,57 @@ class Product:
         shared = 2 * 16 if self._along_k else self._slices
         sums: Array = (np.abs(a) @ weights) * (each + shared + splits)
         return sums
+
+    def spread(self, a: Array, b: Array, y: Array, hard: Array) -> Array:
+        """Proxy standard deviation of the error of each result, as `bound` takes them."""
+        sigma = np.empty_like(y)
+        squared, weights = np.square(b), np.abs(b)
+        equal = min(repeats(a), repeats(b.T))
+        panel = max(1, PANEL // self.n)
+        for start in range(0, self.m, panel):
+            part = slice(start, start + panel)
+            rows = a[part]
+            walk = self._walk(rows, b)
+            squares = np.square(rows) @ squared
+            root = walk.root(self._inside, squares) * (abs(self.alpha) * U * SECOND_ORDER)
+            magnitude = np.abs(rows) @ weights
+            # Rounding by alpha, and adding c or b; what is flushed to zero.
+            rest = 2 * U * np.abs(y[part]) + (self.k + 4) * TINY
+            most = hard[part] - rest
+            sigma[part] = correlated(root, most, self.k, squares, magnitude, equal) + rest
+        return sigma
+
+    def _walk(self, a: Array, b: Array) -> Walk:
+        """Sums in order within a chunk, or within each work-item's share of it.
+
+        Where rows lie along k, shares are so many and short that they are taken in stages.
+        """
+        chunk, _ = self.chunks
+        lanes = self._slices if self.short and not self._along_k else 1
+        block = chunk if self.short and self._along_k else self._block
+        walk = Walk((len(a), self.n))
+        for first in range(0, self.k, chunk):
+            last = min(first + chunk, self.k)
+            for lane in range(first, min(first + lanes, last)):
+                for start in range(lane, last, block * lanes):
+                    part = slice(start, min(start + block * lanes, last), lanes)
+                    walk.add(len(range(self.k)[part]), a[:, part] @ b[part])
+                walk.end()
+        return walk
+
+    @property
+    def _block(self) -> int:
+        """Products between sums that are computed: the root of all makes both of one size."""
+        return max(STRIDE, ceil(sqrt(self.k)))
+
+    @property
+    def _inside(self) -> float:
+        """Of a block, in the terms of simgen/spread.py."""
+        chunk, _ = self.chunks
+        if not (self.short and self._along_k):
+            return order(min(self._block, chunk))
+        each = ceil(chunk / self._slices) + tile.width(self.k)
+        return stages(each, self._slices // 16, 16)
 
     @property
     def _scales(self) -> tuple[float, float]:

@@ -25,14 +25,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil, gcd, prod
+from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import pooled, pooling_tile
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers import exactness, pooled, pooling_tile
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.features import power_of_two
-from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U
+from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U, float32
+from simgen.spread import Spread, repeats, stages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,7 @@ else:
     from simgen import arrays as np
 
 BLOCK = 256  # work-items
+LEVELS = 32  # of x on either side of 0, so that many windows have more than one maximum
 UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
 ROW = 24  # and of a row of it: the tests of more need too many scalar registers
 FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
@@ -133,15 +135,16 @@ class Pooling(Layer):
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
+        source = Fill(Distribution.WHOLE, LEVELS, 1.0) if self.mode is Mode.MAX else normal
         if direction is Pass.FORWARD:
-            return (Port("x", x, normal), Port("y", y))
+            return (Port("x", x, source), Port("y", y))
         gradients = (Port("dy", y, normal), Port("dx", x))
         if self.mode is not Mode.MAX:
             return gradients
         if self.slices(x.shape) == 1:
-            return (Port("x", x, normal), *gradients)
+            return (Port("x", x, source), *gradients)
         first = Port("first", TensorSpec(y.shape, DType.I32), scratch=True)
-        return (Port("x", x, normal), *gradients, first)
+        return (Port("x", x, source), *gradients, first)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
@@ -282,14 +285,52 @@ class Pooling(Layer):
             return {"dx": bound * SECOND_ORDER}
         # Each element of the sum is rounded by the additions after it, by the product with the
         # reciprocal of the number of elements, and by that: 1 / float(n), or fast_rcp(float(n)).
-        reciprocal = 2 * U if self._even(tensors) else U + RCP
+        shape = tensors["x" if direction is Pass.FORWARD else "dx"].shape
+        reciprocal = 2 * U if self._even(shape) else U + RCP
         if direction is Pass.FORWARD:
-            x = tensors["x"]
-            roundings = (self._additions(x.shape) + 1) * U + reciprocal
-            return {"y": self._mean(np.abs(x)) * roundings * SECOND_ORDER + TINY}
+            roundings = (self._additions(shape) + 1) * U + reciprocal
+            return {"y": self._mean(np.abs(tensors["x"])) * roundings * SECOND_ORDER + TINY}
         terms = ceil(self.kernel_h / self.stride_h) * ceil(self.kernel_w / self.stride_w)
         bound = self._gradient(tensors, np.abs(tensors["dy"])) * (terms * U + reciprocal)
         return {"dx": bound * SECOND_ORDER + TINY}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        if self.mode is Mode.MAX or direction is Pass.BACKWARD:  # few roundings
+            return super().spread(tensors, direction, tolerance)
+        x = tensors["x"]
+        slices, window = self.slices(x.shape), self.kernel_h * self.kernel_w
+        tree = (ceil(window / slices), *(2,) * (slices.bit_length() - 1))
+        inside = stages(*(tree if slices > 1 else (self.kernel_w, self.kernel_h)))
+        equal = min(window, repeats(x.reshape(-1, x.shape[2] * x.shape[3])))
+        root = np.sqrt(self._mean(np.square(x)) / self._counted(x.shape))
+        rest = 4 * U * np.abs(self._mean(x)) + TINY  # the division
+        sigma = sqrt(equal) * inside * U * SECOND_ORDER * root + rest
+        return {"y": Spread(np.minimum(sigma, tolerance["y"]))}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        window = self.kernel_h * self.kernel_w
+        if self.mode is Mode.MAX and direction is Pass.FORWARD:
+            return Sums()
+        halves = window == power_of_two(window) and self._even(inputs[0].shape)
+        return Sums(window, whole=self.mode is Mode.MAX or halves)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """Of a mean, its sum; then one product with 1 / float(R S), if all windows have that."""
+        forward, largest = direction is Pass.FORWARD, self.mode is Mode.MAX
+        source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
+        if (forward and largest) or not (largest or self._even(shape)):
+            return {}
+        grain = exactness.grain(source)
+        if not grain:
+            return {}
+        sums, sizes = (
+            self._windows(t) if forward else self._gradient(tensors, t, mean=False)
+            for t in (source, np.abs(source))
+        )
+        made = exactness.settled(sums, sizes, grain)
+        if not largest:
+            made = exactness.scaled(made, float32(1 / (self.kernel_h * self.kernel_w)))
+        return {"y" if forward else "dx": made}
 
     def _additions(self, shape: tuple[int, ...]) -> int:
         """Roundings on the longest way from an element to its window's sum."""
@@ -298,8 +339,7 @@ class Pooling(Layer):
             return self.kernel_h + self.kernel_w - 2
         return ceil(self.kernel_h * self.kernel_w / slices) + slices.bit_length() - 2
 
-    def _even(self, tensors: Tensors) -> bool:
-        shape = tensors["x" if "x" in tensors else "dx"].shape
+    def _even(self, shape: tuple[int, ...]) -> bool:
         clipped = [axis.clipped(margin) for axis, margin in zip(self.axes(shape), self.margins)]
         return not any(clipped)
 
@@ -311,10 +351,13 @@ class Pooling(Layer):
         return found
 
     def _mean(self, x: Array) -> Array:
-        rows, columns = self.axes(x.shape)
-        sums = pooled.total(rows, pooled.total(columns, x).swapaxes(2, 3)).swapaxes(2, 3)
-        found: Array = sums / self._counted(x.shape)
+        found: Array = self._windows(x) / self._counted(x.shape)
         return found
+
+    def _windows(self, x: Array) -> Array:
+        """The sum of each window."""
+        rows, columns = self.axes(x.shape)
+        return pooled.total(rows, pooled.total(columns, x).swapaxes(2, 3)).swapaxes(2, 3)
 
     def _largest(self, x: Array) -> tuple[Array, Ints]:
         """The maxima (N, C, P, Q), and their indices in a plane of x."""
@@ -325,12 +368,12 @@ class Pooling(Layer):
         w = np.take_along_axis(s, h, axis=2) + columns.starts
         return best.swapaxes(2, 3), h * columns.extent + w
 
-    def _gradient(self, tensors: Tensors, dy: Array) -> Array:
-        """dx of some dy: it is linear in that."""
+    def _gradient(self, tensors: Tensors, dy: Array, *, mean: bool = True) -> Array:
+        """dx of some dy: it is linear in that. Without `mean`, it is not divided by elements."""
         shape = tensors["dx"].shape
         if self.mode is not Mode.MAX:
             rows, columns = self.axes(shape)
-            across = pooled.spread(columns, dy / self._counted(shape))
+            across = pooled.spread(columns, dy / self._counted(shape) if mean else dy)
             return pooled.spread(rows, across.swapaxes(2, 3)).swapaxes(2, 3)
         _, at = self._largest(tensors["x"])
         plane = shape[2] * shape[3]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Pass, TensorSpec
-from simgen.layers.base import Layer, Port, key
+from simgen.layers.base import Layer, Port, Sums, key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +38,9 @@ class Several(Layer):
             return (*xs, Port("y", y))
         gradients = (Port(name, x) for name, x in zip(GRADIENTS, inputs))
         return (Port("dy", y, normal), *gradients)
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums(len(inputs))
 
     def check(self, inputs: Sequence[TensorSpec], axes: Sequence[int]) -> None:
         """Raises:

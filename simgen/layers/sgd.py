@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers import elementwise, exactness
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.rounding import SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
@@ -67,3 +67,15 @@ class SGD(Layer):
         y = self.reference(tensors, direction)["y"]
         product = np.abs(tensors["x"] - y)
         return {"y": U * (np.abs(y) + product) * SECOND_ORDER + TINY}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums(2)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        x, dx = tensors["x"], tensors["dx"]
+        rate = float32(self.rate)
+        grain = min(exactness.grain(x), exactness.grain(dx, np.array([rate])))
+        if not grain:
+            return {}
+        magnitudes = np.abs(x) + np.abs(rate * dx)
+        return {"y": exactness.settled(x - rate * dx, magnitudes, grain)}

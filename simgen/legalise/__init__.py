@@ -7,9 +7,10 @@ has neither is refused before anything runs.
 SCC, VCC and EXEC are intact behind every replacement: a rule that has to write SCC or VCC saves
 them, unless a walk over the kernel's paths shows that nobody reads them any more.
 
-What stays different from hardware, by intent: fused multiply-adds are rounded twice (the tolerance
-of each layer covers that), subnormals are never flushed, the sign of zero that a minimum or
-maximum picks from two zeros is free, and signalling NaNs are not quietened.
+What stays different from hardware, by intent: fused multiply-adds are rounded twice but where they
+cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the sign
+of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
+quietened.
 """
 
 from __future__ import annotations
@@ -21,12 +22,32 @@ from typing import TYPE_CHECKING
 from simgen.errors import UsageError, did_you_mean
 
 # Importing them registers the rules:
-from simgen.legalise import compare, memory, scalar, vector_float, vector_integer
+from simgen.legalise import (
+    bits,
+    compare,
+    division,
+    doubles,
+    fused,
+    half,
+    halves,
+    lanes,
+    local_bytes,
+    memory,
+    one_by_one,
+    overlap,
+    roles,
+    scalar,
+    scalar_bits,
+    trigonometry,
+    vector_float,
+    vector_integer,
+)
 from simgen.legalise.assembly import (
     Instruction,
     is_vgpr,
     parse,
     raise_counts,
+    raise_lds,
     registers,
 )
 from simgen.legalise.flow import Flow
@@ -40,16 +61,16 @@ __all__ = ["TARGETS", "Legalised", "NoRuleError", "rewrite"]
 
 TARGETS = {"mgpusim": ARCHS}  # simulator -> architectures that it has a table for
 
-_RULES = (compare, memory, scalar, vector_float, vector_integer)
-_HALVES = ("vcc_lo", "vcc_hi", "exec_lo", "exec_hi")
+_RULES = (
+    bits, compare, division, doubles, fused, half, lanes, local_bytes, memory, one_by_one, scalar,
+    scalar_bits, trigonometry, vector_float, vector_integer,
+)  # fmt: skip
 _OMODS = ("mul:2", "mul:4", "div:2")
 _CURES = (
     ("scratch_", "keep local arrays out of the kernel: index them by constants only"),
     ("buffer_", "keep local arrays out of the kernel: index them by constants only"),
-    ("v_div_", "use fast_rcp(), the simulators' divisions are wrong at the edges"),
+    ("v_div_", "divide in 32 bits"),
     ("v_mfma", "use fused()"),
-    ("v_readlane", "let the kernel hold fewer scalars"),
-    ("v_writelane", "let the kernel hold fewer scalars"),
 )
 
 
@@ -61,6 +82,7 @@ class Legalised:
     instructions: int  # that it had before
     replaced: dict[str, int]  # of those, by mnemonic
     added: int  # instructions that it has more than before
+    emulated: dict[str, str]  # mnemonic -> why what stands for it is right in emulation only
 
 
 def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
@@ -83,19 +105,25 @@ def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
     added = 0
     kernels = parse(lines)
     edits: dict[int, list[str]] = {}
+    emulated: dict[str, str] = {}
     for kernel in kernels:
-        added += _kernel(kernel, arch, edits, count, lines)
+        added += _kernel(kernel, arch, edits, count, emulated, lines)
     for at, new in edits.items():
         lines[at] = "\n".join(new)
     before = sum(isinstance(i, Instruction) for k in kernels for i in k.items.values())
-    return Legalised("\n".join(lines), before, dict(sorted(count.items())), added)
+    return Legalised("\n".join(lines), before, dict(sorted(count.items())), added, emulated)
 
 
 def _kernel(
-    kernel: Kernel, arch: str, edits: dict[int, list[str]], count: Counter[str], lines: list[str]
+    kernel: Kernel,
+    arch: str,
+    edits: dict[int, list[str]],
+    count: Counter[str],
+    emulated: dict[str, str],
+    lines: list[str],
 ) -> int:
     """Rewrite one kernel: its new lines go to `edits`. Returns how many instructions were added."""
-    flow, pool, added = Flow(kernel), Registers(kernel), 0
+    flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
     for at, item in kernel.items.items():
         if not isinstance(item, Instruction):
             continue
@@ -107,49 +135,70 @@ def _kernel(
         added += len(site.out) - 1
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
-    if pool.uses_infinity:
-        added += 1
-        label = lines[kernel.start]
-        edits[kernel.start] = [label, f"\ts_mov_b32 {pool.infinity}, {INFINITY}"]
+    first = [f"s_mov_b32 {pool.infinity}, {INFINITY}"] * pool.uses_infinity
+    first += [f"v_mov_b32_e32 {pool.thread}, v0"] * pool.uses_thread
+    if first:
+        edits[kernel.start] = [lines[kernel.start], *(f"\t{new}" for new in first)]
+    if pool.uses_thread:
+        pool.own(vgprs=kernel.vgprs + 1)
+    if pool.uses_lane_words:
+        raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes)
     raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
-    return added
+    emulated |= pool.emulated
+    return added + len(first)
 
 
 def replace_one(site: Site) -> None:
     """Put what stands for the site's instruction into `site.out`."""
-    _without_halves(site)
+    form = roles.of(site.item, site.arch)
+    if form is None:
+        if roles.forms(site.item.mnemonic, site.arch):
+            count = len(site.item.operands)
+            raise site.refusal(f"the form with {count} operands", "write the kernel without it")
+        raise _unknown(site)
+    back = halves.copied_out(site, form)
     omod = next((w for w in site.item.tail if w in _OMODS), "")
     clamped = "clamp" in site.item.tail
     result = site.item.operands[0] if site.item.operands else ""
-    if omod or clamped:
+    if clamped and site.item.mnemonic in bits.SATURATE:
+        clamped = False  # its rule does that
+    elif omod or clamped:
         if "_f32" not in site.item.mnemonic or not is_vgpr(result):
             raise site.refusal("an output modifier", "write the limits as minimum and maximum")
         tail = tuple(w for w in site.item.tail if w not in (*_OMODS, "clamp"))
         site.item = replace(site.item, tail=tail)
-    _by_table(site)
+    overlap.mended(site, _by_table)
     for part in registers(result):
         if omod:
             vector_float.scale(site, part, omod)
         if clamped:
             vector_float.clamp(site, part)
+    halves.copied_back(site, back)
 
 
 def _by_table(site: Site) -> None:
     item = site.item
     name, short = item.mnemonic, item.mnemonic.removesuffix("_e64") + "_e32"
     _refuse_forms(site)
-    if name in RULES[site.arch]:
+    if "clamp" in item.tail and name in bits.SATURATE:
+        bits.SATURATE[name](site)
+    elif name in RULES[site.arch]:
         RULES[site.arch][name](site)
     elif name in NATIVE[site.arch]:
         site.out.append(item)
     elif name.endswith("_e64") and short in (NATIVE[site.arch] | RULES[site.arch].keys()):
         _shorten(site, short)
     else:
-        cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
-        raise site.refusal(
-            "MGPUSim 4.2.0 does not execute it right, and simgen has no replacement",
-            cure or "write the kernel without it, or run it on another target",
-        )
+        raise _unknown(site)
+
+
+def _unknown(site: Site) -> NoRuleError:
+    name = site.item.mnemonic
+    cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
+    return site.refusal(
+        "MGPUSim 4.2.0 does not execute it right, and simgen has no replacement",
+        cure or "write the kernel without it, or run it on another target",
+    )
 
 
 def _shorten(site: Site, short: str) -> None:
@@ -168,6 +217,8 @@ def _shorten(site: Site, short: str) -> None:
 
 def _refuse_forms(site: Site) -> None:
     """Forms that MGPUSim decodes as something else."""
+    if site.item.mnemonic in RULES[site.arch] and site.item.mnemonic.endswith("_dpp"):
+        return
     for word in site.item.tail:
         key = word.partition(":")[0]
         packed = site.item.mnemonic.startswith("v_pk_")
@@ -186,21 +237,3 @@ def _refuse_forms(site: Site) -> None:
             raise site.refusal(f"the form with {word}", "write the kernel without it")  # fmt: skip
     if site.item.mnemonic.endswith(("_sdwa", "_dpp")):
         raise site.refusal("this form is not there", "build without SDWA and DPP forms")
-
-
-def _without_halves(site: Site) -> None:
-    """MGPUSim reads the whole of VCC or EXEC where an instruction names a half of it."""
-    result, *sources = site.item.operands or ("",)
-    halves = sorted({o.strip("-|") for o in sources} & set(_HALVES))
-    if result in ("exec_lo", "exec_hi"):
-        raise site.refusal(f"a write of {result}", "let the kernel hold fewer scalars")
-    for mask in ("vcc", "exec"):
-        named = [o for o in halves if o.startswith(mask)]
-        if not named:
-            continue
-        pair, low, high = site.sgpr_pair()
-        site.put("s_mov_b64", pair, mask)
-        for half, held in ((f"{mask}_lo", low), (f"{mask}_hi", high)):
-            sources = [o.replace(half, held) for o in sources]
-    if halves:
-        site.item = replace(site.item, operands=(result, *sources))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.legalise.assembly import is_constant, is_vgpr
+from simgen.legalise.assembly import is_constant, is_inline, is_number, is_vgpr
 from simgen.legalise.table import GFX803, GFX942, rule
 from simgen.legalise.vector_integer import low_16, signed_16
 
@@ -61,12 +61,12 @@ def less_or_greater(site: Site) -> None:
 
 
 @rule("v_cmp_o_f32* v_cmp_u_f32*")
-def is_number(site: Site) -> None:
+def ordered_or_not(site: Site) -> None:
     """a == a and b == b; a NaN is equal to nothing."""
     result, a, b = site.item.operands
-    if is_constant(b) or a == b:
+    if is_number(b) or a == b:
         _ordered(site, "eq", result, a, a)
-    elif is_constant(a):
+    elif is_number(a):
         _ordered(site, "eq", result, b, b)
     else:
         mask, _, _ = site.sgpr_pair()
@@ -81,7 +81,9 @@ def is_number(site: Site) -> None:
 @rule("v_cmp_class_f32_e32", GFX942)
 def classify(site: Site) -> None:
     """The short form takes a signalling NaN for a quiet one."""
-    site.put("v_cmp_class_f32_e64", *site.item.operands)
+    result, a, mask = site.item.operands
+    literal = is_constant(a) and not is_inline(a)
+    site.put("v_cmp_class_f32_e64", result, site.in_vgpr(a) if literal else a, mask)
 
 
 def _ordered(site: Site, condition: str, result: str, a: str, b: str) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST_LDS_OFFSET = 0xFFFF  # bytes, of an access with one offset
 MOST_PAIR_OFFSET = 255  # elements, of an access with two
+MOST_GLOBAL_OFFSET = 4095  # bytes
 
 
 # LDS -----------------------------------------------------------------------------------------
@@ -180,14 +181,63 @@ def load_3(site: Site) -> None:
         site.put("global_load_dword", parts[2], address, *base, tail=tail)
 
 
+@rule("global_load_sbyte global_load_ushort global_load_sshort", GFX942)
+@rule("flat_load_sbyte flat_load_ushort flat_load_sshort", GFX803)
+def load_narrow(site: Site) -> None:
+    """Byte by byte: of loads below a word, MGPUSim's timing model has the unsigned byte only.
+
+    It drops the upper byte of a short, and dies of a signed byte at the end of a cache line.
+    """
+    result, address, *base = site.item.operands
+    kind, _, what = site.item.mnemonic.split("_")
+    load = f"{kind}_load_ubyte"
+    low = site.vgpr()
+    site.put(load, low, address, *base, tail=site.item.tail)
+    if what == "sbyte":
+        site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
+        _extend_sign(site, result, low, 8)
+        return
+    high = site.vgpr()
+    others = tuple(w for w in site.item.tail if not w.startswith("offset:"))
+    if site.gcn3:  # no offset in the instruction
+        pair, next_low, next_high = site.vgpr_pair()
+        first, second = registers(address)
+        site.add_64((next_low, next_high), (first, second), "1")
+        site.put(load, high, pair, tail=others)
+    else:
+        offset = _offset(site) + 1
+        if offset > MOST_GLOBAL_OFFSET:
+            raise site.refusal(f"offset {offset - 1}", "address nearer to the access")
+        site.put(load, high, address, *base, tail=(*_tail(offset=offset), *others))
+    site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
+    site.put("v_lshlrev_b32_e32", high, "8", high)
+    if what == "ushort":
+        site.put("v_or_b32_e32", result, low, high)
+    else:
+        site.put("v_or_b32_e32", low, low, high)
+        _extend_sign(site, result, low, 16)
+
+
+def _extend_sign(site: Site, result: str, value: str, bits: int) -> None:
+    site.put("v_lshlrev_b32_e32", value, str(32 - bits), value)
+    site.put("v_ashrrev_i32_e32", result, str(32 - bits), value)
+
+
 # Constants -----------------------------------------------------------------------------------
 
 
 @rule("s_load_dword s_load_dwordx2 s_load_dwordx4 s_load_dwordx8 s_load_dwordx16")
 def load_scalars(site: Site) -> None:
     """MGPUSim reads no sign of the offset, and no register that is added to one; its timing model
-    cannot load 16 at once."""
+    cannot load 16 at once, nor into VCC."""
     result, base, offset = site.item.operands
+    if result == "vcc":
+        pair, _, _ = site.sgpr_pair()
+        site.item = replace(site.item, operands=(pair, base, offset))
+        load_scalars(site)
+        site.put("s_waitcnt", "lgkmcnt(0)")
+        site.put("s_mov_b64", "vcc", pair)
+        return
     number = integer(offset)
     constant = integer(site.item.modifier("offset") or "0")
     if (number is not None and number < 0) or constant is None or constant < 0:
@@ -199,8 +249,6 @@ def load_scalars(site: Site) -> None:
         with site.saving_scc():
             site.put("s_add_u32", total, offset, hex(constant))
         offset = total
-    if result in ("vcc_lo", "vcc_hi"):
-        raise site.refusal(f"a load of {result}", "let the kernel hold fewer scalars")
     if not site.item.mnemonic.endswith("x16"):
         site.put(site.item.mnemonic, result, base, offset, tail=site.item.tail)
         return

@@ -334,11 +334,12 @@ def shift_add(site: Site) -> None:
 def shift_signed(site: Site) -> None:
     """MGPUSim does not cut the count to five bits."""
     result, a, count = site.item.operands
-    if integer(count) is None:
+    number = integer(count)
+    if number is None:
         held = site.sgpr()
         site.put("s_and_b32", held, count, "31")
         count = held
-    site.put("s_ashr_i32", result, a, count)
+    site.put("s_ashr_i32", result, a, count if number is None else str(number & 31))
 
 
 @rule("s_lshr_b32", GFX803)

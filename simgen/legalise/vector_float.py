@@ -5,6 +5,7 @@ from __future__ import annotations
 from simgen.legalise.assembly import (
     is_constant,
     is_inline,
+    is_number,
     registers,
 )
 from simgen.legalise.site import SIGN, Site
@@ -52,7 +53,7 @@ def maximum(site: Site) -> None:
     result, a, b = site.item.operands
     if a == b:  # quietens a NaN
         site.put("v_max_f32_e32", result, *(2 * (site.in_vgpr(a),)))
-    elif is_constant(a) or is_constant(b):
+    elif is_number(a) or is_number(b):
         _against_constant(site, "v_max3_f32", result, a, b)
     else:
         larger(site, result, a, b)
@@ -63,16 +64,17 @@ def minimum(site: Site) -> None:
     result, a, b = site.item.operands
     if a == b:
         site.put("v_min_f32_e32", result, *(2 * (site.in_vgpr(a),)))
-    elif is_constant(a) or is_constant(b):
+    elif is_number(a) or is_number(b):
         _against_constant(site, "v_min3_f32", result, a, b)
     else:
         held = site.vgpr()
+        a, b = (site.in_vgpr(o) if is_constant(o) else o for o in (a, b))
         larger(site, held, negated(a), negated(b))
         site.put("v_xor_b32_e32", result, SIGN, held)
 
 
 def _against_constant(site: Site, name: str, result: str, a: str, b: str) -> None:
-    if is_constant(b):
+    if is_number(b):
         a, b = b, a
     if site.gcn3 and not b.startswith(("-", "|")):  # there the two-source form does the same
         two = name.replace("3_f32", "_f32_e32")
@@ -104,22 +106,26 @@ def minimum_of_3(site: Site) -> None:
     site.put("v_xor_b32_e32", result, SIGN, held)
 
 
-@rule("v_fma_f32", GFX803)
-def fused_multiply_add(site: Site) -> None:
-    """v_mad_f32: MGPUSim rounds the product of either."""
-    site.put("v_mad_f32", *site.item.operands)
+@rule("v_med3_f32")
+def median(site: Site) -> None:
+    """Of two NaNs and a number MGPUSim gives a NaN; hardware the number.
 
-
-@rule("v_fmac_f32_e64", GFX942)
-def accumulate(site: Site) -> None:
-    result, a, b = site.item.operands
-    site.put("v_fma_f32", result, a, b, result)
-
-
-@rule("v_mac_f32_e64", GFX803)
-def accumulate_unfused(site: Site) -> None:
-    result, a, b = site.item.operands
-    site.put("v_mad_f32", result, a, b, result)
+    What is neither below +inf nor a number is replaced by the largest number of the three, which
+    is the same where it is +inf itself.
+    """
+    result, *sources = site.item.operands
+    if sum(is_number(source) for source in sources) >= 2:
+        a, b, c = (site.in_vgpr(o) if not is_inline(o) and is_constant(o) else o for o in sources)
+        site.put("v_med3_f32", result, a, b, c)
+        return
+    a, b, c = (site.vop3_source(source) for source in sources)
+    middle, most = site.vgpr(), site.vgpr()
+    mask, _, _ = site.sgpr_pair()
+    site.put("v_med3_f32", middle, a, b, c)
+    larger(site, most, a, b)
+    larger(site, most, most, c)
+    site.put("v_cmp_nlt_f32_e64", mask, middle, site.infinity())
+    site.select(result, middle, most, mask)
 
 
 @rule("v_madmk_f32", GFX803)

@@ -216,9 +216,7 @@ def move_64(site: Site) -> None:
     """MGPUSim copies one half."""
     result, source = site.item.operands
     low, high = registers(result)
-    value = integer(source)
-    small = value is not None and 0 <= value < 2**31  # the same however it is made 64 bits long
-    from_low, from_high = (source, "0") if small else site.halves(source)
+    from_low, from_high = site.halves(source)
     site.put("v_mov_b32_e32", low, from_low)
     site.put("v_mov_b32_e32", high, from_high)
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError
 from simgen.ir import PAGE, Pass, TensorSpec
+from simgen.layers.batch_norm import BatchNorm
 from simgen.network import make_layer
 from simgen.targets import miopen
 
@@ -67,6 +68,7 @@ SPELLED = {"convolution": "cross_correlation", "avg_exclude_padding": "avg"}
 # A program of composed mode, and for how many layers it has handles.
 FORWARD, BACKWARD = ("test_fwd_composed_model", 3), ("test_bwd_composed_model", 3)
 BOTH = (("test_composed_model", 3), ("test_alexnet", 21), ("test_VGG", 58))
+LEAST_EPSILON = 1e-5  # of batch normalisation: BN_MIN_EPSILON in core/include/common.h
 MOST_WINDOW = 255  # elements; MIOpen stores where the maximum was in 8 bits
 
 ELEMENT_NBYTES = 4
@@ -217,6 +219,9 @@ def _layer(node: Node) -> Layer:
         if key not in (*KEYS[layer.kind], *UNHEARD) and value != default:
             cure = f"set {key}={default}, or take --launcher kfd"
             raise ConfigError(where, f"DNNMark has no key {key!r}; {cure}")
+    if isinstance(layer, BatchNorm) and layer.epsilon < LEAST_EPSILON:
+        fact = f"DNNMark stops at epsilon={layer.epsilon:g}, which is less than {LEAST_EPSILON:g}"
+        raise ConfigError(where, f"{fact}; set epsilon=1e-5, or take --launcher kfd")
     return layer
 
 

@@ -46,6 +46,7 @@ GPUS = {"mi300a": "gfx942", "r9nano": "gfx803"}  # MGPUSim's name of a GPU -> wh
 DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
 RUNNER = "runner"  # folder of the Go program, and the program's name
 REPLACED = "kernels/replaced.json"
+EMULATED = "kernels/emulated.txt"  # what cannot be timed, and why
 MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
 
 IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"
@@ -97,7 +98,7 @@ class MGPUSim(Target):
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh`, the Go program's sources, a linked code object for each kernel, and what was
-        replaced in them (`legalised.Kernels.costs`).
+        replaced in them (`legalised.Kernels.costs`, `legalised.Kernels.emulated`).
 
         For more than one GPU, `gpus-N/` holds the same for the share of each.
 
@@ -115,6 +116,7 @@ class MGPUSim(Target):
             gpu=DEFAULT_GPU[self.arch],
             gpus_of=GPUS,
             gpus=self.gpus,
+            emulated=EMULATED,
             go_cure=GO_CURE,
         )
         runner = _templates()
@@ -162,8 +164,10 @@ class MGPUSim(Target):
             replace=self.legalise,
             l1=self.l1,
         )
+        emulated = made.emulated()
         return {
             REPLACED: File(made.costs()),
+            **({EMULATED: File(emulated)} if emulated else {}),
             **{f"kernels/{name}.co": File(elf) for name, elf in made.objects.items()},
         }
 

@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 from command_line import CUDA, Done, fails
-from handmade import build, run_by_hand, small
+from handmade import build, run_by_hand, small, tree
 
 from simgen import results
 from simgen.commands import comparing
@@ -101,12 +101,17 @@ def test_a_missing_compiler_is_told_with_its_cure(simgen, monkeypatch):
     )
 
 
-def test_build_tells_what_it_removes(simgen, tmp_path):
+def test_build_removes_no_results_unless_it_is_told_to(simgen, tmp_path):
     run_by_hand(build(tmp_path / "softmax_fwd", small(), Cuda()))
     kept = simgen(f"build softmax_fwd {CUDA}").out
     assert "removed" not in kept
     assert "removed" not in simgen(f"build softmax_fwd {CUDA}").out
-    done = simgen("build softmax_fwd --target cuda --set n=4 --set c=11")
+    before = tree(tmp_path / "softmax_fwd")
+    other = "build softmax_fwd --target cuda --set n=4 --set c=11"
+    refused = simgen(other)
+    fails(refused, 4, "results of cuda would be lost, because the workload changes", "--replace")
+    assert tree(tmp_path / "softmax_fwd") == before
+    done = simgen(f"{other} --replace")
     assert "no longer valid, so removed: results of cuda\n" in done.out
     assert not (tmp_path / "softmax_fwd" / "results").exists()
     assert "removed" not in simgen(f"build softmax_fwd {CUDA}").out
@@ -239,9 +244,11 @@ def test_a_right_result_is_exit_code_0(simgen, ran):
     done = simgen("diff net")
     assert (done.code, done.err) == (0, "")
     assert "cuda against reference" in done.out
-    assert done.out.count("pass\n") == 2 or done.out.count(" pass") >= 2
-    assert "reproduce: simgen diff net" in done.out
-    assert "FAIL" not in done.out
+    assert len(re.findall(r" same +\n", done.out)) == 2
+    assert done.out.splitlines()[-2:] == [
+        "reproduce: simgen diff net", "1 result, 2 tensors: all right",
+    ]  # fmt: skip
+    assert "DIFFERENT" not in done.out
 
 
 def test_a_wrong_result_is_exit_code_6_and_names_the_first_diverging_layer(simgen, ran):
@@ -250,7 +257,11 @@ def test_a_wrong_result_is_exit_code_6_and_names_the_first_diverging_layer(simge
     fails(done, 6, "cuda and reference differ first in layer probability, probability.y")
     assert "first diverging layer: probability (fwd)" in done.out
     assert "worst points of probability.y" in done.out
-    assert "FAIL" in done.out
+    assert "DIFFERENT" in done.out
+    assert "probability.y is different: 10 of 80 elements are out of tolerance\n" in done.out
+    assert done.out.splitlines()[-1] == (
+        "1 result, 2 tensors: 1 differs, first in layer probability, probability.y"
+    )
     (again,) = re.findall(r"with: simgen (.*)", done.err)
     assert simgen(again).code == 6
 
@@ -262,8 +273,43 @@ def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_p
 
     run_by_hand(bundles.load(tmp_path / "zero"))
     done = simgen("diff zero")
-    fails(done, 6, "layer dropout, dropout.y, is distrusted: cuda: all elements are zero")
-    assert "differ first" not in done.err
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r" proved nothing +\n", done.out)
+    assert "  dropout.y proved nothing: every element of the reference is 0\n" in done.out
+    assert done.out.splitlines()[-1] == "1 result, 1 tensor: all right, and none proves anything"
+    assert simgen("diff zero --json").json()["outcome"] == "proved nothing"
+    done = simgen("diff zero --strict")
+    fails(done, 6, "layer dropout, dropout.y, proved nothing: every element of the reference is 0")
+    assert "differ" not in done.err
+    assert simgen("diff zero --strict --json").code == 6
+    assert done.err.rstrip().endswith("simgen diff zero --strict -v")
+
+
+def test_two_results_that_are_equally_wrong_are_not_right(simgen, ran, tmp_path):
+    def nans(tensors):
+        for values in tensors.values():
+            values[:] = np.nan
+
+    folder = run_by_hand(ran, nans)
+    results.save(results.collect(ran, Cuda(), folder), ran.workload, tmp_path / "other.h5")
+    done = simgen("diff net cuda other.h5")
+    fails(done, 6, "cuda and reference differ first in layer limit, limit.y; other.h5 differs from")
+    assert "cuda against other.h5" in done.out
+    assert done.out.splitlines()[-1] == (
+        "2 results, 4 tensors: 2 differ, first in layer limit, limit.y; 2 prove nothing"
+    )
+
+
+def test_strict_is_no_matter_where_every_tensor_proves_something(simgen, ran):
+    assert simgen("diff net --strict").code == 0
+
+
+@pytest.mark.parametrize("verbose", ["", " -v"])
+def test_the_columns_explain_themselves(simgen, ran, verbose):
+    out = simgen(f"diff net{verbose}").out
+    assert "error /     error /" in out
+    assert any("largest value" in line and "tolerance" in line for line in out.splitlines())
+    assert ("ULPs" in out) == bool(verbose)
 
 
 def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen, ran, tmp_path):
@@ -272,33 +318,39 @@ def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen,
     collected = results.collect(ran, Cuda(), ran.path / "results" / "cuda")
     results.save(collected, ran.workload, tmp_path / "other.h5")
     found = simgen("diff net cuda other.h5 --json").json()
-    assert [(p["a"], p["b"]) for p in found["pairs"]] == [("cuda", "other.h5")]
+    assert [(p["a"], p["b"]) for p in found["pairs"]] == [
+        ("cuda", "reference"), ("other.h5", "reference"), ("cuda", "other.h5"),
+    ]  # fmt: skip
+    assert found["summary"] == "2 results, 4 tensors: all right"
+    assert {p["outcome"] for p in found["pairs"]} == {"same"}
     assert simgen("diff net other.h5").code == 0
     assert simgen("diff net reference other.h5").code == 0
     assert "ratio" in simgen("diff net cuda other.h5").out
 
 
 def made_pairs(ran, monkeypatch, found):
-    """(pairs of names, what is not compared) of a diff of all results."""
+    """(names of results, pairs of names, what is not compared) of a diff of all results."""
     monkeypatch.setattr(comparing, "find_result", lambda bundle, name: found[name])
     monkeypatch.setattr(type(ran), "targets", property(lambda self: {name: {} for name in found}))
-    monkeypatch.setattr(type(ran), "results", lambda self, name: self.path)
-    pairs, silent = comparing._pairs(ran, None, None)
-    return [(one.name, other and other.name) for one, other in pairs], silent
+    monkeypatch.setattr(type(ran), "ran", lambda self: list(found))
+    chosen, pairs, silent = comparing._chosen(ran, None, None)
+    names = [result.name for result in chosen]
+    return names, [(names[one], names[other]) for one, other in pairs], silent
 
 
-def test_three_results_make_six_pairs(ran, monkeypatch):
+def test_three_results_make_three_pairs(ran, monkeypatch):
     found = {name: results.Result(name, {}, (), {}) for name in "abc"}
-    pairs, silent = made_pairs(ran, monkeypatch, found)
-    assert pairs == [("a", None), ("b", None), ("c", None), ("a", "b"), ("a", "c"), ("b", "c")]
+    names, pairs, silent = made_pairs(ran, monkeypatch, found)
+    assert names == ["a", "b", "c"]
+    assert pairs == [("a", "b"), ("a", "c"), ("b", "c")]
     assert silent == []
 
 
 def test_results_without_outputs_are_not_compared(ran, monkeypatch):
     found = {name: results.Result(name, {}, (), {}) for name in "ab"}
     found["c"] = results.Result("c", {}, (), {results.KERNELS: [(0, "SoftmaxForward")]})
-    pairs, silent = made_pairs(ran, monkeypatch, found)
-    assert pairs == [("a", None), ("b", None), ("a", "b")]
+    names, pairs, silent = made_pairs(ran, monkeypatch, found)
+    assert (names, pairs) == (["a", "b"], [("a", "b")])
     assert silent == ["c"]
     with pytest.raises(UsageError, match="c leaves no outputs to compare"):
         made_pairs(ran, monkeypatch, {"c": found["c"]})
@@ -337,7 +389,7 @@ def test_a_bundle_that_has_not_run_is_told(simgen, tmp_path):
 
 def test_results_of_another_workload_are_not_used(simgen, ran):
     (ran.path / "results" / "cuda" / "complete").write_text("0" * 64)
-    fails(simgen("diff net"), 2, "nothing has run yet")
+    fails(simgen("diff net"), 7, "results/cuda: a result of another workload; run it again")
 
 
 def test_values_that_changed_in_the_data_file_are_noticed(simgen, ran):

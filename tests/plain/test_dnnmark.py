@@ -125,6 +125,7 @@ def test_what_differs_is_told_in_comments():
         ("dropout_fwd", None, "has no [Dropout]"),
         ("gemm_fwd", None, "has no [Gemm]"),
         ("softmax_fwd", ("softmax_algo", "log"), "softmax_algo=log: DNNMark built for ROCm"),
+        ("bn_fwd", ("epsilon", "9e-6"), "DNNMark stops at epsilon=9e-06, which is less than 1e-05"),
         ("softmax_fwd", ("softmax_mode", "instance"), "set softmax_mode=channel"),
         ("activation_fwd", ("activation_mode", "clipped_relu"), "activation_mode=clipped_relu"),
         ("pool_fwd", ("pool_mode", "avg_include_padding"), "pool_mode=avg_include_padding"),

@@ -84,7 +84,7 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         "batchnorm_statistics": ["batch", "running"],  # not DNNMark's
         "save_intermediates": ["true", "false"],
         "exp_avg_factor": ["0", "0.5", "1"],
-        "epsilon": ["1e-5", "2e-5"],
+        "epsilon": ["1e-5", "2e-5", "1e-12"],  # DNNMark takes 1e-5 at least
     },
     Dropout: {"dropout_probability": ["0", ".5", "1"], "random_seed": ["0", "777"]},
     Bypass: {},
@@ -171,7 +171,7 @@ def test_a_misspelt_value_is_refused(layer):
         (Pooling, "stride", "0", "stride is 0; it must be at least 1"),
         (LRN, "k", "0", "k is 0.0; it must be at least 1e-05"),
         (LRN, "alpha", "nan", "alpha is 'nan'; write a finite number"),
-        (BatchNorm, "epsilon", "9e-6", "epsilon is 9e-06; it must be at least 1e-05"),
+        (BatchNorm, "epsilon", "0", "epsilon is 0.0; it must be at least 1e-12"),
         (BatchNorm, "exp_avg_factor", "1.1", "exp_avg_factor is 1.1; it must be at most 1"),
         (Dropout, "dropout_probability", "1.01", "dropout_probability is 1.01; it must be at most"),
         (Dropout, "random_seed", "-1", "random_seed is -1; it must be at least 0"),

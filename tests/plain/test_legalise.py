@@ -6,7 +6,7 @@ import pytest
 
 from simgen import resources
 from simgen.errors import DamagedError, RefusedError, UsageError
-from simgen.legalise import NoRuleError, extract, rewrite
+from simgen.legalise import NoRuleError, extract, rewrite, roles
 from simgen.legalise.assembly import Instruction, Kernel, instruction, parse, registers
 from simgen.legalise.flow import Flow
 from simgen.legalise.implemented import (
@@ -16,6 +16,8 @@ from simgen.legalise.implemented import (
     unimplemented,
 )
 from simgen.legalise.table import ARCHS, NATIVE, RULES
+
+EXEC = ("exec_lo", "exec_hi")
 
 
 def module(
@@ -179,12 +181,105 @@ def test_vcc_is_saved_around_a_comparison_that_goes_through_it():
 
 def test_a_branch_out_of_the_kernel_keeps_everything_alive():
     kernel = Kernel("k", 0, {1: instruction("s_nop 0"), 2: instruction("s_branch elsewhere")})
-    assert Flow(kernel).scc_live_after(1)
-    assert Flow(kernel).vcc_live_after(1)
+    assert all(Flow(kernel, "gfx942").live_after(1, r) for r in ("scc", "vcc_lo", "vcc_hi"))
 
 
 def test_halves_of_vcc_are_read_through_a_pair():
     assert after("s_mov_b32 s0, vcc_hi") == ["s_mov_b64 s[12:13], vcc", "s_mov_b32 s0, s13"]
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("s_cmp_eq_u32 vcc_hi, s3", "s_cmp_eq_u32 s13, s3"),
+        ("s_cmp_eq_u32 s3, vcc_lo", "s_cmp_eq_u32 s3, s12"),
+        ("s_cmpk_eq_u32 vcc_hi, 0x7", "s_cmp_eq_u32 s13, 0x7"),
+        ("s_bitcmp1_b32 exec_hi, 3", "s_and_b32 s14, s13, 0x8"),
+        ("v_readfirstlane_b32 s0, v1", "v_readfirstlane_b32 s0, v1"),
+    ],
+)
+def test_a_half_is_read_through_a_pair_in_any_operand(line, used):
+    assert used in after(line)
+    assert "vcc_hi" not in "".join(after(line))
+
+
+@pytest.mark.parametrize(
+    ("line", "used"),
+    [
+        ("s_addk_i32 vcc_hi, 0x7", "s_add_i32 s13, s13, 0x7"),
+        ("s_mov_b32 vcc_hi, s3", "s_mov_b32 s13, s3"),
+        ("s_mov_b32 exec_lo, s3", "s_mov_b32 s12, s3"),
+        ("v_readfirstlane_b32 vcc_lo, v3", "v_readfirstlane_b32 s12, v3"),
+    ],
+)
+def test_a_half_that_is_written_goes_back_with_the_other(line, used):
+    mask = "exec" if "exec" in line else "vcc"
+    assert after(line) == [f"s_mov_b64 s[12:13], {mask}", used, f"s_mov_b64 {mask}, s[12:13]"]
+
+
+def test_halves_of_vcc_live_and_die_apart():
+    kernel = parse(module("s_nop 0", "s_mov_b32 vcc_lo, s0", "s_mov_b32 s1, vcc_hi").split("\n"))[0]
+    flow, (nop, *_) = Flow(kernel, "gfx942"), sorted(kernel.items)
+    assert flow.live_after(nop, "vcc_hi")
+    assert not flow.live_after(nop, "vcc_lo")
+
+
+def test_a_rule_does_not_overwrite_a_source_that_it_has_yet_to_read():
+    """v_med3_u32 with its result in a source, and a rule that writes it too early."""
+    apart = after("v_xnor_b32_e32 v0, v1, v2")
+    assert after("v_xnor_b32_e32 v1, v1, v2") == [i.replace("v0", "v1") for i in apart]
+    early = after("v_mov_b64_e32 v[2:3], v[1:2]")
+    assert early == [
+        "v_mov_b32_e32 v8, v1", "v_mov_b32_e32 v9, v2",
+        "v_mov_b32_e32 v2, v8", "v_mov_b32_e32 v3, v9",
+    ]  # fmt: skip
+
+
+# Roles -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_every_instruction_of_the_tables_has_its_roles(arch):
+    for name in NATIVE[arch] | RULES[arch].keys():
+        assert roles.forms(name, arch), name
+
+
+@pytest.mark.parametrize(
+    ("line", "reads", "writes"),
+    [
+        ("s_addc_u32 s0, s1, 5", {"s1", "scc"}, {"s0", "scc"}),
+        ("s_cselect_b64 vcc, s[2:3], -1", {"s2", "s3", "scc"}, {"vcc_lo", "vcc_hi"}),
+        ("s_addk_i32 s0, 0x7", {"s0"}, {"s0", "scc"}),
+        ("s_cmpk_eq_u32 vcc_hi, 0x7", {"vcc_hi"}, {"scc"}),
+        ("s_and_saveexec_b64 s[0:1], vcc", {"vcc_lo", "vcc_hi", *EXEC},
+         {"s0", "s1", "scc", *EXEC}),
+        ("v_addc_co_u32_e32 v0, vcc, -1, v2, vcc", {"v2", "vcc_lo", "vcc_hi", *EXEC},
+         {"v0", "vcc_lo", "vcc_hi"}),
+        ("v_fmac_f32_e32 v0, v1, v2", {"v0", "v1", "v2", *EXEC}, {"v0"}),
+        ("v_sub_f32_e64 v0, -|v1|, s2", {"v1", "s2", *EXEC}, {"v0"}),
+        ("v_div_fmas_f32 v0, v1, v2, v3", {"v1", "v2", "v3", "vcc_lo", "vcc_hi", *EXEC}, {"v0"}),
+        ("global_atomic_add v0, v1, s[2:3]", {"v0", "v1", "s2", "s3", *EXEC}, set()),
+        ("global_atomic_add v5, v0, v1, s[2:3] sc0", {"v0", "v1", "s2", "s3", *EXEC}, {"v5"}),
+        ("ds_read2_b32 v[0:1], v2 offset0:3", {"v2", *EXEC}, {"v0", "v1"}),
+        ("s_waitcnt vmcnt(0)", set(), set()),
+        ("s_waitcnt vmcnt(0) lgkmcnt(0)", set(), set()),
+        ("s_barrier", set(), set()),
+        ("s_cbranch_vccz .L", {"vcc_lo", "vcc_hi"}, set()),
+    ],
+)  # fmt: skip
+def test_roles_say_what_is_read_and_written(line, reads, writes):
+    found = roles.effect(instruction(line), "gfx942")
+    assert (found.reads, found.writes) == (reads, writes)
+
+
+def test_carries_and_limits_are_roles_of_their_architecture():
+    add = instruction("v_add_u32_e32 v0, vcc, v1, v2")
+    assert roles.effect(add, "gfx803").writes == {"v0", "vcc_lo", "vcc_hi"}
+    assert roles.of(add, "gfx942") is None
+    with pytest.raises(NoRuleError, match="the form with 4 operands"):
+        after("v_add_u32_e32 v0, vcc, v1, v2")
+    assert "m0" in roles.effect(instruction("ds_read_b32 v0, v1"), "gfx803").reads
+    assert "m0" not in roles.effect(instruction("ds_read_b32 v0, v1"), "gfx942").reads
 
 
 # Refusals ------------------------------------------------------------------------------------
@@ -195,13 +290,15 @@ def test_halves_of_vcc_are_read_through_a_pair():
     [
         "v_mfma_f32_4x4x1f32 a[0:3], v0, v1, a[0:3]",
         "scratch_load_dword v0, off, s0",
-        "ds_add_u32 v0, v1",
-        "v_div_fixup_f32 v0, v1, v2, v3",
-        "v_mov_b32_dpp v0, v1 quad_perm:[0,1,2,3]",
-        "v_add_u32_e64 v0, v1, v2 clamp",
+        "ds_add_u64 v0, v[2:3]",
+        "v_div_scale_f64 v[0:1], vcc, v[2:3], v[2:3], v[4:5]",
+        "v_mov_b32_dpp v0, v1 wave_shr:1 row_mask:0xf bank_mask:0xf",
+        "ds_swizzle_b32 v0, v1 offset:0x8055",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3",
+        "v_pk_mul_lo_u16 v0, v1, 3",
+        "v_sub_u32_e64 v0, v1, v2 clamp",
         "v_pk_mul_f32 v[0:1], v[2:3], 2.0",
         "s_load_dword s0, s[2:3], -0x10",
-        "s_mov_b32 exec_lo, s0",
         "v_unheard_of_f32 v0, v1",
     ],
 )
@@ -223,7 +320,7 @@ def test_what_has_no_rule_is_refused_with_instruction_kernel_and_cure(line):
     ],
 )
 def test_the_source_line_is_told_where_the_compiler_tells_it(place, line):
-    text = module(f".loc\t1 3 5                          ; {place}", "ds_add_u32 v0, v1")
+    text = module(f".loc\t1 3 5                          ; {place}", "ds_add_u64 v0, v[2:3]")
     with pytest.raises(NoRuleError) as caught:
         rewrite(text, "gfx942")
     assert caught.value.item.source_line == line
@@ -317,3 +414,62 @@ def test_registers_of_an_operand():
     assert registers("vcc") == ("vcc_lo", "vcc_hi")
     assert registers("s7") == ("s7",)
     assert registers("1.0") == ()
+
+
+# What is right in emulation only, lanes and LDS ----------------------------------------------
+
+GROUP = """\t.amdhsa_group_segment_fixed_size 1028
+\t.amdhsa_system_vgpr_workitem_id {}
+\t.end_amdhsa_kernel"""
+SIZES = "    .group_segment_fixed_size: 1028\n    .max_flat_workgroup_size: {}\n"
+
+
+def sized(text: str, items: int = 256, dimensions: int = 1) -> str:
+    """The module with LDS of its own and a largest work-group."""
+    text = text.replace("\t.end_amdhsa_kernel", GROUP.format(dimensions - 1))
+    return text.replace("    .name: ", f"{SIZES.format(items)}    .name: ")
+
+
+def test_atomics_and_narrow_stores_say_that_they_cannot_be_timed():
+    made = rewrite(module("global_atomic_add v0, v1, s[2:3]", "v_add_f32_e32 v0, v1, v2"), "gfx942")
+    assert list(made.emulated) == ["global_atomic_add"]
+    assert "right in emulation only" in made.emulated["global_atomic_add"]
+    assert (
+        "--mode emu"
+        in rewrite(module("flat_store_byte v[0:1], v2"), "gfx803").emulated["flat_store_byte"]
+    )
+    assert rewrite(module("v_add_f32_e32 v0, v1, v2"), "gfx942").emulated == {}
+
+
+@pytest.mark.parametrize(("items", "timed"), [(64, True), (65, False), (256, False)])
+def test_one_wavefront_may_be_timed_in_its_own_lds(items, timed):
+    made = rewrite(sized(module("ds_add_u32 v0, v1"), items), "gfx942")
+    assert (made.emulated == {}) == timed
+
+
+@pytest.mark.parametrize(("items", "nbytes"), [(64, 1040 + 256), (65, 1040 + 512), (256, 2064)])
+def test_exchanges_get_a_word_of_lds_for_each_work_item(items, nbytes):
+    made = rewrite(sized(module("ds_bpermute_b32 v0, v1, v2"), items), "gfx942").text
+    assert f".amdhsa_group_segment_fixed_size {nbytes}\n" in made
+    assert f".group_segment_fixed_size: {nbytes}\n" in made
+    assert "offset:1040" in made
+
+
+def test_exchanges_are_refused_where_work_items_have_more_dimensions_or_lds_is_full():
+    text = module("ds_bpermute_b32 v0, v1, v2")
+    with pytest.raises(NoRuleError, match="one-dimensional"):
+        rewrite(sized(text, dimensions=2), "gfx942")
+    with pytest.raises(NoRuleError, match="more LDS than there is"):
+        rewrite(sized(text).replace("fixed_size 1028", "fixed_size 65536"), "gfx942")
+
+
+def test_only_fused_steps_that_cancel_are_computed_in_64_bits():
+    def wide(*lines: str) -> bool:
+        return "v_mul_f64" in rewrite(module(*lines), "gfx942").text
+
+    assert wide("v_mul_f32_e32 v3, v1, v2", "v_fma_f32 v4, v1, v2, -v3")
+    assert wide("v_fma_f32 v4, -v1, v1, v2")
+    assert wide("v_add_u32_e32 v3, -1, v1", "v_fma_f32 v4, -v3, v1, v2")
+    assert not wide("v_fma_f32 v4, v1, v2, v3")
+    assert not wide("v_fma_f32 v4, -v1, v2, v3")
+    assert not wide("v_mul_f32_e32 v3, v1, v2", ".L:", "v_fma_f32 v4, v1, v2, -v3")

@@ -14,12 +14,15 @@ from simgen.random_values import BLOCK, block_key, fill_block, generate
 UNIT = Fill(Distribution.UNIFORM, 0.0, 1.0)
 NORMAL = Fill(Distribution.NORMAL, 0.0, 1.0)
 DIGITS = Fill(Distribution.UNIFORM, -5.0, 5.0)
+WHOLE_NUMBERS = Fill(Distribution.WHOLE, 5.0, 0.25)
 THREE_BLOCKS = TensorSpec((2 * BLOCK + 77,))
 FILLS = {
     "unit": (UNIT, DType.F32),
     "scaled": (Fill(Distribution.UNIFORM, -3.0, 0.5), DType.F32),
     "normal": (Fill(Distribution.NORMAL, 1.0, 0.25, low=0.5), DType.F32),
     "digits": (DIGITS, DType.I32),
+    "whole": (WHOLE_NUMBERS, DType.F32),
+    "some larger": (Fill(Distribution.NORMAL, 0.0, 1.0, every=8, times=100.0), DType.F32),
 }
 WHOLE = {
     name: generate(name, TensorSpec(THREE_BLOCKS.shape, dtype), fill, seed=7)
@@ -59,6 +62,7 @@ WHOLE = {
             ],
         ),
         (DIGITS, DType.I32, [3, -3, 1, 0, -4, 3, -2, 3]),
+        (Fill(Distribution.WHOLE, 5.0, 1.0), DType.F32, [4, -3, 2, 1, -4, 4, -2, 4]),
     ],
 )
 def test_the_first_values_of_two_blocks_are_known(fill, dtype, expected):
@@ -155,9 +159,42 @@ def test_whole_numbers_are_all_there_and_none_is_outside():
     assert values.max() > 2**30
 
 
+@pytest.mark.parametrize("largest", [1.0, 3.0, 2.0**22])
+@pytest.mark.parametrize("share", [1.0, 0.25, 2.0**-10])
+def test_so_many_whole_numbers_are_not_zero(largest: float, share: float) -> None:
+    fill = Fill(Distribution.WHOLE, largest, share)
+    values = generate("t", TensorSpec((2**18,)), fill, 1).astype(np.float64)
+    assert np.array_equal(values, np.rint(values))
+    assert np.abs(values).max() <= largest
+    if largest < 4:
+        assert set(np.unique(np.abs(values))) >= set(range(1, int(largest) + 1))
+    count = np.count_nonzero(values)
+    assert abs(count - share * values.size) <= 5 * np.sqrt(values.size * share * (1 - share))
+    assert abs(np.count_nonzero(values > 0) - count / 2) <= 5 * np.sqrt(count) / 2
+
+
+def test_factors_multiply_some_elements_and_no_others() -> None:
+    plain = generate("t", TensorSpec((BLOCK + 20,)), NORMAL, 1)
+    some = Fill(Distribution.NORMAL, 0.0, 1.0, every=4, times=0.5)
+    values = generate("t", TensorSpec((BLOCK + 20,)), some, 1)
+    assert np.array_equal(values[::4], plain[::4] / 2)
+    plain[::4] = values[::4]
+    assert np.array_equal(values, plain)
+
+
 @pytest.mark.parametrize(
     ("fill", "dtype", "fact"),
     [
+        (Fill(Distribution.WHOLE, 0.0, 1.0), DType.F32, "whole numbers up to 0.0"),
+        (Fill(Distribution.WHOLE, 1.5, 1.0), DType.F32, "whole numbers up to 1.5"),
+        (Fill(Distribution.WHOLE, 2.0**23, 1.0), DType.F32, "none of 1 to 4194304"),
+        (Fill(Distribution.WHOLE, 1.0, 0.0), DType.F32, "a share of 0.0"),
+        (Fill(Distribution.WHOLE, 1.0, 1.5), DType.F32, "a share of 1.5"),
+        (Fill(Distribution.WHOLE, 1.0, 1.0), DType.I32, "not a distribution of whole numbers"),
+        (Fill(Distribution.NORMAL, 0.0, 1.0, every=3, times=2.0), DType.F32, "no power of two"),
+        (Fill(Distribution.NORMAL, 0.0, 1.0, every=4), DType.F32, "without a factor"),
+        (Fill(Distribution.NORMAL, 0.0, 1.0, every=4, times=np.inf), DType.F32, "not finite"),
+        (Fill(Distribution.UNIFORM, 0.0, 9.0, every=4, times=2.0), DType.I32, "real numbers"),
         (Fill(Distribution.UNIFORM, 1.0, 1.0), DType.F32, "no float32 value in [1.0, 1.0)"),
         (Fill(Distribution.UNIFORM, 1.0, 1.0 + 2**-40), DType.F32, "no float32 value"),
         (Fill(Distribution.UNIFORM, -3e38, 3e38), DType.F32, "overflows"),

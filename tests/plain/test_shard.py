@@ -165,8 +165,8 @@ def test_a_normalisation_with_given_statistics_is_shared(mode: str) -> None:
     for step in whole.steps:
         tensors = {p: generator.uniform(1, 2, whole.buffer(n).spec.shape) for p, n in step.reads}
         alone = layer.reference(tensors, step.direction)
-        reference, _ = shard.expected(layer, tensors, step.direction, 2)
-        assert all(np.allclose(reference[port], alone[port], rtol=1e-12) for port in alone)
+        found = shard.expected(layer, tensors, step.direction, 2)
+        assert all(np.allclose(found[port][0], alone[port], rtol=1e-12) for port in alone)
 
 
 @pytest.mark.parametrize("word", ["dropout_fwd", "gemm_fwd", "bn_fwd", "bn_bwd"])
@@ -186,11 +186,14 @@ def test_the_bound_of_a_sum_over_gpus_holds_for_what_they_compute(gpus: int) -> 
         "dy": generator.normal(size=(8, 3, 1, 1)),
     }
     alone = layer.reference(tensors, Pass.BACKWARD_WEIGHT)
-    reference, bound = shard.expected(layer, tensors, Pass.BACKWARD_WEIGHT, gpus)
+    found = shard.expected(layer, tensors, Pass.BACKWARD_WEIGHT, gpus)
     for port in ("dw", "db"):
-        assert np.allclose(reference[port], alone[port], rtol=1e-13, atol=1e-13)
-        parts = np.zeros_like(reference[port], dtype=np.float32)
-        worst = np.zeros_like(reference[port])
+        reference, bound, spread = found[port]
+        assert np.allclose(reference, alone[port], rtol=1e-13, atol=1e-13)
+        assert (spread.sigma > 0).all()
+        assert (spread.sigma <= bound).all()
+        parts = np.zeros_like(reference, dtype=np.float32)
+        worst = np.zeros_like(reference)
         for at in range(gpus):
             share = {name: np.split(values, gpus)[at] for name, values in tensors.items()}
             exact = layer.reference(share, Pass.BACKWARD_WEIGHT)[port]
@@ -199,8 +202,8 @@ def test_the_bound_of_a_sum_over_gpus_holds_for_what_they_compute(gpus: int) -> 
             above = most.astype(np.float64) > exact + error
             parts = parts + np.where(above, np.nextafter(most, np.float32(-np.inf)), most)
             worst += error
-        assert (np.abs(parts - alone[port]) <= bound[port]).all()
-        assert (bound[port] > worst).all()
+        assert (np.abs(parts - alone[port]) <= bound).all()
+        assert (bound > worst).all()
 
 
 def test_rows_of_a_layer_without_sums_have_the_bounds_of_their_share() -> None:
@@ -208,10 +211,11 @@ def test_rows_of_a_layer_without_sums_have_the_bounds_of_their_share() -> None:
     layer = make_layer(whole.nodes[0])
     generator = np.random.default_rng(1)
     tensors = {"x": generator.normal(size=(4, 5, 1, 1)), "w": generator.normal(size=(3, 5))}
-    reference, bound = shard.expected(layer, tensors, Pass.FORWARD, 2)
-    assert np.allclose(reference["y"], layer.reference(tensors, Pass.FORWARD)["y"])
+    reference, bound, spread = shard.expected(layer, tensors, Pass.FORWARD, 2)["y"]
+    assert spread.sigma.shape == bound.shape
+    assert np.allclose(reference, layer.reference(tensors, Pass.FORWARD)["y"])
     half = {**tensors, "x": tensors["x"][2:]}
-    assert (bound["y"][2:] == layer.tolerance(half, Pass.FORWARD)["y"]).all()
+    assert (bound[2:] == layer.tolerance(half, Pass.FORWARD)["y"]).all()
 
 
 # A bundle gets the folder with the shares when a run asks for it.

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import legalise_forms
+import legalise_lane_cases
+import legalise_memory_cases
+import legalise_narrow_cases
 import legalise_vector_cases
 import numpy as np
 from legalise_rows import (
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+TURNS = 12  # one of so many forms of an instruction runs in the timing model, beside the first
 
 
 def _scalars() -> list[Row]:
@@ -227,7 +233,44 @@ def _global() -> list[Row]:
     ]  # fmt: skip
 
 
+def written_out(arch: str) -> list[Row]:
+    """The rows that are written one by one: sequences, modifiers, memory, control."""
+    everything = [
+        *legalise_vector_cases.rows(),
+        *_scalars(),
+        *_memory(),
+        *_global(),
+        *legalise_memory_cases.rows(),
+        *legalise_lane_cases.rows(),
+        *legalise_narrow_cases.rows(),
+    ]
+    return [row for row in everything if arch in row.archs]
+
+
 def rows(arch: str) -> list[Row]:
     """All tests for an architecture."""
-    everything = [*legalise_vector_cases.rows(), *_scalars(), *_memory(), *_global()]
-    return [row for row in everything if arch in row.archs]
+    return [*written_out(arch), *legalise_forms.generated(arch)]
+
+
+def timed(arch: str) -> list[Row]:
+    """Those that run in the timing model, too: every instruction, its forms by turns.
+
+    What the two modes have apart is where operands lie and how memory is reached, not arithmetic.
+    """
+    apart = [
+        *_scalars(),
+        *_memory(),
+        *_global(),
+        *legalise_memory_cases.rows(),
+        *legalise_lane_cases.rows(),
+        *legalise_narrow_cases.rows(),
+    ]
+    chosen = [row for row in apart if arch in row.archs and row.timed]
+    turn, last = 0, ""
+    for row in legalise_forms.generated(arch):
+        mnemonic, number = row.name.rsplit(".", 1)
+        turn += mnemonic != last
+        last = mnemonic
+        if int(number) in (0, 1 + turn % TURNS) or int(number) % TURNS == turn % TURNS:
+            chosen.append(row)
+    return chosen

@@ -18,7 +18,9 @@ BOTH = ("gfx942", "gfx803")
 CDNA3, GCN3 = ("gfx942",), ("gfx803",)
 MASK, SCC, VCC = 6, 7, 8  # outputs
 LOW = np.uint64(0xFFFFFFFF)
-MASK_BITS = 0x123456789ABCDEF0  # what s[22:23] holds
+MASK_BITS = 0x123456789ABCDEF0  # what s[22:23] and s[26:27] hold
+VCC_BITS = 0x00FF33550F0F0FF0  # what VCC holds
+UNTOUCHED = 0x5EED0000  # what output k holds before, less k
 
 
 class Inputs:
@@ -43,13 +45,23 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Row:
-    """One test. `expected` gives outputs by number; float32 results are compared as floats."""
+    """One test: instructions, and what they leave in which outputs (MASK, SCC, VCC among them)."""
 
     name: str
     code: str
     expected: Callable[[Inputs], Mapping[int, Array]]
     archs: tuple[str, ...] = BOTH
-    scalar: bool = False
+    scalar: bool = False  # every wavefront has one value in all lanes
+    outputs: tuple[int, ...] = ()  # that are looked at even if nothing is expected to be there
+    floats: bool = False  # the outputs are float32: a NaN has no bits
+    ulps: int = 0  # by which floats may differ
+    any_zero: bool = False  # the sign of a zero is free
+    lanes: int = 2**64 - 1  # whose bits of masks count
+    timed: bool = True  # right in the timing model, too
+    # What the instructions themselves store, (items, words) for words that lie together; they find
+    # the place for item 0 in s[6:7] + v19 (gfx942) or v[18:19] (gfx803).
+    region: Callable[[Inputs], Array] | None = None
+    words: int = 0
 
 
 def f32(x: Any) -> Array:

@@ -19,10 +19,11 @@ from simgen import workload as workloads
 from simgen.bundle import COMPLETE, RESULTS, WORKLOAD, Bundle, workload_text
 from simgen.config import Config, Entry, Place, Section
 from simgen.data_header import read_header
-from simgen.diff import Diff, Verdict, diff
+from simgen.diff import diff
 from simgen.layers import LAYERS
 from simgen.targets.base import Job
 from simgen.targets.host import Host
+from simgen.verdict import beyond_rounding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from simgen.build import Builder
     from simgen.ir import Pass, Workload
+    from simgen.verdict import Diff, Verdict
 
 EXTENTS = ("n", "c", "h", "w")
 
@@ -153,13 +155,10 @@ def worst(report: Diff) -> dict[str, Verdict]:
     return found
 
 
-def _badness(verdict: Verdict) -> tuple[int, int]:
-    return verdict.comparison.outside, len(real_suspicions(verdict))
-
-
-def real_suspicions(verdict: Verdict) -> list[str]:
-    """What a verdict distrusts, without the fact that a reference is all zero."""
-    return [text for text in verdict.suspicions if "in the reference too" not in text]
+def _badness(verdict: Verdict) -> tuple[bool, int, float]:
+    """By what fails it, and of those that pass by the second judge."""
+    made = verdict.comparison
+    return not verdict.passed, made.outside, beyond_rounding(made) or 0.0
 
 
 def distinct_kernels(
@@ -182,8 +181,6 @@ def failures(verdicts: Mapping[str, Verdict]) -> list[str]:
     """What is wrong, one line for each layer."""
     lines = []
     for name, verdict in verdicts.items():
-        found = real_suspicions(verdict)
-        if verdict.comparison.outside or found:
-            worst = verdict.comparison.worst[:1]
-            lines.append(f"{name}: {verdict.comparison.outside} outside, {worst}, {found}")
+        if not verdict.passed:
+            lines.append(f"{name}: {'; '.join(verdict.reasons)}, {verdict.comparison.worst[:1]}")
     return lines

@@ -51,12 +51,14 @@ LOG = softmax("log", 11, 100, 1, 1)
 RELU = activation("relu", 1030)  # two elements after the last vector
 SIGMOID = activation("sigmoid", 1030)
 TANH = activation("tanh", 1030)
+SOFT_RELU = activation("soft_relu", 1030)
 
 PASSES = {
     "rows-fwd": (ROWS, F), "rows-bwd": (ROWS, B), "wide-fwd": (WIDE, F), "wide-bwd": (WIDE, B),
     "strided-fwd": (STRIDED, F), "strided-bwd": (STRIDED, B), "log-fwd": (LOG, F),
     "log-bwd": (LOG, B), "relu-fwd": (RELU, F), "relu-bwd": (RELU, B), "sigmoid-fwd": (SIGMOID, F),
     "sigmoid-bwd": (SIGMOID, B), "tanh-fwd": (TANH, F), "tanh-bwd": (TANH, B),
+    "soft_relu-fwd": (SOFT_RELU, F), "soft_relu-bwd": (SOFT_RELU, B),
 }  # fmt: skip
 BARRIER = "    __syncthreads();\n"
 
@@ -93,6 +95,13 @@ MUTANTS = (
     Mutant("no reciprocal", "rows-fwd", "fast_rcp(sum)", "sum", True),
     Mutant("no reciprocal", "sigmoid-fwd", "fast_rcp(1.0f + ", "(1.0f + ", True),
     Mutant("coefficient", "tanh-fwd", "-1.0f / 3", "-1.0f / 4", True),
+    # Without relative accuracy in the tails: the formulas as they stand.
+    Mutant("logarithm", "soft_relu-fwd", "fused(s, fused(square, fused(square, tail, 0.66666317f), "
+           "2.0f), maximum(x, 0.0f))",
+           "fused(0.693147181f, fast_log2(1.0f + e), maximum(x, 0.0f + 0.0f * tail))", True),
+    Mutant("coefficient", "soft_relu-fwd", "0.400249094f", "0.39f", True),
+    Mutant("cancels", "soft_relu-bwd", "y > 0.25f", "y > 0.01f", True),
+    Mutant("cancels", "tanh-bwd", "(1.0f - y) * (1.0f + y)", "(1.0f - (y * y))", True),
     Mutant("minimum for maximum", "relu-fwd", "maximum(x, 0.0f)", "minimum(x, 0.0f)", True),
     Mutant("not strict", "relu-bwd", "y > 0.0f", "y >= 0.0f", True),
     Mutant("sign", "sigmoid-bwd", "1.0f - y", "1.0f + y", True),

@@ -1,0 +1,94 @@
+"""Activations keep a small relative error in their tails, on all magnitudes of float32.
+
+What is expected is computed here in float64, by other formulas than the layer's where there are
+some.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from layer_bundles import Problem, failures, make, plan
+from layer_variants import Variant
+from scipy import special
+
+from simgen.ir import Pass
+from simgen.layers.rounding import TINY, U
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from simgen.build import Builder
+
+    Array = NDArray[np.float64]
+
+MAGNITUDES = np.geomspace(2.0**-140, 2.0**127, 4000, dtype=np.float64).astype(np.float32)
+DENSE = np.linspace(0, 110, 8001).astype(np.float32)
+POSITIVE = np.unique(np.concatenate([[np.float32(0)], MAGNITUDES, DENSE]))
+BOTH_SIGNS = np.concatenate([-POSITIVE[::-1], POSITIVE])
+
+FORWARD: dict[str, Callable[[Array], Array]] = {
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "sigmoid": special.expit,
+    "tanh": lambda x: np.sign(x) * -np.expm1(-2 * np.abs(x)) / (1 + np.exp(-2 * np.abs(x))),
+    "soft_relu": lambda x: -special.log_expit(-x),
+}
+# Of y, for the values that y can have.
+SLOPE: dict[str, tuple[Callable[[Array], Array], Array]] = {
+    "elu": (lambda y: np.where(y > 0, 1.0, y + 1), -np.geomspace(1e-30, 1, 5000)),
+    "sigmoid": (lambda y: y * (1 - y), np.geomspace(1e-30, 1, 5000)),
+    "tanh": (lambda y: (1 - y) * (1 + y), np.geomspace(1e-30, 1, 5000)),
+    "soft_relu": (lambda y: -np.expm1(-y), np.geomspace(1e-30, 1e30, 5000)),
+}
+NEAR_ONE = 1 - np.arange(1, 3000) * 2.0**-24
+
+
+def launched(
+    place: Path, builder: Builder, mode: str, direction: Pass, **values: NDArray[np.float32]
+) -> Array:
+    """What the host target gives for these inputs; it must pass `simgen diff`."""
+    size = next(iter(values.values())).size
+    problem = Problem(Variant("activation", (("activation_mode", mode),)), (1, 1, 1, size))
+    made = make(place, plan({"a": problem}, direction), builder)
+    for port, given in values.items():
+        made.rewrite(f"a.{port}", _setter(given))
+    assert not failures(made.good())
+    (found,) = made.outputs().values()
+    return found.reshape(-1).astype(np.float64)
+
+
+def _setter(values: NDArray[np.float32]) -> Callable[[NDArray[np.float32]], None]:
+    return lambda into: np.copyto(into, values.reshape(into.shape))
+
+
+def assert_relative(found: Array, wanted: Array, limit: Array | float) -> None:
+    error = np.abs(found - wanted)
+    allowed = limit * np.abs(wanted) + 4 * TINY
+    worst = int(np.argmax(error / allowed))
+    assert (error <= allowed).all(), (worst, found[worst], wanted[worst])
+
+
+@pytest.mark.parametrize("mode", FORWARD)
+def test_forward(tmp_path: Path, builder: Builder, mode: str) -> None:
+    x = BOTH_SIGNS
+    found = launched(tmp_path, builder, mode, Pass.FORWARD, x=x)
+    wide = x.astype(np.float64)
+    wanted = FORWARD[mode](wide)
+    # 2 U |x| is what rounding x log2(e) makes of an exponential; where that is 0, x is no matter.
+    assert_relative(found, wanted, (24 + 2 * np.minimum(np.abs(wide), 110)) * U)
+
+
+@pytest.mark.parametrize("mode", SLOPE)
+def test_backward(tmp_path: Path, builder: Builder, mode: str) -> None:
+    slope, range_of_y = SLOPE[mode]
+    near = {"elu": -NEAR_ONE, "tanh": np.concatenate([-NEAR_ONE, NEAR_ONE])}.get(mode, NEAR_ONE)
+    y = np.unique(np.concatenate([range_of_y, near]).astype(np.float32))
+    dy = np.where(np.arange(y.size) % 2, np.float32(-1.7), np.float32(3.1)).astype(np.float32)
+    found = launched(tmp_path, builder, mode, Pass.BACKWARD, y=y, dy=dy)
+    wanted = dy.astype(np.float64) * slope(y.astype(np.float64))
+    assert_relative(found, wanted, 24 * U)
