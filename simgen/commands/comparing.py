@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.results import Result
     from simgen.trace import Run
-    from simgen.verdict import Diff
+    from simgen.verdict import Diff, Outcome
 
 NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
 
@@ -62,13 +62,12 @@ def diff(
 
     with bundles.opened(bundle) as made:
         found, pairs, silent = _chosen(made, a, b)
-        with present.progress(quiet) as progress:
-            bundles.verify_values(made, progress("checking data", present.size))
-        inputs = data.load(made.path / bundles.DATA, made.workload)
-        with present.progress(quiet) as progress:
-            told = progress("comparing steps", str)
+        with present.progress(quiet) as kind:
+            bundles.verify_values(made, kind("checking data", present.size))
+            inputs = data.load(made.path / bundles.DATA, made.workload)
+            told = kind("comparing steps", str)
             reports = diffs.judge(made.workload, inputs, found, pairs, told)
-        for result, report in zip(found, reports):  # those with the reference come first
+        for result, report in zip(found, reports, strict=False):  # pairs come behind these
             _keep(made, result, report)
     words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
     words += ["--strict"] if strict else []
@@ -161,15 +160,10 @@ def _keep(bundle: Bundle, result: Result, report: Diff) -> None:
 
     if not result.seal:
         return
-    found: dict[str, list[verdict.Outcome]] = {}
+    steps: dict[str, list[Outcome]] = {}
     for each in report.verdicts:
-        found.setdefault(f"{each.layer} {each.direction}", []).append(each.outcome)
-    words = {
-        verdict.Outcome.SAME: verdict_file.RIGHT,
-        verdict.Outcome.DIFFERENT: verdict_file.DIFFERENT,
-        verdict.Outcome.NOTHING: verdict_file.NOTHING,
-    }
-    outcomes = {step: words[verdict.together(of)] for step, of in found.items()}
+        steps.setdefault(f"{each.layer} {each.direction}", []).append(each.outcome)
+    outcomes = {step: str(verdict.together(found)) for step, found in steps.items()}
     verdict_file.save(bundle.path / bundles.RESULTS / result.name, result.seal, outcomes)
 
 

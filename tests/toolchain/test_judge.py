@@ -113,7 +113,7 @@ def test_mistakes_that_no_bound_sees(tmp_path: Path, builder: Builder, direction
             assert not found.passed, f"{step.layer}: {what}"
             assert max(found.statistic or 0, found.peak or 0) > 3, f"{step.layer}: {what}"
             unseen += found.outside == 0
-    assert unseen >= 4
+    assert unseen >= 3
 
 
 @pytest.mark.parametrize(
@@ -140,31 +140,22 @@ def test_a_constant_that_is_off_by_a_ten_thousandth(
     assert not comparison.passed
 
 
-def normalised(elements: int, channels: int) -> Problem:
-    settings = (("batchnorm_mode", "spatial"),)
-    return Problem(Variant("bn", settings), (4, channels, 1, elements // 4))
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("EPSILON = 9.999999747378752e-06f", "EPSILON = 1e-06f"),
-        ("UNBIASED = ", "UNBIASED = FACTOR, IGNORED = "),
-    ],
-)
-def test_a_variance_that_is_off_by_little(
-    tmp_path: Path, builder: Builder, old: str, new: str
-) -> None:
-    """Another epsilon, or M in place of M - 1, of 65,536 elements in each of 64 channels."""
-    workload = plan({"bn": normalised(2**16, 64)}, F)
+def test_variances_that_are_off_by_little(tmp_path: Path, builder: Builder) -> None:
+    """Another epsilon, and M in place of M - 1, of 65,536 elements in each of 64 channels."""
+    problem = Problem(Variant("bn", (("batchnorm_mode", "spatial"),)), (4, 64, 128, 128))
+    workload = plan({"bn": problem}, F)
     (found,) = (each for each in workload.kernels if "moments_end" in each.name)
     text = render.kernel(found)
-    assert old in text
-    made = make(tmp_path, workload, builder, sources={found.name: text.replace(old, new)})
-    assert made.run().returncode == 0
-    assert not made.verdicts()["bn"].comparison.passed
-    right = make(tmp_path / "right", workload, builder)
-    assert right.good()["bn"].passed
+    for name, old, new in (
+        ("right", "", ""),
+        ("epsilon", "EPSILON = 9.999999747378752e-06f", "EPSILON = 1e-06f"),
+        ("biased", "UNBIASED = ", "UNBIASED = FACTOR, IGNORED = "),
+    ):
+        assert old in text
+        sources = {found.name: text.replace(old, new) if old else text}
+        made = make(tmp_path / name, workload, builder, sources=sources)
+        assert made.run().returncode == 0
+        assert made.verdicts()["bn"].comparison.passed == (name == "right")
 
 
 STRUCTURED: dict[str, Callable[[np.random.Generator, tuple[int, ...]], NDArray[np.float64]]] = {
