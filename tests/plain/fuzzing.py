@@ -591,7 +591,10 @@ def launches_csv(rng: Rng, folder: Path) -> tuple[str, list[str]]:
 
 
 def stats_txt(rng: Rng, folder: Path) -> tuple[str, list[str]]:
-    what = spoil(rng, folder / "net/results/gem5-se/stats.txt", change_stats)
+    home = folder / "net/results/gem5-se"
+    if rng.random() < 0.9:  # as it is where there was no sha256sum: nothing else tells of changes
+        (home / "complete").write_text(f"{seal.read(home).workload}\n")
+    what = spoil(rng, home / "stats.txt", change_stats)
     return what, rng.choice((["diff", "net"], ["diff", "net", "gem5-se"], REPORT))
 
 
