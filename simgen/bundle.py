@@ -10,79 +10,85 @@
 
 A bundle is written beside its place and renamed into it whole. Built again for the same workload
 and the same kernels, it keeps its other targets, and the results of every target that comes out
-the same; otherwise it starts anew.
+the same. Where targets are only added, they come into the folder as it is, whatever runs there. A
+build that would make results invalid is refused, unless it is told to replace them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from simgen import data, mapped, render, sweep, toolchain
-from simgen.errors import DamagedError, MissingError, UsageError
-from simgen.files import PART, atomic_folder, write_atomic
-from simgen.ir import Workload, from_json, to_json
+from simgen import (
+    data,
+    locks,
+    manifest,
+    mapped,
+    render,
+    result_folders,
+    schema,
+    seal,
+    sweep,
+    toolchain,
+)
+from simgen.bundle_folder import (
+    DATA,
+    MANIFEST,
+    RESULTS,
+    WORKLOAD,
+    Bundle,
+    digest_of,
+    load,
+    verify,
+    verify_values,
+)
+from simgen.errors import MissingError, RefusedError, UsageError
+from simgen.files import OvertakenError, atomic_folder, read_regular, write_atomic
+from simgen.ir import Workload, to_json
 from simgen.targets.base import File, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from simgen.build import Builder
+    from simgen.result_folders import Entry
     from simgen.targets.base import Target
 
-FORMAT = "simgen bundle 1"
-MANIFEST = "manifest.json"
-WORKLOAD = "workload.json"
-DATA = "data.h5"
-RESULTS = "results"
-STOPPED = "stopped-"  # begins the name of what a run leaves in results/ that can be continued
+    Progress = Callable[[int, int], None]
+
+__all__ = [
+    "COMPLETE",
+    "DATA",
+    "MANIFEST",
+    "RESULTS",
+    "STOPPED",
+    "WORKLOAD",
+    "Bundle",
+    "extend",
+    "load",
+    "opened",
+    "verify",
+    "verify_values",
+    "workload_text",
+    "write",
+]
+
+STOPPED = result_folders.STOPPED
+COMPLETE = seal.FILE
 UNWRITABLE = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EBUSY,
     errno.ENAMETOOLONG, errno.ELOOP,
 )  # fmt: skip
 ELSEWHERE = "choose another folder with -o"
-COMPLETE = "complete"  # in results/TARGET: the digest of the workload that ran to its end
-
-
-@dataclass(frozen=True)
-class Bundle:
-    path: Path
-    manifest: Mapping[str, Any]
-    workload: Workload
-    gone: tuple[str, ...] = ()  # of `write`: targets and results of the bundle that was there
-
-    @property
-    def digest(self) -> str:
-        """Of workload.json."""
-        return str(self.manifest["files"][WORKLOAD])
-
-    @property
-    def targets(self) -> Mapping[str, Mapping[str, Any]]:
-        """Target name -> its settings, in the order in which they were built."""
-        return self.manifest["targets"]  # type: ignore[no-any-return]
-
-    def results(self, name: str) -> Path | None:
-        """The folder of a finished run of this workload: a target's, or of a point of a sweep."""
-        folder = self.path / RESULTS / name
-        try:
-            done = (folder / COMPLETE).read_text().strip()
-        except (OSError, UnicodeDecodeError):
-            return None
-        return folder if done == self.digest else None
-
-    def ran(self) -> list[str]:
-        """Names of all finished runs: each target's own, then those of its sweeps."""
-        names = [name for target in self.targets for name in _results_of(self.path, target)]
-        return [name for name in names if self.results(name)]
+ATTEMPTS = 8  # of a build, while others change the bundle
 
 
 def workload_text(workload: Workload) -> bytes:
@@ -96,65 +102,39 @@ def write(
     targets: Sequence[Target],
     builder: Builder,
     provenance: Mapping[str, Any],
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     values: Mapping[str, NDArray[Any]] | None = None,
+    *,
+    replace_results: bool = False,
 ) -> Bundle:
     """Make or renew the bundle at `path`, with a folder for each of `targets`.
 
-    `values` are the user's own, of inputs by name (`own_values`).
+    `values` are the user's own, of inputs by name (`own_values`). Of several builds at once, each
+    adds its targets to what the others have made.
 
     Raises:
         UsageError: `path` is something else than a bundle, or cannot be written.
+        RefusedError: results of the bundle that is there would be lost, and `replace_results` does
+            not allow that; or somebody uses it.
         MissingError: a compiler or disk space.
     """
-    with _writing(path, ELSEWHERE):
-        old = _existing(path)
-    text = workload_text(workload)
-    job = Job(workload, render.kernels(workload), data.data_id(workload), _sha256(text))
-    files = {WORKLOAD: File(text), **_sources(job)}
-    before = old.manifest["files"] if old else {}
-    same = all(before.get(name) == _sha256(file.content) for name, file in files.items())
-    settings: dict[str, Any] = {}
-    kept: dict[str, str] = {}
-    if old and same:
-        settings, kept = _kept(old, {target.name for target in targets})
-    for target in targets:
-        made_files = target.folder(job, builder)
-        files |= {f"{target.name}/{name}": file for name, file in made_files.items()}
-        settings[target.name] = target.settings()
-    digests = {name: _sha256(file.content) for name, file in files.items()} | kept
-    most = max((target.mapped_nbytes(workload) for target in targets), default=0)
-    manifest = {
-        "format": FORMAT,
-        "name": workload.name,
-        "compiler": toolchain.identity(),
-        **provenance,
-        "data": {"file": DATA, "id": job.data_id.hex()},
-        **mapped.recipe(most, workload.seed, old.manifest if old and kept else {}),
-        "targets": settings,
-        "files": dict(sorted(digests.items())),
-    }
-    still = [n for n in settings if _of(n, digests).items() <= _of(n, before).items()]
-    ran = [result for n in still for result in _results_of(path, n)] if same else []
-    made = Bundle(path, manifest, workload, _gone(old, settings, ran) if old else ())
-    if old and old.manifest == manifest and _is_whole(old):
-        return made
-    with _writing(path, ELSEWHERE), atomic_folder(path) as stage:
-        for name, file in files.items():
-            _write(stage / name, file.content, file.executable)
-        _write(stage / MANIFEST, _json(manifest), False)
-        if old:
-            stopped = [f"{STOPPED}{result}" for result in ran]
-            _carry_over(old, stage, set(digests) - set(files), [*ran, *stopped])
-            if mapped.is_kept(path, old.manifest, manifest):
-                _link(path / mapped.FILE, stage / mapped.FILE)
-        if not data.is_current(stage / DATA, workload):
-            data.write_data(
-                stage / DATA, workload, values=values, progress=progress, shown=path / DATA
-            )
-        if not mapped.is_current(stage, manifest):
-            mapped.write(stage, manifest)
-    return made
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(OvertakenError):
+            planned = _Build(path, workload, replace_results, values or {}, progress)
+            return planned.made(targets, builder, provenance)
+    raise RefusedError(f"{path}: other builds change it all the time; build it again")
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Bundle]:
+    """The bundle at `path`, which nobody replaces meanwhile.
+
+    Raises:
+        UsageError, DamagedError: as `load`.
+    """
+    with locks.reading(path):
+        result_folders.recover(path)
+        yield load(path)
 
 
 def extend(bundle: Bundle, folder: str, files: Mapping[str, File]) -> Bundle:
@@ -166,104 +146,212 @@ def extend(bundle: Bundle, folder: str, files: Mapping[str, File]) -> Bundle:
         UsageError: the bundle cannot be written.
         MissingError: no disk space.
     """
-    kept = {n: d for n, d in bundle.manifest["files"].items() if not n.startswith(f"{folder}/")}
-    added = {f"{folder}/{name}": _sha256(file.content) for name, file in files.items()}
-    manifest = {**bundle.manifest, "files": dict(sorted((kept | added).items()))}
-    with _writing(bundle.path, "make the bundle's folder writable"):
-        with atomic_folder(bundle.path / folder) as stage:
+    path = bundle.path
+    with _writing(path, "make the bundle's folder writable"), locks.adding(path):
+        now = load(path).manifest  # another run may have added another folder
+        kept = {n: d for n, d in now["files"].items() if not n.startswith(f"{folder}/")}
+        added = {f"{folder}/{name}": manifest.sha256(f.content) for name, f in files.items()}
+        new = manifest.sealed({**now, "files": dict(sorted((kept | added).items()))})
+        with atomic_folder(path / folder) as stage:
             for name, file in files.items():
                 _write(stage / name, file.content, file.executable)
-        write_atomic(bundle.path / MANIFEST, _json(manifest))
-    return replace(bundle, manifest=manifest)
+        write_atomic(path / MANIFEST, manifest.text(new))
+    return replace(bundle, manifest=new)
 
 
-def load(path: Path) -> Bundle:
+@dataclass(frozen=True)
+class _Former:
+    """The bundle that a build finds in its place."""
+
+    raw: bytes  # manifest.json; empty where there is no bundle
+    manifest: Mapping[str, Any]  # empty where it is damaged
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        return self.manifest.get("files", {})  # type: ignore[no-any-return]
+
+    @property
+    def targets(self) -> Mapping[str, Any]:
+        return self.manifest.get("targets", {})  # type: ignore[no-any-return]
+
+
+class _Build:
+    """A build into a place as it is now.
+
+    Its methods raise OvertakenError where the place has changed since.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        workload: Workload,
+        replace_results: bool,
+        values: Mapping[str, NDArray[Any]],
+        progress: Progress | None,
+    ) -> None:
+        self.path, self.workload, self.values, self.progress = path, workload, values, progress
+        self.replace_results = replace_results
+        with _writing(path, ELSEWHERE):
+            self.old = _existing(path)
+        text = workload_text(workload)
+        identity = data.data_id(workload)
+        self.job = Job(workload, render.kernels(workload), identity, manifest.sha256(text))
+        self.files = {WORKLOAD: File(text), **_sources(self.job)}
+        self.same = _digests(self.files).items() <= self.old.files.items()
+        self.changed: list[str] = []  # targets of the old bundle that the new one has not as such
+
+    def made(
+        self, targets: Sequence[Target], builder: Builder, provenance: Mapping[str, Any]
+    ) -> Bundle:
+        """Build it."""
+        old = self.old
+        self._refuse_loss()
+        settings: dict[str, Any] = {}
+        kept: dict[str, str] = {}
+        if self.same:
+            settings, kept = _kept(self.path, old, {target.name for target in targets})
+        for target in targets:
+            made = target.folder(self.job, builder)
+            self.files |= {f"{target.name}/{name}": file for name, file in made.items()}
+            settings[target.name] = target.settings()
+        digests = _digests(self.files) | kept
+        # Valid are results of a target all of whose files the old bundle had: it may have had more.
+        valid = [n for n in settings if _of(n, digests).items() <= _of(n, old.files).items()]
+        self.changed = [name for name in old.targets if name not in valid]
+        self._refuse_loss()
+        most = max((target.mapped_nbytes(self.workload) for target in targets), default=0)
+        new = {
+            "format": manifest.FORMAT,
+            "name": self.workload.name,
+            "compiler": toolchain.identity(),
+            **provenance,
+            "data": {"file": DATA, "id": self.job.data_id.hex(), **self._whole_data()},
+            **mapped.recipe(most, self.workload.seed, old.manifest if kept else {}),
+            "targets": settings,
+            "files": dict(sorted(digests.items())),
+        }
+        if manifest.DIGEST in new["data"] and _are_whole(self.path, old.files):
+            if old.manifest == manifest.sealed(new) and mapped.is_whole(self.path, new):
+                return Bundle(self.path, old.manifest, self.workload)
+            if old.files.items() <= digests.items():
+                return self._add(new)
+        return self._replace(new, kept)
+
+    def _lost(self) -> list[Entry]:
+        """What lies in results/ and is of no use to the new bundle."""
+        found = list(result_folders.entries(self.path)) if self.old.raw else []
+        return [e for e in found if not self.same or sweep.target_of(e.name) in self.changed]
+
+    def _refuse_loss(self) -> None:
+        lost = self._lost()
+        if not lost or self.replace_results:
+            return
+        why = "the target changes" if self.same else "the workload changes"
+        if not self.old.manifest:
+            why = f"its {MANIFEST} is damaged"
+        raise RefusedError(
+            f"{self.path}: {result_folders.told(lost)} would be lost, because {why}; "
+            f"{ELSEWHERE}, or remove them with --replace"
+        )
+
+    def _whole_data(self) -> dict[str, str]:
+        """The digest of the data file that is there; empty where a new one is to be made."""
+        told = self.old.manifest.get("data", {})
+        digest = str(told.get(manifest.DIGEST, ""))
+        same = told.get("id") == self.job.data_id.hex()
+        place = self.path / DATA
+        whole = same and data.is_whole(place, self.workload, digest, progress=self.progress)
+        return {manifest.DIGEST: digest} if whole else {}
+
+    def _check_unchanged(self) -> None:
+        if _raw(self.path) != self.old.raw:
+            raise OvertakenError
+
+    def _add(self, new: dict[str, Any]) -> Bundle:
+        """More targets beside all that is there; they count once the manifest tells of them."""
+        path = self.path
+        with _writing(path, ELSEWHERE), locks.adding(path):
+            self._check_unchanged()
+            for name in (n for n in new["targets"] if n not in self.old.targets):
+                with atomic_folder(path / name) as stage:
+                    for inside in _of(name, new["files"]):
+                        file = self.files[inside]
+                        _write(stage / inside.partition("/")[2], file.content, file.executable)
+            if not mapped.is_whole(path, new):
+                new |= mapped.write(path, new)
+            sealed = manifest.sealed(new)
+            write_atomic(path / MANIFEST, manifest.text(sealed))
+        return Bundle(path, sealed, self.workload)
+
+    def _replace(self, new: dict[str, Any], kept: Mapping[str, str]) -> Bundle:
+        """A new folder in the place of what is there, with what stays of it linked over."""
+        path, is_new = self.path, not self.old.raw
+        with (
+            _writing(path, ELSEWHERE),
+            contextlib.ExitStack() as held,
+            atomic_folder(path, new=is_new) as stage,
+        ):
+            for name, file in self.files.items():
+                _write(stage / name, file.content, file.executable)
+            for name in kept:
+                _link(path / name, stage / name)
+            self._write_values(stage, new)
+            sealed = manifest.sealed(new)
+            _write(stage / MANIFEST, manifest.text(sealed), False)
+            if not is_new:
+                held.enter_context(locks.replacing(path))  # until the folders are exchanged
+                self._check_unchanged()
+                self._refuse_loss()  # results of runs that have ended meanwhile
+            lost = self._lost()
+            for entry in result_folders.entries(path):
+                if entry not in lost:
+                    _carry_over(path, entry.path, stage)
+        gone = [f"target {name}" for name in self.old.targets if name not in new["targets"]]
+        return Bundle(path, sealed, self.workload, (*gone, *(entry.words for entry in lost)))
+
+    def _write_values(self, stage: Path, new: dict[str, Any]) -> None:
+        """data.h5 and mmap.bin, linked where they are whole; their digests come into `new`."""
+        if manifest.DIGEST in new["data"]:
+            _link(self.path / DATA, stage / DATA)
+        else:
+            written = data.write_data(
+                stage / DATA,
+                self.workload,
+                values=self.values,
+                progress=self.progress,
+                shown=self.path / DATA,
+            )
+            new["data"] = {**new["data"], manifest.DIGEST: written.digest}
+        if new.get(mapped.KEY) and mapped.is_whole(self.path, new):
+            _link(self.path / mapped.FILE, stage / mapped.FILE)
+        else:
+            new |= mapped.write(stage, new)
+
+
+def _existing(path: Path) -> _Former:
     """The bundle at `path`.
 
     Raises:
-        UsageError: there is none.
-        DamagedError: its manifest or workload is not what was written.
+        UsageError: there is something else.
     """
-    try:
-        raw = (path / MANIFEST).read_bytes()
-    except OSError as error:
-        fact = "no such folder" if not path.exists() else f"no bundle ({error.strerror})"
-        raise UsageError(f"{path}: {fact}; make one with: simgen build") from None
-    # A build replaces what it knows to be a bundle, and nothing else.
-    cure = "build it again" if _is_ours(path / MANIFEST) else "remove the folder and build it again"
-    try:
-        manifest = json.loads(raw)
-        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise UsageError(
-                f"{path / MANIFEST}: not the manifest of a simgen bundle; "
-                "name another folder, or make one with: simgen build"
-            )
-        _check_manifest(manifest)
-        text = (path / WORKLOAD).read_bytes()
-        if _sha256(text) != manifest["files"][WORKLOAD]:
-            raise DamagedError(f"{path / WORKLOAD}: differs from its digest; {cure}")
-        workload = from_json(Workload, json.loads(text))
-        return Bundle(path, manifest, workload)
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise DamagedError(
-            f"{path}: {MANIFEST} or {WORKLOAD} is damaged ({error}); {cure}"
-        ) from None
-
-
-def _check_manifest(manifest: Mapping[str, Any]) -> None:
-    """Raise ValueError or KeyError unless it has all that later stages ask it for."""
-    for key in ("name", "simgen", "compiler"):
-        if not isinstance(manifest[key], str):
-            raise ValueError(f"{key} is no text")
-    for key in ("config", "targets", "files", "data"):
-        if not isinstance(manifest[key], dict):
-            raise ValueError(f"{key} is no object")
-    for name in (*manifest["files"], *manifest["targets"]):
-        if name.startswith("/") or ".." in name.split("/"):
-            raise ValueError(f"{name!r} lies outside of the bundle")
-    if not isinstance(manifest["data"]["id"], str):
-        raise ValueError("data.id is no text")
-
-
-def verify(bundle: Bundle, target: str) -> None:
-    """Check the files that a run of `target` uses, except for the values in the data file.
-
-    Raises:
-        DamagedError: a file is missing or changed.
-    """
-    for name, digest in bundle.manifest["files"].items():
-        if name.startswith((f"{target}/", "src/")) and _digest(bundle.path / name) != digest:
-            raise DamagedError(
-                f"{bundle.path / name}: missing or changed since it was built; build it again"
-            )
-    header = data.read_header(bundle.path / DATA)
-    if header.id.hex() != bundle.manifest["data"]["id"]:
-        raise DamagedError(
-            f"{bundle.path / DATA}: holds the data of another workload; build the bundle again"
-        )
-    if not mapped.is_current(bundle.path, bundle.manifest):
-        raise DamagedError(f"{bundle.path / mapped.FILE}: missing or cut short; build it again")
-
-
-def _existing(path: Path) -> Bundle | None:
-    """The bundle at `path`, None where there is nothing or a damaged bundle."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return None
-    if not _is_ours(path / MANIFEST):
+        return _Former(b"", {})
+    if not manifest.is_ours(path / MANIFEST):
         raise UsageError(f"{path}: exists and is no bundle; choose another folder with -o")
+    result_folders.recover(path)
+    raw = _raw(path)
     try:
-        return load(path)
-    except DamagedError:
-        return None
-
-
-def _is_ours(manifest: Path) -> bool:
-    """Whether a folder may be replaced. One whose manifest is damaged may be anybody's."""
-    try:
-        found = json.loads(manifest.read_bytes())
+        return _Former(raw, manifest.read(path / MANIFEST))
     except (OSError, ValueError):
-        return False
-    return isinstance(found, dict) and found.get("format") == FORMAT
+        return _Former(raw, {})
+
+
+def _raw(path: Path) -> bytes:
+    """The bytes of a bundle's manifest; none where there is none."""
+    try:
+        return read_regular(path / MANIFEST, schema.MAX_NBYTES)
+    except OSError:
+        return b""
 
 
 def _sources(job: Job) -> dict[str, File]:
@@ -272,41 +360,24 @@ def _sources(job: Job) -> dict[str, File]:
     return {f"src/{render.PRELUDE}": File(render.prelude().encode()), **files}
 
 
-def _json(manifest: Mapping[str, Any]) -> bytes:
-    return (json.dumps(manifest, indent=1) + "\n").encode()
+def _digests(files: Mapping[str, File]) -> dict[str, str]:
+    return {name: manifest.sha256(file.content) for name, file in files.items()}
 
 
-def _kept(old: Bundle, rebuilt: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
+def _kept(path: Path, old: _Former, rebuilt: set[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """Settings and digests of targets that are not built now and of which no file is damaged."""
     settings: dict[str, Any] = {}
     kept: dict[str, str] = {}
     for name in old.targets:
-        files = _of(name, old.manifest["files"])
-        if name not in rebuilt and files and _are_whole(old.path, files):
+        files = _of(name, old.files)
+        if name not in rebuilt and files and _are_whole(path, files):
             settings[name] = old.targets[name]
             kept |= files
     return settings, kept
 
 
-def _is_whole(old: Bundle) -> bool:
-    data_file = data.is_current(old.path / DATA, old.workload)
-    values = mapped.is_current(old.path, old.manifest)
-    return data_file and values and _are_whole(old.path, old.manifest["files"])
-
-
 def _are_whole(bundle: Path, files: Mapping[str, str]) -> bool:
-    return all(_digest(bundle / name) == digest for name, digest in files.items())
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _digest(path: Path) -> str | None:
-    try:
-        return _sha256(path.read_bytes())
-    except OSError:
-        return None
+    return all(digest_of(bundle / name) == digest for name, digest in files.items())
 
 
 def _write(path: Path, content: bytes, executable: bool) -> None:
@@ -322,33 +393,11 @@ def _of(target: str, digests: Mapping[str, str]) -> dict[str, str]:
     return {n: d for n, d in digests.items() if n.startswith(f"{target}/")}
 
 
-def _results_of(bundle: Path, target: str) -> list[str]:
-    """Names of the folders that runs of a target may have left, its own first."""
-    patterns = (f"{kind}{target}{sweep.MARK}*" for kind in ("", STOPPED))
-    swept = {path.name for pattern in patterns for path in (bundle / RESULTS).glob(pattern)}
-    return [target, *sorted({name.removeprefix(STOPPED) for name in swept}, key=sweep.rank)]
-
-
-def _gone(old: Bundle, targets: Mapping[str, Any], ran: Sequence[str]) -> tuple[str, ...]:
-    """Targets and results of the old bundle that the new one does not have, in words."""
-    left = [f"target {name}" for name in old.targets if name not in targets]
-    return (*left, *(f"results of {name}" for name in old.ran() if name not in ran))
-
-
-def _carry_over(old: Bundle, stage: Path, names: Iterable[str], ran: Iterable[str]) -> None:
-    """Link the files `names` and the results `ran` into the new bundle, where they are there.
-
-    Nothing is copied, and the old bundle stays whole.
-    """
-    for name in names:
-        _link(old.path / name, stage / name)
-    if (old.path / DATA).exists():
-        _link(old.path / DATA, stage / DATA)
-    for result in ran:
-        for source in sorted((old.path / RESULTS / result).rglob("*")):
-            relative = source.relative_to(old.path)
-            if source.is_file() and not any(part.startswith(PART) for part in relative.parts):
-                _link(source, stage / relative)
+def _carry_over(bundle: Path, source: Path, stage: Path) -> None:
+    """Link a file or a folder into the new bundle; nothing is copied, the old one stays whole."""
+    for path in (source, *sorted(source.rglob("*"))):
+        if path.is_file():
+            _link(path, stage / path.relative_to(bundle))
 
 
 def _link(source: Path, to: Path) -> None:

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simgen import __version__
+from simgen import __version__, errors
 from simgen.commands import comparing, inventory, pipeline
 from simgen.commands.options import Commands
-from simgen.errors import SimgenError, did_you_mean, one_line
+from simgen.errors import SimgenError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 INTERRUPTED = 130
+MOST_LINES = 100  # of a compiler, in the message of a bug
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -116,8 +117,12 @@ def _stop_printing() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    if code != 1:  # a bug may show the compiler's lines
-        message = one_line(message)
+    if code == 1:  # a bug may show the compiler's lines
+        lines = message.splitlines()
+        kept = lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], "..."]
+        message = "\n".join(map(errors.message, kept))
+    else:
+        message = errors.message(message)
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     print(f"simgen: error: {message}", file=sys.stderr)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, one_line, printable
+from simgen.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -137,12 +138,13 @@ def _content(path: Path) -> bytes:
     """The bytes of a file, at most one more than MAX_NBYTES."""
     where = one_line(str(path))
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(MAX_NBYTES + 1)
     except FileNotFoundError:
         fact = "no such file; check the path"
-    except IsADirectoryError:
-        fact = "a directory, not a config; name a file in it"
+    except NotRegularError as error:
+        directory = "a directory, not a config; name a file in it"
+        fact = directory if path.is_dir() else f"{error.strerror}; check the path"
     except PermissionError:
         fact = "not readable; check its permissions"
     except OSError as error:

@@ -8,7 +8,8 @@ which it leaves alone, the user block. The header there (simgen/data_header.py) 
 HDF5 parser. It holds the SHA-256 of the recipe, not of the content (`data_id`).
 
 Attributes of a dataset tell its distribution and seed, and the SHA-256 of its content as a tree:
-of the digests of its blocks of BLOCK elements, put together in order.
+of the digests of its blocks of BLOCK elements, put together in order. The digest of the file is
+made of these trees and of what lies between the datasets; a bundle's manifest has it.
 
 Nothing here imports NumPy or h5py before a tensor's values are needed: `is_current` is on the path
 of every build.
@@ -20,19 +21,19 @@ import functools
 import hashlib
 import json
 import math
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen import hdf5
 from simgen.blocks import (
     ELEMENT_NBYTES,
     Block,
     BlockFile,
-    blocks_of,
     check_place,
     disk_errors,
     for_each_block,
 )
+from simgen.data_digest import blocks_in, digest_of, gaps, tree_digests, trees
 from simgen.data_header import Entry, Header, damaged, header_nbytes, read_header
 from simgen.errors import DamagedError, SimgenError, UsageError
 from simgen.files import atomic_path
@@ -59,6 +60,7 @@ __all__ = [
     "canary_nbytes",
     "data_id",
     "is_current",
+    "is_whole",
     "load",
     "read_header",
     "verify",
@@ -72,6 +74,9 @@ RAW_FILL = Fill(Distribution.UNIFORM, 0.0, 1.0)
 DIGEST = "sha256"  # attribute
 _FORMAT = "data.h5/1"  # change it whenever the same workload gives another file
 _MAX_CANARY = 4 * 2**20  # bytes; launchers repeat the pattern over larger tensors
+# Datasets made before the file is closed and opened again: HDF5 looks for a place through all the
+# gaps that aligning has left since then, for every dataset and attribute.
+_AT_A_TIME = 256
 _METADATA = 2**15  # bytes per dataset, at most, for HDF5's own structures
 _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.UNIFORM: ("from", "below"),
@@ -86,6 +91,7 @@ class DataFile:
 
     path: Path
     header: Header
+    digest: str  # as `verify` returns it
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,8 @@ def write_data(
             header = Header(data_id(workload), size, entries)
             with part.open("r+b") as file:
                 file.write(header.pack())
-    return DataFile(path, header)
+            between = trees(part, gaps(header), threads, None)
+    return DataFile(path, header, digest_of([*digests, *between]))
 
 
 def write_raw(
@@ -223,30 +230,44 @@ def load(path: Path, workload: Workload) -> dict[str, NDArray[Any]]:
     }
 
 
-def verify(path: Path, workload: Workload, *, threads: int | None = None) -> None:
-    """Read the whole file and compare each dataset with the digest that was stored with it.
+def verify(
+    path: Path,
+    workload: Workload,
+    digest: str = "",
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> str:
+    """Read the whole file and compare it with `digest`, and each dataset with the digest that was
+    stored with it. `progress` is called with (bytes done, bytes in all).
+
+    Returns the digest of the file.
 
     Raises:
         DamagedError: as `load`; it names the first dataset that differs.
     """
     header = _header_of(path, workload)
     names = [*(b.name for b in workload.inputs), CANARY_NAME]
+    found = trees(path, [*header.entries, *gaps(header)], threads, progress)
+    if digest_of(found) == digest:  # so that nothing needs to be asked of HDF5
+        return digest
     stored = _stored_digests(path, names, header.entries)
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def work(block: Block, buffer: memoryview) -> bytes:
-        if os.preadv(handle, [buffer], block.offset) != len(buffer):
-            raise damaged(path, f"dataset {names[block.tensor]} cannot be read to its end")
-        return hashlib.sha256(buffer).digest()
-
-    try:
-        blocks = _blocks(header.entries)
-        digests = _tree_digests(blocks, for_each_block(blocks, work, threads), len(names))
-    finally:
-        os.close(handle)
-    for name, digest, expected in zip(names, digests, stored, strict=True):
-        if digest != expected:
+    for name, tree, expected in zip(names, found, stored, strict=False):
+        if tree != expected:
             raise damaged(path, f"dataset {name} does not have the stored {DIGEST}")
+    if digest:
+        raise damaged(path, "changed since it was built, outside of the datasets")
+    return digest_of(found)
+
+
+def is_whole(
+    path: Path, workload: Workload, digest: str, *, progress: Progress | None = None
+) -> bool:
+    """Whether `path` is the data file of this workload that has this digest. Reads all of it."""
+    try:
+        return bool(digest) and verify(path, workload, digest, progress=progress) == digest
+    except DamagedError:
+        return False
 
 
 def _header_of(path: Path, workload: Workload) -> Header:
@@ -314,28 +335,24 @@ def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[
     layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
     entries = []
-    with h5py.File(
-        path,
-        "w",
-        locking=False,  # nobody else knows this file, and not every file system has locks
-        libver=("earliest", "v108"),
-        userblock_size=user_block,
-        alignment_threshold=1,  # bytes: align the smallest dataset too
-        alignment_interval=PAGE,
-    ) as file:
-        for d in datasets:
-            made = file.create_dataset(d.name, d.shape, d.dtype, dcpl=layout, track_times=False)
-            for name, value in d.attributes:
-                made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
-            made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
-            entries.append(Entry(made.id.get_offset(), d.nbytes))
+    options = {
+        "locking": False,  # nobody else knows this file, and not every file system has locks
+        "libver": ("earliest", "v108"),
+        "alignment_threshold": 1,  # bytes: align the smallest dataset too
+        "alignment_interval": PAGE,
+    }
+    for first in range(0, len(datasets), _AT_A_TIME):
+        mode = {"mode": "r+"} if first else {"mode": "w", "userblock_size": user_block}
+        with h5py.File(path, **mode, **options) as file:
+            for d in datasets[first : first + _AT_A_TIME]:
+                made = file.create_dataset(d.name, d.shape, d.dtype, dcpl=layout, track_times=False)
+                for name, value in d.attributes:
+                    made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
+                made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
+                entries.append(Entry(made.id.get_offset(), d.nbytes))
     if any(entry.offset % PAGE for entry in entries):
         raise SimgenError(f"{path}: HDF5 did not align a dataset; report this")
     return tuple(entries)
-
-
-def _blocks(entries: Sequence[Entry]) -> list[Block]:
-    return [block for t, e in enumerate(entries) for block in blocks_of(t, e.offset, e.nbytes)]
 
 
 def _write_blocks(
@@ -359,18 +376,11 @@ def _write_blocks(
         return hashlib.sha256(buffer).digest() if hashed else b""
 
     try:
-        blocks = _blocks(entries)
+        blocks = blocks_in(entries)
         results = for_each_block(blocks, work, threads, progress)
     finally:
         file.close()
-    return _tree_digests(blocks, results, len(datasets))
-
-
-def _tree_digests(blocks: Sequence[Block], digests: Sequence[bytes], tensors: int) -> list[str]:
-    trees = [hashlib.sha256() for _ in range(tensors)]
-    for block, digest in zip(blocks, digests, strict=True):
-        trees[block.tensor].update(digest)
-    return [tree.hexdigest() for tree in trees]
+    return tree_digests(blocks, results, len(datasets))
 
 
 def _set_digests(path: Path, datasets: Sequence[_Dataset], digests: Sequence[str]) -> None:
@@ -384,14 +394,13 @@ def _set_digests(path: Path, datasets: Sequence[_Dataset], digests: Sequence[str
 
 def _stored_digests(path: Path, names: Sequence[str], entries: Sequence[Entry]) -> list[str]:
     """The digests in the attributes; also checks that HDF5 and the header tell the same places."""
-    import h5py
-
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        with hdf5.opened(path) as file:
             for name, entry in zip(names, entries, strict=True):
-                at = Entry(file[name].id.get_offset() or 0, file[name].id.get_storage_size())
-                if at != entry:
+                found = hdf5.dataset(file, name).id
+                if Entry(found.get_offset() or 0, found.get_storage_size()) != entry:
                     raise damaged(path, f"the header has dataset {name} in another place")
-            return [bytes(file[name].attrs[DIGEST]).decode("ascii", "replace") for name in names]
-    except (OSError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        raise damaged(path, f"HDF5 cannot read it ({str(error)[:80]!r})") from error
+            return [hdf5.text(file[name], DIGEST) for name in names]
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise damaged(path, f"HDF5 cannot read it ({fact})") from None

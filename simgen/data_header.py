@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
+from simgen.files import open_regular
 from simgen.ir import PAGE
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read_header(path: Path) -> Header:
         DamagedError: it is missing, cannot be read, is no data file, or was cut or extended.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(_HEAD.size)
             if len(head) < _HEAD.size or head[: len(MAGIC)] != MAGIC:
                 raise damaged(path, "not a simgen data file")
@@ -79,8 +80,5 @@ def read_header(path: Path) -> Header:
 
 
 def damaged(path: Path, fact: str) -> DamagedError:
-    """The error for a data file that is not what it says it is.
-
-    A build keeps a file whose header is good, and does not read the values.
-    """
-    return DamagedError(f"{path}: {fact}; remove it and build the bundle again")
+    """The error for a data file that is not what it says it is; a build makes it anew."""
+    return DamagedError(f"{path}: {fact}; build the bundle again")

@@ -15,11 +15,18 @@ Each message is one line, "place: fact; cure".
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+SHORT = 250  # characters; a message of no more is printed as it is
+LONGEST_WORD = 200  # characters of a word in a longer one
+LONGEST = 1500  # characters of a message
+MOST_NAMES = 20  # in a list of what is known
 
 
 class SimgenError(Exception):
@@ -64,18 +71,31 @@ class DamagedError(SimgenError):
 
 
 def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
-    """The cure for an unknown word: the nearest known one, else all of them.
+    """The cure for an unknown word: the nearest known one, else all of them, or the first.
 
     Where they are many, `listing` is the command that prints them.
     """
     known = sorted({str(name) for name in known})
     folded = {name.lower(): name for name in known}
-    near = get_close_matches(word.lower(), folded, n=1)
+    # What is longer than this resembles nothing, and comparing it would take its time.
+    near = get_close_matches(word.lower(), folded, n=1) if len(word) <= LONGEST_WORD else []
     if near:
-        return f"did you mean {folded[near[0]]!r}?"
+        return f"did you mean {printable(folded[near[0]])}?"
     if listing:
         return f"list them with: {listing}"
-    return f"known: {', '.join(known)}" if known else "none is known here"
+    if not known:
+        return "none is known here"
+    names = ", ".join(one_line(cut(name, 60)) for name in known[:MOST_NAMES])
+    more = len(known) - MOST_NAMES
+    return f"known: {names}{f' and {more} more' if more > 0 else ''}"
+
+
+def cut(text: str, limit: int) -> str:
+    """`text`, or its beginning and end with "..." between them: at most `limit` characters."""
+    if len(text) <= limit:
+        return text
+    last = (limit - 3) // 2
+    return f"{text[: limit - 3 - last]}...{text[len(text) - last :]}"
 
 
 def one_line(text: str) -> str:
@@ -85,4 +105,15 @@ def one_line(text: str) -> str:
 
 def printable(text: str, limit: int = 60) -> str:
     """User text as it may appear in a one-line message: quoted, escaped and shortened."""
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+    return repr(cut(text, limit))
+
+
+def message(text: str) -> str:
+    """A message as it is printed: one line of at most LONGEST characters.
+
+    Words are shortened first, so that the place, the fact and the cure stay readable where a path,
+    a name or a value is enormous.
+    """
+    if len(text) > SHORT:
+        text = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda m: cut(m[0], LONGEST_WORD), text)
+    return cut(one_line(cut(text, LONGEST)), LONGEST)

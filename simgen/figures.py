@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def grouped(places: Sequence[str], series: Series, unit: str, whole: float | Non
     width = GROUP / len(series)
     for nth, (label, values) in enumerate(series.items()):
         at = [place + (nth - (len(series) - 1) / 2) * width for place in range(len(places))]
-        axes.bar(at, [value or 0.0 for value in values], width, label=label)
+        axes.bar(at, [value or 0.0 for value in values], width, label=_plain(label))
     if whole is None:
         _scale(axes, series)
     else:
@@ -51,12 +52,12 @@ def lines(
     at = list(sizes) if sizes else [float(place) for place in range(len(values))]
     for label, found in series.items():
         shown = [(x, y) for x, y in zip(at, found, strict=True) if y is not None]
-        axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", label=label)
+        axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", label=_plain(label))
     if sizes and min(sizes) > 0 and max(sizes) >= DOUBLED * min(sizes):
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
     _scale(axes, series)
-    axes.set_xlabel(across)
+    axes.set_xlabel(_plain(across))
     return _finish(figure, axes, values, unit, at)
 
 
@@ -66,7 +67,7 @@ def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
     base = [0.0] * len(places)
     for label, values in parts.items():
         heights = [value or 0.0 for value in values]
-        axes.bar(range(len(places)), heights, 0.6, bottom=base, label=label)
+        axes.bar(range(len(places)), heights, 0.6, bottom=base, label=_plain(label))
         base = [low + height for low, height in zip(base, heights, strict=True)]
     axes.set_ylim(bottom=0)
     return _finish(figure, axes, places, unit)
@@ -85,11 +86,18 @@ def against(points: Sequence[tuple[float, float]], across: str, up: str) -> str:
     span = (10.0**low, 10.0 ** (high + 1))
     axes.plot(span, span, color="0.7", linewidth=1)
     axes.scatter([x for x, _ in points], [y for _, y in points], s=18)
-    axes.set(xscale="log", yscale="log", xlim=span, ylim=span, xlabel=across, ylabel=up)
+    axes.set(xscale="log", yscale="log", xlim=span, ylim=span)
+    axes.set(xlabel=_plain(across), ylabel=_plain(up))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter(NullFormatter())
     axes.set_aspect("equal")
     return _svg(figure, axes)
+
+
+def _plain(text: str) -> str:
+    """A name as it is: between dollars it would be mathematics, and hidden behind a "_"."""
+    shown = text.replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 def _figure(places: Sequence[str], bars: int) -> tuple[Figure, Axes]:
@@ -121,7 +129,7 @@ def _finish(
     slanted = len(places) > SLANTED
     axes.set_xticks(
         at or range(len(places)),
-        places,
+        [_plain(place) for place in places],
         rotation=35 if slanted else 0,
         ha="right" if slanted else "center",
         rotation_mode="anchor" if slanted else "default",
@@ -141,7 +149,12 @@ def _svg(figure: Figure, axes: Axes) -> str:
 
     axes.spines[["top", "right"]].set_visible(False)
     text = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "simgen", "svg.fonttype": "none"}):
+    with (
+        mpl.rc_context({"svg.hashsalt": "simgen", "svg.fonttype": "none"}),
+        warnings.catch_warnings(),
+    ):
+        # The browser has glyphs that the font lacks by which the figure is laid out.
+        warnings.filterwarnings("ignore", "Glyph .* missing from")
         figure.savefig(text, format="svg", metadata={"Date": None}, bbox_inches="tight")
     svg = text.getvalue()
     return svg[svg.index("<svg") :]

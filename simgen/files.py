@@ -1,4 +1,4 @@
-"""Writing files and folders so that a reader sees all of one or nothing.
+"""Reading what may be anything, and writing so that a reader sees all of a file or nothing.
 
 A process killed half-way leaves something whose name starts with `PART`; no reader looks at those.
 """
@@ -12,15 +12,67 @@ import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from io import BufferedReader
 
 PART = ".part-"  # first letters of the name of everything that is not finished
 ATTEMPTS = 4  # to name a folder, while other processes name theirs the same
+
+
+class NotRegularError(OSError):
+    """A name that was given for a file is that of something else: a folder, a pipe, a device."""
+
+
+KINDS = (
+    (stat.S_ISDIR, errno.EISDIR, "a folder, not a file"),
+    (stat.S_ISFIFO, errno.ESPIPE, "a pipe, not a file"),
+    (stat.S_ISSOCK, errno.ENXIO, "a socket, not a file"),
+    (lambda mode: True, errno.ENODEV, "a device, not a file"),
+)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """A regular file, opened for reading; nothing else is waited for or read.
+
+    A pipe without a writer would hang, and a device may never end. What was opened is looked at,
+    not the name, which may get another meaning in between.
+
+    Raises:
+        OSError: there is none; a NotRegularError where it is something else.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except ValueError:  # NUL in the name
+        raise NotRegularError(errno.EINVAL, "not a file name", str(path)) from None
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # what opening a socket gives
+            raise NotRegularError(errno.ENXIO, "a socket, not a file", str(path)) from None
+        raise
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        number, fact = next((number, fact) for is_it, number, fact in KINDS if is_it(mode))
+        raise NotRegularError(number, fact, str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """The content of a regular file of at most `most` bytes.
+
+    Raises:
+        OSError: as `open_regular`, or it is larger.
+    """
+    with open_regular(path) as file:
+        content = file.read(-1 if most is None else most + 1)
+    if most is not None and len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return content
 
 
 @contextlib.contextmanager
@@ -63,12 +115,19 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> None:
         file.write(content)
 
 
+class OvertakenError(Exception):
+    """Another process wrote first what this one was about to write."""
+
+
 @contextlib.contextmanager
-def atomic_folder(path: Path) -> Iterator[Path]:
+def atomic_folder(path: Path, *, new: bool = False) -> Iterator[Path]:
     """A new folder that takes the place of `path` when the block ends, and vanishes otherwise.
 
     Where `path` is a link, the folder behind it is replaced. What other processes left that were
     killed on this machine while they wrote the same folder goes too.
+
+    Raises:
+        OvertakenError: with `new`, somebody has put something into the place meanwhile.
     """
     home = Path(os.path.realpath(path))
     stage: Path | None = None
@@ -78,7 +137,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         stage = Path(tempfile.mkdtemp(dir=home.parent, prefix=f"{_prefix(home)}{os.getpid()}-"))
         stage.chmod(new_mode(0o777))
         yield stage
-        _replace(stage, home)
+        if new:
+            _place(stage, home)
+        else:
+            _replace(stage, home)
     finally:
         if stage is not None:
             shutil.rmtree(stage, ignore_errors=True)
@@ -95,6 +157,16 @@ def _sweep(home: Path) -> None:
         match = mine.fullmatch(stage.name)
         if match and not Path(f"/proc/{match[1]}").exists():
             shutil.rmtree(stage, ignore_errors=True)
+
+
+def _place(stage: Path, home: Path) -> None:
+    """Give `stage` the name `home`, which nothing but an empty folder has."""
+    try:
+        os.rename(stage, home)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        raise OvertakenError from None
 
 
 def _replace(stage: Path, home: Path) -> None:

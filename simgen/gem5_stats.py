@@ -7,9 +7,10 @@ m5_work_begin and m5_work_end pseudo-instructions, and when the program exits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError
+from simgen.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,6 +67,10 @@ DRAM = {
 TICKS_PER_SECOND = 1e12  # where the file does not say
 BLOCK = "---------- Begin Simulation Statistics"
 END = "---------- End Simulation Statistics"
+LONGEST_LINE = 2**20  # bytes; a vector or a histogram may stand on one line
+MOST_STATISTICS = 2**21  # of a dump
+MOST_AT_ONCE = 2**26  # bytes that are looked at while a file grows
+MOST = 1e30  # of a statistic: what is more counts nothing, and sums of it are not finite
 
 
 def kernels(path: Path) -> list[dict[str, float]]:
@@ -79,6 +84,7 @@ def kernels(path: Path) -> list[dict[str, float]]:
         dumps += 1
         metrics = kernel_metrics(block)
         if metrics is not None:
+            _check(path, metrics)
             found.append(metrics)
     if not found:
         raise DamagedError(
@@ -86,6 +92,13 @@ def kernels(path: Path) -> list[dict[str, float]]:
             "read log.txt beside it, and run it again"
         )
     return found
+
+
+def _check(path: Path, metrics: Mapping[str, float]) -> None:
+    odd = next((name for name, value in metrics.items() if not 0 <= value < math.inf), None)
+    if odd is not None:
+        fact = f"{odd} is {metrics[odd]:g}, which is neither a time nor a count"
+        raise DamagedError(f"{path}: {fact}; run it again")
 
 
 def cpu_instructions(path: Path) -> list[int]:
@@ -100,26 +113,42 @@ def cpu_instructions(path: Path) -> list[int]:
 def blocks(path: Path) -> Iterator[dict[str, float]]:
     """The statistics of each dump in `stats.txt`, in order, by full name.
 
-    Values that are no finite numbers are left out: rates of what did not happen are nan.
+    Values that are no numbers up to MOST are left out: rates of what did not happen are nan.
 
     Raises:
         DamagedError: the file is missing or holds no dump.
     """
     values: dict[str, float] | None = None
     try:
-        with path.open(errors="replace") as lines:
-            for line in lines:
+        with open_regular(path) as lines:
+            for line in _lines(lines):
                 if line.startswith(BLOCK):
                     if values is not None:
                         yield values
                     values = {}
                 elif values is not None:
                     values.update(_statistic(line))
-    except OSError as error:
-        raise DamagedError(f"{path}: {error.strerror}; run it again") from None
+                    if len(values) > MOST_STATISTICS:
+                        raise ValueError(f"more than {MOST_STATISTICS} statistics in a dump")
+    except (OSError, ValueError) as error:
+        raise DamagedError(
+            f"{path}: {getattr(error, 'strerror', None) or error}; run it again"
+        ) from None
     if values is None:
         raise DamagedError(f"{path}: holds no statistics; run it again")
     yield values
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """The lines of a text file, each of them of bounded length.
+
+    Raises:
+        ValueError: one is longer, as it is in what is no statistics file.
+    """
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"a line of more than {LONGEST_LINE} bytes")
+        yield line.decode("ascii", "replace")
 
 
 class Follower:
@@ -139,14 +168,14 @@ class Follower:
     def update(self) -> None:
         """Take in what was added. A file that is not there yet is empty."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(self._read)
-                added = file.read()
+                added = file.read(MOST_AT_ONCE)
         except OSError:
             return
         self._read += len(added)
         lines = (self._rest + added.decode("ascii", "replace")).split("\n")
-        self._rest = lines.pop()
+        self._rest = lines.pop()[-LONGEST_LINE:]
         for line in lines:
             self._take(line)
 
@@ -176,7 +205,7 @@ def _statistic(line: str) -> dict[str, float]:
         value = float(words[1])
     except (IndexError, ValueError):
         return {}
-    return {words[0]: value} if math.isfinite(value) else {}
+    return {words[0]: value} if abs(value) <= MOST else {}
 
 
 def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
@@ -214,7 +243,7 @@ def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
 
 
 def _times(block: Mapping[str, float], shader: str) -> dict[str, float]:
-    per_second = block.get("simFreq", TICKS_PER_SECOND)
+    per_second = block.get("simFreq") or TICKS_PER_SECOND
     ticks = block[shader]
     times = {
         "seconds": ticks / per_second,

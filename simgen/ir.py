@@ -11,12 +11,14 @@
 
 from __future__ import annotations
 
-import types
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from enum import Enum, StrEnum
-from functools import cache
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import cached_property
 from math import prod
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any
+
+from simgen.schema import from_json as from_json
+from simgen.schema import to_json as to_json
 
 PAGE = 4096  # bytes; alignment of buffers in the arena and of datasets in data.h5
 GUARD = PAGE  # bytes of canary after each buffer
@@ -191,117 +193,67 @@ class Workload:
     arena_nbytes: int
     outputs_offset: int  # the arena from here to its end is dumped after a run
 
-    @property
+    @cached_property
     def launches(self) -> tuple[Launch, ...]:
         """All launches in order."""
         return tuple(launch for step in self.steps for launch in step.launches)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.buffers if b.role is Role.INPUT)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.buffers if b.role is Role.OUTPUT)
 
-    @property
+    @cached_property
     def left(self) -> tuple[Left, ...]:
         """What each step leaves for those after it and for the result, in the order of the steps.
 
         Empty where there is one step: then nothing comes after it.
         """
-        buffers = {buffer.name: buffer for buffer in self.buffers}
+        if len(self.steps) < 2:
+            return ()
         return tuple(
-            Left(at, name, buffers[name].offset, buffers[name].spec.nbytes + GUARD)
+            Left(at, name, self.buffer(name).offset, self.buffer(name).spec.nbytes + GUARD)
             for at, step in enumerate(self.steps)
             for _, name in step.writes
-            if len(self.steps) > 1
         )
 
-    @property
+    @cached_property
     def state_offset(self) -> int:
         """Where in the arena the first tensor lies that a step leaves."""
         return min((each.offset for each in self.left), default=self.outputs_offset)
 
     def buffer(self, name: str) -> Buffer:
-        return next(b for b in self.buffers if b.name == name)
+        return self._buffers[name]
 
     def kernel(self, name: str) -> Kernel:
-        return next(k for k in self.kernels if k.name == name)
+        return self._kernels[name]
+
+    def kernel_index(self, name: str) -> int:
+        """Its place in `kernels`."""
+        return self._kernel_indices[name]
 
     def node(self, name: str) -> Node:
-        return next(n for n in self.nodes if n.name == name)
+        return self._nodes[name]
 
+    @cached_property
+    def _buffers(self) -> dict[str, Buffer]:
+        return {buffer.name: buffer for buffer in self.buffers}
 
-T = TypeVar("T")
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        return {kernel.name: kernel for kernel in self.kernels}
 
+    @cached_property
+    def _kernel_indices(self) -> dict[str, int]:
+        return {kernel.name: at for at, kernel in enumerate(self.kernels)}
 
-def to_json(value: Any) -> Any:
-    """A frozen value as what `json.dumps` takes."""
-    if is_dataclass(value):
-        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, tuple):
-        return [to_json(item) for item in value]
-    return value.value if isinstance(value, Enum) else value
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
 
-
-def from_json(kind: type[T], value: Any) -> T:
-    """The inverse of `to_json`.
-
-    Raises:
-        ValueError: `value` is not what `to_json` made of a `kind`.
-    """
-    return _decode(kind, value, kind.__name__)  # type: ignore[no-any-return]
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _decode(kind: Any, value: Any, where: str) -> Any:
-    if is_dataclass(kind):
-        hints = _hints(kind)  # type: ignore[arg-type]
-        # Fields that came later have defaults: what an older simgen wrote lacks them.
-        needed = {f.name for f in fields(kind) if f.default is MISSING}
-        if not isinstance(value, dict) or not needed <= set(value) <= set(hints):
-            raise ValueError(f"{where}: expected the fields {', '.join(hints)}")
-        return kind(**{k: _decode(hints[k], v, f"{where}.{k}") for k, v in value.items()})  # type: ignore[operator]
-    if get_origin(kind) is tuple:
-        return _decode_tuple(get_args(kind), value, where)
-    if get_origin(kind) in (Union, types.UnionType):
-        return _decode_union(get_args(kind), value, where)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(value)
-    if kind is float and type(value) is int:
-        return _real(value, where)
-    if type(value) is not kind:
-        raise ValueError(f"{where}: expected {kind.__name__}, got {value!r}")
-    return value
-
-
-def _real(value: int, where: str) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{where}: a number too large for float64") from None
-
-
-def _decode_tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"{where}: expected a list, got {value!r}")
-    if kinds[-1] is ...:
-        kinds = (kinds[0],) * len(value)
-    if len(kinds) != len(value):
-        raise ValueError(f"{where}: expected {len(kinds)} items, got {len(value)}")
-    return tuple(_decode(k, v, f"{where}[{i}]") for i, (k, v) in enumerate(zip(kinds, value)))
-
-
-def _decode_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
-    for kind in kinds:
-        if type(value) is kind:
-            return value
-    for kind in kinds:
-        if kind is not types.NoneType and value is not None:
-            return _decode(kind, value, where)
-    raise ValueError(f"{where}: unexpected {value!r}")
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: the fields, not what was derived from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}

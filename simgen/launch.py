@@ -25,6 +25,7 @@ from simgen.errors import (
 )
 from simgen.files import PART
 from simgen.targets import TARGETS
+from simgen.targets.base import log_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,16 +97,20 @@ def run(
     tick: Callable[[float], None] | None = None,
     say: Callable[[str], None] | None = None,
     progress: Callable[[Progress, float], None] | None = None,
+    held: tuple[int, ...] = (),
+    preparing: Callable[[str, float], None] | None = None,
 ) -> Path:
     """Run a target and return its results folder.
 
     `say` is called with each line in which run.sh tells what it is about, `tick` with the seconds
     since the last of them; or `progress`, where the target tells, with how far the run has come
-    too. `timeout` is in seconds; what run.sh prepares first (it may build a simulator) does not
-    count. run.sh gets it in SIMGEN_TIMEOUT.
+    too; or `preparing`, before the run, with what run.sh does meanwhile. `timeout` is in seconds;
+    what run.sh prepares first (it may build a simulator) does not count. run.sh gets it in
+    SIMGEN_TIMEOUT.
 
     The folder is `result`, of a sweep's point (simgen.sweep), or the target's own. `start` is a
-    folder for the run (simgen.runs); without it, all of the workload is run anew.
+    folder for the run (simgen.runs); without it, all of the workload is run anew. `held` are the
+    handles of the run's locks (simgen.locks), which run.sh otherwise takes itself.
 
     Raises:
         DamagedError: a file of the bundle is not what was built, or data.h5 is cut short.
@@ -123,13 +128,15 @@ def run(
         "SIMGEN_RESULT": result,
         "SIMGEN_START": str(start.folder.absolute()),
         "SIMGEN_LAUNCHES": str(len(start.todo.launches)),
+        "SIMGEN_LOCKS": " ".join(str(handle) for handle in held),
     }
-    process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {}), **own})
+    process = _start(bundle.path / name / "run.sh", {**limit, **(environment or {}), **own}, held)
     watched = _Watched(target, bundle, start, process.pid)
     try:
         # A target that ends itself knows in which layer it was: it gets the time to say so.
         grace = GRACE if target.ends_itself else 0.0
-        output = _Output(process, timeout, grace, watched.told(tick, progress), say).wait()
+        told = watched.told(tick, progress)
+        output = _Output(process, timeout, grace, told, say, preparing).wait()
     except RunError as error:
         at = watched.place()
         _end(process)
@@ -144,8 +151,8 @@ def run(
         raise
     finally:
         runs.discard(start)
-    if process.returncode == 0 and (folder := bundle.results(result)):
-        return folder
+    if process.returncode == 0 and bundle.has(result):
+        return bundle.path / bundles.RESULTS / result
     raise _failure(bundle, target, watched, process.returncode, output, started)
 
 
@@ -219,7 +226,9 @@ def place(workload: Workload, done: int) -> str:
     )
 
 
-def _start(script: Path, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+def _start(
+    script: Path, environment: Mapping[str, str], held: tuple[int, ...]
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         ["sh", str(script)],
         stdin=subprocess.DEVNULL,
@@ -229,6 +238,7 @@ def _start(script: Path, environment: Mapping[str, str]) -> subprocess.Popen[str
         errors="replace",
         # The Python that runs simgen is where its extras (CuPy, Go) are installed.
         env={"SIMGEN_PYTHON": sys.executable, **os.environ, **environment},
+        pass_fds=held,  # so that a run whose simgen is killed still has its locks
         start_new_session=True,  # so that the simulator ends with its script
     )
 
@@ -243,11 +253,12 @@ class _Output:
         grace: float,
         tick: Callable[[float], None] | None,
         say: Callable[[str], None] | None,
+        prepare: Callable[[str, float], None] | None = None,
     ) -> None:
         self.process, self.timeout, self.grace = process, timeout, grace
-        self.tick, self.say = tick, say
+        self.tick, self.say, self.prepare = tick, say, prepare
         self.started = self.since = time.monotonic()  # `since`: of what `timeout` is about
-        self.preparing = False
+        self.preparing = ""  # what run.sh does before the run
         self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -266,8 +277,11 @@ class _Output:
                 # A short wait first: many runs are over in a moment.
                 line = self.lines.get(timeout=0.5 if time.monotonic() > self.started + 1 else 0.05)
             except queue.Empty:
-                if self.tick:
-                    self.tick(time.monotonic() - self.since)
+                passed = time.monotonic() - self.since
+                if self.preparing and self.prepare:
+                    self.prepare(self.preparing, passed)
+                elif self.tick:
+                    self.tick(passed)
                 if self.process.poll() is not None:  # somebody else holds the pipe open
                     ended = ended or time.monotonic()
                     closed = time.monotonic() > ended + 1
@@ -292,7 +306,8 @@ class _Output:
         """A notice is "simgen: TARGET: TEXT"; one that ends in "..." tells of a preparation."""
         if not line.startswith("simgen: ") or line.startswith("simgen: error: "):
             return
-        self.preparing = line.endswith("...")
+        text, dots, _ = line.removeprefix("simgen: ").rpartition("...")
+        self.preparing = text.partition(": ")[2].rstrip() if dots else ""
         self.since = time.monotonic()
         if self.say:
             self.say(line)
@@ -327,7 +342,7 @@ def _failure(
     try:
         # A log that is older than the run is of another one, and would explain the wrong failure.
         fresh = kept.stat().st_mtime >= started - 1
-        log = kept.read_text(errors="replace") if fresh else ""
+        log = log_text(kept.parent) if fresh else ""
         where = f" (log: {kept})" if fresh else ""
     except OSError:
         log, where = "", ""

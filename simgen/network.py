@@ -103,7 +103,7 @@ def resolve(
     if algorithm is not None:
         named = _with_algorithm(named, kept, algorithm)
     named = _with_settings(named, list(settings))
-    needed = set().union(*(_reached(name, previous) for name in kept))  # for the shapes
+    needed = _reached(kept, previous)  # for the shapes
     placed: dict[str, Placed] = {}
     for name in (name for name in order if name in needed):
         before = previous[name]
@@ -131,7 +131,7 @@ def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
             if end not in previous:
                 fact = f"no layer named {printable(end)}"
                 raise UsageError(f"{where}: {fact}; {did_you_mean(end, previous)}")
-        found = _reached(first, readers) & _reached(last, previous) if dots else {first}
+        found = _reached({first}, readers) & _reached({last}, previous) if dots else {first}
         if not found:
             cure = "write the earlier one first, or name layers with commas between them"
             raise UsageError(f"{where}: no way from {first} to {last}; {cure}")
@@ -139,9 +139,10 @@ def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
     return kept
 
 
-def _reached(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
-    """`start` and all that can be reached from it."""
-    found, todo = {start}, [start]
+def _reached(starts: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """`starts` and all that can be reached from them; each edge is looked at once."""
+    found = set(starts)
+    todo = list(found)
     while todo:
         new = set(edges[todo.pop()]) - found
         found |= new
@@ -203,6 +204,7 @@ def _with_settings(
     A bare key goes to the only layer. In a network, a bare extent (n, c, h, w) goes to every
     layer that gives it itself, so that `n=1` rescales the whole network.
     """
+    named = dict(named)
     for key, value in settings:
         where = Place(f"--set {key}={value}", 0)
         owner, dot, field = key.rpartition(".")
@@ -220,7 +222,7 @@ def _with_settings(
         if not targets:
             raise _without_layer(named, field, where)
         for target in targets:
-            named = named | {target: _replaced(named[target], Entry(field, value, where))}
+            named[target] = _replaced(named[target], Entry(field, value, where))
     return named
 
 

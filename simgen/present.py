@@ -362,13 +362,24 @@ def report(found: Sequence[Row]) -> None:
                 row.layer,
                 row.direction,
                 row.target,
+                row.verdict,
                 seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
                 "" if instructions is None else count(instructions),
                 *(f"{rates[n]:.1%}" if n in rates else "" for n in ("l1_hit_rate", "l2_hit_rate")),
                 *(count(rates[n]) if n in rates else "" for n in RATES),
             )
         )
-    heads = ("bundle", "layer", "pass", "target", "time", "instructions", "L1 hits", "L2 hits")
+    heads = (
+        "bundle",
+        "layer",
+        "pass",
+        "target",
+        "verdict",
+        "time",
+        "instructions",
+        "L1 hits",
+        "L2 hits",
+    )
     table(None, (*heads, "operations/s", "bytes/s"), rows)
 
 

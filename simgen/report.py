@@ -16,7 +16,8 @@ One vocabulary for all targets. A target that does not count something leaves it
     wavefront_cycles            these they held one, and stall_*_cycles and ready_cycles are parts
                                 of that
 
-and what follows from them (`derived`).
+and what follows from them (`derived`). Each row has the last verdict of `simgen diff` on its result
+as it is now, or tells that there is none: a report compares nothing itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen import correlation, figures, render, results, sweep, sweep_figures
+from simgen import correlation, figures, render, results, sweep, sweep_figures, verdict_file
 from simgen.files import write_atomic
 from simgen.network import make_layer
 
@@ -69,6 +70,8 @@ RATIOS = {  # rate -> dividend, divisor
     "cu_utilization": ("cu_active_cycles", "cu_cycles"),
     "occupancy": ("wavefront_cycles", "wavefront_slot_cycles"),
 }
+SHOWN = 3  # results that a line of doubts names
+MOST_PLACES = 256  # in a figure; nobody reads more, and drawing them takes minutes
 SHARES = {"cu_utilization", "occupancy", *(f"{cache}_hit_rate" for cache in CACHES)}
 FIGURES = (  # title, unit, metrics whose sum is shown
     ("Time of each layer", "seconds", ("seconds",)),
@@ -102,19 +105,30 @@ class Row:
     operations: int  # that the algorithm needs: flops and transcendentals
     nbytes: int  # that it must move
     metrics: Mapping[str, float]
+    verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
 
     @property
     def step(self) -> str:
         return f"{self.layer} {self.direction}"
 
 
-def rows(bundle: Bundle, found: Iterable[Result], name: str = "") -> list[Row]:
+def rows(
+    bundle: Bundle,
+    found: Iterable[Result],
+    name: str = "",
+    verdicts: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Row]:
     """A row for each step and result, in the order of the workload's steps.
 
-    `name` is the bundle's in the report; without one, it is the workload's.
+    `name` is the bundle's in the report; without one, it is the workload's. `verdicts` are those of
+    `simgen diff`, by result and step.
     """
     made = []
     for result in found:
+        told = (verdicts or {}).get(result.name, {})
+        no_verdict = verdict_file.UNCHECKED
+        if results.is_statistics_only(result):
+            no_verdict = verdict_file.SILENT
         kernels = results.kernels(result, bundle.workload)
         for at, step in enumerate(bundle.workload.steps):
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
@@ -131,9 +145,23 @@ def rows(bundle: Bundle, found: Iterable[Result], name: str = "") -> list[Row]:
                     operations,
                     nbytes,
                     _total(launches),
+                    told.get(f"{step.layer} {step.direction}", no_verdict),
                 )
             )
     return made
+
+
+def doubts(found: Sequence[Row]) -> list[str]:
+    """What a reader must know before he believes the numbers: one line for each kind of doubt."""
+    lines = []
+    for verdict in dict.fromkeys(row.verdict for row in found):
+        of = [row for row in found if row.verdict == verdict]
+        places = list(dict.fromkeys(f"{row.bundle} on {row.target}" for row in of))
+        more = f" and {len(places) - SHOWN} more" if len(places) > SHOWN else ""
+        where = ", ".join(places[:SHOWN]) + more
+        if verdict != verdict_file.RIGHT:
+            lines.append(f"{verdict}: {len(of)} of {len(found)} rows, {where}")
+    return lines
 
 
 def derived(row: Row) -> dict[str, float]:
@@ -174,12 +202,12 @@ def _per_second(row: Row) -> dict[str, float]:
 def to_csv(found: Sequence[Row]) -> str:
     """All metrics, one line per row; empty where a target does not count something."""
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
-    head = ("bundle", "workload", "layer", "pass", "target", "operations", "bytes")
+    head = ("bundle", "workload", "layer", "pass", "target", "verdict", "operations", "bytes")
     lines = []
     for row in found:
         values = {**row.metrics, **derived(row)}
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
-        step = (row.bundle, row.workload, row.layer, row.direction, row.target)
+        step = (row.bundle, row.workload, row.layer, row.direction, row.target, row.verdict)
         lines.append([*step, row.operations, row.nbytes, *cells])
     return _csv([*head, *metrics], lines)
 
@@ -204,6 +232,7 @@ def write(folder: Path, found: Sequence[Row]) -> Path:
         "report.html.j2",
         head=metrics[0],
         rows=metrics[1:],
+        doubts=doubts(found),
         figures=_figures(found),
         compared=[correlation_cells(each) for each in compared],
         compared_head=CORRELATION_TITLES,
@@ -271,7 +300,8 @@ def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
         lines = {k: v for k, v in lines.items() if any(value is not None for value in v)}
         if lines:
             whole = 1.0 if SHARES.issuperset(names) else None
-            drawn.append((title, figures.grouped(places, lines, unit, whole)))
+            said, shown, lines = _readable(title, places, lines)
+            drawn.append((said, figures.grouped(shown, lines, unit, whole)))
     for series, at in table.items():
         if not sweep.options_of(series):  # of a sweep, that would be as many figures as points
             drawn += _of_one(series, at)
@@ -299,15 +329,31 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
         return {label: _sums(at, places, names) for label, names in wanted.items()}
 
     if any("valu_instructions" in metrics for metrics in at.values()):
-        mix = figures.stacked(places, _shares(parts(INSTRUCTIONS)), "share of instructions")
-        drawn.append((f"Instruction mix: {series}", mix))
+        title, shown, kinds = _readable(f"Instruction mix: {series}", places, parts(INSTRUCTIONS))
+        drawn.append((title, figures.stacked(shown, _shares(kinds), "share of instructions")))
     if any("wavefront_cycles" in metrics for metrics in at.values()):
-        stalls = figures.stacked(places, _shares(parts(STALLS)), "share of wavefronts' cycles")
-        drawn.append((f"What wavefronts wait for: {series}", stalls))
+        title = f"What wavefronts wait for: {series}"
+        title, shown, waits = _readable(title, places, parts(STALLS))
+        drawn.append((title, figures.stacked(shown, _shares(waits), "share of wavefronts' cycles")))
     if any("l1_accesses" in metrics for metrics in at.values()):
-        levels = figures.grouped(places, parts(TRANSACTIONS), "transactions")
-        drawn.append((f"Memory transactions: {series}", levels))
+        title = f"Memory transactions: {series}"
+        title, shown, levels = _readable(title, places, parts(TRANSACTIONS))
+        drawn.append((title, figures.grouped(shown, levels, "transactions")))
     return drawn
+
+
+def _readable(
+    title: str, places: list[str], series: Mapping[str, list[float | None]]
+) -> tuple[str, list[str], dict[str, list[float | None]]]:
+    """A figure's title, places and values, of no more places than `MOST_PLACES`: the largest."""
+    if len(places) <= MOST_PLACES:
+        return title, places, dict(series)
+    weights = [max(value or 0.0 for value in values) for values in zip(*series.values())]
+    ranked = sorted(range(len(places)), key=weights.__getitem__, reverse=True)
+    kept = sorted(ranked[:MOST_PLACES])
+    chosen = {label: [values[at] for at in kept] for label, values in series.items()}
+    title = f"{title}, the largest {MOST_PLACES} of {len(places)}"
+    return title, [places[at] for at in kept], chosen
 
 
 def _shares(parts: Mapping[str, Sequence[float | None]]) -> dict[str, list[float | None]]:

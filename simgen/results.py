@@ -9,22 +9,24 @@
     attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
                           a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
                           where a library's ran in place of the workload's: then it has no tensors
+    attribute "digests"   see simgen.result_digest
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import runs, sweep
-from simgen.errors import DamagedError, UsageError
-from simgen.files import atomic_file
+from simgen import locks, manifest, result_digest, runs, saved, seal, sweep
+from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
+from simgen.files import NotRegularError, atomic_file, open_regular
 from simgen.ir import CANARY, GUARD
+from simgen.schema import SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from simgen.runs import Run
     from simgen.targets import Target
 
-SCHEMA = "simgen results 1"
+SCHEMA = saved.SCHEMA
 OUTPUTS = "outputs.bin"
 FILE = "results.h5"
 KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not the workload's
@@ -58,15 +60,32 @@ class Result:
     outputs: Mapping[str, Output]  # by buffer
     launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
     provenance: Mapping[str, Any]
+    seal: str = ""  # digest of `complete`; of a results file, and where there are none yet, empty
 
 
-def collect(bundle: Bundle, target: Target, folder: Path, name: str | None = None) -> Result:
+def collect(
+    bundle: Bundle,
+    target: Target,
+    folder: Path,
+    name: str | None = None,
+    *,
+    check: bool = True,
+) -> Result:
     """The result that a finished run of `target` left in `folder`; a sweep's point has a `name`.
 
+    Its files are compared with their digests first, unless `check` is False because the run has
+    just made them.
+
     Raises:
-        DamagedError: a file is missing or has the wrong size.
+        DamagedError: a file is missing, changed or of another run.
     """
-    run = runs.read(folder)
+    closed = seal.read(folder)
+    if check:
+        seal.check(folder, closed)
+    run = runs.read(folder, bundle.workload)
+    built = (bundle.digest, bundle.targets.get(target.name))
+    if run and (run.workload, run.settings) != built:
+        raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     launches = _launches(bundle.workload, target, folder, run)
     own = target.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
@@ -84,11 +103,32 @@ def collect(bundle: Bundle, target: Target, folder: Path, name: str | None = Non
         "target": target.name,
         "settings": target.settings(),
         "options": sweep.options_of(name or ""),
-        "machine": {**machine(), **target.machine(folder)},
+        "machine": {**(run.machine if run else {}), **target.machine(folder)},
+        result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
-        **({} if own is None else {KERNELS: own}),
+        **({} if own is None else {KERNELS: [list(each) for each in own]}),
     }
-    return Result(name or target.name, outputs, tuple(launches), provenance)
+    try:
+        saved.check_provenance(provenance, bundle.workload)
+    except SchemaError as error:  # a target's log says what cannot be
+        raise DamagedError(f"{folder}: damaged ({error}); run it again") from None
+    digest = closed.digest if closed.files else ""
+    return Result(name or target.name, outputs, tuple(launches), provenance, digest)
+
+
+def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
+    """Close a result that came without digests, because there was no sha256sum where it ran."""
+    if result.seal:
+        return result
+    # Not while it is made again; and a bundle may be one that can only be read.
+    with (
+        contextlib.suppress(OSError, RefusedError, MissingError),
+        locks.running(bundle.path, folder.parent, folder.name),
+    ):
+        closed = seal.read(folder)
+        if not closed.files:
+            return replace(result, seal=seal.write(folder, closed.workload).digest)
+    return result
 
 
 def _history(run: Run | None) -> dict[str, Any]:
@@ -118,7 +158,7 @@ def kernels(result: Result, workload: Workload) -> list[tuple[int, str]]:
 
 def is_statistics_only(result: Result) -> bool:
     """Whether a library's kernels ran in place of the workload's, and left no outputs."""
-    return KERNELS in result.provenance
+    return result.provenance.get(KERNELS) is not None
 
 
 def _launches(
@@ -136,15 +176,6 @@ def _launches(
     return [found.get(at, {}) for at in range(len(workload.launches))]
 
 
-def machine() -> dict[str, str]:
-    """The machine that this process runs on."""
-    return {
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": _processor(),
-        "cpus": str(len(os.sched_getaffinity(0))),
-    }
-
-
 def save(result: Result, workload: Workload, path: Path) -> None:
     """Write `result` as HDF5, atomically."""
     import h5py
@@ -152,6 +183,9 @@ def save(result: Result, workload: Workload, path: Path) -> None:
     with atomic_file(path) as file, h5py.File(file, "w") as h5:
         h5.attrs["schema"] = SCHEMA
         h5.attrs["provenance"] = json.dumps(result.provenance, sort_keys=True)
+        h5.attrs[result_digest.ATTRIBUTE] = result_digest.text(
+            result.outputs, result.launches, result.provenance
+        )
         tensors = h5.create_group("tensors")
         for name, output in result.outputs.items():
             dataset = tensors.create_dataset(name, data=output.values)
@@ -162,73 +196,69 @@ def save(result: Result, workload: Workload, path: Path) -> None:
             launches[column] = values
 
 
-def load(path: Path) -> Result:
-    """A result that `save` wrote.
+def load(path: Path, workload: Workload | None = None) -> Result:
+    """A result that `save` wrote; of the workload, where one is given.
 
     Raises:
-        UsageError: no such file.
+        UsageError: no such file, or a result of another workload.
         DamagedError: it is not a whole results file.
     """
-    import h5py
-
-    if not path.is_file():
-        fact = "no file" if path.exists() else "no such file"
-        raise UsageError(f"{path}: {fact}; name a target that has run, or a results.h5")
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
     try:
-        with h5py.File(path, "r") as h5:
-            if h5.attrs.get("schema") != SCHEMA:
-                raise DamagedError(f"{path}: not a results file of simgen; run the target again")
-            outputs = {
-                name: Output(
-                    dataset[...],
-                    int(dataset.attrs["untouched"]),
-                    bool(dataset.attrs["guard_intact"]),
-                )
-                for name, dataset in h5["tensors"].items()
-            }
-            columns = {
-                name: column[...]
-                for name, column in h5["launches"].items()
-                if column.dtype.kind == "f"
-            }
-            count = len(h5["launches/order"])
-            launches = tuple(
-                {n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])}
-                for i in range(count)
+        found = saved.read(path, workload)
+    except NotRegularError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}; name a target that has run, or a results.h5"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from None
+    if workload is not None:
+        _check_is_of(path, found, workload)
+    outputs = {
+        name: Output(each.values, each.untouched, each.guard_intact)
+        for name, each in found.tensors.items()
+    }
+    if found.digests != result_digest.text(outputs, found.launches, found.provenance):
+        raise _damaged(path, "not what was written")
+    return Result(str(path), outputs, found.launches, found.provenance)
+
+
+def _check_is_of(path: Path, found: saved.Saved, workload: Workload) -> None:
+    """Raise an error unless a file's tensors and launches are some of the workload's."""
+    specs = {buffer.name: buffer.spec for buffer in workload.outputs}
+    for name, tensor in found.tensors.items():
+        spec = specs.get(name)
+        same = spec and (spec.shape, spec.dtype.numpy) == (
+            tensor.values.shape, tensor.values.dtype.str,
+        )  # fmt: skip
+        if not same:
+            raise UsageError(
+                f"{path}: a result of another workload; run this bundle again on that target"
             )
-            provenance = json.loads(h5.attrs["provenance"])
-    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-        raise DamagedError(f"{path}: damaged ({error}); run the target again") from None
-    return Result(str(path), outputs, launches, provenance)
+    own = found.provenance.get(KERNELS)
+    count = len(workload.launches if own is None else own)
+    if len(found.launches) != count:
+        fact = f"metrics of {len(found.launches)} launches for {count}"
+        raise DamagedError(f"{path}: damaged ({fact}); run the target again")
 
 
-def provenance(path: Path) -> Mapping[str, Any] | None:
-    """What a results file says of the run that it is from; None if there is no such file.
-
-    Raises:
-        DamagedError: it is not a results file.
-    """
-    import h5py
-
-    if not path.is_file():
-        return None
-    try:
-        with h5py.File(path, "r") as h5:
-            return dict(json.loads(h5.attrs["provenance"]))
-    except (OSError, LookupError, ValueError, TypeError) as error:
-        raise DamagedError(f"{path}: damaged ({error}); run the target again") from None
+def _damaged(path: Path, error: Exception | str) -> DamagedError:
+    fact = getattr(error, "strerror", None) or error
+    return DamagedError(f"{path}: damaged ({fact}); run the target again")
 
 
 def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
     """The output tensors in `path`, which holds the arena from `outputs_offset` to its end."""
     want = workload.arena_nbytes - workload.outputs_offset
     try:
-        got = path.stat().st_size
+        with open_regular(path) as file:
+            got = os.fstat(file.fileno()).st_size
+            if got != want:
+                raise DamagedError(f"{path}: {got} bytes instead of {want}; run it again")
+            arena = np.memmap(file, dtype=np.uint8, mode="r")
     except OSError as error:
         raise DamagedError(f"{path}: {error.strerror}; run it again") from None
-    if got != want:
-        raise DamagedError(f"{path}: {got} bytes instead of {want}; run it again")
-    arena = np.memmap(path, dtype=np.uint8, mode="r")
     outputs = {}
     for buffer in workload.outputs:
         start = buffer.offset - workload.outputs_offset
@@ -255,14 +285,3 @@ def _columns(result: Result, workload: Workload) -> dict[str, Any]:
         values = [launch.get(metric, float("nan")) for launch in result.launches]
         columns[metric] = np.array(values, dtype=np.float64)
     return columns
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.machine()

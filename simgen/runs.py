@@ -8,22 +8,26 @@ again. What the program left before lies in `earlier/`, a folder for each time.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import platform
 import re
 import shutil
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen import bundle as bundles
-from simgen import state
-from simgen.errors import DamagedError, MissingError, UsageError
-from simgen.files import PART, write_atomic
+from simgen import schema, state
+from simgen.errors import DamagedError, MissingError, UsageError, printable
+from simgen.files import PART, read_regular, write_atomic
+from simgen.schema import SchemaError, Within, from_json
 from simgen.state import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from simgen.bundle import Bundle
     from simgen.ir import Workload
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 FILE = "run.json"
 EARLIER = "earlier"
 START = ".start-"  # in the name of a folder in which no program has begun
+MAX_NBYTES = 2**28  # of the file; metrics of a million launches take less
+
+Index = Annotated[int, Within(0, 2**31)]
+Metrics = Mapping[str, Annotated[float, Within(0)]]
 
 
 @dataclass(frozen=True)
@@ -41,11 +49,12 @@ class Run:
     workload: str  # digest
     settings: Mapping[str, Any]  # of the target
     variables: Mapping[str, str]  # of the environment, that change results
-    steps: tuple[int, ...]  # that are run, in order
+    steps: tuple[Index, ...]  # that are run, in order
     layers: str = ""  # as --layers named them; empty: all
     inputs: str = ""  # where the tensors come from that the steps read and none of them writes
-    finished: Mapping[str, Mapping[str, float]] | None = None  # launch -> metrics, of earlier times
-    resumed: tuple[int, ...] = ()  # how many launches were finished, each time it was continued
+    finished: Mapping[str, Metrics] | None = None  # launch -> metrics, of earlier times
+    resumed: tuple[Index, ...] = ()  # how many launches were finished, each time it was continued
+    machine: Mapping[str, str] = field(default_factory=dict)  # where it began
 
 
 @dataclass(frozen=True)
@@ -59,23 +68,44 @@ class Start:
     whole: Workload
 
 
-def read(folder: Path) -> Run | None:
-    """The run of a results folder; None where run.sh was started by hand.
+def read(folder: Path, workload: Workload) -> Run | None:
+    """The run of a results folder of the workload; None where run.sh was started by hand.
 
     Raises:
         DamagedError: the file is not what was written.
     """
     path = folder / FILE
     try:
-        found = json.loads(path.read_bytes())
-        made = Run(**{**found, "steps": tuple(found["steps"]), "resumed": tuple(found["resumed"])})
-        if not all(isinstance(at, int) for at in made.steps):
-            raise ValueError("steps are no numbers")
-        return made
+        run = from_json(Run, schema.parse(read_regular(path, MAX_NBYTES)))
+        _check(run, workload)
+        return run
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DamagedError(f"{path}: damaged ({error}); run it again") from None
+    except (OSError, SchemaError) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise DamagedError(f"{path}: damaged ({fact}); run it again") from None
+
+
+def _check(run: Run, workload: Workload) -> None:
+    """Raise SchemaError unless it tells of steps and launches of the workload."""
+    steps = run.steps
+    ordered = all(before < after for before, after in itertools.pairwise(steps))
+    if not steps or not ordered or steps[-1] >= len(workload.steps):
+        raise SchemaError("not steps of the workload in their order").under("Run.steps")
+    count = len(workload.launches)
+    for name in run.finished or {}:
+        if not re.fullmatch(r"0|[1-9]\d{0,9}", name, re.ASCII) or int(name) >= count:
+            fact = f"{printable(name)} is no launch of the workload"
+            raise SchemaError(fact).under("Run.finished")
+
+
+def machine() -> dict[str, str]:
+    """The machine that this process runs on."""
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": _processor(),
+        "cpus": str(len(os.sched_getaffinity(0))),
+    }
 
 
 def part(workload: Workload, steps: Sequence[int]) -> Workload:
@@ -115,9 +145,9 @@ def begin(
     """
     workload = bundle.workload
     chosen = tuple(range(len(workload.steps)) if steps is None else steps)
-    run = Run(
-        bundle.digest, target.settings(), _variables(target, environment), chosen, layers, inputs
-    )
+    variables = _variables(target, environment)
+    run = Run(bundle.digest, target.settings(), variables, chosen, layers, inputs)
+    run = replace(run, machine=machine())
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{os.getpid()}"
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -174,6 +204,7 @@ def resume(
         UsageError: there is none, a process works in it, or `environment` has other variables.
         DamagedError: what it left cannot be used.
     """
+    workload = bundle.workload
     folder = stopped(bundle, result)
     if folder is None:
         kept = ", and with --keep yes to go on later" if "keep" in target.run_options else ""
@@ -181,10 +212,9 @@ def resume(
             f"--resume: {bundle.path} has no run on {result} that was stopped after a finished "
             f"layer; run it without --resume{kept}"
         )
-    run = read(folder)
+    run = read(folder, workload)
     assert run is not None
     _check_variables(run, _variables(target, environment))
-    workload = bundle.workload
     identity = bytes.fromhex(bundle.manifest["data"]["id"])
     marks = state.read(folder / state.FILE, workload, identity)
     finished = dict(run.finished or {})
@@ -276,7 +306,7 @@ def _result_of(folder: str) -> str:
 def _of_this(bundle: Bundle, folder: Path) -> Run | None:
     """The run of a folder, where it is one of this bundle as it is now."""
     try:
-        run = read(folder)
+        run = read(folder, bundle.workload)
     except DamagedError:
         return None
     target = _result_of(folder.name).partition("@")[0]
@@ -321,3 +351,14 @@ def _runs(folder: Path) -> bool:
     except OSError:
         return False
     return folder.name.startswith(PART) and b"run.sh" in command
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen import arrays
 from simgen.errors import DamagedError
-from simgen.files import atomic_file
+from simgen.files import atomic_file, open_regular
 from simgen.ir import CANARY, GUARD, PAGE
 
 if TYPE_CHECKING:
@@ -56,11 +56,20 @@ def nbytes(workload: Workload) -> int:
 def finished(path: Path, workload: Workload) -> int:
     """How many steps are marked as finished; 0 where there is no such file."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(MARKS)
             return file.read(len(workload.steps)).count(Mark.FINISHED)
     except OSError:
         return 0
+
+
+def has_finished(path: Path) -> bool:
+    """Whether a step is marked as finished, of whatever workload the file is."""
+    try:
+        with open_regular(path) as file:
+            return Mark.FINISHED in file.read(PAGE)[MARKS:]
+    except OSError:
+        return False
 
 
 def read(path: Path, workload: Workload, data_id: bytes) -> list[Mark]:
@@ -71,7 +80,7 @@ def read(path: Path, workload: Workload, data_id: bytes) -> list[Mark]:
     """
     wrong = f"{path}: not the state of a run of this bundle; run it without --resume"
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(MARKS + len(workload.steps))
     except OSError as error:
         raise DamagedError(f"{path}: {error.strerror}; run it without --resume") from None

@@ -10,7 +10,7 @@ kernel names with layers by hand: the workload says which launch is whose.
     launch     one run of a kernel: step, position (from 0, in the whole workload), kernel,
                invocation (from 1: which run of this kernel it is), work_groups, work_items
     run        what a target left of a bundle: target, finished (UTC), simgen, compiler
-    property   of a run: part (settings, options, config or machine), name, value
+    property   of a run: part (settings, options, config, machine or verdict), name, value
     metric     run, launch, name, value: in the vocabulary of simgen.report
 
 and views, to ask in short:
@@ -31,7 +31,7 @@ import errno
 import json
 import math
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 FILE = "trace.sqlite3"
 PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
+VERDICT = "verdict"  # a part beside these, by layer and pass
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Run:
 
     result: Result
     finished: datetime  # with its time zone
+    verdict: Mapping[str, str] = field(default_factory=dict)  # by step (simgen.verdict_file)
 
 
 def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[Run]]]) -> None:
@@ -88,7 +90,8 @@ def _add_bundle(
     database: sqlite3.Connection, name: str, bundle: Bundle, runs: Iterable[Run]
 ) -> None:
     workload = bundle.workload
-    row = (name, workload.name, bundle.digest, bundle.manifest["data"]["id"], workload.seed)
+    made_from = (bundle.digest, bundle.manifest["data"]["id"], str(workload.seed))
+    row = (name, workload.name, *made_from)
     key = _insert(database, "INSERT INTO bundle VALUES (NULL, ?, ?, ?, ?, ?)", row)
     steps = _add_steps(database, key, workload)
     sizes = [
@@ -144,7 +147,7 @@ def _add_run(database: sqlite3.Connection, bundle: int, launches: Sequence[int],
     finished = run.finished.astimezone(UTC).isoformat(timespec="seconds")
     row = (bundle, run.result.name, finished, told["simgen"], told["compiler"])
     key = _insert(database, "INSERT INTO run VALUES (NULL, ?, ?, ?, ?, ?)", row)
-    properties = [(key, *each) for each in _properties(told)]
+    properties = [(key, *each) for each in _properties({**told, VERDICT: run.verdict})]
     database.executemany("INSERT INTO property VALUES (?, ?, ?, ?)", properties)
     values = [
         (key, launch, name, value)
@@ -157,7 +160,7 @@ def _add_run(database: sqlite3.Connection, bundle: int, launches: Sequence[int],
 
 def _properties(told: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(part, name, value) of a result's provenance; what is not text becomes JSON."""
-    for part in PROPERTIES:
+    for part in (*PROPERTIES, VERDICT):
         for name, value in told.get(part, {}).items():
             text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
             yield part, name, text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -144,17 +144,16 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
     its own, and an `add` layer sums them before the backward pass of the layer that was read.
     """
     readers: dict[str, list[tuple[str, TensorSpec]]] = {}  # layer -> gradients of its y
-    edges = [
-        (placed.node.name, port, before)
+    edges = {
+        placed.node.name: list(zip(_input_ports(placed), placed.previous))
         for placed in network.layers
         if any(
             own in (Pass.BACKWARD, Pass.BACKWARD_DATA)
             for each in wanted
             for own in placed.layer.steps(each)
         )
-        for port, before in zip(_input_ports(placed), placed.previous)
-    ]
-    fan_out = Counter(before for _, _, before in edges)
+    }  # layer -> (port, layer that it reads there)
+    fan_out = Counter(before for own in edges.values() for _, before in own)
     for placed in reversed(network.layers):
         name = placed.node.name
         found = readers.get(name, [])
@@ -163,11 +162,9 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
             ports = {f"x{at}": buffer for at, (buffer, _) in enumerate(found)}
             draft.add(adder, (Pass.FORWARD,), {**ports, "y": f"{name}.dy"})
         bound = {}
-        for (reader, port, before), spec in zip(
-            [edge for edge in edges if edge[0] == name], placed.node.inputs
-        ):
+        for (port, before), spec in zip(edges.get(name, ()), placed.node.inputs):
             shared = fan_out[before] > 1
-            bound[f"d{port}"] = f"{reader}.d{port}" if shared else f"{before}.dy"
+            bound[f"d{port}"] = f"{name}.d{port}" if shared else f"{before}.dy"
             readers.setdefault(before, []).append((bound[f"d{port}"], spec))
         draft.add(placed, wanted, bound)
 
@@ -273,16 +270,18 @@ def _packed(
     Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020: "greedy
     by size".
     """
+    taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # step -> (start, end)
     placed: list[Buffer] = []
     for buffer in sorted(buffers, key=_extent, reverse=True):
         first, last = lives[buffer.name]
-        at = start
-        for other in sorted(placed, key=lambda other: other.offset):
-            begins, ends = lives[other.name]
-            together = begins <= last and first <= ends
-            if together and other.offset < at + _extent(buffer):
-                at = max(at, other.offset + _extent(other))
+        steps = range(first, last + 1)
+        at, nbytes = start, _extent(buffer)
+        for begin, end in sorted({place for step in steps for place in taken[step]}):
+            if begin < at + nbytes:
+                at = max(at, end)
         placed.append(replace(buffer, offset=at))
+        for step in steps:
+            taken[step].append((at, at + nbytes))
     return sorted(placed, key=lambda buffer: buffer.offset)
 
 

@@ -9,7 +9,7 @@ CREATE TABLE bundle (
     workload TEXT NOT NULL,
     digest TEXT NOT NULL, -- SHA-256 of workload.json
     data TEXT NOT NULL, -- identity of data.h5
-    seed INTEGER NOT NULL
+    seed TEXT NOT NULL -- up to 64 bits without a sign, which INTEGER does not hold
 );
 
 CREATE TABLE step ( -- a layer in a pass
@@ -48,7 +48,8 @@ CREATE TABLE run ( -- what a target left of a bundle
 
 CREATE TABLE property ( -- of a run
     run INTEGER NOT NULL REFERENCES run,
-    part TEXT NOT NULL, -- settings (of the target), options (of a sweep), config, machine
+    part TEXT NOT NULL, -- settings (of the target), options (of a sweep), config, machine,
+                        -- verdict (of simgen diff, by layer and pass)
     name TEXT NOT NULL,
     value TEXT NOT NULL, -- text, or JSON
     PRIMARY KEY (run, part, name)

@@ -74,7 +74,7 @@ def row(
     path = folder / f"{target}-{what.replace(', ', '-')}"
     simgen(
         "build", str(folder / "block.dnnmark"), "--target", target, "--l1", policy,
-        *(("--fuse",) if fused else ()), "-o", str(path), "-q",
+        *(("--fuse",) if fused else ()), "-o", str(path), "-q", "--replace",
     )  # fmt: skip
     simgen("run", str(path), "--on", target, *options, "-q")
     if not json.loads(simgen("diff", str(path), "--json"))["pairs"][0]["passed"]:

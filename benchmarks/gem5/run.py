@@ -69,7 +69,10 @@ def starts(output: Path, sizes: list[str]) -> None:
     for size in sizes:
         bundle = output / f"start-{size.replace(' ', '-')}"
         words = [word for each in size.split() for word in ("--set", each)]
-        simgen("build", "softmax_fwd", "-t", "gem5-se", "--m5ops", *words, "-o", str(bundle), "-q")
+        simgen(
+            "build", "softmax_fwd", "-t", "gem5-se", "--m5ops", *words, "-o", str(bundle),
+            "-q", "--replace",
+        )  # fmt: skip
         times, dumps = timed(bundle)
         counts = list(itertools.accumulate(dumps))
         nbytes = sum(b.spec.nbytes for b in bundles.load(bundle).workload.inputs)
@@ -118,7 +121,7 @@ def processor_seconds(pid: int) -> float:
 
 def row(bundle: Path, name: str, words: list[str]) -> None:
     options = words if words[:1] == ["--pass"] else [w for s in words for w in ("--set", s)]
-    simgen("build", name, "--target", "gem5-se", "-o", str(bundle), *options, "-q")
+    simgen("build", name, "--target", "gem5-se", "-o", str(bundle), *options, "-q", "--replace")
     before = os.times()
     simgen("run", str(bundle), "--on", "gem5-se", "-q")
     after = os.times()

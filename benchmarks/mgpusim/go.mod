@@ -23,3 +23,5 @@ require (
 	golang.org/x/sys v0.35.0 // indirect
 	gonum.org/v1/gonum v0.15.1 // indirect
 )
+
+replace github.com/mattn/go-sqlite3 => ./discard

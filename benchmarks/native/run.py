@@ -131,7 +131,7 @@ def row(folder: Path, name: str, settings: list[str], copy: float, sgemm: float)
 
 def made(bundle: Path, name: str, settings: list[str], rounds: list[str], then: str = "") -> str:
     words = [word for setting in settings for word in ("--set", setting)]
-    simgen("build", name, "--target", "cuda", "-o", str(bundle), *words, "-q")
+    simgen("build", name, "--target", "cuda", "-o", str(bundle), *words, "-q", "--replace")
     simgen("run", str(bundle), "--on", "cuda", *rounds, "-q")
     return simgen(then, str(bundle), "--json") if then else ""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shlex
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.results import Result
     from simgen.trace import Run
+    from simgen.verdict import Diff
 
 NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
 
@@ -59,13 +60,16 @@ def diff(
     from simgen import data, present, verdict
     from simgen import diff as diffs
 
-    made = bundles.load(bundle)
-    found, pairs, silent = _chosen(made, a, b)
-    data.verify(made.path / bundles.DATA, made.workload)
-    inputs = data.load(made.path / bundles.DATA, made.workload)
-    with present.progress(quiet) as kind:
-        told = kind("comparing steps", str)
-        reports = diffs.judge(made.workload, inputs, found, pairs, told)
+    with bundles.opened(bundle) as made:
+        found, pairs, silent = _chosen(made, a, b)
+        with present.progress(quiet) as progress:
+            bundles.verify_values(made, progress("checking data", present.size))
+        inputs = data.load(made.path / bundles.DATA, made.workload)
+        with present.progress(quiet) as progress:
+            told = progress("comparing steps", str)
+            reports = diffs.judge(made.workload, inputs, found, pairs, told)
+        for result, report in zip(found, reports):  # those with the reference come first
+            _keep(made, result, report)
     words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
     words += ["--strict"] if strict else []
     bad = verdict.failure(reports) or (strict and verdict.unproven(reports))
@@ -135,7 +139,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
     if name not in (*bundle.targets, *bundle.ran()):
         path = Path(name)
         if path.suffix == ".h5" or path.exists():
-            return results.load(path)
+            return results.load(path, bundle.workload)
         raise UsageError(
             f"{bundle.path}: {name!r} is no target of it; "
             f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"
@@ -147,7 +151,22 @@ def find_result(bundle: Bundle, name: str) -> Result:
             f"simgen run {bundle.path} --on {name}"
         )
     target = launch.target_of(bundle, sweep.target_of(name))
-    return results.collect(bundle, target, folder, name)
+    return results.settle(bundle, folder, results.collect(bundle, target, folder, name))
+
+
+def _keep(bundle: Bundle, result: Result, report: Diff) -> None:
+    """Leave the verdict on a result of the bundle for reports."""
+    from simgen import bundle as bundles
+    from simgen import verdict_file
+
+    if not result.seal:
+        return
+    outcomes: dict[str, str] = {}
+    for each in report.verdicts:
+        step = f"{each.layer} {each.direction}"
+        if outcomes.get(step) != verdict_file.DIFFERENT:
+            outcomes[step] = verdict_file.RIGHT if each.passed else verdict_file.DIFFERENT
+    verdict_file.save(bundle.path / bundles.RESULTS / result.name, result.seal, outcomes)
 
 
 @click.command()
@@ -173,24 +192,34 @@ def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) 
     from simgen import present, trace
     from simgen import report as reports
 
-    loaded = [loader.load(path) for path in bundles]
-    ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
-    if not any(ran):
-        raise UsageError(f"{bundles[0]}: nothing has run yet; run it with: simgen run {bundles[0]}")
     names = _names(bundles)
-    found = [
-        row
-        for name, made, runs in zip(names, loaded, ran)
-        for row in reports.rows(made, [run.result for run in runs], name)
-    ]
-    page = reports.write(output, found)
-    trace.write(output / trace.FILE, zip(names, loaded, ran))
+    with contextlib.ExitStack() as held:
+        loaded = [held.enter_context(loader.opened(path)) for path in bundles]
+        ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
+        if not any(ran):
+            raise UsageError(
+                f"{bundles[0]}: nothing has run yet; run it with: simgen run {bundles[0]}"
+            )
+        found = [
+            row
+            for name, made, runs in zip(names, loaded, ran)
+            for row in reports.rows(
+                made,
+                [run.result for run in runs],
+                name,
+                {run.result.name: run.verdict for run in runs},
+            )
+        ]
+        page = reports.write(output, found)
+        trace.write(output / trace.FILE, zip(names, loaded, ran))
     if not quiet:
         present.report(found)
         present.correlations(reports.correlations(found))
         for name, runs in zip(names, ran):
             if not runs:
                 print(f"not in the report: {name}, which has not run")
+        for line in reports.doubts(found):
+            print(line)
         print(f"page: {page}")
 
 
@@ -209,13 +238,12 @@ def _names(bundles: tuple[Path, ...]) -> list[str]:
 
 
 def _ran(bundle: Bundle, name: str) -> Run:
-    """A target's result, when it was complete, and the machine that `simgen run` found then."""
+    """A target's result, when it was complete, and what `simgen diff` said of it."""
     from simgen import bundle as bundles
-    from simgen import results
+    from simgen import verdict_file
     from simgen.trace import Run
 
     result = find_result(bundle, name)
     folder = bundle.path / bundles.RESULTS / name
-    told = results.provenance(folder / results.FILE)
     ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
-    return Run(replace(result, provenance=told or result.provenance), ended)
+    return Run(result, ended, verdict_file.read(folder))

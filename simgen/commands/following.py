@@ -48,6 +48,10 @@ class Following:
         """`passed` seconds since the start, of a target that tells nothing more."""
         self._show(f"{passed:.0f} s", passed)
 
+    def preparing(self, what: str, passed: float) -> None:
+        """`what` has taken `passed` seconds; no launch has begun."""
+        self._show(f"{what}, {duration(passed)} so far", passed)
+
     def progress(self, progress: Progress, passed: float) -> None:
         from simgen.pace import Meter
 

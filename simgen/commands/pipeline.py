@@ -30,8 +30,14 @@ if TYPE_CHECKING:
 @click.command(cls=BuildCommand)
 @workload_options
 @click.option("--run", "and_run", is_flag=True, help="Run it too, on the first target that can.")
+@click.option(
+    "--replace",
+    "replace_results",
+    is_flag=True,
+    help="Remove results that are of no use to what is built now.",
+)
 @verbosity
-def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
+def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Make a bundle of WORKLOAD: a folder with programs, kernels, data and launch scripts.
 
     WORKLOAD is a name from `simgen list workloads`, or a .dnnmark or .dnntemplate file.
@@ -41,6 +47,9 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     simgen build softmax_fwd --set n=4 --set c=10 --target host
     simgen build alexnet.dnnmark --target gem5-se --arch gfx902 -o alexnet
     simgen build block.dnntemplate --set N=16 --set K=64
+
+    Into a bundle that is there, targets are added. A build that would make results invalid is
+    refused (exit code 4) unless --replace allows it to remove them.
     """
     from simgen import bundle as bundles
     from simgen import cache, present
@@ -58,6 +67,7 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
             plan.provenance(),
             data,
             plan.values,
+            replace_results=replace_results,
         )
     if not quiet:
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
@@ -66,7 +76,7 @@ def build(and_run: bool, quiet: bool, verbose: bool, **given: Any) -> None:
                 print(note)
         print(f"reproduce: {plan.reproduce()}")
     if and_run:
-        _run(made, None, {}, Wish(quiet=quiet, verbose=verbose))
+        _run(made, None, {}, Wish(quiet=quiet, verbose=verbose), verified=True)
     elif not quiet:
         print(f"next: simgen run {shlex.quote(str(plan.output))}")
 
@@ -155,15 +165,15 @@ def run(
 
     given = {name: value for name, value in options.items() if value is not None}
     wish = Wish(timeout, layers, inputs, resume, quiet, verbose)
-    loaded = bundles.load(bundle)
-    if grid:
-        if layers is not None:
-            raise UsageError("--layers: a sweep runs the whole network; leave --sweep or it out")
-        _sweep(loaded, target, given, grid, again, wish)
-        return
-    if again:
+    if grid and layers is not None:
+        raise UsageError("--layers: a sweep runs the whole network; leave --sweep or it out")
+    if again and not grid:
         raise UsageError("--again: there is no --sweep; leave it out: every run is a new one")
-    _run(loaded, target, given, wish)
+    with bundles.opened(bundle) as loaded:
+        if grid:
+            _sweep(loaded, target, given, grid, again, wish)
+        else:
+            _run(loaded, target, given, wish)
 
 
 def _sweep(
@@ -181,6 +191,7 @@ def _sweep(
     points = sweep.points(chosen, grid, options)
     for point in points:
         running.check(wish, chosen, point.options)
+    running.verify(bundle, wish)
 
     def once(point: sweep.Point) -> None:
         nonlocal bundle
@@ -192,10 +203,19 @@ def _sweep(
         print(f"next: simgen report {shlex.quote(str(bundle.path))} -o report")
 
 
-def _run(bundle: Bundle, target: str | None, options: dict[str, str | int], wish: Wish) -> None:
+def _run(
+    bundle: Bundle,
+    target: str | None,
+    options: dict[str, str | int],
+    wish: Wish,
+    *,
+    verified: bool = False,
+) -> None:
     from simgen import results
 
     chosen = _chosen(bundle, target, options, wish)
+    if not verified:
+        running.verify(bundle, wish)
     bundle = _extended(bundle, chosen, options)
     folder = running.once(bundle, chosen, options, wish)
     if not wish.quiet:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.errors import UsageError
+from simgen.errors import UsageError, message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +47,19 @@ def check(wish: Wish, target: Target, options: Mapping[str, str | int]) -> None:
         raise UsageError(f"--keep: {target.name}: {reason}")
 
 
+def verify(bundle: Bundle, wish: Wish) -> None:
+    """Compare the input data with their digests, once for all runs of a command.
+
+    Raises:
+        DamagedError: they are not what was built.
+    """
+    from simgen import bundle as bundles
+    from simgen import present
+
+    with present.progress(wish.quiet) as progress:
+        bundles.verify_values(bundle, progress("checking data", present.size))
+
+
 def stopped_on(bundle: Bundle) -> str | None:
     """The first target that a run was stopped on; None if there is none."""
     from simgen import runs
@@ -62,58 +75,85 @@ def once(
     name: str | None = None,
 ) -> Path:
     """Run the target, and return the folder of its result, which is called `name` in a sweep."""
-    from simgen import launch, present, results
+    from simgen import bundle as bundles
+    from simgen import locks, parts, present, results, runs, seal
+    from simgen.targets.base import log_text
+
+    steps = None if wish.layers is None else parts.selected(bundle.workload, wish.layers)
+    if steps is None or len(steps) == len(bundle.workload.steps):
+        steps = None
+        result = name or (_stopped(bundle, target) if wish.resume else target.name)
+    else:
+        result = parts.result_name(target.name, str(wish.layers))
+    swept = name is not None
+    with locks.running(bundle.path, bundle.path / bundles.RESULTS, result) as held:
+        environment = {target.run_options[k].variable: str(v) for k, v in options.items()}
+        resumes = wish.resume and not (swept and runs.stopped(bundle, result) is None)
+        start, environment = _start(bundle, target, environment, wish, result, steps, resumes)
+        folder = _run(bundle, target, environment, wish, result, start, held)
+        found = results.collect(bundle, target, folder, result, check=False)
+        results.save(found, bundle.workload, folder / results.FILE)
+        seal.add(folder, results.FILE)
+    if not wish.quiet:
+        if not swept or wish.verbose:  # a sweep has one line for each point
+            present.launches(bundle.workload, [found])
+        if wish.verbose:
+            print(log_text(folder), end="")
+    return folder
+
+
+def _run(
+    bundle: Bundle,
+    target: Target,
+    environment: Mapping[str, str],
+    wish: Wish,
+    result: str,
+    start: Start | None,
+    held: tuple[int, ...],
+) -> Path:
+    from simgen import launch
     from simgen.commands import following
 
-    environment = {target.run_options[key].variable: str(value) for key, value in options.items()}
-    start, environment = _start(bundle, target, environment, wish, name)
     todo = start.todo if start else bundle.workload
     if not wish.quiet:
         print(f"running on {target.name}", flush=True)
     with following.running(target.name, todo, wish.quiet) as follow:
-        folder = launch.run(
+        return launch.run(
             bundle,
             target.name,
-            result=name,
+            result=result,
             start=start,
             timeout=wish.timeout,
             environment=environment,
             tick=follow.tick if follow else None,
             progress=follow.progress if follow else None,
+            preparing=follow.preparing if follow else None,
             say=None if wish.quiet else _notice,
+            held=held,
         )
-    result = results.collect(bundle, target, folder, start.result if start else name)
-    results.save(result, bundle.workload, folder / results.FILE)
-    if not wish.quiet:
-        if name is None or wish.verbose:  # a sweep has one line for each point
-            present.launches(bundle.workload, [result])
-        if wish.verbose:
-            print((folder / "log.txt").read_text(errors="replace"), end="")
-    return folder
 
 
 def _start(
-    bundle: Bundle, target: Target, environment: dict[str, str], wish: Wish, name: str | None
+    bundle: Bundle,
+    target: Target,
+    environment: dict[str, str],
+    wish: Wish,
+    result: str,
+    steps: list[int] | None,
+    resumes: bool,
 ) -> tuple[Start | None, dict[str, str]]:
     """A prepared folder and the environment of the run; None: all layers, anew."""
-    from simgen import parts, runs
+    from simgen import runs
 
-    steps = None if wish.layers is None else parts.selected(bundle.workload, wish.layers)
-    if wish.layers and steps and len(steps) < len(bundle.workload.steps):
-        name = parts.result_name(target.name, wish.layers)
-    else:
-        steps = None
-    if wish.resume:
-        result = name or _stopped(bundle, target)
-        if name is None or wish.layers or runs.stopped(bundle, name):
-            start, before = runs.resume(bundle, target, result, environment)
-            _tell_resumed(start, wish)
-            return start, {**before, **environment}
-    runs.sweep_away(bundle, name or target.name)
-    if steps is None or wish.layers is None:
-        _tell_stopped(bundle, name or target.name, wish)
+    if resumes:
+        start, before = runs.resume(bundle, target, result, environment)
+        _tell_resumed(start, wish)
+        return start, {**before, **environment}
+    runs.sweep_away(bundle, result)
+    if steps is None:
+        _tell_stopped(bundle, result, wish)
         return None, environment
-    return _begin(bundle, target, environment, wish, steps, name or target.name), environment
+    return _begin(bundle, target, environment, wish, steps, result), environment
 
 
 def _begin(
@@ -201,4 +241,4 @@ def _tell_stopped(bundle: Bundle, name: str, wish: Wish) -> None:
 
 
 def _notice(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(message(line), file=sys.stderr, flush=True)

@@ -35,7 +35,7 @@ def run(
 
     if refusal := target.refusal(bundle.path):
         raise RefusedError(f"{target.name}: {refusal}")
-    todo = [point for point in points if again or not bundle.results(point.name)]
+    todo = [point for point in points if again or not bundle.has(point.name)]
     if not quiet:
         done = len(points) - len(todo)
         print(f"sweep: {present.many(len(points), 'point')}, {done} done before", flush=True)

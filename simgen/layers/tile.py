@@ -11,6 +11,7 @@ second kernel adds in order.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import ceil, gcd
 
 UNITS = 132  # compute units (streaming multiprocessors) of the GPU that the choice is made for
@@ -36,12 +37,12 @@ class Tile:
     ahead: bool  # whether an item reads the elements of the next k while it multiplies one
     rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
 
-    @property
+    @cached_property
     def block(self) -> int:
         """Work-items of a work-group."""
         return self.rows // self.item_rows * (self.columns // self.item_columns)
 
-    @property
+    @cached_property
     def groups(self) -> int:
         """Work-groups that a compute unit shall hold at least, a launch bound.
 
@@ -50,7 +51,7 @@ class Tile:
         """
         return (512 if self.block == 256 else 256) // self.block
 
-    @property
+    @cached_property
     def resident(self) -> int:
         """Work-groups that a unit of an H200 holds, by their registers."""
         registers = self.item_rows * self.item_columns + 96  # of a work-item, about
@@ -105,6 +106,7 @@ class Cut:
     splits: int  # number of chunks, none of them empty
 
 
+@lru_cache(maxsize=1024)  # a layer's shapes, parameters and every step ask for the same ones
 def cut(
     m: int,
     n: int,

@@ -7,9 +7,10 @@ has neither is refused before anything runs.
 SCC, VCC and EXEC are intact behind every replacement: a rule that has to write SCC or VCC saves
 them, unless a walk over the kernel's paths shows that nobody reads them any more.
 
-What stays different from hardware, by intent: fused multiply-adds are rounded twice (the tolerance
-of each layer covers that), subnormals are never flushed, the sign of zero that a minimum or
-maximum picks from two zeros is free, and signalling NaNs are not quietened.
+What stays different from hardware, by intent: fused multiply-adds are rounded twice but where they
+cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the sign
+of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
+quietened.
 """
 
 from __future__ import annotations
@@ -22,12 +23,22 @@ from simgen.errors import UsageError, did_you_mean
 
 # Importing them registers the rules:
 from simgen.legalise import (
+    bits,
     compare,
+    division,
+    doubles,
+    fused,
+    half,
     halves,
+    lanes,
+    local_bytes,
     memory,
+    one_by_one,
     overlap,
     roles,
     scalar,
+    scalar_bits,
+    trigonometry,
     vector_float,
     vector_integer,
 )
@@ -36,6 +47,7 @@ from simgen.legalise.assembly import (
     is_vgpr,
     parse,
     raise_counts,
+    raise_lds,
     registers,
 )
 from simgen.legalise.flow import Flow
@@ -49,15 +61,16 @@ __all__ = ["TARGETS", "Legalised", "NoRuleError", "rewrite"]
 
 TARGETS = {"mgpusim": ARCHS}  # simulator -> architectures that it has a table for
 
-_RULES = (compare, memory, scalar, vector_float, vector_integer)
+_RULES = (
+    bits, compare, division, doubles, fused, half, lanes, local_bytes, memory, one_by_one, scalar,
+    scalar_bits, trigonometry, vector_float, vector_integer,
+)  # fmt: skip
 _OMODS = ("mul:2", "mul:4", "div:2")
 _CURES = (
     ("scratch_", "keep local arrays out of the kernel: index them by constants only"),
     ("buffer_", "keep local arrays out of the kernel: index them by constants only"),
-    ("v_div_", "use fast_rcp(), the simulators' divisions are wrong at the edges"),
+    ("v_div_", "divide in 32 bits"),
     ("v_mfma", "use fused()"),
-    ("v_readlane", "let the kernel hold fewer scalars"),
-    ("v_writelane", "let the kernel hold fewer scalars"),
 )
 
 
@@ -69,6 +82,7 @@ class Legalised:
     instructions: int  # that it had before
     replaced: dict[str, int]  # of those, by mnemonic
     added: int  # instructions that it has more than before
+    emulated: dict[str, str]  # mnemonic -> why what stands for it is right in emulation only
 
 
 def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
@@ -91,16 +105,22 @@ def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
     added = 0
     kernels = parse(lines)
     edits: dict[int, list[str]] = {}
+    emulated: dict[str, str] = {}
     for kernel in kernels:
-        added += _kernel(kernel, arch, edits, count, lines)
+        added += _kernel(kernel, arch, edits, count, emulated, lines)
     for at, new in edits.items():
         lines[at] = "\n".join(new)
     before = sum(isinstance(i, Instruction) for k in kernels for i in k.items.values())
-    return Legalised("\n".join(lines), before, dict(sorted(count.items())), added)
+    return Legalised("\n".join(lines), before, dict(sorted(count.items())), added, emulated)
 
 
 def _kernel(
-    kernel: Kernel, arch: str, edits: dict[int, list[str]], count: Counter[str], lines: list[str]
+    kernel: Kernel,
+    arch: str,
+    edits: dict[int, list[str]],
+    count: Counter[str],
+    emulated: dict[str, str],
+    lines: list[str],
 ) -> int:
     """Rewrite one kernel: its new lines go to `edits`. Returns how many instructions were added."""
     flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
@@ -115,12 +135,17 @@ def _kernel(
         added += len(site.out) - 1
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
-    if pool.uses_infinity:
-        added += 1
-        label = lines[kernel.start]
-        edits[kernel.start] = [label, f"\ts_mov_b32 {pool.infinity}, {INFINITY}"]
+    first = [f"s_mov_b32 {pool.infinity}, {INFINITY}"] * pool.uses_infinity
+    first += [f"v_mov_b32_e32 {pool.thread}, v0"] * pool.uses_thread
+    if first:
+        edits[kernel.start] = [lines[kernel.start], *(f"\t{new}" for new in first)]
+    if pool.uses_thread:
+        pool.own(vgprs=kernel.vgprs + 1)
+    if pool.uses_lane_words:
+        raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes)
     raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
-    return added
+    emulated |= pool.emulated
+    return added + len(first)
 
 
 def replace_one(site: Site) -> None:
@@ -135,7 +160,9 @@ def replace_one(site: Site) -> None:
     omod = next((w for w in site.item.tail if w in _OMODS), "")
     clamped = "clamp" in site.item.tail
     result = site.item.operands[0] if site.item.operands else ""
-    if omod or clamped:
+    if clamped and site.item.mnemonic in bits.SATURATE:
+        clamped = False  # its rule does that
+    elif omod or clamped:
         if "_f32" not in site.item.mnemonic or not is_vgpr(result):
             raise site.refusal("an output modifier", "write the limits as minimum and maximum")
         tail = tuple(w for w in site.item.tail if w not in (*_OMODS, "clamp"))
@@ -153,7 +180,9 @@ def _by_table(site: Site) -> None:
     item = site.item
     name, short = item.mnemonic, item.mnemonic.removesuffix("_e64") + "_e32"
     _refuse_forms(site)
-    if name in RULES[site.arch]:
+    if "clamp" in item.tail and name in bits.SATURATE:
+        bits.SATURATE[name](site)
+    elif name in RULES[site.arch]:
         RULES[site.arch][name](site)
     elif name in NATIVE[site.arch]:
         site.out.append(item)
@@ -188,6 +217,8 @@ def _shorten(site: Site, short: str) -> None:
 
 def _refuse_forms(site: Site) -> None:
     """Forms that MGPUSim decodes as something else."""
+    if site.item.mnemonic in RULES[site.arch] and site.item.mnemonic.endswith("_dpp"):
+        return
     for word in site.item.tail:
         key = word.partition(":")[0]
         packed = site.item.mnemonic.startswith("v_pk_")

@@ -27,6 +27,7 @@ _SOURCE_LINE = re.compile(r"\bkernel\.hip:(\d+):")  # not of the prelude
 _COUNTS = {"num_vgpr": "next_free_vgpr", "numbered_sgpr": "next_free_sgpr"}
 _SYMBOL = re.compile(r"\s*\.set ([\w.$]+)\.(\w+), (\d+)$")  # of a kernel, such as num_vgpr
 _METADATA = (".vgpr_count", ".sgpr_count")
+_SIZES = (".group_segment_fixed_size", ".max_flat_workgroup_size")
 _TAIL = re.compile(r"[a-z]\w*(:\S+)?$")  # offset:16, clamp, op_sel:[0,1]
 _REGISTERS = re.compile(r"([vs])(?:(\d+)|\[(\d+):(\d+)\])$")
 _INLINE_FLOATS = frozenset(
@@ -71,7 +72,7 @@ class Kernel:
     vgprs: int = 0
     sgprs: int = 0  # without VCC
     counts: Numbers = field(default_factory=dict)  # numeric .amdhsa_ directives, and symbols
-    metadata: Numbers = field(default_factory=dict)  # .vgpr_count and .sgpr_count
+    metadata: Numbers = field(default_factory=dict)  # _METADATA and _SIZES
 
 
 def parse(lines: Sequence[str]) -> list[Kernel]:
@@ -208,7 +209,7 @@ def _counts(lines: Sequence[str]) -> defaultdict[str, Numbers]:
 
 
 def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
-    """By kernel: the register counts of its entry in the list amdhsa.kernels."""
+    """By kernel: register counts and sizes of its entry in the list amdhsa.kernels."""
     found: defaultdict[str, Numbers] = defaultdict(dict)
     inside, entry = False, dict[str, tuple[int, int]]()
     for at, line in enumerate(lines):
@@ -220,7 +221,7 @@ def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
             if line.startswith("  - "):
                 entry = {}
             key, _, value = line.removeprefix("  - ").strip().partition(":")
-            if key in _METADATA:
+            if key in _METADATA + _SIZES:
                 entry[key] = (at, int(value))
             elif line[4:].startswith(".name:"):  # not of an argument, which is further in
                 found[value.strip()] = entry
@@ -244,3 +245,13 @@ def raise_counts(lines: list[str], kernel: Kernel, vgprs: int, sgprs: int) -> No
         if key in kernel.metadata:
             at, old = kernel.metadata[key]
             lines[at] = re.sub(r"\d+\s*$", str(old + more), lines[at])
+
+
+def raise_lds(lines: list[str], kernel: Kernel, nbytes: int) -> None:
+    """Let the kernel's work-groups own so much LDS: descriptor and metadata."""
+    places = [
+        kernel.counts.get("group_segment_fixed_size"),
+        kernel.metadata.get(".group_segment_fixed_size"),
+    ]
+    for place in filter(None, places):
+        lines[place[0]] = re.sub(r"\d+(\s*)$", rf"{nbytes}\1", lines[place[0]])

@@ -103,6 +103,7 @@ d2 s             v_cvt_f64_{i32,u32,f32}
 d s2             v_cvt_{i32,u32,f32}_f64 v_frexp_exp_i32_f64
 d2 s2            v_{ceil,floor,fract,trunc,rndne,rcp,rsq,sqrt,frexp_mant}_f64 v_mov_b64
 b b              v_swap_b32
+b s              v_mov_b32_dpp
 d s s            v_{add,sub,subrev,mul,min,max}_f{16,32} v_mul_legacy_f32 v_ldexp_f{16,32}
 d s s            v_{and,or,xor,xnor}_b32 v_{min,max}_{i,u}{16,32} v_{add,sub,subrev}_u16
 d s s            v_mul_{i32_i,u32_u}24 v_mul_hi_{i32_i,u32_u}24 v_mul_lo_u{16,32} v_mul_hi_{u,i}32
@@ -187,6 +188,7 @@ d s2 s2          flat_atomic_cmpswap
 d2 s2 s2         flat_atomic_{swap,add,sub,and,or,xor}_x2
 """
 _GFX942 = """
+b s s            v_dot4c_i32_i8
 d s s            v_{add,sub,subrev}_u32
 d dm s s         v_{add,sub,subrev}_co_u32
 d dm s s sm      v_{addc,subb,subbrev}_co_u32

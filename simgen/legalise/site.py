@@ -6,7 +6,7 @@ kernel, so that every place uses the same few.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 MOST_VGPRS = 256
 MOST_SGPRS = 102  # s0 to s101 on gfx8 and gfx9
+MOST_ITEMS = 1024  # of a work-group
+MOST_LDS = 0x10000  # bytes
+_NEED_THREAD = (
+    "ds_bpermute", "ds_permute", "ds_swizzle", "v_mbcnt", "global_atomic", "flat_atomic", "ds_add",
+    "ds_sub", "ds_min", "ds_max", "ds_and", "ds_or", "ds_xor", "ds_wrxchg", "ds_cmpst",
+)  # fmt: skip
 SIGN = "0x80000000"
 MAGNITUDE = "0x7fffffff"
 INFINITY = "0x7f800000"
@@ -72,12 +78,42 @@ class Registers:
     sgprs: int = field(init=False)
     infinity: str = field(init=False)  # a scalar that keeps +inf from the kernel's start
     uses_infinity: bool = False
+    thread: str = field(init=False)  # a vector register that keeps the work-item's number
+    uses_thread: bool = False
+    uses_lane_words: bool = False
+    emulated: dict[str, str] = field(default_factory=dict)  # mnemonic -> why it cannot be timed
 
     def __post_init__(self) -> None:
         self.vgprs, self.sgprs = self.kernel.vgprs, self.kernel.sgprs
-        self.first_vgpr = -(-self.kernel.vgprs // 2) * 2  # gfx90a and later: pairs are even
+        self.thread = f"v{self.kernel.vgprs}"
+        kept = any(
+            isinstance(item, Instruction)
+            and (item.mnemonic.startswith(_NEED_THREAD) or item.mnemonic.endswith("_dpp"))
+            for item in self.kernel.items.values()
+        )
+        self.first_vgpr = -(-(self.kernel.vgprs + kept) // 2) * 2  # gfx90a and later: even pairs
         self.infinity = f"s{self.kernel.sgprs}"
         self.first_sgpr = (self.kernel.sgprs + 2) // 2 * 2
+
+    @property
+    def many_dimensions(self) -> bool:
+        """Whether the kernel asks for more than the x of its work-items."""
+        return self.kernel.counts.get("system_vgpr_workitem_id", (0, 0))[1] > 0
+
+    @property
+    def most_items(self) -> int:
+        """The most work-items that a group may have."""
+        return self.kernel.metadata.get(".max_flat_workgroup_size", (0, MOST_ITEMS))[1]
+
+    @property
+    def lane_words(self) -> int:
+        """Byte offset in LDS of a word for each work-item."""
+        own = self.kernel.counts.get("group_segment_fixed_size", (0, 0))[1]
+        return -(-own // 16) * 16
+
+    @property
+    def lane_nbytes(self) -> int:
+        return -(-self.most_items // 64) * 64 * 4
 
     @property
     def needed(self) -> tuple[int, int, bool]:
@@ -112,6 +148,72 @@ class Site:
     @property
     def vcc_live(self) -> bool:
         return any(self._flow.live_after(self._at, half) for half in VCC)
+
+    def definitions(self, register: str) -> list[Instruction]:
+        """What may have written the value that a register has here; empty if that is not known."""
+        return self._flow.definitions(self._at, register) or []
+
+    def constant(self, operand: str) -> int | None:
+        """The 32-bit integer that a source has here, whatever way was taken; None if not known."""
+        value = integer(operand)
+        if value is not None or not operand.startswith("s"):
+            return value
+        found = {
+            integer(item.operands[1]) if item.mnemonic in ("s_mov_b32", "s_movk_i32") else None
+            for item in self.definitions(operand)
+        }
+        return found.pop() if len(found) == 1 else None
+
+    def recent(self, register: str) -> Instruction | None:
+        """What wrote a register last, if that was a little before, with no label in between."""
+        return self._flow.recent(self._at, register)
+
+    def become(self, mnemonic: str, *operands: str) -> None:
+        """Let another rule replace this instruction as another one."""
+        self.item = replace(self.item, mnemonic=mnemonic, operands=operands, tail=())
+
+    def held(self, value: int) -> str:
+        """A temporary with a constant."""
+        register = self.vgpr()
+        self.put("v_mov_b32_e32", register, hex(value))
+        return register
+
+    def label(self, name: str) -> str:
+        """A name for a place in what is put here."""
+        return f".Lsimgen_{name}_{self._at}"
+
+    # Lanes ------------------------------------------------------------------------------------
+
+    def thread(self) -> str:
+        """A vector register with the number of the work-item in its (one-dimensional) group."""
+        if self._pool.many_dimensions:
+            raise self.refusal(
+                "is replaced in one-dimensional work-groups only", "compute y and z from x"
+            )
+        self._pool.uses_thread = True
+        return self._pool.thread
+
+    def lane(self) -> str:
+        """A temporary with the number of the lane."""
+        held = self.vgpr()
+        self.put("v_and_b32_e32", held, "63", self.thread())
+        return held
+
+    def lane_words(self) -> int:
+        """Byte offset in LDS of a word for each work-item of the group, behind the kernel's own."""
+        if self._pool.lane_words + self._pool.lane_nbytes > MOST_LDS:
+            raise self.refusal("needs more LDS than there is", "let the kernel use less of it")
+        self._pool.uses_lane_words = True
+        return self._pool.lane_words
+
+    @property
+    def one_wavefront(self) -> bool:
+        """Whether a work-group is a single wavefront."""
+        return self._pool.most_items <= 64
+
+    def only_emulated(self, why: str) -> None:
+        """What is put here is right in emulation only."""
+        self._pool.emulated[self.item.mnemonic] = why
 
     # Temporaries ------------------------------------------------------------------------------
 

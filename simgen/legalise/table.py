@@ -46,6 +46,7 @@ _BOTH = """
     v_cmp_ge_i32_e64 v_cmp_gt_i32_e64 v_cmp_le_i32_e64 v_cmp_lt_i32_e64
     v_cmp_eq_u32_e64 v_cmp_ge_u32_e64 v_cmp_gt_u32_e64 v_cmp_le_u32_e64 v_cmp_lt_u32_e64
     v_cmp_ne_u32_e64 v_cmp_lt_u64_e64
+    v_add_f64. v_cvt_f32_f64 v_cvt_f64_f32 v_cvt_f64_i32 v_mul_f64. v_rcp_f64
     v_ashrrev_i64. v_bfe_i32. v_bfe_u32. v_cndmask_b32_e64 v_lshlrev_b64. v_mad_i32_i24. v_max3_f32.
     v_max3_i32. v_max3_u32. v_med3_f32. v_med3_i32. v_min3_f32. v_min3_i32. v_min3_u32.
     v_mul_hi_u32. v_mul_lo_u32. v_sub_f32_e64

@@ -128,24 +128,6 @@ def median(site: Site) -> None:
     site.select(result, middle, most, mask)
 
 
-@rule("v_fma_f32", GFX803)
-def fused_multiply_add(site: Site) -> None:
-    """v_mad_f32: MGPUSim rounds the product of either."""
-    site.put("v_mad_f32", *site.item.operands)
-
-
-@rule("v_fmac_f32_e64", GFX942)
-def accumulate(site: Site) -> None:
-    result, a, b = site.item.operands
-    site.put("v_fma_f32", result, a, b, result)
-
-
-@rule("v_mac_f32_e64", GFX803)
-def accumulate_unfused(site: Site) -> None:
-    result, a, b = site.item.operands
-    site.put("v_mad_f32", result, a, b, result)
-
-
 @rule("v_madmk_f32", GFX803)
 def multiply_by_literal(site: Site) -> None:
     result, a, factor, b = site.item.operands

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.errors import UsageError, did_you_mean, printable
+from simgen.files import open_regular
 from simgen.legalise import cache_policy
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from simgen.build import Builder
     from simgen.ir import Workload
 
+MAX_LOG = 2**26  # bytes of a log that are looked at
 TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills it
 
 
@@ -34,7 +36,8 @@ def l1_setting() -> Any:
 def log_text(results: Path) -> str:
     """What a finished run printed; empty where its log cannot be read."""
     try:
-        return (results / "log.txt").read_text(errors="replace")
+        with open_regular(results / "log.txt") as file:
+            return file.read(MAX_LOG).decode(errors="replace")
     except OSError:
         return ""
 
@@ -116,7 +119,7 @@ class Target(ABC):
 
         outputs.bin   the arena from Workload.outputs_offset to its end
         log.txt       what the run printed
-        complete      Job.digest; there only when the run ended well
+        complete      Job.digest and those of the files (simgen.seal); only when the run ended well
         and what `metrics` reads
     """
 

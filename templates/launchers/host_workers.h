@@ -1,4 +1,7 @@
-/* Runs a launch: worker processes take work-groups from a shared counter. */
+/* Runs launches: worker processes take work-groups from a shared counter.
+ *
+ * They are forked once, and sleep between launches. A launch wakes as many of them as it has
+ * work-groups; the last one that is done with it wakes the parent. */
 #ifndef SIMGEN_HOST_WORKERS_H
 #define SIMGEN_HOST_WORKERS_H
 #include "host_fibers.h"
@@ -84,88 +87,25 @@ inline void make_workplace()
     sys(SYS_RT_SIGACTION, 25 /* SIGXFSZ */, reinterpret_cast<long>(&ignore), 0, 8, 0, 0);
 }
 
-/* While kernels run, a write to an input and an access to the guard after a tensor are stopped by
- * the CPU, as far as its pages reach. */
-inline void protect(bool on)
+/* Of this process: a write to an input and an access to the guard after a tensor are stopped by the
+ * CPU, as far as its pages reach. Only workers do it; the parent reads guards. */
+inline void protect()
 {
     auto pages = [](u64 offset) { return (offset + PAGE - 1) / PAGE * PAGE; };
-    auto overlap = [pages](const buffer &a, const buffer &b) {
-        return a.offset < b.offset + pages(b.nbytes) &&
-               b.offset < a.offset + pages(GUARD_NBYTES + a.nbytes);
-    };
     for (const buffer &b : buffers) {
-        bool alone = true; /* memory may be reused: a later tensor where this one's guard is */
-        for (const buffer &other : buffers)
-            alone = alone && (&other == &b || !overlap(b, other));
-        if (!alone)
+        if (!b.alone)
             continue;
         const long start = reinterpret_cast<long>(arena + b.offset);
         const u64 nbytes = pages(b.nbytes);
         if (b.input)
-            sys(SYS_MPROTECT, start, static_cast<long>(nbytes), on ? 1 : 3, 0, 0, 0);
+            sys(SYS_MPROTECT, start, static_cast<long>(nbytes), 1 /* to read */, 0, 0, 0);
         const u64 guard = pages(GUARD_NBYTES + b.nbytes) - nbytes;
         const long end = start + static_cast<long>(nbytes);
-        sys(SYS_MPROTECT, end, static_cast<long>(guard), on ? 0 : 3, 0, 0, 0);
+        sys(SYS_MPROTECT, end, static_cast<long>(guard), 0, 0, 0, 0);
     }
 }
 
-/* ---- Processes ---- */
-
-[[noreturn]] inline void work(u64 groups, u64 share, long parent)
-{
-    sys(SYS_PRCTL, 1 /* PR_SET_PDEATHSIG */, 9 /* SIGKILL */, 0, 0, 0, 0);
-    if (sys(SYS_GETPPID, 0, 0, 0, 0, 0, 0) != parent)
-        quit(EXIT_KERNEL); /* it died before the line above */
-    catch_signals();
-    for (;;) {
-        const u64 first = __atomic_fetch_add(&shared->next_group, share, __ATOMIC_RELAXED);
-        if (first >= groups || __atomic_load_n(&shared->claimed, __ATOMIC_RELAXED))
-            quit(EXIT_DONE);
-        for (u64 group = first; group < groups && group < first + share; group++) {
-            now.group = group;
-            blockIdx.x = static_cast<u32>(group % now.grid[0]);
-            blockIdx.y = static_cast<u32>(group / now.grid[0] % now.grid[1]);
-            blockIdx.z = static_cast<u32>(group / now.grid[0] / now.grid[1]);
-            run_group();
-        }
-    }
-}
-
-/* Waits for all workers; kills those that are left once one has failed. */
-inline void wait_for(long *workers, u32 count)
-{
-    u32 signal = 0;
-    bool failed = false;
-    for (u32 left = count; left; left--) {
-        int status = 0;
-        const long gone = sys(SYS_WAIT4, -1, reinterpret_cast<long>(&status), 0, 0, 0, 0);
-        for (u32 i = 0; i < count; i++)
-            if (workers[i] == gone)
-                workers[i] = 0; /* another process may get its number */
-        if (!status || failed)
-            continue;
-        failed = true;
-        signal = status & 0x7f;
-        for (u32 i = 0; i < count; i++)
-            if (workers[i])
-                sys(SYS_KILL, workers[i], 9, 0, 0, 0, 0);
-    }
-    if (!failed)
-        return;
-    report line;
-    line << "simgen: error: ";
-    if (shared->ready) {
-        for (u32 i = 0; i < shared->nbytes && line.nbytes < sizeof line.line; i++)
-            line.line[line.nbytes++] = shared->line[i];
-    } else {
-        line << "kernel " << now.what->name << ": a worker was killed by signal " << signal;
-    }
-    if (line.nbytes == sizeof line.line)
-        line.nbytes--;
-    line << "\n";
-    write_all(2, line.line, line.nbytes);
-    quit(EXIT_KERNEL);
-}
+/* ---- What a launch is ---- */
 
 inline void set_launch(u32 index)
 {
@@ -191,30 +131,153 @@ inline void set_launch(u32 index)
                                       reinterpret_cast<u64>(now.what->lds_end), nullptr };
 }
 
-/* Nanoseconds of wall time, with what it takes to start the workers. */
-inline u64 run_launch(u32 index, u32 processes)
+inline u64 work_groups(const launch &l)
 {
-    static long workers[MOST_PROCESSES];
-    set_launch(index);
-    const u64 groups = static_cast<u64>(now.grid[0]) * now.grid[1] * now.grid[2];
+    return static_cast<u64>(l.grid[0]) * l.grid[1] * l.grid[2];
+}
+
+/* ---- Processes ---- */
+
+inline struct {
+    u32 count;
+    long process[MOST_PROCESSES];
+    /* How many launches a worker was woken for: a line of the cache each, shared by all. */
+    struct alignas(64) turn {
+        u32 launches;
+    } *turns;
+} workers;
+
+/* Runs work-groups of the current launch until none is left. */
+inline void take_groups(u64 groups)
+{
     /* Several work-groups at a time where there are many; small shares at the end keep all busy. */
-    const u64 fair = groups / (processes * 16ul);
+    const u64 fair = groups / (workers.count * 16ul);
     const u64 share = fair < 1 ? 1 : fair > 64 ? 64 : fair;
+    for (;;) {
+        const u64 first = __atomic_fetch_add(&shared->next_group, share, __ATOMIC_RELAXED);
+        if (first >= groups || __atomic_load_n(&shared->claimed, __ATOMIC_RELAXED))
+            return;
+        for (u64 group = first; group < groups && group < first + share; group++) {
+            now.group = group;
+            blockIdx.x = static_cast<u32>(group % now.grid[0]);
+            blockIdx.y = static_cast<u32>(group / now.grid[0] % now.grid[1]);
+            blockIdx.z = static_cast<u32>(group / now.grid[0] / now.grid[1]);
+            run_group();
+        }
+    }
+}
+
+/* The life of a worker. The parent ends it. */
+[[noreturn]] inline void work(u32 number, long parent)
+{
+    sys(SYS_PRCTL, 1 /* PR_SET_PDEATHSIG */, 9 /* SIGKILL */, 0, 0, 0, 0);
+    if (sys(SYS_GETPPID, 0, 0, 0, 0, 0, 0) != parent)
+        quit(EXIT_KERNEL); /* it died before the line above */
+    catch_signals();
+    protect();
+    u32 *const turn = &workers.turns[number].launches;
+    for (u32 done = 0;; done++) {
+        while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) == done)
+            sleep_at(turn, done, 0);
+#ifdef SIMGEN_HOST_SANITIZER_H
+        renumber_intervals();
+#endif
+        set_launch(shared->launch);
+        take_groups(work_groups(launches[shared->launch]));
+        if (!__atomic_sub_fetch(&shared->working, 1, __ATOMIC_ACQ_REL))
+            wake_at(&shared->working);
+    }
+}
+
+/* Forks as many workers as are wanted, and as any launch has work-groups for. */
+inline void start_workers(u32 wanted)
+{
+    u64 most = 0;
+    for (const launch &l : launches)
+        most = most < work_groups(l) ? work_groups(l) : most;
+    const u32 count = wanted < most ? wanted : static_cast<u32>(most);
+    const long turns = map(count * sizeof *workers.turns, SHARED);
+    if (turns < 0)
+        stop(EXIT_NO_MEMORY, "memory", "no room for what processes share");
+    workers.turns = reinterpret_cast<decltype(workers.turns)>(turns);
+    workers.count = count;
     const long parent = sys(SYS_GETPID, 0, 0, 0, 0, 0, 0);
+    for (u32 i = 0; i < count; i++) {
+        const long process = sys(SYS_FORK, 0, 0, 0, 0, 0, 0);
+        if (process == 0)
+            work(i, parent);
+        if (process < 0) {
+            workers.count = i; /* those that are there share the work-groups */
+            break;
+        }
+        workers.process[i] = process;
+    }
+    if (!workers.count)
+        stop(EXIT_NO_MEMORY, "processes", "none can be started; check the limits of this user");
+}
+
+/* Ends the workers and waits until all are gone. */
+inline void dismiss_workers()
+{
+    for (u32 i = 0; i < workers.count; i++)
+        sys(SYS_KILL, workers.process[i], 9, 0, 0, 0, 0);
+    while (sys(SYS_WAIT4, -1, 0, 0, 0, 0, 0) > 0)
+        ;
+}
+
+/* Ends the run: a worker gave up, or was killed by a signal. */
+[[noreturn]] inline void blame_worker(u32 signal)
+{
+    dismiss_workers();
+    report line;
+    line << "simgen: error: ";
+    if (shared->ready) {
+        for (u32 i = 0; i < shared->nbytes && line.nbytes < sizeof line.line; i++)
+            line.line[line.nbytes++] = shared->line[i];
+    } else {
+        line << "kernel " << now.what->name << ": a worker was killed by signal " << signal;
+    }
+    if (line.nbytes == sizeof line.line)
+        line.nbytes--;
+    line << "\n";
+    write_all(2, line.line, line.nbytes);
+    quit(EXIT_KERNEL);
+}
+
+/* Waits until all workers are done with the launch. One that gives up says so; whether one was
+ * killed from outside is looked up now and then. */
+inline void wait_for_workers()
+{
+    for (;;) {
+        const u32 working = __atomic_load_n(&shared->working, __ATOMIC_ACQUIRE);
+        if (!working)
+            return;
+        if (working & FAILED)
+            blame_worker(0);
+        sleep_at(&shared->working, working, 200000000);
+        int status = 0;
+        const long at = reinterpret_cast<long>(&status);
+        if (__atomic_load_n(&shared->working, __ATOMIC_ACQUIRE) == working
+            && sys(SYS_WAIT4, -1, at, 1 /* WNOHANG */, 0, 0, 0) > 0)
+            blame_worker(status & 0x7f);
+    }
+}
+
+/* Nanoseconds of wall time, with what it takes to wake the workers. */
+inline u64 run_launch(u32 index)
+{
+    set_launch(index);
+    const u64 groups = work_groups(launches[index]);
+    const u32 count = groups < workers.count ? static_cast<u32>(groups) : workers.count;
     const u64 start = clock_nanoseconds();
     shared->next_group = 0;
-    u32 count = 0;
-    while (count < processes && count < groups) {
-        const long worker = sys(SYS_FORK, 0, 0, 0, 0, 0, 0);
-        if (worker == 0)
-            work(groups, share, parent);
-        if (worker < 0)
-            break;
-        workers[count++] = worker;
+    shared->launch = index;
+    __atomic_store_n(&shared->working, count, __ATOMIC_RELEASE);
+    for (u32 i = 0; i < count; i++) {
+        __atomic_fetch_add(&workers.turns[i].launches, 1, __ATOMIC_RELEASE);
+        wake_at(&workers.turns[i].launches);
     }
-    if (!count)
-        stop(EXIT_NO_MEMORY, "processes", "none can be started; check the limits of this user");
-    wait_for(workers, count);
+    wait_for_workers();
     return clock_nanoseconds() - start;
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen import bundle as bundles
-from simgen import config, data, network, problem, workload
+from simgen import config, data, manifest, network, problem, workload
 from simgen.build import Builder
 from simgen.cache import Cache
 from simgen.ir import CANARY, Pass
@@ -52,11 +53,18 @@ def small(word: str = "softmax_fwd", seed: int = 0) -> Workload:
 
 
 def build(
-    path: Path, made_from: Workload, *targets: Target, provenance: Mapping[str, Any] = PROVENANCE
+    path: Path,
+    made_from: Workload,
+    *targets: Target,
+    provenance: Mapping[str, Any] = PROVENANCE,
+    replace_results: bool = False,
 ) -> Bundle:
     """A bundle for `targets`, by default cuda."""
     builder = Builder(Cache(path.parent / "never-used"))
-    return bundles.write(path, made_from, targets or (Cuda(),), builder, provenance)
+    chosen = targets or (Cuda(),)
+    return bundles.write(
+        path, made_from, chosen, builder, provenance, replace_results=replace_results
+    )
 
 
 def computed(made: Bundle) -> dict[str, Array]:
@@ -97,6 +105,13 @@ def run_by_hand(
     (folder / "machine.json").write_text(json.dumps({"gpu": "by hand"}))
     (folder / bundles.COMPLETE).write_text(made.digest + "\n")
     return folder
+
+
+def with_manifest(made: Bundle, **changes: Any) -> Bundle:
+    """The bundle with another manifest, as if it had been built so."""
+    changed = manifest.sealed({**made.manifest, **changes})
+    (made.path / bundles.MANIFEST).write_bytes(manifest.text(changed))
+    return replace(made, manifest=changed)
 
 
 def tree(folder: Path) -> dict[str, bytes]:

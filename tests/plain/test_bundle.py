@@ -14,6 +14,8 @@ from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small, tre
 
 from simgen import bundle as bundles
 from simgen import data
+from simgen.bundle_folder import digest_of
+from simgen.errors import DamagedError, RefusedError
 from simgen.files import PART
 from simgen.ir import to_json
 from simgen.targets.base import TARGETS, File, Target, setting
@@ -62,7 +64,7 @@ def test_it_holds_what_it_says(made):
     }  # fmt: skip
     files = made.manifest["files"]
     assert set(files) == set(tree(made.path)) - {"manifest.json", "data.h5"}
-    assert all(bundles._digest(made.path / name) == digest for name, digest in files.items())
+    assert all(digest_of(made.path / name) == digest for name, digest in files.items())
     assert os.access(made.path / "cuda" / "run.sh", os.X_OK)
     assert not os.access(made.path / "cuda" / "run.py", os.X_OK)
     assert leftovers(made.path.parent) == []
@@ -132,7 +134,12 @@ def test_a_target_that_changed_loses_its_results_and_no_other(made):
     both = bundles.load(made.path)
     for name in ("cuda", "other"):
         run_by_hand(both, target=name)
-    again = build(made.path, small(), Other(level=2))
+    before = tree(made.path)
+    with pytest.raises(RefusedError, match="results of other would be lost, because the target ch"):
+        build(made.path, small(), Other(level=2))
+    assert tree(made.path) == before
+    again = build(made.path, small(), Other(level=2), replace_results=True)
+    assert again.gone == ("results of other",)
     assert again.targets["other"] == {"level": 2}
     assert again.results("other") is None
     assert not (made.path / "results" / "other").exists()
@@ -144,7 +151,9 @@ def test_changed_kernels_start_anew(made, monkeypatch, target):
     run_by_hand(made)
     text = bundles.render.prelude()
     monkeypatch.setattr(bundles.render, "prelude", lambda: text + "/* changed */\n")
-    again = build(made.path, small(), target)
+    with pytest.raises(RefusedError, match="results of cuda would be lost, because the workload"):
+        build(made.path, small(), target)
+    again = build(made.path, small(), target, replace_results=True)
     assert list(again.targets) == [target.name]
     assert not (made.path / "results").exists()
 
@@ -154,7 +163,13 @@ def test_changed_kernels_start_anew(made, monkeypatch, target):
 )
 def test_another_workload_starts_anew(made, workload):
     run_by_hand(made)
-    again = build(made.path, workload, Other())
+    before = tree(made.path)
+    with pytest.raises(
+        RefusedError, match="would be lost, because the workload changes; choose an"
+    ):
+        build(made.path, workload, Other())
+    assert tree(made.path) == before
+    again = build(made.path, workload, Other(), replace_results=True)
     assert list(again.targets) == ["other"]
     assert not (made.path / "results").exists()
     assert not (made.path / "cuda").exists()
@@ -174,6 +189,7 @@ def test_a_damaged_target_is_not_carried_along(made):
 def test_half_a_result_is_not_carried_along(made):
     folder = run_by_hand(made)
     shutil.copytree(folder, made.path / "results" / f"{PART}cuda.7")
+    (made.path / "src/prelude.h").unlink()  # so that the folder is replaced
     build(made.path, small(), Other())
     assert sorted(p.name for p in (made.path / "results").iterdir()) == ["cuda"]
 
@@ -203,12 +219,15 @@ def test_a_finished_run_of_this_workload_is_found(made):
 
 
 @pytest.mark.parametrize("content", [b"", b"0" * 64, b"\xff\xfe"])
-def test_an_unfinished_run_or_one_of_another_workload_is_not_used(made, content):
+def test_an_unfinished_run_or_one_of_another_workload_is_told_and_not_used(made, content):
     folder = run_by_hand(made)
     (folder / "complete").write_bytes(content)
-    assert made.results("cuda") is None
-    (folder / "complete").unlink()
-    assert made.results("cuda") is None
+    for _ in range(2):
+        with pytest.raises(DamagedError, match="run it again"):
+            made.results("cuda")
+        assert not made.has("cuda")
+        assert made.ran() == ["cuda"]
+        (folder / "complete").unlink(missing_ok=True)
 
 
 def test_a_network_s_bundle_has_all_of_its_kernels(tmp_path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,14 +199,24 @@ def test_an_error_keeps_its_code_though_nobody_reads_stdout(ran):
     ("number", "code", "words"),
     [(signal.SIGINT, 130, "simgen: error: interrupted"), (signal.SIGTERM, 143, "")],
 )
-def test_an_interruption_is_one_line_and_its_own_code(own_folder, tmp_path, number, code, words):
-    fifo = tmp_path / "slow.dnnmark"
-    os.mkfifo(fifo)
-    done = process("build", str(fifo), stderr=subprocess.PIPE)
-    with fifo.open("w"):  # opens when simgen does, which then waits for a line
+def test_an_interruption_is_one_line_and_its_own_code(ran, number, code, words):
+    used = ran.path / "workload.json"
+    with used.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as a build has it that replaces the bundle
+        done = process("diff", "net", stderr=subprocess.PIPE)
+        while not any(has_open(done.pid, used)):
+            assert done.poll() is None
+            time.sleep(0.01)
         done.send_signal(number)
         assert done.communicate()[1].strip() == words  # click ends the line of a ^C before it
     assert done.returncode == code
+
+
+def has_open(process, path):
+    """Of each file that a process has open, whether it is this one."""
+    for link in Path(f"/proc/{process}/fd").glob("*"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            yield link.readlink() == path
 
 
 def test_a_bug_is_one_line_and_exit_code_1(simgen, monkeypatch):

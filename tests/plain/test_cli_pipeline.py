@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 from command_line import CUDA, Done, fails
-from handmade import build, run_by_hand, small
+from handmade import build, run_by_hand, small, tree
 
 from simgen import results
 from simgen.commands import comparing
@@ -101,12 +101,17 @@ def test_a_missing_compiler_is_told_with_its_cure(simgen, monkeypatch):
     )
 
 
-def test_build_tells_what_it_removes(simgen, tmp_path):
+def test_build_removes_no_results_unless_it_is_told_to(simgen, tmp_path):
     run_by_hand(build(tmp_path / "softmax_fwd", small(), Cuda()))
     kept = simgen(f"build softmax_fwd {CUDA}").out
     assert "removed" not in kept
     assert "removed" not in simgen(f"build softmax_fwd {CUDA}").out
-    done = simgen("build softmax_fwd --target cuda --set n=4 --set c=11")
+    before = tree(tmp_path / "softmax_fwd")
+    other = "build softmax_fwd --target cuda --set n=4 --set c=11"
+    refused = simgen(other)
+    fails(refused, 4, "results of cuda would be lost, because the workload changes", "--replace")
+    assert tree(tmp_path / "softmax_fwd") == before
+    done = simgen(f"{other} --replace")
     assert "no longer valid, so removed: results of cuda\n" in done.out
     assert not (tmp_path / "softmax_fwd" / "results").exists()
     assert "removed" not in simgen(f"build softmax_fwd {CUDA}").out
@@ -327,7 +332,7 @@ def made_pairs(ran, monkeypatch, found):
     """(names of results, pairs of names, what is not compared) of a diff of all results."""
     monkeypatch.setattr(comparing, "find_result", lambda bundle, name: found[name])
     monkeypatch.setattr(type(ran), "targets", property(lambda self: {name: {} for name in found}))
-    monkeypatch.setattr(type(ran), "results", lambda self, name: self.path)
+    monkeypatch.setattr(type(ran), "ran", lambda self: list(found))
     chosen, pairs, silent = comparing._chosen(ran, None, None)
     names = [result.name for result in chosen]
     return names, [(names[one], names[other]) for one, other in pairs], silent
@@ -384,7 +389,7 @@ def test_a_bundle_that_has_not_run_is_told(simgen, tmp_path):
 
 def test_results_of_another_workload_are_not_used(simgen, ran):
     (ran.path / "results" / "cuda" / "complete").write_text("0" * 64)
-    fails(simgen("diff net"), 2, "nothing has run yet")
+    fails(simgen("diff net"), 7, "results/cuda: a result of another workload; run it again")
 
 
 def test_values_that_changed_in_the_data_file_are_noticed(simgen, ran):

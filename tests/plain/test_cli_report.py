@@ -7,11 +7,12 @@ import io
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 from command_line import fails
 from handmade import build, run_by_hand, small
 
-from simgen import results
+from simgen import runs
 from simgen.targets.cuda import Cuda
 
 
@@ -77,12 +78,29 @@ def test_names_that_are_no_text_do_not_break_a_report(simgen, tmp_path):
     assert "<i>" not in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_names_are_no_mathematics_and_none_is_hidden(simgen, tmp_path):
+    """Between dollars matplotlib reads TeX, and fails; a name with "_" is not in its legends."""
+    names = (r"$\frac$", "_hidden", "a$b$c", "\u6a21\u578b")
+    for at, name in enumerate(names):
+        ran(tmp_path / name, seed=at)
+    done = simgen("report", *names, "-o", "out")
+    assert (done.code, done.err) == (0, "")
+    page = (tmp_path / "out/report.html").read_text()
+    for name in names:
+        assert page.count(f"{name}, cuda</text>") > 1
+
+
+def test_a_seed_may_have_64_bits(simgen, tmp_path):
+    ran(tmp_path / "one", seed=2**64 - 1)
+    assert simgen("report one -o out").code == 0
+    assert asked(tmp_path / "out/trace.sqlite3", "SELECT seed FROM bundle") == [(str(2**64 - 1),)]
+
+
 def test_the_machine_is_that_of_the_run_and_not_that_of_the_report(simgen, tmp_path):
     made = ran(tmp_path / "net")
     folder = made.path / "results/cuda"
-    found = results.collect(made, Cuda(), folder)
-    found.provenance["machine"]["processor"] = "another one"
-    results.save(found, made.workload, folder / results.FILE)
+    run = runs.begin(made, Cuda(), "cuda", {}).run
+    runs._write(folder, replace(run, machine={**run.machine, "processor": "another one"}))
     assert simgen("report net -o out -q").code == 0
     query = "SELECT value FROM property WHERE part = 'machine' AND name = 'processor'"
     assert asked(tmp_path / "out/trace.sqlite3", query) == [("another one",)]

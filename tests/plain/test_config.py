@@ -237,7 +237,7 @@ def test_a_file_without_permission(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:  # chmod would not stop root
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("simgen.config.open_regular", refuse)
     with pytest.raises(ConfigError, match="not readable; check its permissions"):
         config.read(tmp_path / "a.dnnmark")
 

@@ -151,7 +151,25 @@ def test_the_folder_holds_all_that_a_run_needs(softmax):
     names = {path.name for path in (softmax.path / "gem5-se").iterdir()}
     assert names == {"run.sh", "config.dnnmark", "kernels.csv", "kernel_database.py"}
     assert (softmax.path / "mmap.bin").stat().st_size == 4 * 100 * 4
-    assert softmax.manifest[mapped.KEY] == {"file": "mmap.bin", "nbytes": 1600, "seed": 0}
+    told = dict(softmax.manifest[mapped.KEY])
+    assert len(told.pop(mapped.DIGEST)) == 64
+    assert told == {"file": "mmap.bin", "nbytes": 1600, "seed": 0}
+
+
+def test_damaged_values_are_told_and_a_build_repairs_them(place):
+    made = bundle(place, lowered("softmax_fwd", ("n", "4"), ("c", "100")))
+    path = made.path / "mmap.bin"
+    whole = path.read_bytes()
+    bundles.verify_values(made)
+    for damage in (whole[:-1] + b"?", whole[:-4], None):
+        path.unlink()
+        if damage is not None:
+            path.write_bytes(damage)
+        with pytest.raises(DamagedError, match=r"mmap\.bin: missing or changed since it was built"):
+            bundles.verify_values(made)
+        again = bundle(place, made.workload)
+        assert path.read_bytes() == whole
+        assert again.manifest == made.manifest
 
 
 def test_values_lie_between_0_and_1(softmax):

@@ -91,3 +91,12 @@ def test_time_is_told_while_it_passes(start: Start) -> None:
     _Output(start("sleep 0.5"), None, 0, seen.append, None).wait()
     assert seen
     assert seen == sorted(seen)
+
+
+def test_what_is_prepared_is_told_while_it_takes_time(start: Start) -> None:
+    seen: list[tuple[str, float]] = []
+    process = start("echo 'simgen: t: building x (once) ...'; sleep 1; echo 'simgen: t: built'")
+    ticks: list[float] = []
+    _Output(process, None, 0, ticks.append, None, lambda *told: seen.append(told)).wait()
+    assert {what for what, _ in seen} == {"building x (once)"}
+    assert [passed for _, passed in seen] == sorted(passed for _, passed in seen)

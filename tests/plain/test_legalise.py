@@ -290,10 +290,13 @@ def test_carries_and_limits_are_roles_of_their_architecture():
     [
         "v_mfma_f32_4x4x1f32 a[0:3], v0, v1, a[0:3]",
         "scratch_load_dword v0, off, s0",
-        "ds_add_u32 v0, v1",
-        "v_div_fixup_f32 v0, v1, v2, v3",
-        "v_mov_b32_dpp v0, v1 quad_perm:[0,1,2,3]",
-        "v_add_u32_e64 v0, v1, v2 clamp",
+        "ds_add_u64 v0, v[2:3]",
+        "v_div_scale_f64 v[0:1], vcc, v[2:3], v[2:3], v[4:5]",
+        "v_mov_b32_dpp v0, v1 wave_shr:1 row_mask:0xf bank_mask:0xf",
+        "ds_swizzle_b32 v0, v1 offset:0x8055",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 3",
+        "v_pk_mul_lo_u16 v0, v1, 3",
+        "v_sub_u32_e64 v0, v1, v2 clamp",
         "v_pk_mul_f32 v[0:1], v[2:3], 2.0",
         "s_load_dword s0, s[2:3], -0x10",
         "v_unheard_of_f32 v0, v1",
@@ -317,7 +320,7 @@ def test_what_has_no_rule_is_refused_with_instruction_kernel_and_cure(line):
     ],
 )
 def test_the_source_line_is_told_where_the_compiler_tells_it(place, line):
-    text = module(f".loc\t1 3 5                          ; {place}", "ds_add_u32 v0, v1")
+    text = module(f".loc\t1 3 5                          ; {place}", "ds_add_u64 v0, v[2:3]")
     with pytest.raises(NoRuleError) as caught:
         rewrite(text, "gfx942")
     assert caught.value.item.source_line == line
@@ -411,3 +414,62 @@ def test_registers_of_an_operand():
     assert registers("vcc") == ("vcc_lo", "vcc_hi")
     assert registers("s7") == ("s7",)
     assert registers("1.0") == ()
+
+
+# What is right in emulation only, lanes and LDS ----------------------------------------------
+
+GROUP = """\t.amdhsa_group_segment_fixed_size 1028
+\t.amdhsa_system_vgpr_workitem_id {}
+\t.end_amdhsa_kernel"""
+SIZES = "    .group_segment_fixed_size: 1028\n    .max_flat_workgroup_size: {}\n"
+
+
+def sized(text: str, items: int = 256, dimensions: int = 1) -> str:
+    """The module with LDS of its own and a largest work-group."""
+    text = text.replace("\t.end_amdhsa_kernel", GROUP.format(dimensions - 1))
+    return text.replace("    .name: ", f"{SIZES.format(items)}    .name: ")
+
+
+def test_atomics_and_narrow_stores_say_that_they_cannot_be_timed():
+    made = rewrite(module("global_atomic_add v0, v1, s[2:3]", "v_add_f32_e32 v0, v1, v2"), "gfx942")
+    assert list(made.emulated) == ["global_atomic_add"]
+    assert "right in emulation only" in made.emulated["global_atomic_add"]
+    assert (
+        "--mode emu"
+        in rewrite(module("flat_store_byte v[0:1], v2"), "gfx803").emulated["flat_store_byte"]
+    )
+    assert rewrite(module("v_add_f32_e32 v0, v1, v2"), "gfx942").emulated == {}
+
+
+@pytest.mark.parametrize(("items", "timed"), [(64, True), (65, False), (256, False)])
+def test_one_wavefront_may_be_timed_in_its_own_lds(items, timed):
+    made = rewrite(sized(module("ds_add_u32 v0, v1"), items), "gfx942")
+    assert (made.emulated == {}) == timed
+
+
+@pytest.mark.parametrize(("items", "nbytes"), [(64, 1040 + 256), (65, 1040 + 512), (256, 2064)])
+def test_exchanges_get_a_word_of_lds_for_each_work_item(items, nbytes):
+    made = rewrite(sized(module("ds_bpermute_b32 v0, v1, v2"), items), "gfx942").text
+    assert f".amdhsa_group_segment_fixed_size {nbytes}\n" in made
+    assert f".group_segment_fixed_size: {nbytes}\n" in made
+    assert "offset:1040" in made
+
+
+def test_exchanges_are_refused_where_work_items_have_more_dimensions_or_lds_is_full():
+    text = module("ds_bpermute_b32 v0, v1, v2")
+    with pytest.raises(NoRuleError, match="one-dimensional"):
+        rewrite(sized(text, dimensions=2), "gfx942")
+    with pytest.raises(NoRuleError, match="more LDS than there is"):
+        rewrite(sized(text).replace("fixed_size 1028", "fixed_size 65536"), "gfx942")
+
+
+def test_only_fused_steps_that_cancel_are_computed_in_64_bits():
+    def wide(*lines: str) -> bool:
+        return "v_mul_f64" in rewrite(module(*lines), "gfx942").text
+
+    assert wide("v_mul_f32_e32 v3, v1, v2", "v_fma_f32 v4, v1, v2, -v3")
+    assert wide("v_fma_f32 v4, -v1, v1, v2")
+    assert wide("v_add_u32_e32 v3, -1, v1", "v_fma_f32 v4, -v3, v1, v2")
+    assert not wide("v_fma_f32 v4, v1, v2, v3")
+    assert not wide("v_fma_f32 v4, -v1, v2, v3")
+    assert not wide("v_mul_f32_e32 v3, v1, v2", ".L:", "v_fma_f32 v4, v1, v2, -v3")

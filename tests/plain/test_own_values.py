@@ -1,13 +1,19 @@
 """The user's own values of inputs: read from files, checked, in data.h5, told apart by digest."""
 
+import os
+import socket
 import subprocess
 import sys
+import zipfile
+import zlib
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
-from simgen import bundle, data, own_values
+from simgen import bundle, data, own_values, results
+from simgen import hdf5 as hdf5_module
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import (
     Buffer,
@@ -110,10 +116,11 @@ def test_a_damaged_archive_is_one_line(tmp_path, images):
 
 
 def test_datasets_without_values_and_of_text_do_not_fit(tmp_path):
-    for value in (h5py.Empty("f4"), "weights", 1.0):
+    facts = ((h5py.Empty("f4"), "no values"), ("weights", "no numbers"), (1.0, "has shape"))
+    for value, fact in facts:
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["conv1.x"] = value
-        with pytest.raises(UsageError, match="has shape"):
+        with pytest.raises(UsageError, match=fact):
             own_values.read([tmp_path / "a.h5"], WORKLOAD)
 
 
@@ -163,8 +170,8 @@ def test_a_bundle_holds_them_and_its_reference_uses_them(tmp_path):
     for command in (("run", "own", "-q"), ("diff", "own", "host", "reference")):
         ran = simgen(*command, cwd=tmp_path)
         assert ran.returncode == 0, ran.stderr
-    found = own_values._datasets(tmp_path / "own/results/host/results.h5")
-    (y,) = (array for name, array in found.items() if name.endswith(".y"))
+    found = results.load(tmp_path / "own/results/host/results.h5").outputs
+    (y,) = (output.values for name, output in found.items() if name.endswith(".y"))
     expected = values[x].reshape(2, 6).astype(float) @ weights.T
     np.testing.assert_allclose(y.reshape(2, 4), expected, rtol=1e-5)
     # The data file of another bundle does as well: the values are the same then.
@@ -209,3 +216,189 @@ def test_exact_is_a_word_beside_files_and_no_file(tmp_path):
     np.savez(tmp_path / "exact", **{"fc.w": np.full((4, 6), 0.1)})
     (tmp_path / "exact.npz").rename(tmp_path / "exact")
     assert simgen(*words, "--values", "./exact", cwd=tmp_path).returncode == 0
+
+
+# ------------------------------------------------------------------ hostile and damaged files
+
+
+def refused(path, *words):
+    with pytest.raises(UsageError) as caught:
+        own_values.read([path], WORKLOAD)
+    text = str(caught.value)
+    assert text.startswith("--values ")
+    assert "\n" not in text
+    for word in words:
+        assert word in text
+    return text
+
+
+def test_only_regular_files_are_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")  # which hung
+    refused(tmp_path / "pipe.npz", "a pipe, not a file")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        refused(tmp_path / "socket", "a socket, not a file")
+    refused(tmp_path, "a folder, not a file")
+    refused(Path("/dev/zero"), "a device, not a file")
+    (tmp_path / "dangling.h5").symlink_to("nowhere")
+    refused(tmp_path / "dangling.h5", "No such file")
+
+
+def hdf5(path, fill):
+    with h5py.File(path, "w") as file:
+        fill(file)
+    return path
+
+
+def test_a_file_that_gives_nothing_is_refused(tmp_path):
+    """It left the random weights, and nobody knew."""
+    np.savez(tmp_path / "none.npz")
+    refused(tmp_path / "none.npz", "holds no tensor")
+    path = hdf5(tmp_path / "none.h5", lambda file: file.create_group("weights"))
+    refused(path, "holds no tensor")
+    path = hdf5(tmp_path / "c.h5", lambda file: file.update({"canary": np.zeros(3)}))
+    refused(path, "holds no tensor")
+
+
+@pytest.fixture
+def secret(tmp_path, images):
+    """Another file of the machine, of the right size, and in HDF5 too."""
+    images.astype("<f4").tofile(tmp_path / "secret.bin")
+    return hdf5(tmp_path / "secret.h5", lambda file: file.update({"conv1.x": images}))
+
+
+def external_link(file):
+    file["conv1.x"] = h5py.ExternalLink("secret.h5", "conv1.x")
+
+
+def external_link_of_a_group(file):
+    file["all"] = h5py.ExternalLink("secret.h5", "/")
+    file["conv1.x"] = h5py.SoftLink("/all/conv1.x")
+
+
+def external_storage(file):
+    shape = X.spec.shape
+    file.create_dataset("conv1.x", shape, "<f4", external=[("secret.bin", 0, X.spec.nbytes)])
+
+
+def virtual(file):
+    layout = h5py.VirtualLayout(X.spec.shape, "<f4")
+    layout[...] = h5py.VirtualSource("secret.h5", "conv1.x", X.spec.shape)
+    file.create_virtual_dataset("conv1.x", layout)
+
+
+@pytest.mark.parametrize(
+    "fill", [external_link, external_link_of_a_group, external_storage, virtual]
+)
+def test_no_other_file_is_read(tmp_path, monkeypatch, secret, fill):
+    monkeypatch.chdir(tmp_path)
+    text = refused(hdf5(tmp_path / "a.h5", fill), "conv1.x" if fill is virtual else "")
+    assert "another file" in text or "other datasets" in text
+
+
+def test_soft_links_in_the_file_are_followed(tmp_path, images):
+    def fill(file):
+        file["deep/er/values"] = images
+        file["deep/next"] = h5py.SoftLink("er/values")
+        file["conv1.x"] = h5py.SoftLink("/deep/next")
+
+    path = hdf5(tmp_path / "a.h5", fill)
+    with hdf5_module.opened(path) as file:
+        found = {name: each.shape for name, each in hdf5_module.datasets(file)}
+    assert found == dict.fromkeys(("conv1.x", "deep/er/values", "deep/next"), images.shape)
+
+
+@pytest.mark.parametrize("target", ["/none", "conv1.x", "/", ".", "none/x", "loop"])
+def test_soft_links_that_lead_nowhere_are_refused(tmp_path, target):
+    def fill(file):
+        file["conv1.x"] = h5py.SoftLink(target)
+        file["loop"] = h5py.SoftLink("conv1.x")
+
+    refused(hdf5(tmp_path / "a.h5", fill))
+
+
+def test_groups_in_themselves_come_to_an_end(tmp_path):
+    def fill(file):
+        file["a/b"] = file["/"]
+        file["a/c"] = file["/"]
+
+    refused(hdf5(tmp_path / "a.h5", fill), "too many groups")
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        complex, bool, "S5", "V7", h5py.string_dtype(), h5py.vlen_dtype("f4"), h5py.ref_dtype,
+        [("a", "f4"), ("b", "i4")], h5py.enum_dtype({"a": 1}), np.dtype(("f4", (2,))),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_elements_that_are_no_numbers_are_refused(tmp_path, dtype):
+    path = hdf5(tmp_path / "a.h5", lambda f: f.create_dataset("conv1.x", X.spec.shape, dtype))
+    refused(path, "conv1.x")
+    if np.dtype(dtype).metadata is None:  # a type that .npy files have
+        np.savez(tmp_path / "a.npz", **{"conv1.x": np.zeros(X.spec.shape, dtype)})
+        refused(tmp_path / "a.npz", "conv1.x")
+
+
+def test_what_is_said_to_be_huge_is_not_read(tmp_path):
+    """Files of a kilobyte or two that ask for memory that no machine has."""
+    huge = (2**20, 2**20, 2**10)
+    path = hdf5(tmp_path / "a.h5", lambda f: f.create_dataset("conv1.x", huge, "f4"))
+    refused(path, "larger than the file")
+    path = hdf5(
+        tmp_path / "b.h5",
+        lambda f: f.create_dataset("conv1.x", huge, "f4", chunks=(1, 1, 1), compression="gzip"),
+    )
+    refused(path, "larger than the file can hold")
+    path = hdf5(
+        tmp_path / "c.h5",
+        lambda f: f.create_dataset(
+            "conv1.x", X.spec.shape, "f4", maxshape=(None,) * 4, chunks=(2**8,) * 3 + (2**4,)
+        ),
+    )
+    refused(path, "larger than the file can hold")
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {huge}, }}".ljust(117) + "\n"
+    npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    (tmp_path / "conv1.x.npy").write_bytes(npy)
+    refused(tmp_path / "conv1.x.npy", "has shape 1048576x1048576x1024")
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("conv1.x.npy", npy)
+    refused(tmp_path / "a.npz", "has shape")
+
+
+def test_a_chunk_holds_no_more_than_its_values(tmp_path):
+    """zlib would make all that is in it, gigabytes of megabytes, before HDF5 counts the values."""
+    shape = X.spec.shape
+
+    def fill(file):
+        made = file.create_dataset("conv1.x", shape, "f4", chunks=shape, compression=4)
+        made.id.write_direct_chunk((0, 0, 0, 0), zlib.compress(bytes(4), 0) * 2**18)
+
+    refused(hdf5(tmp_path / "a.h5", fill), "larger than the file can hold")
+
+
+def test_compressed_values_are_read(tmp_path, images):
+    path = hdf5(
+        tmp_path / "a.h5",
+        lambda f: f.create_dataset("conv1.x", data=images, compression="gzip", shuffle=True),
+    )
+    found = own_values.read([path], WORKLOAD)["conv1.x"]
+    np.testing.assert_array_equal(found, images.astype(np.float32))
+    np.savez_compressed(tmp_path / "a.npz", **{"conv1.x": np.asfortranarray(images)})
+    found = own_values.read([tmp_path / "a.npz"], WORKLOAD)["conv1.x"]
+    np.testing.assert_array_equal(found, images.astype(np.float32))
+
+
+def test_a_member_of_an_archive_is_an_array(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("conv1.x", b"1 2 3")  # which NumPy gives as bytes
+    refused(tmp_path / "a.npz", "'conv1.x' is no .npy file")
+
+
+def test_names_of_any_length_give_a_short_line(tmp_path, images):
+    name = "x" * 100_000 + "\x1b[31m\u202e"
+    path = hdf5(tmp_path / "a.h5", lambda f: f.create_dataset(name[:60_000], data=images))
+    assert len(refused(path)) < 1000
+    np.savez(tmp_path / "a.npz", **{name[-60_000:]: images})
+    assert len(refused(tmp_path / "a.npz")) < 1000

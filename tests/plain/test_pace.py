@@ -110,6 +110,16 @@ def test_a_line_of_progress(capsys):
     assert lines[1:] == ["gem5-se: 25 s"]
 
 
+def test_before_the_first_launch_progress_tells_what_is_prepared(capsys):
+    with following.running("mgpusim", lowered_text(NET), quiet=False) as follow:
+        follow.preparing("building the simulator (first run only)", 40.0)
+        follow.progress(Progress(0), 1.0)
+        follow.progress(Progress(1), 11.0)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "mgpusim: building the simulator (first run only), 40 s so far"
+    assert lines[1].startswith("mgpusim: 1 of ")
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(3.2, "3 s"), (75, "1 min 15 s"), (3600, "1 h 00 min"), (7384, "2 h 03 min")],

@@ -145,7 +145,8 @@ def test_parts_without_a_layer_in_common_are_not_said_to_agree(simgen, tmp_path)
     for layers in ("conv1", "conv2"):
         folder = run_by_hand(made, target=f"cuda@{layers}")
         steps = tuple(parts.selected(made.workload, layers))
-        runs._write(folder, runs.Run(made.digest, {}, {}, steps, layers, "reference"))
+        settings = made.targets["cuda"]
+        runs._write(folder, runs.Run(made.digest, settings, {}, steps, layers, "reference"))
         rows = (folder / "launches.csv").read_text().splitlines()
         first, count = (
             runs.first_launches(made.workload),
@@ -162,7 +163,8 @@ def test_a_part_is_judged_and_reported_alone(simgen, tmp_path):
     made = build(tmp_path / "b", lowered("lenet5"))
     steps = parts.selected(made.workload, "conv2..pool2")
     folder = run_by_hand(made, target="cuda@conv2..pool2")
-    run = runs.Run(made.digest, {}, {}, tuple(steps), "conv2..pool2", "reference")
+    settings = made.targets["cuda"]
+    run = runs.Run(made.digest, settings, {}, tuple(steps), "conv2..pool2", "reference")
     runs._write(folder, run)
     rows = (folder / "launches.csv").read_text().splitlines()
     firsts = [*runs.first_launches(made.workload), len(rows) - 1]

@@ -179,6 +179,20 @@ def test_parts_are_shown_as_shares_of_their_sum():
     assert found == {"a": [0.25, 0.0, None], "b": [0.75, 1.0, None]}
 
 
+def test_a_figure_of_very_many_layers_shows_the_largest(monkeypatch):
+    monkeypatch.setattr(report, "MOST_PLACES", 3)
+    places, series = (
+        list("abcde"),
+        {"x": [5.0, 1.0, None, 2.0, 0.0], "y": [None, 0.0, 9.0, 1.0, 0.5]},
+    )
+    title, shown, values = report._readable("Time", places, series)
+    assert title == "Time, the largest 3 of 5"
+    assert list(shown) == ["a", "c", "d"]
+    assert values == {"x": [5.0, None, 2.0], "y": [None, 9.0, 1.0]}
+    monkeypatch.setattr(report, "MOST_PLACES", 5)
+    assert report._readable("Time", places, series) == ("Time", places, series)
+
+
 def test_rates_far_apart_are_drawn_from_0_to_1():
     rates = {"x": [0.001, 0.9]}
     ticks = [f">{tick}<" for tick in ("0.0", "1.0")]

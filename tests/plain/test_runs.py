@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -203,3 +205,35 @@ def test_what_a_launcher_cannot_keep_is_not_asked_of_it(launcher):
         running.check(running.Wish(), target, {"keep": "yes"})
     running.check(running.Wish(), target, {"keep": "no"})
     running.check(running.Wish(), Gem5Se(), {"keep": "yes"})
+
+
+# ------------------------------------------------------------------ damage
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        ({"finished": 4}, "finished: expected an object, got 4"),
+        ({"finished": {"0": {"seconds": "x"}}}, "expected float, got 'x'"),
+        ({"finished": {"0": {"seconds": -1}}}, "not from 0"),
+        ({"finished": {"x": {}}}, "'x' is no launch of the workload"),
+        ({"finished": {"99": {}}}, "'99' is no launch of the workload"),
+        ({"steps": []}, "not steps of the workload"),
+        ({"steps": [99]}, "not steps of the workload"),
+        ({"steps": [1, 0]}, "not steps of the workload"),
+        ({"steps": [True]}, "expected int, got True"),
+        ({"steps": 3}, "expected a list"),
+        ({"resumed": None}, "expected a list, got None"),
+        ({"settings": []}, "expected an object"),
+        ({"variables": {"X": 1}}, "expected str, got 1"),
+        ({"more": 1}, "expected the fields"),
+    ],
+)
+def test_a_damaged_record_of_a_run_is_told(made, change, fact):
+    folder = stop(made, {0, 1})
+    told = json.loads((folder / runs.FILE).read_text())
+    (folder / runs.FILE).write_text(json.dumps({**told, **change}))
+    with pytest.raises(DamagedError, match=re.escape(fact)) as caught:
+        runs.read(folder, made.workload)
+    assert str(caught.value).startswith(f"{folder / runs.FILE}: damaged (Run")
+    assert runs.stopped(made, "host") is None  # it is not gone on with

@@ -175,7 +175,7 @@ def test_a_bundle_that_has_not_run_is_there_without_runs(tmp_path):
         "workload": "softmax_fwd",
         "digest": made.digest,
         "data": made.manifest["data"]["id"],
-        "seed": 0,
+        "seed": "0",
     }
     assert asked(path, "SELECT count(*) AS n FROM launch") == [{"n": 1}]
     assert asked(path, "SELECT * FROM layer") == []

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import legalise_forms
+import legalise_lane_cases
 import legalise_memory_cases
+import legalise_narrow_cases
 import legalise_vector_cases
 import numpy as np
 from legalise_rows import (
@@ -239,7 +241,12 @@ def examples(arch: str) -> list[Row]:
 
 def written_out(arch: str) -> list[Row]:
     """The rows that are written one by one: sequences, modifiers, memory, control."""
-    return [*examples(arch), *(row for row in legalise_memory_cases.rows() if arch in row.archs)]
+    apart = [
+        *legalise_memory_cases.rows(),
+        *legalise_lane_cases.rows(),
+        *legalise_narrow_cases.rows(),
+    ]
+    return [*examples(arch), *(row for row in apart if arch in row.archs)]
 
 
 def rows(arch: str) -> list[Row]:
@@ -252,8 +259,15 @@ def timed(arch: str) -> list[Row]:
 
     What the two modes have apart is where operands lie and how memory is reached, not arithmetic.
     """
-    apart = [*_scalars(), *_memory(), *_global(), *legalise_memory_cases.rows()]
-    chosen = [row for row in apart if arch in row.archs]
+    apart = [
+        *_scalars(),
+        *_memory(),
+        *_global(),
+        *legalise_memory_cases.rows(),
+        *legalise_lane_cases.rows(),
+        *legalise_narrow_cases.rows(),
+    ]
+    chosen = [row for row in apart if arch in row.archs and row.timed]
     turn, last = 0, ""
     for row in legalise_forms.generated(arch):
         mnemonic, number = row.name.rsplit(".", 1)

@@ -34,6 +34,7 @@ FLOAT_CONSTANTS = {"1.0": 1.0, "-0.5": -0.5, "2.0": 2.0, "4.0": 4.0}
 # refused (which is tested elsewhere).
 CONFINED: dict[str, dict[int, tuple[str, ...]]] = {
     "v_bfe_i32": {1: ("4", "0", "28", "31"), 2: ("9", "1", "31")},
+    "v_pk_mul_lo_u16": {0: ("v2", "s8"), 1: ("v3", "s9")},
     "v_lshl_add_u64": {1: ("3", "0", "4")},
     "s_bfe_u32": {1: ("0x70003", "0x100010", "0x1f0001", "0x200000", "0x40")},
     "s_bfe_i32": {1: ("0x70003", "0x100010", "0x1f0001", "0x200000", "0x40")},
@@ -301,6 +302,10 @@ def _expected(
             found[VCC if text == "vcc" else MASK] = np.where(active, result, 0)
         else:
             found |= _placed(form, text, result, active, w)
+    for move in form.before:  # words of a wider source, beside the result
+        register, source = move.split(maxsplit=1)[1].split(", ")
+        number = int(register[1:]) - (10 if register[0] == "v" else 16)
+        found.setdefault(number, _value(source, roles.Operand("s"), w))
     if "scc" in table.writes and not dead_scc:
         found[SCC] = results[len(written)]
     return found

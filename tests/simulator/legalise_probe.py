@@ -275,12 +275,19 @@ def run(
     block: int = LANES,
     mode: str = "emu",
     blocks: int | None = None,
+    first: Mapping[str, str] | None = None,
+    seconds: int = 600,
 ) -> subprocess.CompletedProcess[str]:
     """Run kernels (name -> code object) on inputs of shape (words, items) in one process.
 
-    `blocks`: so many of the work-groups are enough.
+    `blocks`: so many of the work-groups are enough. `first` names a kernel that is run on the
+    buffers of another one before that.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer than `seconds`.
     """
-    workload = _workload({name: inputs[name].shape for name in kernels}, words_out, block, blocks)
+    shapes = {name: inputs[name].shape for name in kernels if name in inputs}
+    workload = _workload(shapes, words_out, block, blocks, first)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     target = MGPUSim(arch=arch, legalise=False)  # which would refuse what is to be shown
     job = Job(workload, {name: name for name in kernels}, data.data_id(workload), digest)
@@ -313,8 +320,8 @@ def run(
         ["sh", str(folder / "mgpusim" / "run.sh")],
         capture_output=True,
         text=True,
-        timeout=600,
-        env={**os.environ, "SIMGEN_MODE": mode},
+        timeout=seconds + 60,
+        env={**os.environ, "SIMGEN_MODE": mode, "SIMGEN_TIMEOUT": str(seconds)},
     )
 
 
@@ -343,6 +350,7 @@ def _workload(
     words_out: Mapping[str, int],
     block: int,
     blocks: int | None,
+    first: Mapping[str, str] | None = None,
 ) -> Workload:
     at, buffers = 0, []
     specs = [
@@ -359,11 +367,14 @@ def _workload(
         buffers.append(Buffer(name, spec, role, at, fill if role is Role.INPUT else None))
         at += -(-(spec.nbytes + GUARD) // PAGE) * PAGE
     launches = tuple(
-        Launch(name, (blocks or items // block, 1, 1), (f"{name}.in", f"{name}.out"))
+        Launch(kernel, (blocks or items // block, 1, 1), (f"{name}.in", f"{name}.out"))
         for name, (_, items) in shapes.items()
+        for kernel in ((first or {}).get(name), name)
+        if kernel
     )
     step = Step("probe", Pass.FORWARD, (), (), launches)
-    kernels = tuple(Kernel(name, "probe", block) for name in shapes)
+    names = dict.fromkeys([*(first or {}).values(), *shapes])
+    kernels = tuple(Kernel(name, "probe", block) for name in names)
     node = Node("probe", "bypass", (), ())
     return Workload("probe", 0, (node,), tuple(buffers), kernels, (step,), at, outputs_offset)
 

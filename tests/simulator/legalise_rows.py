@@ -57,6 +57,7 @@ class Row:
     ulps: int = 0  # by which floats may differ
     any_zero: bool = False  # the sign of a zero is free
     lanes: int = 2**64 - 1  # whose bits of masks count
+    timed: bool = True  # right in the timing model, too
     # What the instructions themselves store, (items, words) for words that lie together; they find
     # the place for item 0 in s[6:7] + v19 (gfx942) or v[18:19] (gfx803).
     region: Callable[[Inputs], Array] | None = None

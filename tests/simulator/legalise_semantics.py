@@ -414,6 +414,81 @@ _add("v_subb_u32 v_subb_co_u32", _carry(-1))
 _add("v_subbrev_u32 v_subbrev_co_u32", lambda a, b, c: _carry(-1)(b, a, c))
 
 
+# Bits and bytes, saturation, 16-bit floats: what MGPUSim lacks ----------------------------------
+
+
+def _lowest(x: int) -> int:
+    return (x & -x).bit_length() - 1
+
+
+def _permuted(high: int, low: int, selector: int) -> int:
+    both, found = high << 32 | low, 0
+    for k in range(4):
+        pick = selector >> 8 * k & 255
+        if pick < 8:
+            byte = both >> 8 * pick & 255
+        elif pick < 12:
+            byte = 255 * (both >> 16 * (pick - 8) + 15 & 1)
+        else:
+            byte = 0 if pick == 12 else 255
+        found |= byte << 8 * k
+    return found
+
+
+def _signed_bytes(x: int) -> list[int]:
+    return [((x >> 8 * k & 255) ^ 128) - 128 for k in range(4)]
+
+
+def _dot_of_bytes(a: int, b: int) -> int:
+    return sum(x * y for x, y in zip(_signed_bytes(a), _signed_bytes(b)))
+
+
+def f16(x: Array) -> Array:
+    return (x & 0xFFFF).astype(np.uint16).view(np.float16)
+
+
+def _scaled(x: Array, n_: Array) -> Array:
+    power = np.clip(i32(n_), -400, 400).astype(int)
+    return np.ldexp(x.astype(np.float64), power).astype(np.float32)
+
+
+def _sine(turns: Array) -> Array:
+    """sin(2 pi t): exact where that is, which a sine of a rounded multiple of pi is not."""
+    part = turns - np.rint(turns)
+    folded = np.minimum(abs(part), 0.5 - abs(part))
+    return np.copysign(np.sin(2 * np.pi * folded), part)
+
+
+def _cosine(turns: Array) -> Array:
+    return np.sin(2 * np.pi * (0.25 - abs(turns - np.rint(turns))))
+
+
+_add("v_sin_f32", _float(_exact(_sine)), floats=True, ulps=1, any_zero=True)
+_add("v_cos_f32", _float(_exact(_cosine)), floats=True, ulps=1, any_zero=True)
+_add("v_bcnt_u32_b32", lambda a, b: w(each(int.bit_count, a) + n(b)))
+_add("v_ffbl_b32", lambda a: w(each(_lowest, a)))
+_add("v_perm_b32", lambda a, b, c: w(each(_permuted, a, b, c)))
+_add("v_alignbyte_b32", lambda a, b, k: w((n(a) << 32 | n(b)) >> 8 * n(k & 3)))
+_add("v_sad_u32", lambda a, b, c: w(abs(n(a) - n(b)) + n(c)))
+_add("v_dot4c_i32_i8", lambda old, a, b: w(n(old) + each(_dot_of_bytes, a, b)))
+_add(
+    "v_pk_mul_lo_u16",
+    lambda a, b: w(u16(a) * u16(b) & 0xFFFF | (u16(a >> 16) * u16(b >> 16) & 0xFFFF) << 16),
+)
+_add("v_add_i32", lambda a, b: w(i32(a) + i32(b)))
+_add("v_sub_i32", lambda a, b: w(i32(a) - i32(b)))
+_add("v_add_i16", lambda a, b: w(u16(i16(a) + i16(b))))
+_add("v_sub_i16", lambda a, b: w(u16(i16(a) - i16(b))))
+_add("v_ldexp_f32", lambda a, k: bits(_scaled(f32(a), k)), floats=True, class_mask=True)
+_add("v_cvt_f32_f16", lambda a: bits(f16(a).astype(np.float32)), floats=True, takes_floats=False)
+_add("v_cvt_f16_f32", lambda a: f32(a).astype(np.float16).view(np.uint16).astype(np.uint32),
+     takes_floats=True)  # fmt: skip
+_add("s_bcnt1_i32_b32 s_bcnt1_i32_b64", _with_zero(lambda a: w(each(int.bit_count, a))))
+_add("s_ff1_i32_b32 s_ff1_i32_b64", lambda a: w(each(_lowest, a)))
+_add("s_flbit_i32_b32", lambda a: w(each(lambda x: 32 - x.bit_length() if x else -1, a)))
+_add("s_flbit_i32_b64", lambda a: w(each(lambda x: 64 - x.bit_length() if x else -1, a)))
+
+
 def meaning(base: str, arch: str) -> Meaning | None:
     """The meaning of an instruction (without _e32 and _e64); None: not stated here."""
     if arch == "gfx803" and base in {f"{name}_u32" for name in CARRIES}:

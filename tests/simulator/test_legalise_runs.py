@@ -23,6 +23,7 @@ from legalise_probe import (
 from legalise_rows import BOTH, Row
 
 from simgen import legalise, render, toolchain
+from simgen.legalise import one_by_one
 from simgen.legalise.assembly import Instruction, instruction, parse
 from simgen.legalise.implemented import unimplemented
 from simgen.legalise.table import NATIVE, RULES
@@ -142,11 +143,16 @@ def test_every_form_of_every_instruction_is_right_once_legalised(tmp_path: Path,
 def test_no_instruction_of_the_tables_is_without_a_row_in_either_mode(arch: str) -> None:
     """Whoever adds a rule says in legalise_semantics (or in a row) what it computes."""
     frame = {i.mnemonic for i in instructions_of(text("k", [], arch, LANES))}
-    for which in (rows(arch), timed(arch)):
+    for which, exempt in ((rows(arch), set()), (timed(arch), emulated_only(arch))):
         assert len({row.name for row in which}) == len(which)
         lines = {part.strip() for row in which for part in row.code.split(";")}
         shown = {instruction(line).mnemonic for line in lines if not line.endswith(":")} | frame
-        assert sorted((NATIVE[arch] | RULES[arch].keys()) - shown) == []
+        assert sorted((NATIVE[arch] | RULES[arch].keys()) - shown - exempt) == []
+
+
+def emulated_only(arch: str) -> set[str]:
+    """Those that the timing model never sees: `run.sh` refuses their kernels there."""
+    return {name for name, of in RULES[arch].items() if of.__module__ == one_by_one.__name__}
 
 
 def instructions_of(source: str) -> list[Instruction]:

@@ -1,4 +1,4 @@
-"""The mgpusim target on MGPUSim itself; needs Go, a C compiler and the Go module proxy once."""
+"""The mgpusim target on MGPUSim itself; needs Go and the Go module proxy once."""
 
 from __future__ import annotations
 
@@ -378,6 +378,18 @@ def test_launches_run_in_order_and_see_what_came_before(
     assert [metrics["wavefronts"] for metrics in found.launches] == [4.0] * 5
     assert found.provenance["machine"]["mode"] == mode
     assert found.provenance["machine"]["mgpusim_version"] == "v4.2.0"
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_more_launches_take_no_more_allocations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The tensors, the instructions of the kernel, and one for what all launches read."""
+    for count in (1, 40):
+        bundle = handmade(tmp_path / str(count), monkeypatch, ADD, count)
+        run(bundle, mode)
+        log = (bundle.path / "results/mgpusim/log.txt").read_text()
+        assert re.findall("^simgen: allocations: (.*)$", log, re.MULTILINE) == ["3"]
 
 
 @pytest.mark.parametrize("mode", ["emu", "timing"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
@@ -92,6 +93,20 @@ def test_a_crash_can_be_continued_too(made: Bundle, whole: bytes) -> None:
     crash(made)
     go_on(made, "host")
     assert outputs(made, "host") == whole
+
+
+def test_the_time_of_a_launch_is_written_once(made: Bundle, tmp_path: Path) -> None:
+    """Not a whole file after each step: that is the square of the layers."""
+    pipe = tmp_path / "launches.csv"
+    os.mkfifo(pipe)
+    program, data_file = made.path / "host" / made.workload.name, made.path / bundles.DATA
+    results = [tmp_path / "out", pipe, "", tmp_path / "state"]
+    process = subprocess.Popen([program, data_file, *results])
+    lines = pipe.read_text().splitlines()
+    assert process.wait(timeout=TIMEOUT) == 0
+    assert lines[0] == "launch,kernel,seconds"
+    found = [line.rpartition(",")[0] for line in lines[1:]]
+    assert found == [f"{at},{each.kernel}" for at, each in enumerate(made.workload.launches)]
 
 
 @pytest.mark.parametrize("source", [None, "host"])

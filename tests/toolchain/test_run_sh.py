@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_host import numbers, scale_bundle
 
+from simgen import seal
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -31,7 +32,10 @@ pytestmark = pytest.mark.skipif(
 def test_run_sh_works_in_any_folder(host_bundle: Make, folder: str) -> None:
     bundle = scale_bundle(host_bundle, folder=folder)
     assert (bundle.good()["a.y"] == 2 * numbers(10, 64)).all()
-    assert (bundle.results / "complete").read_text() == "0" * 64 + "\n"
+    closed = seal.read(bundle.results)
+    assert closed.workload == "0" * 64
+    assert set(closed.files) == {"outputs.bin", "launches.csv", "log.txt"}
+    seal.check(bundle.results, closed)
     assert {p.name for p in bundle.results.iterdir()} == {
         "outputs.bin", "launches.csv", "log.txt", "complete",
     }  # fmt: skip
@@ -93,6 +97,53 @@ def test_a_run_that_is_ended_leaves_no_result_and_no_process(
         assert list((bundle.path / "results").iterdir()) == []
     wait_until(lambda: not running(bundle.program) or None)
     assert not bundle.results.exists()
+
+
+def test_a_second_run_of_the_result_is_refused_while_the_first_goes_on(
+    host_bundle: Make,
+) -> None:
+    launches = [("scale", (2, 1, 1), ("a.x", "a.y"))]
+    bundle = host_bundle({"scale": ENDLESS}, launches, {"a.x": numbers(64)}, {"a.y": (64,)})
+    (bundle.path / "workload.json").write_text("{}")
+    first = subprocess.Popen(["sh", str(bundle.script)], stderr=subprocess.DEVNULL)
+    programs = wait_until(lambda: found if len(found := running(bundle.program)) >= 2 else None)
+
+    def second(**variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **variables}
+        words = ["timeout", "5", "sh", str(bundle.script)]
+        return subprocess.run(words, env=environment, capture_output=True, text=True)
+
+    refused = second()
+    assert refused.returncode == 4
+    assert refused.stderr == (
+        f"simgen: error: host: a run on host is under way (process {first.pid}); "
+        "wait for its end, or end it\n"
+    )
+    assert second(SIMGEN_RESULT="host@b").returncode == 124, "another result is made at once"
+    first.kill()
+    first.wait(timeout=30)
+    assert second().returncode == 4, "its program still works on the result"
+    os.kill(min(programs), signal.SIGKILL)
+    wait_until(lambda: not running(bundle.program) or None)
+    assert second().returncode == 124
+    wait_until(lambda: not running(bundle.program) or None)
+
+
+def test_run_sh_works_without_flock_and_sha256sum(host_bundle: Make, tmp_path: Path) -> None:
+    bundle = scale_bundle(host_bundle)
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "dd", "tr", "wc", "mkdir", "mv", "rm", "cp", "sed", "uname", "cat"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    shell = tmp_path / "bin/sh"
+    done = subprocess.run(
+        [str(shell), str(bundle.script)],
+        env={"PATH": str(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert seal.read(bundle.results) == seal.Seal("0" * 64, {})
+    assert [p.name for p in (bundle.path / "results").iterdir()] == ["host"]
 
 
 def test_a_worker_that_is_killed_ends_the_run(host_bundle: Make) -> None:

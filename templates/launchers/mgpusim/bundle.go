@@ -24,6 +24,8 @@ type workload struct {
 	Steps         []step
 	ArenaNbytes   uint64 `json:"arena_nbytes"`
 	OutputsOffset uint64 `json:"outputs_offset"`
+
+	places map[string]int // of Buffers by name, once they are checked
 }
 
 // buffer is a tensor with its place in the arena, in bytes.
@@ -103,7 +105,9 @@ func (w *workload) check() {
 	if w.OutputsOffset > w.ArenaNbytes || w.ArenaNbytes == 0 {
 		damaged("impossible size", "the arena")
 	}
+	w.places = make(map[string]int, len(w.Buffers))
 	for i := range w.Buffers {
+		w.places[w.Buffers[i].Name] = i
 		if b := &w.Buffers[i]; b.Offset > w.ArenaNbytes || b.nbytes() > w.ArenaNbytes-b.Offset {
 			damaged("impossible place", b.Name)
 		}
@@ -123,10 +127,8 @@ func (w *workload) check() {
 }
 
 func (w *workload) buffer(name string) *buffer {
-	for i := range w.Buffers {
-		if w.Buffers[i].Name == name {
-			return &w.Buffers[i]
-		}
+	if at, known := w.places[name]; known {
+		return &w.Buffers[at]
 	}
 	return nil
 }

@@ -35,9 +35,11 @@ const (
 	reserved  = 64 << 20 // of that, for code, arguments and packets
 
 	chunkNbytes uint64 = 16 << 20 // copied at a time
-	// The simulator's record of itself goes to SQLite; it needs no file. The name ends in .sqlite3,
-	// which the last parameter takes.
-	inMemory = "file:akita?mode=memory&cache=shared&x="
+	// Where Akita's record of the simulation would be. It removes a file of that name first, and there
+	// can be none; the record is discarded.
+	noRecord = "/dev/null/record"
+	// What launches read lies in lines of the caches of its own.
+	cacheLine = 64
 	// How long simulated time may stand still. One event of the timing model takes microseconds.
 	stall = 120 * time.Second
 	// How often to look whether the simulator is done.
@@ -45,20 +47,14 @@ const (
 )
 
 type machine struct {
-	simulation *simulation.Simulation
-	driver     *driver.Driver
-	context    *driver.Context
-	idle       *driver.CommandQueue // always empty
-	gpus       []gpu
-	copies     []transfer // to be done before the next launch
-	recorder   *recorder
-	timing     bool
-}
-
-type transfer struct {
-	gpu     *gpu
-	address driver.Ptr
-	value   any
+	simulation  *simulation.Simulation
+	driver      *driver.Driver
+	context     *driver.Context
+	idle        *driver.CommandQueue // always empty
+	gpus        []gpu
+	recorder    *recorder
+	timing      bool
+	allocations int // of memory of the GPUs
 }
 
 type gpu struct {
@@ -69,10 +65,11 @@ type gpu struct {
 
 // dispatch is a kernel to be run on a GPU.
 type dispatch struct {
-	gpu    *gpu
-	kernel *kernel
-	grid   [3]uint32 // work-groups
-	args   []driver.Ptr
+	gpu     *gpu
+	kernel  *kernel
+	grid    [3]uint32 // work-groups
+	args    []driver.Ptr
+	command *driver.LaunchKernelCommand // once it is prepared
 }
 
 func newMachine(o options, arenaNbytes uint64) *machine {
@@ -80,7 +77,7 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 		fail(exitRefused, "the workload needs %d MiB of GPU memory and MGPUSim has %d; "+
 			"make it smaller with --set", arenaNbytes>>20, (gpuMemory-reserved)>>20)
 	}
-	s := simulation.MakeBuilder().WithoutMonitoring().WithOutputFileName(inMemory).Build()
+	s := simulation.MakeBuilder().WithoutMonitoring().WithOutputFileName(noRecord).Build()
 	if o.timing {
 		sampling.InitSampledEngine() // off, but the compute units ask it
 		timingconfig.MakeBuilder().WithSimulation(s).WithNumGPUs(o.gpus).WithGPUType(o.gpu.name).Build()
@@ -96,8 +93,8 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 	m.idle = d.CreateCommandQueue(m.context)
 	for i := range o.gpus {
 		d.SelectGPU(m.context, i+1)
-		arena := d.AllocateMemory(m.context, arenaNbytes)
-		m.gpus = append(m.gpus, gpu{d.CreateCommandQueue(m.context), arena, map[*kernel]driver.Ptr{}})
+		m.gpus = append(m.gpus, gpu{queue: d.CreateCommandQueue(m.context), code: map[*kernel]driver.Ptr{}})
+		m.gpus[i].arena = m.allocate(&m.gpus[i], arenaNbytes)
 	}
 	if o.timing {
 		go m.watch()
@@ -134,39 +131,35 @@ func (m *machine) read(g *gpu, offset, nbytes uint64) []byte {
 	return part
 }
 
-// launch runs one launch of a step on all GPUs.
-func (m *machine) launch(w workload, s step, l launch, k *kernel) row {
-	dispatches := make([]dispatch, len(m.gpus))
+// dispatches are those of one launch on all GPUs.
+func (m *machine) dispatches(w workload, l launch, k *kernel) []*dispatch {
+	found := make([]*dispatch, len(m.gpus))
 	for i := range m.gpus {
 		g := &m.gpus[i]
 		args := make([]driver.Ptr, len(l.Args))
 		for at, name := range l.Args {
 			args[at] = g.arena + driver.Ptr(w.buffer(name).Offset)
 		}
-		dispatches[i] = dispatch{g, k, l.Grid, args}
+		found[i] = &dispatch{gpu: g, kernel: k, grid: l.Grid, args: args}
 	}
-	return m.run(s, dispatches)
+	return found
 }
 
 // run runs kernels to their end, all at the same time. No two of them are for the same GPU.
-func (m *machine) run(s step, dispatches []dispatch) row {
-	commands := make([]*driver.LaunchKernelCommand, len(dispatches))
+//
+// The driver's LaunchKernel would prepare them too, but then the GPUs start one after the other, and
+// one fetches instructions from the memory of another.
+func (m *machine) run(s step, dispatches []*dispatch) row {
 	var groups uint64
-	for i, d := range dispatches {
-		commands[i] = m.prepare(d)
+	for _, d := range dispatches {
 		groups += uint64(d.grid[0]) * uint64(d.grid[1]) * uint64(d.grid[2])
 	}
-	for _, c := range m.copies {
-		m.driver.EnqueueMemCopyH2D(c.gpu.queue, c.address, c.value)
-	}
-	m.copies = nil
-	m.drain()
 	k := dispatches[0].kernel
 	running = current{k, s, m.recorder.suspect}
 	m.recorder.reset()
 	start := time.Now()
-	for i, d := range dispatches {
-		m.driver.Enqueue(d.gpu.queue, commands[i])
+	for _, d := range dispatches {
+		m.driver.Enqueue(d.gpu.queue, d.command)
 	}
 	m.drain()
 	m.recorder.wait(len(dispatches))
@@ -177,21 +170,53 @@ func (m *machine) run(s step, dispatches []dispatch) row {
 	return m.recorder.row(k.name, seconds, groups)
 }
 
-// prepare puts what a dispatch needs on its GPU: the instructions, once, the arguments and the
-// packet. The driver's LaunchKernel would do it, but then the GPUs start one after the other, and
-// one fetches instructions from the memory of another.
-func (m *machine) prepare(d dispatch) *driver.LaunchKernelCommand {
+// prepare puts what dispatches need on their GPUs: instructions, arguments and packets, each kind in
+// one allocation for all of them. None is written once a kernel has run: the driver would empty the
+// caches first, and caches may hold what was in memory before. And nothing is to be freed: of pages
+// that are given back, MGPUSim 4.2.0 keeps the contents, and forgets buffers that are in use.
+func (m *machine) prepare(all []*dispatch) {
+	places := make([]uint64, len(all)) // of the arguments; the packet follows
+	sizes := map[*gpu]uint64{}
+	for i, d := range all {
+		if nbytes := d.kernel.object.KernargSegmentByteSize; nbytes < 8*uint64(len(d.args)) {
+			fail(exitDamaged, "kernel %s takes %d bytes of arguments and gets %d; build the bundle again",
+				d.kernel.name, nbytes, 8*len(d.args))
+		}
+		if _, there := d.gpu.code[d.kernel]; !there {
+			code := d.kernel.object.Data
+			d.gpu.code[d.kernel] = m.allocate(d.gpu, uint64(len(code)))
+			m.driver.EnqueueMemCopyH2D(d.gpu.queue, d.gpu.code[d.kernel], code)
+		}
+		places[i] = sizes[d.gpu]
+		sizes[d.gpu] += inLines(d.kernel.object.KernargSegmentByteSize) + inLines(packetNbytes)
+	}
+	for i := range m.gpus {
+		g := &m.gpus[i]
+		if sizes[g] == 0 {
+			continue
+		}
+		start, content := m.allocate(g, sizes[g]), make([]byte, sizes[g])
+		for at, d := range all {
+			if d.gpu == g {
+				d.fill(content[places[at]:], start+driver.Ptr(places[at]))
+			}
+		}
+		m.driver.EnqueueMemCopyH2D(g.queue, start, content)
+	}
+	m.drain()
+}
+
+var packetNbytes = uint64(binary.Size(kernels.HsaKernelDispatchPacket{}))
+
+// inLines is how many bytes of whole lines hold nbytes.
+func inLines(nbytes uint64) uint64 { return (nbytes + cacheLine - 1) / cacheLine * cacheLine }
+
+// fill writes a dispatch's arguments and packet to `content`, which goes to `place`, and makes its
+// command.
+func (d *dispatch) fill(content []byte, place driver.Ptr) {
 	object := d.kernel.object
-	kernarg := make([]byte, object.KernargSegmentByteSize)
-	if len(kernarg) < 8*len(d.args) {
-		fail(exitDamaged, "kernel %s takes %d bytes of arguments and gets %d; build the bundle again",
-			d.kernel.name, len(kernarg), 8*len(d.args))
-	}
 	for i, address := range d.args {
-		binary.LittleEndian.PutUint64(kernarg[8*i:], uint64(address))
-	}
-	if _, there := d.gpu.code[d.kernel]; !there {
-		d.gpu.code[d.kernel] = m.place(d.gpu, object.Data)
+		binary.LittleEndian.PutUint64(content[8*i:], uint64(address))
 	}
 	packet := &kernels.HsaKernelDispatchPacket{
 		WorkgroupSizeX: d.kernel.block, WorkgroupSizeY: 1, WorkgroupSizeZ: 1,
@@ -199,21 +224,24 @@ func (m *machine) prepare(d dispatch) *driver.LaunchKernelCommand {
 		GroupSegmentSize: object.GroupSegmentByteSize,
 		KernelObject:     uint64(d.gpu.code[d.kernel]),
 	}
-	if len(kernarg) > 0 {
-		packet.KernargAddress = uint64(m.place(d.gpu, kernarg))
+	if object.KernargSegmentByteSize > 0 {
+		packet.KernargAddress = uint64(place)
 	}
-	return &driver.LaunchKernelCommand{
+	at := inLines(object.KernargSegmentByteSize)
+	if _, err := binary.Encode(content[at:], binary.LittleEndian, packet); err != nil {
+		panic(err)
+	}
+	d.command = &driver.LaunchKernelCommand{
 		ID: sim.GetIDGenerator().Generate(), CodeObject: object,
-		Packet: packet, DPacket: m.place(d.gpu, packet),
+		Packet: packet, DPacket: place + driver.Ptr(at),
 	}
 }
 
-// place finds new memory of a GPU for a value: caches may hold what was in memory before.
-func (m *machine) place(g *gpu, value any) driver.Ptr {
+// allocate finds new memory of a GPU, of whole pages.
+func (m *machine) allocate(g *gpu, nbytes uint64) driver.Ptr {
+	m.allocations++
 	m.driver.SelectGPU(m.context, g.queue.GPUID)
-	address := m.driver.AllocateMemory(m.context, uint64(binary.Size(value)))
-	m.copies = append(m.copies, transfer{g, address, value})
-	return address
+	return m.driver.AllocateMemory(m.context, nbytes)
 }
 
 // drain runs all that is in the queues. It looks at them, because the driver's DrainCommandQueue

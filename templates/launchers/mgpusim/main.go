@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -54,27 +55,60 @@ func main() {
 	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)
 	m.restore(&b.Workload, shares, kept)
 	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing)
+	plan := m.plan(shares, kept, kernels)
+	say("allocations", strconv.Itoa(m.allocations))
 	for at, step := range b.Workload.Steps {
 		if kept.marks[at] == toRun {
-			rows.add(m.step(step, shares, at, kernels))
+			rows.add(m.step(step, shares.Workload.Steps[at], plan[at]))
 			m.leave(&b.Workload, shares, kept, at, data)
 		}
 	}
 	m.download(b.Workload, shares, data, filepath.Join(options.results, "outputs.bin"))
 }
 
+// task is what a step has to do: rounds of dispatches, one round after the other.
+type task struct {
+	launches  [][]*dispatch // a round for each launch of the share
+	reduction [][]*dispatch
+}
+
+// plan prepares all steps that are to be run.
+func (m *machine) plan(s *sharding, kept *state, kernels map[string]*kernel) []task {
+	plan := make([]task, len(s.Workload.Steps))
+	var all []*dispatch
+	for at, share := range s.Workload.Steps {
+		if kept.marks[at] != toRun {
+			continue
+		}
+		for _, launch := range share.Launches {
+			plan[at].launches = append(plan[at].launches, m.dispatches(s.Workload, launch, kernels[launch.Kernel]))
+		}
+		plan[at].reduction = m.reduction(s, at, kernels)
+		for _, round := range slices.Concat(plan[at].launches, plan[at].reduction) {
+			all = append(all, round...)
+		}
+	}
+	m.prepare(all)
+	return plan
+}
+
 // step runs a step on all GPUs and returns a row for each launch of it in the whole workload. A
 // share may have more launches or fewer; those without a counterpart count with the last one.
-func (m *machine) step(whole step, s *sharding, at int, kernels map[string]*kernel) []row {
+func (m *machine) step(whole, share step, todo task) []row {
 	rows := make([]row, len(whole.Launches))
 	for i, launch := range whole.Launches {
 		rows[i].kernel = launch.Kernel
 	}
-	share, last := s.Workload.Steps[at], len(rows)-1
-	for i, launch := range share.Launches {
-		rows[min(i, last)].add(m.launch(s.Workload, share, launch, kernels[launch.Kernel]))
+	last := len(rows) - 1
+	for i, round := range todo.launches {
+		rows[min(i, last)].add(m.run(share, round))
 	}
-	rows[last].reduction = m.reduce(s, at, kernels)
+	if len(todo.reduction) > 0 {
+		rows[last].reduction = &row{}
+		for _, round := range todo.reduction {
+			rows[last].reduction.add(m.run(share, round))
+		}
+	}
 	return rows
 }
 

@@ -4,35 +4,33 @@ package main
 
 import "github.com/sarchlab/mgpusim/v4/amd/driver"
 
-// reduce adds up the gradients that a step wrote; nil where it wrote none.
-func (m *machine) reduce(s *sharding, at int, kernels map[string]*kernel) *row {
-	if len(s.Reductions[at]) == 0 {
-		return nil
-	}
-	total := &row{}
+// reduction returns the rounds that add up the gradients that a step wrote; none where it wrote none.
+func (m *machine) reduction(s *sharding, at int, kernels map[string]*kernel) [][]*dispatch {
+	var rounds [][]*dispatch
 	for _, r := range s.Reductions[at] {
-		m.ring(s, s.Workload.Steps[at], r, kernels, total)
+		rounds = append(rounds, m.ring(s, r, kernels)...)
 	}
-	return total
+	return rounds
 }
 
 // ring adds up one gradient. Chunks without elements need no launch.
-func (m *machine) ring(s *sharding, of step, r reduction, kernels map[string]*kernel, total *row) {
+func (m *machine) ring(s *sharding, r reduction, kernels map[string]*kernel) [][]*dispatch {
+	var rounds [][]*dispatch
 	n := len(m.gpus)
 	place := func(gpu int, name string, c chunk) driver.Ptr {
 		return m.gpus[gpu].arena + driver.Ptr(s.Workload.buffer(name).Offset+4*c.Start)
 	}
 	stage := func(chunkOf func(gpu int) int, prepare func(gpu, before int, c chunk) dispatch) {
-		var dispatches []dispatch
+		var dispatches []*dispatch
 		for gpu := range n {
 			if c := r.Chunks[chunkOf(gpu)]; c.Size > 0 {
 				d := prepare(gpu, (gpu+n-1)%n, c)
 				d.gpu, d.grid = &m.gpus[gpu], [3]uint32{c.Groups, 1, 1}
-				dispatches = append(dispatches, d)
+				dispatches = append(dispatches, &d)
 			}
 		}
 		if len(dispatches) > 0 {
-			total.add(m.run(of, dispatches))
+			rounds = append(rounds, dispatches)
 		}
 	}
 	for i := range n - 1 {
@@ -55,4 +53,5 @@ func (m *machine) ring(s *sharding, of step, r reduction, kernels map[string]*ke
 				args: []driver.Ptr{place(before, r.Result, c), place(gpu, r.Result, c)}}
 		})
 	}
+	return rounds
 }

@@ -1,0 +1,124 @@
+"""Messages: one line of bounded length, whatever names and values are in it."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+from command_line import fails
+from handmade import build, small
+
+from simgen import errors, files
+
+LONG = "x" * 100_000
+
+
+def test_the_middle_of_a_long_text_is_cut_out():
+    assert errors.cut("abcdefghij", 10) == "abcdefghij"
+    assert errors.cut("abcdefghijk", 10) == "abcd...ijk"
+    assert all(len(errors.cut(LONG, n)) == n for n in range(3, 50))
+
+
+def test_a_message_keeps_its_place_its_fact_and_its_cure():
+    made = errors.message(f"{LONG}.h5: dataset {LONG!r} is {LONG} long; build it again")
+    assert len(made) <= errors.LONGEST
+    for word in (".h5: dataset 'xxx", "...", " long; build it again"):
+        assert word in made
+    text = "place: fact; cure, " + "word " * 30
+    assert errors.message(text) == text
+
+
+@pytest.mark.parametrize("text", [LONG, "word " * 50_000, "\x1b[31m" * 50_000, "\udcff" * 99_999])
+def test_a_message_is_one_line_of_bounded_length(text):
+    made = errors.message(text)
+    assert len(made) <= errors.LONGEST
+    assert made.isprintable()
+
+
+def test_what_is_known_is_told_in_part_where_it_is_much():
+    made = errors.did_you_mean("zzz", [f"layer_{n}_{LONG}" for n in range(500)])
+    assert "and 480 more" in made
+    assert len(made) < 2000
+    assert errors.did_you_mean(LONG, ["x", "y"]) == "known: x, y"
+    assert errors.did_you_mean("softmx", ["softmax"]) == "did you mean 'softmax'?"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("show", LONG), 2),
+        (("show", "softmax_fwd", "--set", f"n={LONG}"), 2),
+        (("show", "softmax_fwd", "--set", LONG), 2),
+        (("show", "softmax_fwd", "--set", f"{LONG}=1"), 2),
+        (("show", "softmax_fwd", "--set", "n=4 " + "5 " * 50_000), 2),
+        (("show", "alexnet", "--layers", LONG), 2),
+        (("show", "alexnet", "--pass", LONG), 2),
+        (("show", "alexnet", "--target", LONG), 2),
+        (("show", "alexnet", "--algo", LONG), 2),
+        (("show", "alexnet", f"--{LONG}"), 2),
+        ((LONG,), 2),
+        (("build", "softmax_fwd", "--values", "\x1b[31m\u202e\udcff\n.npz"), 2),
+        (("diff", "\x1b[31m\u202e\udcff\n"), 2),
+        (("show", "\x1b[31m\u202e\udcff\n.dnnmark"), 2),
+        (("report", "none", "-o", "\x1b[31m"), 2),
+    ],
+    ids=lambda value: "".join(map(str, value))[:30] if isinstance(value, tuple) else "",
+)
+def test_enormous_and_odd_words_give_a_short_line(simgen, words, code):
+    done = simgen(*words)
+    fails(done, code)
+    assert len(done.err) < errors.LONGEST + 50
+
+
+# ------------------------------------------------------------------ what is no file
+
+
+def test_only_regular_files_are_opened(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    assert files.read_regular(tmp_path / "file") == b"content"
+    assert files.read_regular(tmp_path / "file", 7) == b"content"
+    with pytest.raises(OSError, match="larger than 6 bytes"):
+        files.read_regular(tmp_path / "file", 6)
+    facts = {"pipe": "a pipe", "link": "a pipe", "device": "a device", ".": "a folder"}
+    for name, fact in facts.items():
+        with pytest.raises(files.NotRegularError, match=f"{fact}, not a file"):
+            files.read_regular(tmp_path / name)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        with pytest.raises(files.NotRegularError, match="a socket, not a file"):
+            files.read_regular(tmp_path / "socket")
+    for name in ("loop", "none", "file/x"):
+        with pytest.raises(OSError, match=name):
+            files.read_regular(tmp_path / name)
+    with pytest.raises(files.NotRegularError, match="not a file name"):
+        files.read_regular(tmp_path / "a\0b")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "code"),
+    [
+        ("net.dnnmark", "show net.dnnmark", 2),
+        ("b/manifest.json", "diff b", 2),
+        ("b/workload.json", "diff b", 7),
+        ("b/data.h5", "run b", 7),
+        ("b/src/prelude.h", "build softmax_fwd --set n=4 --set c=10 -t cuda -o b -q", 0),
+        ("x.h5", "diff b x.h5", 2),
+        ("x.npz", "build softmax_fwd --values x.npz", 2),
+    ],
+)
+def test_a_pipe_without_a_writer_does_not_hang(simgen, tmp_path, monkeypatch, name, words, code):
+    from simgen.targets.cuda import Cuda
+
+    build(tmp_path / "b", small())
+    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    done = simgen(words)
+    assert done.code == code, done
+    if code:
+        fails(done, code)

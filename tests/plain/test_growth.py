@@ -1,0 +1,141 @@
+"""Work grows with the number of layers, and no faster: bytecodes are counted, not seconds."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from handmade import lowered
+
+from simgen import config, network, pace, render, work, workload
+from simgen.ir import GUARD, Buffer, Pass, Role, Workload, from_json, to_json
+from simgen.layers import tile
+from simgen.targets import host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+LAYERS = 60
+MOST = 2.1  # times the work for twice the layers; the square of them would be 4 times
+FORWARD = (Pass.FORWARD,)
+TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
+
+
+def chain(layers: int) -> str:
+    """Fully connected layers and activations in turn."""
+    kinds = ("[FullyConnected]\nnum_output=4\n", "[Activation]\n")
+    sections = [
+        f"{kinds[at % 2]}name=l{at}\n" + (f"previous_layer=l{at - 1}\n" if at else "n=2\nc=4\n")
+        for at in range(layers)
+    ]
+    return "".join(sections)
+
+
+def resolved(layers: int) -> network.Network:
+    return network.resolve(config.parse(chain(layers), "chain.dnnmark"))
+
+
+def planned(layers: int) -> Workload:
+    return workload.lower(resolved(layers), "chain", FORWARD, 0)
+
+
+def passing(layers: int) -> tuple[tuple[Buffer, ...], dict[str, tuple[int, int]]]:
+    """Tensors of which each lives for two steps."""
+    buffers = planned(layers).buffers
+    lives = {buffer.name: (at, at + 1) for at, buffer in enumerate(buffers)}
+    return tuple(replace(buffer, role=Role.SCRATCH) for buffer in buffers), lives
+
+
+def bytecodes(call: Callable[[], object]) -> int:
+    """How many are executed in a call, and in all that it calls."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def table(made: Workload) -> str:
+    return render.text("launchers/table.h.j2", workload=made, data_id=bytes(32), guard=GUARD)
+
+
+def look_up(made: Workload) -> None:
+    """What every stage asks for at every step."""
+    for step in made.steps:
+        made.node(step.layer)
+        for _, name in step.reads:
+            made.buffer(name)
+        for each in step.launches:
+            made.kernel(each.kernel)
+        assert made.left
+        assert made.inputs
+        assert made.outputs
+        assert made.launches
+        assert made.state_offset
+
+
+# Stage -> what it is given, of so many layers, and what it does with it.
+STAGES: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
+    "resolve": (lambda layers: layers, resolved),
+    "lower": (resolved, lambda net: workload.lower(net, "chain", TRAINING, 0)),
+    "places": (passing, lambda given: workload.arena(*given)),
+    "look up": (planned, look_up),
+    "write": (planned, to_json),
+    "read": (lambda layers: to_json(planned(layers)), lambda text: from_json(Workload, text)),
+    "kernels": (planned, render.kernels),
+    "table of launches": (planned, table),
+    "guards": (planned, host._alone),
+    "work": (planned, work.of),
+    "progress": (planned, pace.Meter),
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_twice_the_layers_are_twice_the_work(stage: str) -> None:
+    prepare, do = STAGES[stage]
+    do(prepare(4))  # makes what is made once: templates, patterns, hints of types
+    given = [prepare(layers) for layers in (LAYERS, 2 * LAYERS)]
+    few, many = (bytecodes(lambda one=one: do(one)) for one in given)
+    assert few > 10 * LAYERS
+    assert many <= MOST * few
+
+
+def test_a_cut_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    cycles = tile._cycles
+    monkeypatch.setattr(tile, "_cycles", lambda *given: counted.append(given) or cycles(*given))
+    tile.cut.cache_clear()
+    made = lowered("resnet50")
+    work.of(made)
+    assert len(counted) == len(set(counted))
+    assert len(counted) < 10000  # of 53 convolutions, most of them alike
+    counted.clear()
+    work.of(lowered("resnet50"))
+    assert counted == []
+    assert tile.cut.cache_info().maxsize
+
+
+def test_what_was_looked_up_is_no_part_of_a_workload() -> None:
+    made, other = planned(3), planned(3)
+    look_up(made)
+    assert made == other
+    assert hash(made) == hash(other)
+    assert repr(made) == repr(other)
+    assert json.dumps(to_json(made)) == json.dumps(to_json(other))
+    assert pickle.dumps(made) == pickle.dumps(other)
+    assert pickle.loads(pickle.dumps(made)) == other

@@ -1,0 +1,267 @@
+"""`complete`: what closes a result, and sees that its files are still those of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+from command_line import fails
+from handmade import build, run_by_hand, small, tree
+
+from simgen import bundle as bundles
+from simgen import data, results, seal, verdict_file
+from simgen.errors import DamagedError, UsageError
+from simgen.targets.cuda import Cuda
+
+DIGEST = "a" * 64
+
+
+@pytest.fixture(name="closed")
+def closed_result(tmp_path):
+    """A folder with three files, closed."""
+    (tmp_path / "earlier/1").mkdir(parents=True)
+    for name in ("outputs.bin", "ü b", "earlier/1/log.txt"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / seal.FILE).write_text(f"{DIGEST}\n")
+    seal.write(tmp_path, DIGEST)
+    return tmp_path
+
+
+def test_a_closed_result_tells_all_of_its_files(closed):
+    found = seal.read(closed)
+    assert found.workload == DIGEST
+    assert set(found.files) == {"outputs.bin", "ü b", "earlier/1/log.txt"}
+    seal.check(closed, found)
+    (closed / "new").write_text("later")
+    seal.check(closed, seal.read(closed))
+
+
+@pytest.mark.skipif(not shutil.which("sha256sum"), reason="needs sha256sum")
+def test_sha256sum_understands_it(closed):
+    lines = (closed / seal.FILE).read_text().splitlines()[1:-1]
+    done = subprocess.run(
+        ["sha256sum", "-c"], input="\n".join(lines), cwd=closed, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done
+
+
+@pytest.mark.parametrize("name", ["outputs.bin", "ü b", "earlier/1/log.txt"])
+def test_a_file_that_changed_or_is_gone_is_damage(closed, name):
+    path = closed / name
+    text = path.read_bytes()
+    path.write_bytes(text[:-1] + b"?")
+    with pytest.raises(DamagedError, match=rf"{name}: changed since the run; run it again"):
+        seal.check(closed, seal.read(closed))
+    path.unlink()
+    with pytest.raises(DamagedError, match=rf"{name}: missing; run it again"):
+        seal.check(closed, seal.read(closed))
+    os.mkfifo(path)
+    with pytest.raises(DamagedError, match=name):
+        seal.check(closed, seal.read(closed))
+
+
+def test_every_change_of_a_bit_of_it_is_seen(closed):
+    path = closed / seal.FILE
+    text = path.read_bytes()
+    for at in range(len(text)):
+        path.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
+        with pytest.raises(DamagedError, match="run it again"):
+            seal.check(closed, seal.read(closed))
+
+
+def test_every_cut_but_that_to_the_first_line_is_seen(closed):
+    path = closed / seal.FILE
+    text = path.read_bytes()
+    for size in range(len(text)):
+        path.write_bytes(text[:size])
+        if size in (64, 65):  # as where there was no sha256sum
+            assert seal.read(closed) == seal.Seal(DIGEST, {})
+            continue
+        with pytest.raises(DamagedError, match="run it again"):
+            seal.read(closed)
+
+
+def test_a_file_that_is_added_is_one_of_it(closed):
+    ended = (closed / seal.FILE).stat().st_mtime_ns
+    (closed / "results.h5").write_text("1")
+    seal.add(closed, "results.h5")
+    assert (closed / seal.FILE).stat().st_mtime_ns == ended
+    seal.check(closed, seal.read(closed))
+    (closed / "results.h5").write_text("2")
+    with pytest.raises(DamagedError, match=r"results\.h5: changed"):
+        seal.check(closed, seal.read(closed))
+    seal.add(closed, "results.h5")
+    seal.check(closed, seal.read(closed))
+
+
+# ------------------------------------------------------------------ results that are read
+
+
+@pytest.fixture(name="made")
+def compared_bundle(simgen, tmp_path):
+    """A bundle whose result came without digests; `simgen diff` has closed it."""
+    made = build(tmp_path / "net", small())
+    folder = run_by_hand(made)
+    assert seal.read(folder).files == {}
+    assert simgen("diff net").code == 0
+    assert set(seal.read(folder).files) == {"outputs.bin", "launches.csv", "machine.json"}
+    return made
+
+
+def test_zeroed_outputs_and_edited_statistics_are_told_by_diff_and_report(simgen, made):
+    folder = made.path / "results/cuda"
+    for name in ("outputs.bin", "launches.csv"):
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(bytes(len(whole)))
+        for command in ("diff net", "diff net cuda", "report net -o r"):
+            fails(simgen(command), 7, f"net/results/cuda/{name}: changed since the run; run it")
+        (folder / name).write_bytes(whole)
+    assert simgen("report net -o r").code == 0
+
+
+def test_damage_of_results_h5_in_a_bundle_is_told(simgen, made):
+    folder = made.path / "results/cuda"
+    found = results.collect(made, Cuda(), folder)
+    results.save(found, made.workload, folder / results.FILE)
+    seal.add(folder, results.FILE)
+    assert simgen("diff net").code == 0
+    with h5py.File(folder / results.FILE, "r+") as h5:
+        h5["tensors/softmax.y"][0] = 0.25
+    fails(simgen("diff net"), 7, "results.h5: changed since the run")
+    fails(simgen("report net -o r"), 7, "results.h5: changed since the run")
+
+
+def test_a_results_file_that_travels_alone_sees_every_change(made, tmp_path):
+    found = results.collect(made, Cuda(), made.path / "results/cuda")
+    path = tmp_path / "r.h5"
+    results.save(found, made.workload, path)
+    told = json.loads(h5py.File(path)["/"].attrs["digests"])
+    assert set(told) == {"inputs", "outputs", "statistics", "provenance"}
+    assert told["inputs"] == made.manifest["data"]["sha256"]
+    whole = path.read_bytes()
+    harmless = 0
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        try:
+            back = results.load(path)
+        except (DamagedError, UsageError):
+            continue
+        harmless += 1
+        np.testing.assert_array_equal(
+            back.outputs["softmax.y"].values, found.outputs["softmax.y"].values
+        )
+        assert back.launches == found.launches
+        assert back.provenance == json.loads(json.dumps(found.provenance))
+    assert harmless < len(whole) // 7  # HDF5 does not use all of its bytes
+
+
+def test_a_result_of_other_settings_is_refused(made):
+    from simgen import runs
+
+    folder = made.path / "results/cuda"
+    runs._write(folder, runs.Run(made.digest, {"l1": "bypass"}, {}, (0,)))
+    (folder / seal.FILE).write_text(made.digest)
+    with pytest.raises(DamagedError, match="a result of another build; run it again"):
+        results.collect(made, Cuda(), folder)
+
+
+def test_a_bundle_that_can_only_be_read_is_compared(simgen, tmp_path, monkeypatch):
+    made = build(tmp_path / "net", small())
+    folder = run_by_hand(made)
+    before = tree(made.path)
+
+    def read_only(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(seal, "write_atomic", read_only)
+    monkeypatch.setattr(verdict_file, "write_atomic", read_only)
+    assert simgen("diff net").code == 0
+    assert tree(made.path) == before
+    assert seal.read(folder).files == {}
+
+
+# ------------------------------------------------------------------ verdicts in reports
+
+
+def marks(tmp_path):
+    lines = (tmp_path / "r/metrics.csv").read_text().splitlines()
+    return [line.split(",")[5] for line in lines]
+
+
+def test_a_report_marks_what_diff_has_not_passed(simgen, tmp_path):
+    made = build(tmp_path / "net", small())
+    folder = run_by_hand(made)
+    done = simgen("report net -o r")
+    assert marks(tmp_path) == ["verdict", "not checked"]
+    assert "not checked: 1 of 1 rows, net on cuda\n" in done.out
+    assert "not checked: 1 of 1" in (tmp_path / "r/report.html").read_text()
+    assert simgen("diff net").code == 0
+    done = simgen("report net -o r")
+    assert marks(tmp_path) == ["verdict", "right"]
+    assert "checked" not in done.out
+    assert "not checked" not in (tmp_path / "r/report.html").read_text()
+
+    def wrong(tensors):
+        tensors["softmax.y"][0, 0] = 2.0
+
+    run_by_hand(made, wrong)  # again: the verdict was on other outputs
+    simgen("report net -o r")
+    assert marks(tmp_path) == ["verdict", "not checked"]
+    assert simgen("diff net").code == 6
+    done = simgen("report net -o r")
+    assert marks(tmp_path) == ["verdict", "differs"]
+    assert "differs: 1 of 1 rows, net on cuda\n" in done.out
+    path = folder / verdict_file.FILE
+    path.write_text(path.read_text().replace("differs", "right"))
+    fails(simgen("report net -o r"), 7, "verdict.json: damaged", "compare it again with")
+    simgen("diff net")
+    assert simgen("report net -o r").code == 0
+    assert marks(tmp_path) == ["verdict", "differs"]
+
+
+# ------------------------------------------------------------------ input data
+
+
+def flip(path, at):
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("where", ["values", "canary", "HDF5"])
+def test_a_run_reads_all_of_the_data_and_a_build_repairs_it(simgen, tmp_path, monkeypatch, where):
+    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    assert simgen("build softmax_fwd --target cuda --set n=4 --set c=10 -o net").code == 0
+    path = tmp_path / "net/data.h5"
+    whole = path.read_bytes()
+    entries = data.read_header(path).entries
+    at = {"values": entries[0].offset, "canary": entries[-1].offset + 9, "HDF5": 4096 + 100}[where]
+    flip(path, at)
+    for command in ("run net", "run net --sweep repeats=1,2", "diff net cuda"):
+        run_by_hand(bundles.load(tmp_path / "net")) if "diff" in command else None
+        fails(simgen(command), 7, "net/data.h5: ", "build the bundle again")
+    assert simgen("build softmax_fwd --target cuda --set n=4 --set c=10 -o net").code == 0
+    assert path.read_bytes() == whole
+    assert bundles.load(tmp_path / "net").results("cuda")
+
+
+def test_the_data_are_read_once_for_a_sweep(simgen, tmp_path, monkeypatch):
+    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    simgen("build softmax_fwd --target cuda --set n=4 --set c=10 -o net")
+    seen = []
+    verify = data.verify
+    monkeypatch.setattr(data, "verify", lambda *a, **k: seen.append(a) or verify(*a, **k))
+    simgen("run net --sweep repeats=1,2,3")
+    assert len(seen) == 1
+
+
+def test_a_manifest_tells_of_itself(made):
+    path = made.path / "manifest.json"
+    path.write_text(path.read_text().replace('"l1": "cached"', '"l1": "bypass"'))
+    with pytest.raises(DamagedError, match=r"damaged .not what was written.; build"):
+        bundles.load(made.path)

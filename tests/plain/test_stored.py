@@ -1,0 +1,93 @@
+"""What a bundle's workload.json may hold, beyond the types of its fields."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from handmade import BOTH, lowered, lowered_text
+
+from simgen import fuse, network, problem, schema, stored, workload
+from simgen.ir import Pass, to_json
+
+CHAIN = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=s\nprevious_layer=a\n"
+TRAINING = (*BOTH, Pass.UPDATE)
+
+
+def through_text(value):
+    return schema.parse(json.dumps(to_json(value)))
+
+
+REAL = through_text(lowered_text(CHAIN, BOTH))
+
+
+@pytest.mark.parametrize("name", problem.built_in())
+def test_what_is_lowered_is_accepted(name):
+    made = lowered(name, passes=None if "_" in name else TRAINING)
+    assert stored.workload(through_text(made)) == made
+
+
+def test_what_is_fused_and_what_reuses_memory_is_accepted():
+    found = problem.find("vgg16", (), None)
+    resolved = network.resolve(found.config, found.settings)
+    fused = fuse.fuse(resolved, (Pass.FORWARD,))
+    for each, reuse in ((fused, False), (fused, True), (resolved, True)):
+        made = workload.lower(each, "net", (Pass.FORWARD,), 0, reuse_memory=reuse)
+        assert stored.workload(through_text(made)) == made
+
+
+def changed(*changes):
+    made = copy.deepcopy(REAL)
+    for path, value in changes:
+        at = made
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "fact"),
+    [
+        (("arena_nbytes",), 2**60, "arena_nbytes: out of range"),
+        (("arena_nbytes",), 4096, "outputs_offset: no page of the arena"),
+        (("outputs_offset",), 17, "outputs_offset: no page of the arena"),
+        (("steps",), [], "steps: there is none"),
+        (("seed",), -1, "seed: -1 is out of range"),
+        (("buffers", 0, "spec", "shape"), [2**31, 2**31], "shape is out of range"),
+        (("buffers", 0, "spec", "shape"), [0], "shape is out of range"),
+        (("buffers", 0, "spec", "shape"), [3, 2, 1, 1], "not the tensors of layer a"),
+        (("buffers", 0, "offset"), 3, "outside of its part of the arena"),
+        (("buffers", 0, "offset"), -4096, "outside of its part of the arena"),
+        (("buffers", -1, "offset"), 0, "outside of its part of the arena"),
+        (("buffers", 0, "name"), "../x", "'../x' is no name"),
+        (("buffers", 0, "name"), "a.y", "a.y stands twice"),
+        (("buffers", 0, "values"), "x", "no SHA-256"),
+        (("nodes", 0, "kind"), "x", "not a layer of this version"),
+        (("nodes", 0, "parameters"), [["mode", "x"]], "not a layer of this version"),
+        (("nodes", 0, "inputs"), [], "not a layer of this version"),
+        (("nodes", 0, "inputs", 0, "shape"), [2**40], "not a layer of this version"),
+        (("nodes", 0, "inputs", 0, "shape"), [2, 3, 1, 2], "not the tensors of layer a"),
+        (("steps", 0, "layer"), "x", "no node 'x'"),
+        (("steps", 0, "writes"), [], "not the tensors of layer a"),
+        (("steps", 0, "reads"), [["x", "none"]], "port 'x' has no buffer"),
+        (("steps", 0, "launches", 0, "kernel"), "x", "a launch of a kernel"),
+        (("steps", 0, "launches", 0, "args"), ["x"], "a launch of a kernel"),
+        (("steps", 0, "launches", 0, "grid"), [0, 1, 1], "no grid of 0 x 1 x 1"),
+        (("kernels", 0, "block"), 10**6, "no such work-group"),
+    ],
+)
+def test_what_cannot_be_is_told(path, value, fact):
+    with pytest.raises(schema.SchemaError) as caught:
+        stored.workload(changed((path, value)))
+    assert fact in str(caught.value)
+    assert str(caught.value).startswith("Workload.")
+
+
+def test_steps_read_what_is_written_before_them():
+    steps = REAL["steps"]
+    with pytest.raises(schema.SchemaError, match="reads what nobody has written"):
+        stored.workload(changed((("steps",), [steps[1], steps[0], *steps[2:]])))
+    with pytest.raises(schema.SchemaError, match="writes what is written already"):
+        stored.workload(changed((("steps",), [steps[0], steps[0], *steps[1:]])))

@@ -1,0 +1,24 @@
+"""A small part of benchmarks/robustness: damage, races and kills, which break no rule."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simgen.targets.host import Host
+
+RUN = Path(__file__).resolve().parents[2] / "benchmarks/robustness/run.py"
+pytestmark = pytest.mark.skipif(
+    bool(Host().missing()), reason="this machine cannot run the host target"
+)
+
+
+@pytest.mark.parametrize(("campaign", "cases"), [("damage", 30), ("race", 4), ("kill", 4)])
+def test_no_case_breaks_a_rule(campaign: str, cases: int) -> None:
+    words = [sys.executable, str(RUN), campaign, "--cases", str(cases)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert f"{campaign}: {cases} cases, 0 broke a rule\n" in done.stdout
