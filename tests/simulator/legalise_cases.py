@@ -241,12 +241,12 @@ def examples(arch: str) -> list[Row]:
 
 def written_out(arch: str) -> list[Row]:
     """The rows that are written one by one: sequences, modifiers, memory, control."""
-    apart = [
+    everything = [
         *legalise_memory_cases.rows(),
         *legalise_lane_cases.rows(),
         *legalise_narrow_cases.rows(),
     ]
-    return [*examples(arch), *(row for row in apart if arch in row.archs)]
+    return [*examples(arch), *(row for row in everything if arch in row.archs)]
 
 
 def rows(arch: str) -> list[Row]:
