@@ -235,6 +235,31 @@ def test_a_rule_does_not_overwrite_a_source_that_it_has_yet_to_read():
     ]  # fmt: skip
 
 
+def test_loads_below_a_word_are_bytes():
+    """The timing model has no other that is right."""
+    assert after("global_load_ushort v0, v1, s[2:3] offset:4") == [
+        "global_load_ubyte v8, v1, s[2:3] offset:4",
+        "global_load_ubyte v9, v1, s[2:3] offset:5",
+        "s_waitcnt vmcnt(0) lgkmcnt(0)",
+        "v_lshlrev_b32_e32 v9, 8, v9",
+        "v_or_b32_e32 v0, v8, v9",
+    ]
+    assert after("global_load_ubyte v0, v1, s[2:3]") == ["global_load_ubyte v0, v1, s[2:3]"]
+    assert after("flat_load_sbyte v0, v[2:3]", arch="gfx803")[0] == "flat_load_ubyte v8, v[2:3]"
+
+
+def test_a_median_of_a_value_and_two_numbers_stays():
+    assert after("v_med3_f32 v0, v1, 0, 1.0") == ["v_med3_f32 v0, v1, 0, 1.0"]
+    assert len(after("v_med3_f32 v0, v1, -1, 1.0")) > 1  # -1 is a NaN
+    assert len(after("v_med3_f32 v0, v1, v2, v3")) > 1
+
+
+def test_a_constant_that_is_a_nan_is_no_number():
+    assert after("v_max_f32_e32 v0, 2.0, v1") == ["v_max3_f32 v0, 2.0, v1, v1"]
+    assert "v_med3_f32" in " ".join(after("v_max_f32_e32 v0, -3, v1"))
+    assert len(after("v_cmp_o_f32_e32 vcc, -1, v1")) > 2
+
+
 # Roles -----------------------------------------------------------------------------------------
 
 

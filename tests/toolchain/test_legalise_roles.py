@@ -23,7 +23,8 @@ def example(name: str, form: roles.Roles) -> str:
     for number, operand in enumerate(form.operands):
         operands.append(_operand(name, operand, 16 * (number + 1)))
     returns = "_atomic_" in name and form.operands[0].role == "d"
-    return f"{name} {', '.join(operands)}{' sc0' if returns else ''}".strip()
+    tail = " sc0" if returns else " quad_perm:[0,1,2,3]" if name.endswith("_dpp") else ""
+    return f"{name} {', '.join(operands)}{tail}".strip()
 
 
 def _operand(name: str, operand: roles.Operand, low: int) -> str:
