@@ -1,8 +1,8 @@
 """Ordinary kernels, as people write them, on MGPUSim: is each right, refused or wrong?
 
 Their texts lie in ordinary_kernels/, each behind a line "// ---- NAME"; what they compute stands in
-ordinary_floats and ordinary_integers. All have one frame: x points to 4 times ITEMS words, y to
-2 times ITEMS words, which the kernel CLEAR sets to 0 for those that add to them.
+ordinary_floats, ordinary_integers and ordinary_lanes. All have one frame: x points to 4 times ITEMS
+words, y to 2 times ITEMS words, which the kernel CLEAR sets to 0 for those that add to them.
 """
 
 from __future__ import annotations
@@ -174,9 +174,11 @@ def kernels() -> list[Ordinary]:
     """All of them."""
     import ordinary_floats
     import ordinary_integers
+    import ordinary_lanes
 
     assert ordinary_floats
     assert ordinary_integers
+    assert ordinary_lanes
     return list(REGISTERED.values())
 
 
