@@ -261,7 +261,8 @@ def test_a_result_within_its_bounds_may_differ(tmp_path):
         (verdict,) = report.verdicts
         assert verdict.comparison.outside == 0
         assert not report.passed
-        (shown,) = json.loads(json.dumps(verdict_json(report)))["tensors"]
+        (pair,) = json.loads(json.dumps(verdict_json([report])))["pairs"]
+        (shown,) = pair["tensors"]
         assert shown["statistic"] > 1
         assert shown["peak"] > 0
         assert shown["passed"] is False
