@@ -7,7 +7,8 @@ the data file's generator. A mutant is that result, moved by what the mistake ch
 it has the roundings of real kernels, and the mistake's effect exactly. Mistakes inside of kernels
 (a twiddle factor, a constant of Winograd's transformation, an epsilon, a divisor) are made in the
 kernel's text instead, which is compiled and run. Printed are, for each, the largest error over the
-hard bound ("before": passes up to 1) and the larger of the judge's two figures ("after", likewise).
+hard bound, which was all that there was, and the larger of the judge's two figures. Each passes up
+to 1; bold is what only the judge catches.
 
 Honest results are those of the kernels with other seeds, and with data of other kinds: rectified,
 all positive, sorted, constant, ramps, images of 8 bits. And sums in float32 NumPy, in order and in
@@ -318,22 +319,30 @@ def mutated(case: Case, workload: Workload, what: str) -> dict[str, str]:
 
 def table(builder: Builder, only: str) -> Iterator[str]:
     """Lines of the table of mutants."""
-    yield "| algorithm | k | mistake | before | after | |"
-    yield "|---|---|---|---|---|---|"
+    columns = ("none", *MISTAKES, "in the kernel")
+    yield f"| algorithm | k | {' | '.join(columns)} |"
+    yield "|---" * (len(columns) + 2) + "|"
     for case in cases():
         if only not in case.name:
             continue
         workload = case.plan(0)
         wrote, read = run(workload, builder, {}, {})
         judge = Judge(workload, read)
-        rows = {"none": judge.worst(wrote)}
+        cells = dict.fromkeys(columns, "") | {"none": _cell(*judge.worst(wrote))}
         for what in case.mistakes:
-            rows[what] = judge.worst(judge.moved(wrote, MISTAKES[what]))
-        for what in case.texts:
-            rows[what] = judge.worst(run(workload, builder, {}, mutated(case, workload, what))[0])
-        for what, (before, after) in rows.items():
-            said = "caught" if before > 1 else "caught by the judge" if after > 1 else "passes"
-            yield f"| {case.name} | {case.k} | {what} | {before:.3g} | {after:.3g} | {said} |"
+            cells[what] = _cell(*judge.worst(judge.moved(wrote, MISTAKES[what])))
+        cells[columns[-1]] = "; ".join(
+            f"{what} {_cell(*judge.worst(made))}"
+            for what in case.texts
+            for made in [run(workload, builder, {}, mutated(case, workload, what))[0]]
+        )
+        yield f"| {case.name} | {case.k} | {' | '.join(cells.values())} |"
+
+
+def _cell(before: float, after: float) -> str:
+    """Both figures; bold where the bound passes and the judge does not."""
+    text = f"{before:.2g}, {after:.2g}"
+    return f"**{text}**" if before <= 1 < after else text
 
 
 # ---- Honest results ----
