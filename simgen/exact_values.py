@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from math import floor, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.errors import UsageError
 from simgen.ir import Distribution, DType, Fill, Role
 from simgen.network import make_layer
 
@@ -66,8 +67,17 @@ class _Survey:
 
 
 def given(workload: Workload) -> Workload:
-    """The workload with whole numbers in place of other random values, where that may help."""
+    """The workload with whole numbers in place of other random values, where that may help.
+
+    Raises:
+        UsageError: it helps nowhere.
+    """
     survey = _survey(workload)
+    if not survey.inputs:
+        raise UsageError(
+            f"--values {WORD}: no layer of {workload.name} has sums that are exact, or all of them "
+            "get what another has rounded; leave it out, or choose another --algo than fft"
+        )
     largest, weights = _sizes(survey)
     buffers = []
     for buffer in workload.buffers:

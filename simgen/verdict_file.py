@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = seal.VERDICT
-RIGHT = "right"
-DIFFERENT = "differs"
+RIGHT = "same"  # as simgen.verdict says it, which has the other outcomes
 UNCHECKED = "not checked"  # nobody has compared it since it ran
 SILENT = "no outputs"  # there is nothing to compare
 DIGEST = "sha256"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -40,7 +41,9 @@ def main() -> int:
     started, slowest = time.monotonic(), (0.0, -1)
     outcomes: dict[str, Counter[str]] = {}
     bad = 0
-    with contextlib.suppress(KeyboardInterrupt):  # which ends it, and the table is told
+    for number in (signal.SIGINT, signal.SIGTERM):  # which end it, and the table is told
+        signal.signal(number, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):
         for case, seconds in cases(asked):
             slowest = max(slowest, (seconds, case.number))
             outcomes.setdefault(case.kind, Counter())[case.wrong or f"exit {case.code}"] += 1

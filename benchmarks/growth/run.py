@@ -15,6 +15,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SIZES = (100, 1000, 10000)
 WIDTH = 16  # features of every layer
@@ -32,11 +36,14 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            print(f"| {size:,} | {' | '.join(row(Path(folder), size))} |", flush=True)
+            print(f"| {size:,} |", end="", flush=True)
+            for cell in row(Path(folder), size):
+                print(f" {cell} |", end="", flush=True)
+            print()
 
 
-def row(folder: Path, size: int) -> list[str]:
-    """Seconds of each command, in the order of the columns."""
+def row(folder: Path, size: int) -> Iterator[str]:
+    """Seconds of each command, in the order of the columns, as they are known."""
     config, bundle = folder / "chain.dnnmark", str(folder / "bundle")
     config.write_text(chain(size))
     environment = {**os.environ, "SIMGEN_CACHE_DIR": str(folder / "cache")}
@@ -49,13 +56,11 @@ def row(folder: Path, size: int) -> list[str]:
         ("diff", bundle, "reference", "host"),
         ("report", bundle, "-o", str(folder / "report")),
     )
-    cells: list[str] = []
     for command in commands:
         user, system = seconds((*SIMGEN, *command), environment)
-        cells.append(f"{user + system:.1f}")
+        yield f"{user + system:.1f}"
         if command[0] == "run":
-            cells.append(f"{system:.1f}")
-    return cells
+            yield f"{system:.1f}"
 
 
 def chain(size: int) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.results import Result
     from simgen.trace import Run
-    from simgen.verdict import Diff
+    from simgen.verdict import Diff, Outcome
 
 NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
 
@@ -62,13 +62,12 @@ def diff(
 
     with bundles.opened(bundle) as made:
         found, pairs, silent = _chosen(made, a, b)
-        with present.progress(quiet) as progress:
-            bundles.verify_values(made, progress("checking data", present.size))
-        inputs = data.load(made.path / bundles.DATA, made.workload)
-        with present.progress(quiet) as progress:
-            told = progress("comparing steps", str)
+        with present.progress(quiet) as kind:
+            bundles.verify_values(made, kind("checking data", present.size))
+            inputs = data.load(made.path / bundles.DATA, made.workload)
+            told = kind("comparing steps", str)
             reports = diffs.judge(made.workload, inputs, found, pairs, told)
-        for result, report in zip(found, reports):  # those with the reference come first
+        for result, report in zip(found, reports, strict=False):  # pairs come behind these
             _keep(made, result, report)
     words = ["simgen", "diff", str(bundle), *(word for word in (a, b) if word)]
     words += ["--strict"] if strict else []
@@ -155,17 +154,16 @@ def find_result(bundle: Bundle, name: str) -> Result:
 
 
 def _keep(bundle: Bundle, result: Result, report: Diff) -> None:
-    """Leave the verdict on a result of the bundle for reports."""
+    """Leave what the reference says of a result of the bundle for reports."""
     from simgen import bundle as bundles
-    from simgen import verdict_file
+    from simgen import verdict, verdict_file
 
     if not result.seal:
         return
-    outcomes: dict[str, str] = {}
+    steps: dict[str, list[Outcome]] = {}
     for each in report.verdicts:
-        step = f"{each.layer} {each.direction}"
-        if outcomes.get(step) != verdict_file.DIFFERENT:
-            outcomes[step] = verdict_file.RIGHT if each.passed else verdict_file.DIFFERENT
+        steps.setdefault(f"{each.layer} {each.direction}", []).append(each.outcome)
+    outcomes = {step: str(verdict.together(found)) for step, found in steps.items()}
     verdict_file.save(bundle.path / bundles.RESULTS / result.name, result.seal, outcomes)
 
 

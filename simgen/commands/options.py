@@ -325,11 +325,6 @@ class Plan:
                 "settings": list(self.given["settings"]),
                 "reuse_memory": self.given["reuse_memory"],
                 "fuse": self.given["fuse"],
-                **(
-                    {}
-                    if self.given["inference"] is None
-                    else {"inference": self.given["inference"]}
-                ),
                 **{n: v for n in (*CHOICES, "inference") if (v := self.given[n]) is not None},
                 "passes": [str(p) for p in self.problem.passes],
             },

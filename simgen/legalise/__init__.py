@@ -7,9 +7,9 @@ has neither is refused before anything runs.
 SCC, VCC and EXEC are intact behind every replacement: a rule that has to write SCC or VCC saves
 them, unless a walk over the kernel's paths shows that nobody reads them any more.
 
-What stays different from hardware, by intent: fused multiply-adds are rounded twice but where they
-cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the sign
-of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
+What stays different from hardware, by intent: fused multiply-adds are rounded twice except where
+they cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the
+sign of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
 quietened.
 """
 
@@ -132,7 +132,7 @@ def _kernel(
         if list(map(str, site.out)) == [str(item)]:
             continue
         count[item.mnemonic] += 1
-        added += len(site.out) - 1
+        added += sum(not new.mnemonic.endswith(":") for new in site.out) - 1  # no labels
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
     first = [f"s_mov_b32 {pool.infinity}, {INFINITY}"] * pool.uses_infinity

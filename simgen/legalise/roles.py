@@ -5,7 +5,7 @@ operand, in the order of assembly text:
 
     d   a result        s   a source         b   both: read, and written (in part, or sometimes)
     i   no register: a constant, a label     o   a scalar base of two registers, or `off`
-    a   an address: one vector register (with a base) or two
+    a   an address: one vector register (with a base) or two                  -   no operand
 
 with the number of its 32-bit registers where that is not one (`d2`), or `m` for two that hold one
 bit of each lane. `<` and `>` announce what the
@@ -41,13 +41,13 @@ _SPECIAL = {
 
 # Both architectures. Twice the same name: forms with another number of operands.
 _BOTH = """
-i                s_nop s_branch s_setprio s_sleep s_sethalt s_trap s_inst_prefetch s_waitcnt_depctr
-i*               s_waitcnt s_endpgm
+i                s_nop s_branch s_setprio s_sleep s_sethalt s_trap
+i*               s_waitcnt
 i <scc           s_cbranch_scc{0,1}
 i <vcc           s_cbranch_vcc{z,nz}
 i <exec          s_cbranch_exec{z,nz}
 i <m0            s_sendmsg
-i*               s_barrier s_icache_inv s_dcache_{inv,wb} s_code_end s_wakeup s_ttracedata
+-                s_endpgm s_barrier s_icache_inv s_dcache_{inv,wb} s_wakeup s_ttracedata
 d s              s_{mov,brev}_b32 s_ff{0,1}_i32_b32 s_flbit_i32_b32 s_flbit_i32 s_sext_i32_i{8,16}
 d s >scc         s_{not,wqm,quadmask}_b32 s_bcnt{0,1}_i32_b32 s_abs_i32
 d2 s2            s_{mov,brev}_b64 s_swappc_b64
@@ -91,8 +91,8 @@ d16 s2 s         s_load_dwordx16
 d s4 s           s_buffer_load_dword
 d2 s4 s          s_buffer_load_dwordx2
 d4 s4 s          s_buffer_load_dwordx4
-i*               v_nop v_clrexcp
-d s              v_mov_b32 v_readfirstlane_b32 v_not_b32 v_bfrev_b32 v_ffb{h,l}_{u,i,b}32
+-                v_nop v_clrexcp
+d s              v_mov_b32 v_readfirstlane_b32 v_not_b32 v_bfrev_b32 v_ffb{h_u,h_i,l_b}32
 d s              v_{ceil,floor,fract,trunc,rndne,rcp,rsq,sqrt,exp,log,sin,cos}_f{16,32}
 d s              v_{rcp_iflag,exp_legacy,log_legacy,frexp_mant}_f32 v_frexp_mant_f16
 d s              v_frexp_exp_i32_f32 v_frexp_exp_i16_f16 v_screen_partition_4se_b32
@@ -113,9 +113,10 @@ d s s            v_cvt_pk_{u16_u32,i16_i32} v_cvt_pkrtz_f16_f32 v_cvt_pknorm_{i,
 d s s            v_cvt_pk_{fp8,bf8}_f32 v_pack_b32_f16
 d s s            v_pk_{add,mul,min,max}_f16 v_pk_{add,sub,min,max}_{i,u}16 v_pk_mul_lo_u16
 d s s            v_pk_{lshlrev,lshrrev}_b16 v_pk_ashrrev_i16
-b s s            v_writelane_b32 v_{mac,fmac}_f{16,32} v_dot2c_f32_f16 v_pk_fmac_f16
+b s s            v_writelane_b32 v_mac_f{16,32} v_fmac_f32 v_dot2c_f32_f16 v_pk_fmac_f16
 b2 s2 s2         v_fmac_f64
-d s s s          v_{madak,madmk,fmaak,fmamk}_f{16,32}
+d s s i          v_madak_f{16,32} v_fmaak_f32
+d s i s          v_madmk_f{16,32} v_fmamk_f32
 d s s sm         v_cndmask_b32
 dm s s           v_cmp_{f,lt,eq,le,gt,lg,ge,o,u,nge,nlg,ngt,nle,neq,nlt,tru}_f{16,32}
 dm s s           v_cmp_{f,lt,eq,le,gt,ne,ge,t}_{i,u}{16,32} v_cmp_class_f{16,32}
@@ -134,7 +135,7 @@ d s s s          v_align{bit,byte}_b32 v_sad_{u8,hi_u8,u16,u32} v_msad_u8 v_cube
 d s s s          v_div_fixup_f{16,32} v_div_fixup_legacy_f16 v_cvt_pk_u8_f32
 d s s s          v_{lshl_add,add_lshl,add3,xad}_u32 v_{lshl_or,and_or,or3}_b32
 d s s s          v_pk_mad_{u,i}16 v_pk_fma_f16 v_mad_mix_f32 v_fma_mix_f32
-d s s s          v_dot2_{f32_f16,i32_i16,u32_u16} v_dot{4,8}_{i32_i,u32_u}{4,8}
+d s s s          v_dot2_{f32_f16,i32_i16,u32_u16} v_dot{4_i32_i8,4_u32_u8,8_i32_i4,8_u32_u4}
 b s s s          v_mad_mix{lo,hi}_f16 v_fma_mix{lo,hi}_f16
 d s s s <vcc     v_div_fmas_f32
 d dm s s s       v_div_scale_f32
@@ -254,7 +255,7 @@ def base(mnemonic: str) -> str:
 
 def forms(mnemonic: str, arch: str) -> tuple[Roles, ...]:
     """The forms of an instruction, which differ in the number of operands; none if not known."""
-    return _table(arch).get(base(mnemonic), ())
+    return table(arch).get(base(mnemonic), ())
 
 
 def of(item: Instruction, arch: str) -> Roles | None:
@@ -304,17 +305,18 @@ def named_registers(operand: str) -> tuple[str, ...]:
 
 
 @cache
-def _table(arch: str) -> dict[str, tuple[Roles, ...]]:
-    table: dict[str, tuple[Roles, ...]] = {}
+def table(arch: str) -> dict[str, tuple[Roles, ...]]:
+    """Name -> its forms."""
+    found: dict[str, tuple[Roles, ...]] = {}
     for line in (_BOTH + (_GFX803 if arch == GCN3 else _GFX942)).strip().split("\n"):
         words = line.split()
-        form = [w for w in words if w[0] in "<>" or _WORD.match(w)]
+        form = [w for w in words if w[0] in "<>-" or _WORD.match(w)]
         for name in (n for word in words[len(form) :] for n in _expanded(word)):
             roles = _roles(form, name, arch)
-            others = table.get(name, ())
+            others = found.get(name, ())
             if roles not in others:
-                table[name] = (*others, roles)
-    return table
+                found[name] = (*others, roles)
+    return found
 
 
 def _roles(form: list[str], name: str, arch: str) -> Roles:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import itertools
+import os
 import re
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError, printable
-from simgen.files import open_regular, read_regular
+from simgen.files import open_regular
 from simgen.targets.base import Progress, RunOption
 
 if TYPE_CHECKING:
@@ -107,27 +108,48 @@ def _metric(name: str, text: str) -> float:
 
 def watch(results: Path) -> Callable[[], Progress]:
     """What tells how far a run has come, by the lines that are whole."""
+    return _Follower(results / FILE).look
 
-    def look() -> Progress:
+
+class _Follower:
+    """Reads what a program has added since the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._begin()
+
+    def _begin(self) -> None:
+        self.read = 0  # bytes
+        self.names: list[str] = []
+        self.launches = 0
+        self.totals: dict[str, float] = {}
+
+    def look(self) -> Progress:
         try:
-            text = read_regular(results / FILE, MAX_NBYTES).decode("ascii", "replace")
+            with open_regular(self.path) as file:
+                if file.seek(0, os.SEEK_END) < self.read:
+                    self._begin()
+                file.seek(self.read)
+                new = file.read(MAX_NBYTES)
         except OSError:
             return Progress(0)
-        whole = text[: text.rfind("\n") + 1].splitlines()
+        whole = new[: new.rfind(b"\n") + 1]
+        self.read += len(whole)
         try:
-            rows = list(csv.DictReader(whole))
-            return Progress(
-                len(rows),
-                _total(rows, "seconds") if "cycles" in (rows[0] if rows else ()) else None,
-                _total(rows, "instructions"),
-            )
-        except (ValueError, TypeError, csv.Error):  # what it is will be told when the run has ended
+            for line in csv.reader(whole.decode("ascii", "replace").splitlines()):
+                if line:
+                    self._add(line)
+        except (ValueError, csv.Error):  # what it is will be told when the run has ended
             return Progress(0)
+        timed = "cycles" in self.names  # seconds of others are of this machine's clock
+        seconds = self.totals.get("seconds") if timed else None
+        return Progress(self.launches, seconds, self.totals.get("instructions"))
 
-    return look
-
-
-def _total(rows: Sequence[dict[str, str]], name: str) -> float | None:
-    """A column's sum; None where there is no such column."""
-    values = [row[name] for row in rows if row.get(name)]
-    return sum(map(float, values)) if values else None
+    def _add(self, line: list[str]) -> None:
+        if not self.names:
+            self.names = line
+            return
+        self.launches += 1
+        for name, value in zip(self.names, line):
+            if value and name in ("seconds", "instructions"):
+                self.totals[name] = self.totals.get(name, 0.0) + float(value)

@@ -282,6 +282,7 @@ def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_p
     fails(done, 6, "layer dropout, dropout.y, proved nothing: every element of the reference is 0")
     assert "differ" not in done.err
     assert simgen("diff zero --strict --json").code == 6
+    assert "proved nothing: 1 of 1 rows, zero on cuda\n" in simgen("report zero -o r").out
     assert done.err.rstrip().endswith("simgen diff zero --strict -v")
 
 

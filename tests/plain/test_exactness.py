@@ -12,6 +12,7 @@ from layer_variants import lowered, small_problems
 
 from simgen import chain, exact_values, network, problem, shard
 from simgen import workload as workloads
+from simgen.errors import UsageError
 from simgen.ir import Distribution, Pass
 from simgen.layers import exactness
 from simgen.layers.batch_norm import BatchNorm
@@ -212,11 +213,19 @@ def test_windows_of_several_sizes_are_not() -> None:
     assert inexact(exact_values.given(workload("pool_fwd", *settings))) == {"pool.y"}
 
 
-@pytest.mark.parametrize("values", [exact_values.given, lambda planned: planned])
-def test_transforms_and_random_values_have_tolerances(values: Any) -> None:
-    fft = "algo=fft" if values is exact_values.given else "algo=direct"
-    planned = values(workload("conv_fwd", "n=1", "c=4", "h=9", "w=9", fft))
-    assert inexact(planned) == {"conv.y"}
+def test_random_values_have_tolerances() -> None:
+    assert inexact(workload("conv_fwd", "n=1", "c=4", "h=9", "w=9")) == {"conv.y"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("conv_fwd", ("algo=fft",)), ("softmax_bwd", ()), ("bn_fwd", ()), ("lrn_fwd", ())],
+)
+def test_where_no_sum_is_exact_that_is_said(name: str, settings: tuple[str, ...]) -> None:
+    """Silent random values would look like the strongest check there is."""
+    planned = workload(name, "n=1", "c=4", "h=9", "w=9", *settings)
+    with pytest.raises(UsageError, match=f"--values exact: no layer of {name} .*; leave it out"):
+        exact_values.given(planned)
 
 
 def test_sums_too_long_for_one_are_mostly_zeros() -> None:

@@ -14,10 +14,12 @@ from handmade import lowered
 from simgen import config, network, pace, render, work, workload
 from simgen.ir import GUARD, Buffer, Pass, Role, Workload, from_json, to_json
 from simgen.layers import tile
-from simgen.targets import host
+from simgen.targets import host, launch_rows
+from simgen.targets.base import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import FrameType
 
 LAYERS = 60
@@ -112,6 +114,23 @@ def test_twice_the_layers_are_twice_the_work(stage: str) -> None:
     given = [prepare(layers) for layers in (LAYERS, 2 * LAYERS)]
     few, many = (bytecodes(lambda one=one: do(one)) for one in given)
     assert few > 10 * LAYERS
+    assert many <= MOST * few
+
+
+def test_a_look_at_a_run_reads_what_is_new(tmp_path: Path) -> None:
+    """However often one looks: what a launch has left is read once."""
+
+    def follow(launches: int) -> None:
+        path = tmp_path / str(launches) / launch_rows.FILE
+        path.parent.mkdir()
+        path.write_text("kernel,seconds,cycles,instructions\n")
+        look = launch_rows.watch(path.parent)
+        for at in range(launches):
+            with path.open("a") as file:
+                file.write("k,0.5,3,2\n")
+            assert look() == Progress(at + 1, (at + 1) * 0.5, (at + 1) * 2.0)
+
+    few, many = (bytecodes(lambda n=n: follow(n)) for n in (LAYERS, 2 * LAYERS))
     assert many <= MOST * few
 
 

@@ -16,8 +16,9 @@ import pytest
 from simgen import seal
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.targets import legalised
 from simgen.targets.base import Job
-from simgen.targets.mgpusim import MODULE, MGPUSim, runner_path
+from simgen.targets.mgpusim import EMULATED, MODULE, MGPUSim, runner_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,6 +39,18 @@ WORKLOAD = Workload(
     16384,
     8192,
 )
+
+
+ATOMIC = """\t.type\tadd,@function
+add:
+\tglobal_atomic_add v0, v1, s[2:3]
+\ts_endpgm
+\t.section\t.rodata,"a",@progbits
+\t.amdhsa_kernel add
+\t\t.amdhsa_next_free_vgpr 2
+\t\t.amdhsa_next_free_sgpr 8
+\t.end_amdhsa_kernel
+"""
 
 
 class NoCompiler:
@@ -117,6 +130,29 @@ def test_another_version_of_the_sources_is_another_simulator(bundle: Path, cache
     assert runner_path(sources) != before
     built(bundle, "true")
     assert run(bundle).returncode == 0
+
+
+def test_what_is_right_in_emulation_only_is_not_timed(
+    bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Rewriting(NoCompiler):
+        def code_objects(self, sources: Sequence[str], arch: str, rewrite: object) -> list[bytes]:
+            rewrite(ATOMIC)  # type: ignore[operator]
+            return super().code_objects(sources, arch, rewrite)
+
+    monkeypatch.setattr(legalised, "_check", lambda *_: None)  # there is no machine code
+    job = Job(WORKLOAD, {"add": "source"}, bytes(32), "0" * 64)
+    files = MGPUSim().folder(job, Rewriting())  # type: ignore[arg-type]
+    to = bundle / "mgpusim" / EMULATED
+    assert not to.exists()  # of a bundle in which nothing is
+    to.write_bytes(files[EMULATED].content)
+    built(bundle, 'touch "${10}/outputs.bin"')
+    assert run(bundle, SIMGEN_MODE="emu").returncode == 0
+    done = run(bundle, SIMGEN_MODE="timing")
+    assert done.returncode == 4
+    (error,) = errors(done)
+    assert error.startswith("mgpusim: kernel add: global_atomic_add: ")
+    assert "run with --mode emu" in error
 
 
 @pytest.mark.parametrize(

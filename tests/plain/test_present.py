@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
 from handmade import small
 from rich.console import Console
 
 from simgen import present
+from simgen.compare import Comparison
 from simgen.results import Result
+from simgen.verdict import Diff, Verdict
 
 ROWS = [("softmax", "1.8 MiB", "2.99e-08"), ("pool", "273.4 KiB", "-0.5")]
 
@@ -70,3 +73,43 @@ def test_who_wants_quiet_sees_no_progress(capsys):
     with present.progress(quiet=True) as progress:
         assert progress("kernels", str) is None
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"),
+    [
+        (None, ""),
+        (0.0, "0.00%"),
+        (0.17237, "17.24%"),
+        (1.0, "100.00%"),
+        (12.345, "12.3 x"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_share_of_a_limit(ratio, shown):
+    assert present._share(ratio) == shown
+
+
+def test_a_difference_tells_each_tensor_and_why(capsys):
+    def compared(values, bound, overflowed=False):
+        made = Comparison((4,))
+        reference = np.array([1.0, 2.0, 4.0, 1e39 if overflowed else 3.0])
+        made.add(0, np.array(values, np.float32), reference, reference, np.full(4, bound))
+        return made
+
+    made = {
+        "a.y": compared([1.0, 2.0, 4.0, 3.0], 1e-6),
+        "b.y": compared([1.0, 2.0, 4.0, np.inf], 1e-6, overflowed=True),
+        "c.y": compared([1.0, 2.0, 4.5, 3.0], 0.0),
+    }
+    verdicts = tuple(Verdict(name[0], "fwd", name, one, ()) for name, one in made.items())
+    present.difference(Diff("host", "reference", verdicts), details=False)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[5].split() == ["a", "fwd", "a.y", "4", "0", "0.00%", "same"]
+    assert lines[7].split() == ["c", "fwd", "c.y", "4", "0.12", "inf", "DIFFERENT"]
+    assert lines[7].index("inf") + 3 == lines[5].index("%") + 1, "figures stand below each other"
+    assert "  b.y: 1 element overflows float32, as it must" in lines
+    assert "  c.y is different: 1 of 4 elements are out of tolerance" in lines
+    assert "first diverging layer: c (fwd)" in lines
+    assert lines.count("worst points of c.y") == 1
+    assert "worst points of a.y" not in lines

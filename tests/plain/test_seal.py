@@ -202,7 +202,7 @@ def test_a_report_marks_what_diff_has_not_passed(simgen, tmp_path):
     assert "not checked: 1 of 1" in (tmp_path / "r/report.html").read_text()
     assert simgen("diff net").code == 0
     done = simgen("report net -o r")
-    assert marks(tmp_path) == ["verdict", "right"]
+    assert marks(tmp_path) == ["verdict", "same"]
     assert "checked" not in done.out
     assert "not checked" not in (tmp_path / "r/report.html").read_text()
 
@@ -214,14 +214,14 @@ def test_a_report_marks_what_diff_has_not_passed(simgen, tmp_path):
     assert marks(tmp_path) == ["verdict", "not checked"]
     assert simgen("diff net").code == 6
     done = simgen("report net -o r")
-    assert marks(tmp_path) == ["verdict", "differs"]
-    assert "differs: 1 of 1 rows, net on cuda\n" in done.out
+    assert marks(tmp_path) == ["verdict", "different"]
+    assert "different: 1 of 1 rows, net on cuda\n" in done.out
     path = folder / verdict_file.FILE
-    path.write_text(path.read_text().replace("differs", "right"))
+    path.write_text(path.read_text().replace("different", "same"))
     fails(simgen("report net -o r"), 7, "verdict.json: damaged", "compare it again with")
     simgen("diff net")
     assert simgen("report net -o r").code == 0
-    assert marks(tmp_path) == ["verdict", "differs"]
+    assert marks(tmp_path) == ["verdict", "different"]
 
 
 # ------------------------------------------------------------------ input data

@@ -9,7 +9,7 @@ import pytest
 from handmade import build, lowered, run_by_hand
 
 from simgen import bundle as bundles
-from simgen import data, diff, results
+from simgen import data, diff, results, verdict
 from simgen.compare import Comparison
 from simgen.layers.matrix_product import Product
 from simgen.spread import (
@@ -26,7 +26,6 @@ from simgen.spread import (
     statistic_limit,
 )
 from simgen.targets.cuda import Cuda
-from simgen.verdict import to_json as verdict_json
 
 RNG = np.random.default_rng(5)
 
@@ -256,12 +255,12 @@ def test_a_result_within_its_bounds_may_differ(tmp_path):
     made = build(tmp_path / "g", lowered("gemm_fwd", ("m", "20"), ("n", "20"), ("k", "4000")))
     inputs = data.load(made.path / bundles.DATA, made.workload)
     right = ran(made)
-    for pair in ((ran(made, moved), None), (ran(made, moved), right), (right, ran(made, moved))):
-        report = diff.diff(made.workload, inputs, *pair)
-        (verdict,) = report.verdicts
-        assert verdict.comparison.outside == 0
+    for sides in ((ran(made, moved), None), (ran(made, moved), right), (right, ran(made, moved))):
+        report = diff.diff(made.workload, inputs, *sides)
+        (found,) = report.verdicts
+        assert found.comparison.outside == 0
         assert not report.passed
-        (pair,) = json.loads(json.dumps(verdict_json([report])))["pairs"]
+        (pair,) = json.loads(json.dumps(verdict.to_json([report])))["pairs"]
         (shown,) = pair["tensors"]
         assert shown["statistic"] > 1
         assert shown["peak"] > 0

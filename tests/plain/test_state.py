@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from handmade import lowered, lowered_text, small
@@ -81,5 +83,5 @@ def test_each_output_is_left_by_the_step_that_writes_it():
 def test_the_head_has_room_for_all_marks():
     steps = WORKLOAD.steps * 1400
     assert state.head_nbytes(WORKLOAD) == PAGE
-    many = type(WORKLOAD)(**{**vars(WORKLOAD), "steps": steps})
+    many = replace(WORKLOAD, steps=steps)
     assert state.head_nbytes(many) == 2 * PAGE

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row
 
-from simgen import data, legalise, toolchain
+from simgen import data
 from simgen.bundle import workload_text
 from simgen.data_header import read_header
 from simgen.ir import (
@@ -75,7 +75,10 @@ def vector_inputs(waves: int) -> Words:
     """Pairs of special values in words 0 and 1, all of them apart; a shuffle of them in others."""
     values = np.concatenate([FLOATS, INTEGERS[2:]])
     pairs = np.array(list(product(values, repeat=2)), np.uint32)
-    return _filled(_sample(pairs, waves * LANES))
+    chosen = _sample(pairs, waves * LANES)
+    if waves > 1:  # what the first lane has in a scalar: a NaN, too
+        chosen[LANES] = np.array([np.nan, 1], np.float32).view(np.uint32)
+    return _filled(chosen)
 
 
 def scalar_inputs(waves: int) -> Words:
@@ -374,12 +377,6 @@ def _workload(
     kernels = tuple(Kernel(name, "probe", block) for name in names)
     node = Node("probe", "bypass", (), ())
     return Workload("probe", 0, (node,), tuple(buffers), kernels, (step,), at, outputs_offset)
-
-
-def assembled(name: str, rows: Sequence[Row], arch: str, items: int, *, legal: bool) -> bytes:
-    """The code object of a kernel with rows."""
-    source = text(name, rows, arch, items)
-    return toolchain.assemble(legalise.rewrite(source, arch).text if legal else source, arch)
 
 
 def words_of(row: Row) -> int:

@@ -18,7 +18,8 @@ lacks = MGPUSim().missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 PROBLEMS = {
-    "training": "lenet5 --layers conv1..ip2 --pass fwd,bwd --set n=2 --set h=16 --set w=16",
+    "training": "lenet5 --layers conv1..ip2 --pass fwd,bwd,sgd --rate 0.125 --set n=2 --set h=16 "
+    "--set w=16",
     "winograd": "conv_fwd --set n=1 --set c=5 --set h=8 --set w=9 --set kernel_size=3 --set pad=1 "
     "--set num_output=8 --algo winograd",
 }
@@ -33,11 +34,14 @@ def simgen(*words: str, where: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_every_tensor_is_exact(problem: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("problem", "options"),
+    [("training", ()), ("training", ("--gpus", "2")), ("winograd", ("--mode", "timing"))],
+)
+def test_every_tensor_is_exact(problem: str, options: tuple[str, ...], tmp_path: Path) -> None:
     words = PROBLEMS[problem].split()
     simgen("build", *words, "--values", "exact", "-t", "mgpusim", "-o", "b", "-q", where=tmp_path)
-    simgen("run", "b", "-q", where=tmp_path)
+    simgen("run", "b", "-q", *options, where=tmp_path)
     (pair,) = json.loads(simgen("diff", "b", "--json", where=tmp_path))["pairs"]
     assert pair["tensors"]
     for tensor in pair["tensors"]:
