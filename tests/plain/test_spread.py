@@ -9,7 +9,7 @@ import pytest
 from handmade import build, lowered, run_by_hand
 
 from simgen import bundle as bundles
-from simgen import data, diff, results
+from simgen import data, diff, results, verdict
 from simgen.compare import Comparison
 from simgen.layers.matrix_product import Product
 from simgen.spread import (
@@ -260,11 +260,7 @@ def test_a_result_within_its_bounds_may_differ(tmp_path):
         (found,) = report.verdicts
         assert found.comparison.outside == 0
         assert not report.passed
-<<<<<<< HEAD
-        (pair,) = json.loads(json.dumps(verdict_json([report])))["pairs"]
-=======
         (pair,) = json.loads(json.dumps(verdict.to_json([report])))["pairs"]
->>>>>>> judge
         (shown,) = pair["tensors"]
         assert shown["statistic"] > 1
         assert shown["peak"] > 0
