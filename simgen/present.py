@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simgen.correlation import Correlation
     from simgen.ir import OpCount, Workload
     from simgen.network import Network
-    from simgen.report import Row
+    from simgen.report_page import Row
     from simgen.results import Result
     from simgen.verdict import Diff, Verdict
 
@@ -354,7 +354,7 @@ def _own_launches(workload: Workload, result: Result) -> None:
 
 def report(found: Sequence[Row]) -> None:
     """A line for each layer and target, with what architects ask for first."""
-    from simgen.report import derived
+    from simgen.report_page import derived
 
     rows = []
     for row in found:
@@ -389,7 +389,7 @@ def report(found: Sequence[Row]) -> None:
 
 def correlations(found: Sequence[Correlation]) -> None:
     """A line for each quantity that two targets both have, over their common layers."""
-    from simgen.report import CORRELATION_TITLES, correlation_cells
+    from simgen.report_page import CORRELATION_TITLES, correlation_cells
 
     if found:
         table("agreement", CORRELATION_TITLES, [correlation_cells(each) for each in found])

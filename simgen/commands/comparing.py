@@ -188,7 +188,7 @@ def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) 
     """
     from simgen import bundle as loader
     from simgen import present, trace
-    from simgen import report as reports
+    from simgen import report_page as reports
 
     names = _names(bundles)
     with contextlib.ExitStack() as held:

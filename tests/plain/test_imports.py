@@ -72,7 +72,7 @@ ORDER = (
     "correlation",
     "figures",
     "sweep_figures",
-    "report",
+    "report_page",
     "trace",
     "precompute",
     "doctor",
