@@ -1,4 +1,4 @@
-"""How a run goes on, while it does."""
+"""What is printed while a run goes on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from simgen.present import PLAIN_INTERVAL, count, many, seconds
+from simgen.errors import message
+from simgen.present import PLAIN_INTERVAL, count, many, progress, seconds, size
+from simgen.running import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.progress import Progress as RichProgress
 
@@ -33,6 +35,31 @@ def running(what: str, workload: Workload, quiet: bool) -> Iterator[Following | 
     columns = (TextColumn(what), BarColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Following(what, workload, bar)
+
+
+class Printing(Listener):
+    """Prints all that a run tells, unless it is to be quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def tell(self, line: str) -> None:
+        if not self.quiet:
+            print(line, flush=True)
+
+    def notice(self, line: str) -> None:
+        if not self.quiet:
+            print(message(line), file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def checking(self) -> Iterator[Callable[[int, int], None] | None]:
+        with progress(self.quiet) as kind:
+            yield kind("checking data", size)
+
+    @contextlib.contextmanager
+    def following(self, name: str, todo: Workload) -> Iterator[Following | None]:
+        with running(name, todo, self.quiet) as follow:
+            yield follow
 
 
 class Following:
