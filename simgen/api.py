@@ -146,7 +146,7 @@ class PlannedBuild:
     def build(
         self,
         path: Where,
-        targets: Sequence[str | Target] | str = planning.DEFAULT_TARGETS,
+        targets: str | Target | Sequence[str | Target] = planning.DEFAULT_TARGETS,
         *,
         settings: Mapping[str, Any] | None = None,
         replace: bool = False,
@@ -156,7 +156,7 @@ class PlannedBuild:
 
         Args:
             path: the folder.
-            targets: names, or targets with their settings, such as `Host(sanitize=True)`.
+            targets: names, or target objects such as `Host(sanitize=True)`.
             settings: of the targets that are given by name, such as {"arch": "gfx90a"}.
             replace: remove results that are of no use to what is built now.
 
@@ -165,7 +165,7 @@ class PlannedBuild:
             RefusedError: results would be lost, or somebody uses the bundle.
             MissingError: a compiler or disk space.
         """
-        given = [targets] if isinstance(targets, str) else list(targets)
+        given = [targets] if isinstance(targets, str | Target) else list(targets)
         if not given:
             raise UsageError("targets: none is given; give one or more")
         chosen = _targets(given, settings or {})
