@@ -22,17 +22,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen import bundle as bundles
-from simgen import finding, judging, planning, reporting, running
+from simgen import finding, judging, planning, reporting, running, sweeping
 from simgen.errors import UsageError
 from simgen.judging import Judgement
 from simgen.reporting import Report
 from simgen.results import Result
-from simgen.running import Listener, Wish
+from simgen.running import Wish
+from simgen.sweeping import SweepListener
 from simgen.targets import TARGETS, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simgen.errors import SimgenError
     from simgen.ir import Workload
     from simgen.targets.base import Progress as Reached
 
@@ -239,6 +241,45 @@ class BuiltBundle:
             listener = _Callbacks(progress, notice)
             return running.run(made, target, options or {}, wish, listener)[1].result
 
+    def sweep(
+        self,
+        target: str | None,
+        grid: Mapping[str, Iterable[str | int]],
+        *,
+        timeout: float | None = None,
+        options: Mapping[str, str | int] | None = None,
+        again: bool = False,
+        progress: Progress | None = None,
+        notice: Notice | None = None,
+    ) -> dict[str, Result]:
+        """Run it at each point of a grid of the target's options, at those that have no result yet.
+
+        Args:
+            target: its name; None: the first that can run.
+            grid: option -> its values, such as {"num_compute_units": [2, 4, 8]}.
+            options: that have one value throughout.
+            again: run the points that have a result, too.
+            timeout, progress, notice: as of `run`, of each point.
+
+        Returns:
+            The results of all points, by their names, TARGET@OPTION=VALUE,...
+
+        Raises:
+            RunError: points failed, which are named; the others have their results.
+            UsageError, MissingError, RefusedError, DamagedError: as of `run`.
+        """
+        words = [f"{name}={','.join(map(str, values))}" for name, values in grid.items()]
+        if not words:
+            raise UsageError("sweep: no option is given; give one with its values, or use run")
+        with bundles.opened(self.path) as made:
+            _check_options(made, target, options or {})
+            listener = _Callbacks(progress, notice)
+            swept = sweeping.run(
+                made, target, options or {}, words, Wish(timeout), listener, again=again
+            )
+            swept.check()
+            return {p.name: finding.find_result(swept.bundle, p.name) for p in swept.points}
+
     def diff(
         self,
         a: Where | None = None,
@@ -265,7 +306,7 @@ class BuiltBundle:
             return judging.judge(made, *names, strict=strict, tell=progress)
 
 
-class _Callbacks(Listener):
+class _Callbacks(SweepListener):
     """A run's news, for functions."""
 
     def __init__(self, progress: Progress | None, notice: Notice | None) -> None:
@@ -276,6 +317,12 @@ class _Callbacks(Listener):
             self.say(line)
 
     notice = tell
+
+    def point(self, nth: int, count: int, name: str) -> None:
+        self.tell(f"{nth} of {count}: {name}")
+
+    def failed(self, name: str, error: SimgenError) -> None:
+        self.tell(f"failed: {name}: {error}")
 
     @contextlib.contextmanager
     def checking(self) -> Iterator[Callable[[int, int], None] | None]:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from simgen.errors import message
-from simgen.present import PLAIN_INTERVAL, count, many, progress, seconds, size
+from simgen.present import PLAIN_INTERVAL, count, launches, many, progress, seconds, size
 from simgen.running import Listener
 
 if TYPE_CHECKING:
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress as RichProgress
 
+    from simgen.bundle import Bundle
     from simgen.ir import Workload
     from simgen.pace import Meter, Pace
+    from simgen.running import Ended
     from simgen.targets.base import Progress
 
 
@@ -123,3 +125,12 @@ def duration(value: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def say_ran(bundle: Bundle, ended: Ended, verbose: bool) -> None:
+    """The launches of a run that has ended; verbosely its log too."""
+    from simgen.targets.base import log_text
+
+    launches(bundle.workload, [ended.result])
+    if verbose:
+        print(log_text(ended.folder), end="")

@@ -22,7 +22,7 @@ from simgen.errors import UsageError
 if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.cache import Cache
-    from simgen.running import Ended, Wish
+    from simgen.running import Wish
 
 
 @click.command(cls=BuildCommand)
@@ -174,25 +174,14 @@ def _sweep(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    from simgen import running, sweep
+    from simgen import sweeping
     from simgen.commands import sweeps
-    from simgen.commands.following import Printing
 
-    listener = Printing(quiet)
-    chosen = running.choose(bundle, target, options, wish, listener)
-    points = sweep.points(chosen, grid, options)
-    for point in points:
-        running.check(wish, chosen, point.options)
-    running.verify(bundle, listener)
-
-    def once(point: sweep.Point) -> None:
-        nonlocal bundle
-        bundle = running.extended(bundle, chosen, point.options)
-        ended = running.once(bundle, chosen, point.options, wish, listener, point.name)
-        if verbose and not quiet:  # otherwise one line for each point
-            _say_ran(bundle, ended, verbose)
-
-    sweeps.run(bundle, chosen, points, once, again=again, quiet=quiet)
+    listener = sweeps.PrintingSweep(quiet, verbose)
+    swept = sweeping.run(bundle, target, options, grid, wish, listener, again=again)
+    if not quiet:
+        sweeps.table(swept)
+    swept.check()
     if not quiet:
         print(f"next: simgen report {shlex.quote(str(bundle.path))} -o report")
 
@@ -208,21 +197,12 @@ def _run(
     verified: bool = False,
 ) -> None:
     from simgen import results, running
-    from simgen.commands.following import Printing
+    from simgen.commands.following import Printing, say_ran
 
     bundle, ended = running.run(bundle, target, options, wish, Printing(quiet), verified=verified)
     if not quiet:
-        _say_ran(bundle, ended, verbose)
+        say_ran(bundle, ended, verbose)
         print(f"results: {ended.folder}")
         where = shlex.quote(str(bundle.path))
         compared = (ended.folder / results.OUTPUTS).exists()
         print(f"next: simgen {f'diff {where}' if compared else f'report {where} -o report'}")
-
-
-def _say_ran(bundle: Bundle, ended: Ended, verbose: bool) -> None:
-    from simgen import present
-    from simgen.targets.base import log_text
-
-    present.launches(bundle.workload, [ended.result])
-    if verbose:
-        print(log_text(ended.folder), end="")

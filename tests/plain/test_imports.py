@@ -69,6 +69,7 @@ ORDER = (
     "parts",
     "finding",
     "running",
+    "sweeping",
     "compare",
     "verdict",
     "diff",
@@ -150,7 +151,7 @@ WITHIN = {
         "gem5_hip",
         "gem5_se",
     ),
-    "commands": ("numbers", "options", "sweeps", "following", "comparing"),
+    "commands": ("numbers", "options", "following", "sweeps", "comparing"),
 }
 
 
