@@ -345,7 +345,9 @@ class Job:
             )
             steps = conv_fft.tiles_of(each).steps if fft else (2, 2)
             shared = each.count + each.group_out * steps[0] * steps[1]
-        sigma = sqrt(equal) * sigma * rounding.SECOND_ORDER + 2.0**16 * rounding.TINY
+        largest = max(np.abs(t).max(initial=1.0) for t in (source, filters))
+        flushed = 2.0**24 * largest * rounding.TINY  # in no more than 2^24 elements of tiles
+        sigma = sqrt(equal) * sigma * rounding.SECOND_ORDER + flushed
         return Spread(np.minimum(sigma, hard), shared)
 
     def _walked(self, source: Array, filters: Array) -> tuple[Array, Array]:

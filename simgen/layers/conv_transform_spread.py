@@ -65,7 +65,7 @@ def winograd(source: Array, filters: Array, each: Gather) -> tuple[Array, float]
     counts = (ceil(each.rows.count / 2), ceil(each.columns.count / 2))
     starts = (each.rows.start, each.columns.start)
     rounded = conv_winograd.TRANSFORMED - BACK
-    together = max(1, HELD // (16 * each.groups * each.group_out))
+    together = max(1, HELD // (16 * each.groups * max(each.group_out, each.group_in)))
     made = []
     for image in source:
         tiles = conv_tiles.windows(image, starts, counts, (2, 2), (4, 4))
@@ -164,7 +164,8 @@ def fourier(source: Array, filters: Array, each: Gather) -> tuple[Array, float]:
     kernels[..., : each.rows.taps * each.rows.gap : each.rows.gap,
             : each.columns.taps * each.columns.gap : each.columns.gap] = ordered  # fmt: skip
     weights = np.square(ordered).sum(axis=(-2, -1))
-    together = max(1, HELD // (size * size * tiles.counts[0] * tiles.counts[1] * each.groups))
+    most = max(tiles.counts[0] * tiles.counts[1], each.group_in)
+    together = max(1, HELD // (size * size * most * each.groups))
     made = []
     for image in source:
         seen = conv_tiles.windows(
@@ -193,7 +194,8 @@ def fourier_filters(image: Array, result: Array, g: Geometry) -> tuple[Array, fl
     """The same of the gradient of the filters: sums go over tiles of all samples."""
     tiles = conv_fft.filter_tiles(g)
     size = tiles.size
-    together = max(1, HELD // (size * size * g.channels))
+    block = max(1, min(TILES, HELD // (size * size * g.channels)))
+    together = max(1, HELD // (size * size * max(g.channels, g.groups * block)))
     made = []
     for first in range(0, g.group_filters, together):
         rows = slice(first, first + together)
@@ -209,8 +211,8 @@ def fourier_filters(image: Array, result: Array, g: Geometry) -> tuple[Array, fl
             )
             taken = taken.reshape(g.groups, count, -1, *tiles.steps)
             seen = seen.reshape(g.groups, g.group_channels, -1, size, size)
-            for at in range(0, seen.shape[2], TILES):
-                pieces = taken[:, :, at : at + TILES], seen[:, :, at : at + TILES]
+            for at in range(0, seen.shape[2], block):
+                pieces = taken[:, :, at : at + block], seen[:, :, at : at + block]
                 left = _spectra(pieces[0], size).conj()
                 right = _spectra(pieces[1]).swapaxes(-1, -2)
                 walk.add(2 * left.shape[-1], left @ right)
@@ -218,8 +220,7 @@ def fourier_filters(image: Array, result: Array, g: Geometry) -> tuple[Array, fl
                 lengths = [np.square(piece).sum(axis=(-2, -1)) for piece in pieces]
                 energies += lengths[0] @ lengths[1].swapaxes(-1, -2)
         walk.end()
-        most = min(TILES, tiles.counts[0] * tiles.counts[1])
-        sums = walk.root(order(2 * most), squares)
+        sums = walk.root(order(2 * block), squares)
         made.append(_fourier_sigma(sums, walk.total, energies, size))
     sigma = np.concatenate(made, axis=1).reshape(g.filters, g.group_channels)
     return np.tile(sigma[:, :, None, None], g.kernel), _equal_over_tiles(image, result)

@@ -169,24 +169,23 @@ class Product:
     def spread(self, a: Array, b: Array, y: Array, hard: Array) -> Array:
         """Proxy standard deviation of the error of each result, as `bound` takes them."""
         sigma = np.empty_like(y)
-        squared, weights = np.square(b), np.abs(b)
         equal = min(repeats(a), repeats(b.T))
         panel = max(1, PANEL // self.n)
         for start in range(0, self.m, panel):
             part = slice(start, start + panel)
-            rows = a[part]
-            walk = self._walk(rows, b)
-            squares = np.square(rows) @ squared
-            root = walk.root(self._inside, squares) * (abs(self.alpha) * U * SECOND_ORDER)
-            magnitude = np.abs(rows) @ weights
+            walk, squares, magnitude = self._walk(a[part], b)
+            alpha = abs(self.alpha)
+            root = walk.root(self._inside, squares) * (alpha * U * SECOND_ORDER)
             # Rounding by alpha, and adding c or b; what is flushed to zero.
             rest = 2 * U * np.abs(y[part]) + (self.k + 4) * TINY
             most = hard[part] - rest
-            sigma[part] = correlated(root, most, self.k, squares, magnitude, equal) + rest
+            terms = alpha**2 * squares, alpha * magnitude
+            sigma[part] = correlated(root, most, self.k, *terms, equal) + rest
         return sigma
 
-    def _walk(self, a: Array, b: Array) -> Walk:
-        """Sums in order within a chunk, or within each work-item's share of it.
+    def _walk(self, a: Array, b: Array) -> tuple[Walk, Array, Array]:
+        """Sums in order within a chunk, or within each work-item's share of it; of all products
+        the sums of squares and of absolute values.
 
         Where rows lie along k, shares are so many and short that they are taken in stages.
         """
@@ -194,14 +193,18 @@ class Product:
         lanes = self._slices if self.short and not self._along_k else 1
         block = chunk if self.short and self._along_k else self._block
         walk = Walk((len(a), self.n))
+        squares, magnitude = np.zeros_like(walk.total), np.zeros_like(walk.total)
         for first in range(0, self.k, chunk):
             last = min(first + chunk, self.k)
             for lane in range(first, min(first + lanes, last)):
                 for start in range(lane, last, block * lanes):
                     part = slice(start, min(start + block * lanes, last), lanes)
-                    walk.add(len(range(self.k)[part]), a[:, part] @ b[part])
+                    left, right = a[:, part], b[part]
+                    walk.add(left.shape[1], left @ right)
+                    squares += np.square(left) @ np.square(right)
+                    magnitude += np.abs(left) @ np.abs(right)
                 walk.end()
-        return walk
+        return walk, squares, magnitude
 
     @property
     def _block(self) -> int:
