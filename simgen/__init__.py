@@ -40,18 +40,19 @@ if TYPE_CHECKING:
         report,
     )
 
+if not TYPE_CHECKING:  # so that a type checker knows names that are none
 
-def __getattr__(name: str) -> object:
-    """The names of the API, on first use: commands and a script's other imports start fast."""
-    if name.startswith("__") or name not in __all__:
-        raise AttributeError(f"module 'simgen' has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        """The names of the API, on first use: commands and a script's other imports start fast."""
+        if name.startswith("__") or name not in __all__:
+            raise AttributeError(f"module 'simgen' has no attribute {name!r}")
+        from importlib import import_module
 
-    if name == "errors":
-        return import_module("simgen.errors")
-    found = getattr(import_module("simgen.api"), name)
-    globals()[name] = found
-    return found
+        if name == "errors":
+            return import_module("simgen.errors")
+        found = getattr(import_module("simgen.api"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
