@@ -1,3 +1,59 @@
-"""simgen: deep-learning workloads for GPU simulators, and a check of what comes back."""
+"""simgen: deep-learning workloads for GPU simulators, and a check of what comes back.
+
+    plan = simgen.plan("softmax_fwd", set={"n": 4})
+    bundle = plan.build("softmax", targets=["host"])
+    result = bundle.run("host")
+    verdict = bundle.diff()
+
+The names are those of `simgen.api`, which is imported when one of them is used first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BuiltBundle",
+    "Judgement",
+    "PlannedBuild",
+    "Report",
+    "Result",
+    "__version__",
+    "errors",
+    "load",
+    "plan",
+    "report",
+]
+
+if TYPE_CHECKING:
+    from simgen import errors
+    from simgen.api import (
+        BuiltBundle,
+        Judgement,
+        PlannedBuild,
+        Report,
+        Result,
+        load,
+        plan,
+        report,
+    )
+
+if not TYPE_CHECKING:  # so that a type checker knows names that are none
+
+    def __getattr__(name: str) -> object:
+        """The names of the API, on first use: commands and a script's other imports start fast."""
+        if name.startswith("__") or name not in __all__:
+            raise AttributeError(f"module 'simgen' has no attribute {name!r}")
+        from importlib import import_module
+
+        if name == "errors":
+            return import_module("simgen.errors")
+        found = getattr(import_module("simgen.api"), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

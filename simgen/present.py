@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from simgen.correlation import Correlation
     from simgen.ir import OpCount, Workload
     from simgen.network import Network
-    from simgen.report import Row
+    from simgen.report_page import Row
     from simgen.results import Result
     from simgen.verdict import Diff, Verdict
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
 PIPED_WIDTH = 200  # columns of a table where there is no terminal
+OF_BYTES = ("data", "checking data")  # kinds of work that are counted in them
 EXACT = "exact"  # in place of a share of a tolerance: there was none
 UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
 
@@ -127,6 +128,21 @@ def progress(quiet: bool) -> Iterator[Callable[[str, Callable[[int], str]], Done
             yield functools.partial(_bar, bars)
     else:
         yield _lines
+
+
+@contextlib.contextmanager
+def stages(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A callback (what, done, total) that shows each kind of work; None where it is to be quiet."""
+    with progress(quiet) as kind:
+        shown: dict[str, Done | None] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in shown:
+                shown[what] = kind(what, size if what in OF_BYTES else str)
+            if show := shown[what]:
+                show(done, total)
+
+        yield None if quiet else tell
 
 
 def _bar(bars: Progress, what: str, text: Callable[[int], str]) -> Done:
@@ -354,7 +370,7 @@ def _own_launches(workload: Workload, result: Result) -> None:
 
 def report(found: Sequence[Row]) -> None:
     """A line for each layer and target, with what architects ask for first."""
-    from simgen.report import derived
+    from simgen.report_page import derived
 
     rows = []
     for row in found:
@@ -389,7 +405,7 @@ def report(found: Sequence[Row]) -> None:
 
 def correlations(found: Sequence[Correlation]) -> None:
     """A line for each quantity that two targets both have, over their common layers."""
-    from simgen.report import CORRELATION_TITLES, correlation_cells
+    from simgen.report_page import CORRELATION_TITLES, correlation_cells
 
     if found:
         table("agreement", CORRELATION_TITLES, [correlation_cells(each) for each in found])

@@ -11,7 +11,7 @@ kernel names with layers by hand: the workload says which launch is whose.
                invocation (from 1: which run of this kernel it is), work_groups, work_items
     run        what a target left of a bundle: target, finished (UTC), simgen, compiler
     property   of a run: part (settings, options, config, machine or verdict), name, value
-    metric     run, launch, name, value: in the vocabulary of simgen.report
+    metric     run, launch, name, value: in the vocabulary of simgen.report_page
 
 and views, to ask in short:
 

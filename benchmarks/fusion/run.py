@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 
-from simgen import bundle as bundles
-from simgen import launch, results
+import simgen
 
 CONFIG = """\
 [DNNMark]
@@ -46,7 +42,7 @@ name=relu
 activation_mode=relu
 previous_layer=bn
 """
-TARGETS = {"gem5-se": (), "mgpusim": ("--mode", "timing")}
+TARGETS = {"gem5-se": {}, "mgpusim": {"mode": "timing"}}
 COLUMNS = ("instructions", "vector_memory_reads", "vector_memory_writes", "l1_hits", "l1_misses",
            "l2_hits", "l2_misses", "dram_read_bytes", "dram_written_bytes")  # fmt: skip
 
@@ -67,22 +63,15 @@ def main() -> None:
         print(f"\nOutputs {'are the same' if same else 'DIFFER'}, byte for byte.", flush=True)
 
 
-def row(
-    folder: Path, target: str, options: tuple[str, ...], fused: bool, policy: str
-) -> np.ndarray:
+def row(folder: Path, target: str, options: dict[str, str], fused: bool, policy: str) -> np.ndarray:
     what = f"{'fused' if fused else 'apart'}, {policy}"
     path = folder / f"{target}-{what.replace(', ', '-')}"
-    simgen(
-        "build", str(folder / "block.dnnmark"), "--target", target, "--l1", policy,
-        *(("--fuse",) if fused else ()), "-o", str(path), "-q", "--replace",
-    )  # fmt: skip
-    simgen("run", str(path), "--on", target, *options, "-q")
-    if not json.loads(simgen("diff", str(path), "--json"))["pairs"][0]["passed"]:
+    plan = simgen.plan(folder / "block.dnnmark", fuse=fused)
+    bundle = plan.build(path, target, settings={"l1": policy}, replace=True)
+    made = bundle.run(target, options=options)
+    if not bundle.diff(target):
         raise SystemExit(f"{what}: differs from the reference")
-    bundle = bundles.load(path)
-    chosen = launch.target_of(bundle, target)
-    made = results.collect(bundle, chosen, path / "results" / target)
-    each = chosen.metrics(path / "results" / target, bundle.workload)
+    each = made.launches
     # Of gem5, the time in which the GPU is active: seconds have the CPU's part too.
     seconds = sum(m.get("shader_active_ticks", 1e12 * m["seconds"]) for m in each) / 1e12
     cells = [f"{sum(m[name] for m in each):.0f}" if name in each[0] else "" for name in COLUMNS]
@@ -90,12 +79,8 @@ def row(
     return np.asarray(made.outputs["relu.y"].values).view(np.uint32)
 
 
-def simgen(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "simgen", *words], capture_output=True, text=True)
-    if done.returncode not in (0, 6):
-        raise SystemExit(f"simgen {' '.join(words)}\n{done.stderr}")
-    return done.stdout
-
-
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except simgen.errors.SimgenError as error:
+        raise SystemExit(str(error)) from None

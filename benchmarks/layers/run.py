@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from simgen import bundle as bundles
 from simgen import data as inputs
-from simgen import diff, gem5_stats, launch, report, results
+from simgen import diff, gem5_stats, launch, report_page, results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,7 +114,7 @@ def simgen(*words: str) -> None:
 
 
 def tables(made: list[bundles.Bundle]) -> None:
-    found: list[report.Row] = []
+    found: list[report_page.Row] = []
     cpu: dict[str, int] = {}
     columns = (
         "sizes",
@@ -127,7 +127,7 @@ def tables(made: list[bundles.Bundle]) -> None:
     print(f"| workload | {' | '.join(columns)} |\n|" + "---|" * 7)
     for bundle in made:
         ran = [result(bundle, name) for name in TARGETS if bundle.results(name)]
-        rows = report.rows(bundle, ran)
+        rows = report_page.rows(bundle, ran)
         print(f"| {' | '.join(cells(bundle, ran, rows))} |", flush=True)
         found += rows
         stats = bundle.path / bundles.RESULTS / "gem5-se" / gem5_stats.FILE
@@ -136,9 +136,9 @@ def tables(made: list[bundles.Bundle]) -> None:
     if cpu:
         least, most = min(cpu, key=lambda name: cpu[name]), max(cpu, key=lambda name: cpu[name])
         print(f"\nCPU instructions on gem5: {cpu[least]} ({least}) to {cpu[most]} ({most})")
-    print("\n| " + " | ".join(report.CORRELATION_TITLES) + " |\n|" + "---|" * 9)
-    for each in report.correlations(found):
-        print("| " + " | ".join(report.correlation_cells(each)) + " |")
+    print("\n| " + " | ".join(report_page.CORRELATION_TITLES) + " |\n|" + "---|" * 9)
+    for each in report_page.correlations(found):
+        print("| " + " | ".join(report_page.correlation_cells(each)) + " |")
 
 
 def result(bundle: bundles.Bundle, name: str) -> results.Result:
@@ -148,7 +148,7 @@ def result(bundle: bundles.Bundle, name: str) -> results.Result:
 
 
 def cells(
-    bundle: bundles.Bundle, ran: list[results.Result], rows: list[report.Row]
+    bundle: bundles.Bundle, ran: list[results.Result], rows: list[report_page.Row]
 ) -> Iterator[str]:
     """A line of the table; numbers in the order of TARGETS."""
     values = inputs.load(bundle.path / bundles.DATA, bundle.workload)

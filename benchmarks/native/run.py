@@ -13,9 +13,6 @@ algorithm, timed between events, behind a like delay.
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,12 +20,13 @@ from typing import TYPE_CHECKING
 import cupy
 import numpy as np
 
+import simgen
 from simgen import network, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROUNDS = ["--warmup", "5", "--repeats", "30"]
+ROUNDS = {"warmup": 5, "repeats": 30}
 CHECKED = 4  # samples; the float64 reference of a whole batch takes minutes
 IMAGES = ["n=100", "c=32", "h=256", "w=256"]
 DEEP = [
@@ -108,19 +106,18 @@ def shrunk(setting: str) -> str:
 def row(folder: Path, name: str, settings: list[str], copy: float, sgemm: float) -> None:
     small = [s for s in settings if not s.startswith("n=") or name.startswith(("gemm", "softmax"))]
     checked = settings if small == settings else [*small, f"n={CHECKED}"]
-    report = json.loads(made(folder / "checked", name, checked, ["--repeats", "1"], "diff"))
-    bundle = folder / "timed"
-    made(bundle, name, settings, ROUNDS)
-    lines = (bundle / "results/cuda/launches.csv").read_text().splitlines()
-    seconds = sum(float(line.split(",")[2]) for line in lines[1:])
+    bundle, _ = made(folder / "checked", name, checked, {"repeats": 1})
+    (report,) = bundle.diff().reports
+    _, result = made(folder / "timed", name, settings, ROUNDS)
+    seconds = sum(launch["seconds"] for launch in result.launches)
     found = problem.find(name, [tuple(s.split("=")) for s in settings], None)
     (placed,) = network.resolve(found.config, found.settings).layers
     work = placed.layer.count(placed.node.inputs, found.passes[0])
     nbytes, flops = work.read_bytes + work.written_bytes, work.flops + work.transcendentals
-    ratio = max(tensor["max_error_over_tolerance"] for tensor in report["pairs"][0]["tensors"])
+    ratio = max(tensor.comparison.max_ratio for tensor in report.verdicts)
     peer = torch_seconds(name, placed)
     print(
-        f"| {name} {' '.join(settings)} | {'right' if report['pairs'][0]['passed'] else 'WRONG'}, "
+        f"| {name} {' '.join(settings)} | {'right' if report.passed else 'WRONG'}, "
         f"{ratio:.2f} of tolerance | {seconds * 1e6:.1f} us "
         f"| {nbytes / seconds / 1e9:.0f} | {nbytes / seconds / copy:.2f} "
         f"| {flops / seconds / 1e12:.1f} | {flops / seconds / sgemm:.2f} "
@@ -129,18 +126,12 @@ def row(folder: Path, name: str, settings: list[str], copy: float, sgemm: float)
     )
 
 
-def made(bundle: Path, name: str, settings: list[str], rounds: list[str], then: str = "") -> str:
-    words = [word for setting in settings for word in ("--set", setting)]
-    simgen("build", name, "--target", "cuda", "-o", str(bundle), *words, "-q", "--replace")
-    simgen("run", str(bundle), "--on", "cuda", *rounds, "-q")
-    return simgen(then, str(bundle), "--json") if then else ""
-
-
-def simgen(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "simgen", *words], capture_output=True, text=True)
-    if done.returncode not in (0, 6):
-        raise SystemExit(f"simgen {' '.join(words)}\n{done.stderr}")
-    return done.stdout
+def made(
+    folder: Path, name: str, settings: list[str], rounds: dict[str, int]
+) -> tuple[simgen.BuiltBundle, simgen.Result]:
+    plan = simgen.plan(name, set=dict(setting.split("=") for setting in settings))
+    bundle = plan.build(folder, "cuda", replace=True)
+    return bundle, bundle.run("cuda", options=rounds)
 
 
 def copy_rate(nbytes: int) -> float:
@@ -242,4 +233,7 @@ def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except simgen.errors.SimgenError as error:
+        raise SystemExit(str(error)) from None

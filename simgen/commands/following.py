@@ -1,4 +1,4 @@
-"""How a run goes on, while it does."""
+"""What is printed while a run goes on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from simgen.present import PLAIN_INTERVAL, count, many, seconds
+from simgen.errors import message
+from simgen.present import PLAIN_INTERVAL, count, launches, many, progress, seconds, size
+from simgen.running import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.progress import Progress as RichProgress
 
+    from simgen.bundle import Bundle
     from simgen.ir import Workload
     from simgen.pace import Meter, Pace
+    from simgen.running import Ended
     from simgen.targets.base import Progress
 
 
@@ -33,6 +37,31 @@ def running(what: str, workload: Workload, quiet: bool) -> Iterator[Following | 
     columns = (TextColumn(what), BarColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield Following(what, workload, bar)
+
+
+class Printing(Listener):
+    """Prints all that a run tells, unless it is to be quiet."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+
+    def tell(self, line: str) -> None:
+        if not self.quiet:
+            print(line, flush=True)
+
+    def notice(self, line: str) -> None:
+        if not self.quiet:
+            print(message(line), file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def checking(self) -> Iterator[Callable[[int, int], None] | None]:
+        with progress(self.quiet) as kind:
+            yield kind("checking data", size)
+
+    @contextlib.contextmanager
+    def following(self, name: str, todo: Workload) -> Iterator[Following | None]:
+        with running(name, todo, self.quiet) as follow:
+            yield follow
 
 
 class Following:
@@ -96,3 +125,12 @@ def duration(value: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def say_ran(bundle: Bundle, ended: Ended, verbose: bool) -> None:
+    """The launches of a run that has ended; verbosely its log too."""
+    from simgen.targets.base import log_text
+
+    launches(bundle.workload, [ended.result])
+    if verbose:
+        print(log_text(ended.folder), end="")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.commands.numbers import SEED
-from simgen.commands.options import BuildCommand, Commands, Plan, verbosity, workload_options
+from simgen.commands.options import BuildCommand, Commands, planned, verbosity, workload_options
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from simgen.ir import Workload
+    from simgen.planning import Plan
 
 
 @click.command(cls=BuildCommand)
@@ -35,7 +36,7 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     from simgen import present
     from simgen.errors import UnsupportedError
 
-    plan = Plan(given)
+    plan, output, targets = planned(given)
     try:
         workload: Workload | None = plan.workload
         unsupported = ""
@@ -43,7 +44,7 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         workload, unsupported = None, str(error)
     commands = {}
     if workload:
-        commands = {t.name: dict(t.commands(plan.output, workload)) for t in plan.targets}
+        commands = {t.name: dict(t.commands(output, workload)) for t in targets}
         commands = {name: lines for name, lines in commands.items() if lines}
     if as_json:
         shown = _show_json(plan, workload)

@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.commands import running
 from simgen.commands.numbers import Real
 from simgen.commands.options import (
     BuildCommand,
-    Plan,
     RunCommand,
-    spelling,
+    planned,
+    reproduce,
     verbosity,
     workload_options,
 )
-from simgen.commands.running import Wish
-from simgen.errors import UsageError, did_you_mean
+from simgen.errors import UsageError
 
 if TYPE_CHECKING:
     from simgen.bundle import Bundle
     from simgen.cache import Cache
-    from simgen.targets import Target
+    from simgen.running import Wish
 
 
 @click.command(cls=BuildCommand)
@@ -51,34 +49,23 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     Into a bundle that is there, targets are added. A build that would make results invalid is
     refused (exit code 4) unless --replace allows it to remove them.
     """
-    from simgen import bundle as bundles
-    from simgen import cache, present
-    from simgen.build import Builder
+    from simgen import present
 
-    plan = Plan(given)
-    with present.progress(quiet) as progress:
-        builder = Builder(cache.default(), progress("kernels", str))
-        data = progress("data", present.size)
-        made = bundles.write(
-            plan.output,
-            plan.workload,
-            plan.targets,
-            builder,
-            plan.provenance(),
-            data,
-            plan.values,
-            replace_results=replace_results,
-        )
+    plan, output, targets = planned(given)
+    with present.stages(quiet) as tell:
+        made, builder = plan.write(output, targets, replace_results=replace_results, tell=tell)
     if not quiet:
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
-        for target in plan.targets:
+        for target in targets:
             for note in target.notes(made.path / target.name, details=verbose):
                 print(note)
-        print(f"reproduce: {plan.reproduce()}")
+        print(f"reproduce: {reproduce(given)}")
     if and_run:
-        _run(made, None, {}, Wish(quiet=quiet, verbose=verbose), verified=True)
+        from simgen.running import Wish
+
+        _run(made, None, {}, Wish(), quiet, verbose, verified=True)
     elif not quiet:
-        print(f"next: simgen run {shlex.quote(str(plan.output))}")
+        print(f"next: simgen run {shlex.quote(str(output))}")
 
 
 def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
@@ -162,18 +149,19 @@ def run(
     The result of some layers is TARGET@LAYERS.
     """
     from simgen import bundle as bundles
+    from simgen.running import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
-    wish = Wish(timeout, layers, inputs, resume, quiet, verbose)
+    wish = Wish(timeout, layers, inputs, resume)
     if grid and layers is not None:
         raise UsageError("--layers: a sweep runs the whole network; leave --sweep or it out")
     if again and not grid:
         raise UsageError("--again: there is no --sweep; leave it out: every run is a new one")
     with bundles.opened(bundle) as loaded:
         if grid:
-            _sweep(loaded, target, given, grid, again, wish)
+            _sweep(loaded, target, given, grid, again, wish, quiet, verbose)
         else:
-            _run(loaded, target, given, wish)
+            _run(loaded, target, given, wish, quiet, verbose)
 
 
 def _sweep(
@@ -183,23 +171,18 @@ def _sweep(
     grid: tuple[str, ...],
     again: bool,
     wish: Wish,
+    quiet: bool,
+    verbose: bool,
 ) -> None:
-    from simgen import sweep
+    from simgen import sweeping
     from simgen.commands import sweeps
 
-    chosen = _chosen(bundle, target, options, wish)
-    points = sweep.points(chosen, grid, options)
-    for point in points:
-        running.check(wish, chosen, point.options)
-    running.verify(bundle, wish)
-
-    def once(point: sweep.Point) -> None:
-        nonlocal bundle
-        bundle = _extended(bundle, chosen, dict(point.options))
-        running.once(bundle, chosen, dict(point.options), wish, point.name)
-
-    sweeps.run(bundle, chosen, points, once, again=again, quiet=wish.quiet)
-    if not wish.quiet:
+    listener = sweeps.PrintingSweep(quiet, verbose)
+    swept = sweeping.run(bundle, target, options, grid, wish, listener, again=again)
+    if not quiet:
+        sweeps.table(swept)
+    swept.check()
+    if not quiet:
         print(f"next: simgen report {shlex.quote(str(bundle.path))} -o report")
 
 
@@ -208,64 +191,18 @@ def _run(
     target: str | None,
     options: dict[str, str | int],
     wish: Wish,
+    quiet: bool,
+    verbose: bool,
     *,
     verified: bool = False,
 ) -> None:
-    from simgen import results
+    from simgen import results, running
+    from simgen.commands.following import Printing, say_ran
 
-    chosen = _chosen(bundle, target, options, wish)
-    if not verified:
-        running.verify(bundle, wish)
-    bundle = _extended(bundle, chosen, options)
-    folder = running.once(bundle, chosen, options, wish)
-    if not wish.quiet:
-        print(f"results: {folder}")
+    bundle, ended = running.run(bundle, target, options, wish, Printing(quiet), verified=verified)
+    if not quiet:
+        say_ran(bundle, ended, verbose)
+        print(f"results: {ended.folder}")
         where = shlex.quote(str(bundle.path))
-        compared = (folder / results.OUTPUTS).exists()
+        compared = (ended.folder / results.OUTPUTS).exists()
         print(f"next: simgen {f'diff {where}' if compared else f'report {where} -o report'}")
-
-
-def _chosen(
-    bundle: Bundle, target: str | None, options: dict[str, str | int], wish: Wish
-) -> Target:
-    """The target that was named, or the first that can run; it has all of the options."""
-    from simgen import launch
-
-    if target is None and wish.resume:
-        target = running.stopped_on(bundle)
-    if target is None:
-        target, passed = launch.choose(bundle)
-        if not wish.quiet:
-            for name, reasons in passed.items():
-                print(f"not on {name}: {' | '.join(reasons)}")
-    elif target not in bundle.targets:
-        raise UsageError(f"--on {target!r}: no target of the bundle; {_other(target, bundle)}")
-    chosen = launch.target_of(bundle, target)
-    for name in options:
-        if name not in chosen.run_options:
-            raise UsageError(f"{spelling(name)}: {target} has no such option; leave it out")
-    running.check(wish, chosen, options)
-    return chosen
-
-
-def _other(target: str, bundle: Bundle) -> str:
-    """The cure for a target that the bundle does not have."""
-    from simgen.targets import TARGETS
-
-    if target in TARGETS:
-        return f"add it: build the bundle again with --target {target}"
-    return did_you_mean(target, bundle.targets)
-
-
-def _extended(bundle: Bundle, target: Target, options: dict[str, str | int]) -> Bundle:
-    """The bundle with all that a run with these options needs."""
-    from simgen import bundle as bundles
-    from simgen import cache
-    from simgen.build import Builder
-
-    name = target.extension(options)
-    folder = f"{target.name}/{name}"
-    if not name or any(file.startswith(f"{folder}/") for file in bundle.manifest["files"]):
-        return bundle
-    files = target.extend(options, bundle.workload, Builder(cache.default()))
-    return bundles.extend(bundle, folder, files)

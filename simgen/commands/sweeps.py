@@ -1,76 +1,59 @@
-"""`simgen run --sweep`: the points one after another, those that fail named, the rest beside."""
+"""What `simgen run --sweep` prints: each point, those that failed, and a table of the rest."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from simgen.errors import RefusedError, RunError, UsageError, one_line
+from simgen import present, results
+from simgen.commands.following import Printing, say_ran
+from simgen.errors import one_line
+from simgen.sweeping import SweepListener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from simgen.bundle import Bundle
+    from simgen.errors import SimgenError
     from simgen.results import Result
+    from simgen.running import Ended
     from simgen.sweep import Point
-    from simgen.targets import Target
+    from simgen.sweeping import Swept
 
 
-def run(
-    bundle: Bundle,
-    target: Target,
-    points: Sequence[Point],
-    once: Callable[[Point], object],
-    *,
-    again: bool,
-    quiet: bool,
-) -> None:
-    """Run `once` for the points that have no result; all of them, if `again`.
+class PrintingSweep(Printing, SweepListener):
+    """Prints a line for each point, and how its run goes on."""
 
-    Raises:
-        RefusedError: the target refuses the bundle's place.
-        RunError: points failed. What is missing or damaged ends the sweep with its own error.
-    """
-    from simgen import present
+    def __init__(self, quiet: bool, verbose: bool) -> None:
+        super().__init__(quiet)
+        self.verbose = verbose
 
-    if refusal := target.refusal(bundle.path):
-        raise RefusedError(f"{target.name}: {refusal}")
-    todo = [point for point in points if again or not bundle.has(point.name)]
-    if not quiet:
-        done = len(points) - len(todo)
-        print(f"sweep: {present.many(len(points), 'point')}, {done} done before", flush=True)
-    failed = []
-    for nth, point in enumerate(todo, 1):
-        if not quiet:
-            print(f"{nth} of {len(todo)}: {point.name}", flush=True)
-        try:
-            once(point)
-        except (RunError, RefusedError, UsageError) as error:
-            failed.append(point.name)
-            print(f"failed: {point.name}: {one_line(str(error))}", file=sys.stderr, flush=True)
-        except KeyboardInterrupt:
-            left = len(todo) - nth + 1
-            print(f"{left} of {len(points)} points left; the same command goes on", file=sys.stderr)
-            raise
-    if not quiet:
-        _table(bundle, target, [point for point in points if point.name not in failed])
-    if failed:
-        raise RunError(
-            f"{bundle.path}: {len(failed)} of {present.many(len(points), 'point')} failed: "
-            f"{', '.join(failed)}; the same command runs them again"
-        )
+    def begins(self, points: int, done: int) -> None:
+        self.tell(f"sweep: {present.many(points, 'point')}, {done} done before")
+
+    def point(self, nth: int, count: int, name: str) -> None:
+        self.tell(f"{nth} of {count}: {name}")
+
+    def ended(self, bundle: Bundle, ended: Ended) -> None:
+        if self.verbose and not self.quiet:
+            say_ran(bundle, ended, self.verbose)
+
+    def failed(self, name: str, error: SimgenError) -> None:
+        print(f"failed: {name}: {one_line(str(error))}", file=sys.stderr, flush=True)
+
+    def interrupted(self, left: int, points: int) -> None:
+        print(f"{left} of {points} points left; the same command goes on", file=sys.stderr)
 
 
-def _table(bundle: Bundle, target: Target, points: Sequence[Point]) -> None:
+def table(swept: Swept) -> None:
     """A line for each point: its options, simulated time, that of the first divided by it, and the
     instructions; what the target does not count is left out."""
-    from simgen import present, results
-
     found: list[tuple[Point, Result]] = []
-    for point in points:
-        folder = bundle.results(point.name)
+    for point in swept.points:
+        folder = swept.bundle.results(point.name)
         if folder:
-            found.append((point, results.collect(bundle, target, folder, point.name)))
+            result = results.collect(swept.bundle, swept.target, folder, point.name)
+            found.append((point, result))
     if not found:
         return
     sums = [_sums(result.launches) for _, result in found]

@@ -31,7 +31,18 @@ import numpy as np
 from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
 from simgen import bundle as bundles
-from simgen import cli, data, report, result_digest, results, runs, saved, seal, state, verdict_file
+from simgen import (
+    cli,
+    data,
+    report_page,
+    result_digest,
+    results,
+    runs,
+    saved,
+    seal,
+    state,
+    verdict_file,
+)
 from simgen import manifest as manifests
 from simgen.state import Mark
 from simgen.targets.cuda import Cuda
@@ -747,13 +758,13 @@ def run_case(
 @contextlib.contextmanager
 def drawing(drawn: bool) -> Iterator[None]:
     """Whether a report has its figures, which take most of its time."""
-    whole = report._figures
+    whole = report_page._figures
     if not drawn:
-        report._figures = lambda found: []
+        report_page._figures = lambda found: []
     try:
         yield
     finally:
-        report._figures = whole
+        report_page._figures = whole
 
 
 def _verdict(case: Case, out: str) -> str:

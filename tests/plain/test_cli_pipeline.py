@@ -12,8 +12,7 @@ import pytest
 from command_line import CUDA, Done, fails
 from handmade import build, run_by_hand, small, tree
 
-from simgen import results
-from simgen.commands import comparing
+from simgen import judging, results
 from simgen.errors import UsageError
 from simgen.targets.base import Lack
 from simgen.targets.cuda import Cuda
@@ -331,10 +330,10 @@ def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen,
 
 def made_pairs(ran, monkeypatch, found):
     """(names of results, pairs of names, what is not compared) of a diff of all results."""
-    monkeypatch.setattr(comparing, "find_result", lambda bundle, name: found[name])
+    monkeypatch.setattr(judging, "find_result", lambda bundle, name: found[name])
     monkeypatch.setattr(type(ran), "targets", property(lambda self: {name: {} for name in found}))
     monkeypatch.setattr(type(ran), "ran", lambda self: list(found))
-    chosen, pairs, silent = comparing._chosen(ran, None, None)
+    chosen, pairs, silent = judging._chosen(ran, None, None)
     names = [result.name for result in chosen]
     return names, [(names[one], names[other]) for one, other in pairs], silent
 

@@ -50,7 +50,7 @@ def test_what_errors_say_to_install_is_what_the_extra_brings(extra: str, wheel: 
 
 def test_nothing_says_to_install_the_other_project() -> None:
     files = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
-    for folder in ("simgen", "templates", "docker", "benchmarks"):
+    for folder in ("simgen", "templates", "docker", "benchmarks", "examples"):
         files += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
     for path in files:
         text = path.read_text(errors="replace")

@@ -19,7 +19,7 @@ import pytest
 from handmade import BOTH, build, lowered, lowered_text
 
 from simgen import bundle as bundles
-from simgen import diff, launch, mapped, report, results, trace
+from simgen import diff, launch, mapped, report_page, results, trace
 from simgen.errors import DamagedError, UsageError
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5_se import Gem5Se
@@ -383,7 +383,7 @@ def test_statistics_are_those_of_miopen_s_kernels(place, softmax):
 def test_kernels_belong_to_their_layers(place):
     made = bundle(place, lowered_text(COMPOSED))
     assert place.run(made, KERNELS="2").returncode == 0
-    rows = report.rows(made, [collected(made)])
+    rows = report_page.rows(made, [collected(made)])
     assert [(row.step, row.metrics["shader_active_ticks"]) for row in rows] == [
         ("a fwd", 1000),
         ("s fwd", 2000),
@@ -395,7 +395,7 @@ def test_kernels_of_rocblas_are_counted_where_they_must_be_of_one_layer(place):
     assert place.run(made, KERNELS="2").returncode == 0
     result = collected(made)
     assert results.kernels(result, made.workload) == [(0, "kernel 1"), (0, "kernel 2")]
-    assert report.rows(made, [result])[0].metrics["shader_active_ticks"] == 3000
+    assert report_page.rows(made, [result])[0].metrics["shader_active_ticks"] == 3000
 
 
 def test_kernels_that_may_be_of_any_layer_are_refused(place):

@@ -5,7 +5,7 @@ import io
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from simgen import config, figures, network, report, workload
+from simgen import config, figures, network, report_page, workload
 from simgen.bundle import Bundle
 from simgen.ir import Pass
 from simgen.results import Result
@@ -29,7 +29,7 @@ def found():
         {"seconds": 2.0, "l1_hits": 3.0, "l1_misses": 1.0, "valu_instructions": 5.0},
         {"seconds": 4.0, "l1_hits": 0.0, "l1_misses": 0.0, "valu_instructions": 7.0},
     )
-    return report.rows(bundle(), [emulated, timed])
+    return report_page.rows(bundle(), [emulated, timed])
 
 
 def test_each_layer_gets_its_own_launches():
@@ -45,21 +45,21 @@ def test_each_layer_gets_its_own_launches():
 
 def test_rates_follow_from_counts():
     first, second = found()[2:]
-    assert report.derived(first)["l1_hit_rate"] == 0.75
-    assert report.derived(first)["operations_per_second"] == first.operations / 2.0
-    assert "l1_hit_rate" not in report.derived(second)  # nothing was accessed
+    assert report_page.derived(first)["l1_hit_rate"] == 0.75
+    assert report_page.derived(first)["operations_per_second"] == first.operations / 2.0
+    assert "l1_hit_rate" not in report_page.derived(second)  # nothing was accessed
 
 
 def test_what_a_target_does_not_count_is_empty():
-    lines = list(csv.DictReader(io.StringIO(report.to_csv(found()))))
+    lines = list(csv.DictReader(io.StringIO(report_page.to_csv(found()))))
     assert lines[0]["instructions"] == "10"
     assert lines[0]["seconds"] == ""
     assert float(lines[3]["seconds"]) == 4.0
 
 
 def test_the_page_shows_all_and_is_the_same_twice(tmp_path):
-    first = report.write(tmp_path / "one", found()).read_text()
-    again = report.write(tmp_path / "two", found()).read_text()
+    first = report_page.write(tmp_path / "one", found()).read_text()
+    again = report_page.write(tmp_path / "two", found()).read_text()
 
     assert first == again
     assert first.count("<svg") == first.count("</svg>") >= 4
@@ -71,11 +71,11 @@ def test_the_page_shows_all_and_is_the_same_twice(tmp_path):
 
 
 def test_an_mshr_hit_counts_as_a_hit():
-    (row,) = report.rows(
+    (row,) = report_page.rows(
         one("s"), [result("t", {"l1_hits": 1.0, "l1_mshr_hits": 2.0, "l1_misses": 1.0})]
     )
-    assert report.derived(row)["l1_accesses"] == 4
-    assert report.derived(row)["l1_hit_rate"] == 0.75
+    assert report_page.derived(row)["l1_accesses"] == 4
+    assert report_page.derived(row)["l1_hit_rate"] == 0.75
 
 
 def test_shares_and_dram_rates_follow_from_counts():
@@ -91,8 +91,8 @@ def test_shares_and_dram_rates_follow_from_counts():
         "wavefront_slot_cycles": 0.0,
         "wavefront_cycles": 0.0,
     }
-    (row,) = report.rows(one("s"), [result("t", counts)])
-    found = report.derived(row)
+    (row,) = report_page.rows(one("s"), [result("t", counts)])
+    found = report_page.derived(row)
     assert found["dram_bytes_per_second"] == 2.0
     assert found["instructions_per_cycle"] == 0.5
     assert found["cu_utilization"] == 0.25
@@ -110,12 +110,12 @@ def test_two_bundles_of_a_workload_stay_apart(tmp_path):
     sweep = [
         row
         for name, seconds in (("small", 1.0), ("large", 2.0))
-        for row in report.rows(one("s"), [result("sim", {"seconds": seconds})], name)
+        for row in report_page.rows(one("s"), [result("sim", {"seconds": seconds})], name)
     ]
-    page = report.write(tmp_path, sweep).read_text()
+    page = report_page.write(tmp_path, sweep).read_text()
     assert "small, sim" in page
     assert "large, sim" in page
-    lines = list(csv.DictReader(io.StringIO(report.to_csv(sweep))))
+    lines = list(csv.DictReader(io.StringIO(report_page.to_csv(sweep))))
     assert [(x["bundle"], x["workload"], x["seconds"]) for x in lines] == [
         ("small", "s_fwd", "1"),
         ("large", "s_fwd", "2"),
@@ -127,7 +127,7 @@ def compared(count):
     return [
         row
         for nth in range(1, count + 1)
-        for row in report.rows(
+        for row in report_page.rows(
             one(f"s{nth}"),
             [result("a", {"seconds": nth * 1e-6}), result("b", {"seconds": nth * 2e-6})],
         )
@@ -135,7 +135,7 @@ def compared(count):
 
 
 def test_targets_are_correlated_over_all_bundles(tmp_path):
-    page = report.write(tmp_path, compared(3)).read_text()
+    page = report_page.write(tmp_path, compared(3)).read_text()
     text = (tmp_path / "correlation.csv").read_text()
     (line,) = csv.DictReader(io.StringIO(text))
     assert (line["reference"], line["target"], line["layers"]) == ("a", "b", "3")
@@ -149,14 +149,14 @@ def test_targets_are_correlated_over_all_bundles(tmp_path):
 
 
 def test_too_few_layers_to_correlate_are_said_in_the_page(tmp_path):
-    page = report.write(tmp_path, compared(2)).read_text()
+    page = report_page.write(tmp_path, compared(2)).read_text()
     assert "2 common layers, 3 are needed" in page
     assert "Time on b against a" not in page
 
 
 def test_one_target_has_nothing_to_agree_with(tmp_path):
-    rows = report.rows(one("s"), [result("a", {"seconds": 1.0})])
-    assert "it takes two to compare" in report.write(tmp_path, rows).read_text()
+    rows = report_page.rows(one("s"), [result("a", {"seconds": 1.0})])
+    assert "it takes two to compare" in report_page.write(tmp_path, rows).read_text()
     assert (tmp_path / "correlation.csv").read_text().count("\n") == 1
 
 
@@ -168,29 +168,29 @@ def test_large_and_small_bars_share_a_logarithmic_axis():
 
 
 def test_names_are_escaped_in_the_page(tmp_path):
-    rows = report.rows(bundle(), [result("<b>&", {"seconds": 1.0}, {"seconds": 1.0})])
-    page = report.write(tmp_path, rows).read_text()
+    rows = report_page.rows(bundle(), [result("<b>&", {"seconds": 1.0}, {"seconds": 1.0})])
+    page = report_page.write(tmp_path, rows).read_text()
     assert "<b>&" not in page
     assert "&lt;b&gt;&amp;" in page
 
 
 def test_parts_are_shown_as_shares_of_their_sum():
-    found = report._shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
+    found = report_page._shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
     assert found == {"a": [0.25, 0.0, None], "b": [0.75, 1.0, None]}
 
 
 def test_a_figure_of_very_many_layers_shows_the_largest(monkeypatch):
-    monkeypatch.setattr(report, "MOST_PLACES", 3)
+    monkeypatch.setattr(report_page, "MOST_PLACES", 3)
     places, series = (
         list("abcde"),
         {"x": [5.0, 1.0, None, 2.0, 0.0], "y": [None, 0.0, 9.0, 1.0, 0.5]},
     )
-    title, shown, values = report._readable("Time", places, series)
+    title, shown, values = report_page._readable("Time", places, series)
     assert title == "Time, the largest 3 of 5"
     assert list(shown) == ["a", "c", "d"]
     assert values == {"x": [5.0, None, 2.0], "y": [None, 9.0, 1.0]}
-    monkeypatch.setattr(report, "MOST_PLACES", 5)
-    assert report._readable("Time", places, series) == ("Time", places, series)
+    monkeypatch.setattr(report_page, "MOST_PLACES", 5)
+    assert report_page._readable("Time", places, series) == ("Time", places, series)
 
 
 def test_rates_far_apart_are_drawn_from_0_to_1():

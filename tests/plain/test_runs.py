@@ -13,8 +13,7 @@ import pytest
 from handmade import build, lowered, run_by_hand
 
 from simgen import bundle as bundles
-from simgen import data, results, runs, state
-from simgen.commands import running
+from simgen import data, results, running, runs, state
 from simgen.errors import DamagedError, UsageError
 from simgen.state import Mark
 from simgen.targets.gem5_se import Gem5Se

@@ -13,8 +13,8 @@ import pytest
 from command_line import fails
 from handmade import build, lowered_text, run_by_hand, small, with_manifest
 
+from simgen import api, launch, manifest, sweep, sweep_figures
 from simgen import bundle as bundles
-from simgen import launch, manifest, sweep, sweep_figures
 from simgen.errors import RunError, UsageError
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5_se import Gem5Se
@@ -140,6 +140,27 @@ def test_a_point_that_fails_is_named_and_the_others_go_on(simgen, ready):
         "the same command runs them again",
     ]
     assert ready.ran() == ["cuda", "cuda@repeats=2", "cuda@repeats=3"]
+
+
+def test_a_sweep_from_python_is_that_of_the_command(own_folder, ready, capfd):
+    made, lines = api.load("net"), []
+    found = made.sweep("cuda", {"repeats": [2, 3]}, options={"warmup": 1}, notice=lines.append)
+    assert list(found) == ["cuda@warmup=1,repeats=2", "cuda@warmup=1,repeats=3"]
+    assert calls(ready) == ["cuda@warmup=1,repeats=2 2", "cuda@warmup=1,repeats=3 3"]
+    assert lines[0] == "1 of 2: cuda@warmup=1,repeats=2"
+    assert list(made.sweep("cuda", {"repeats": [3]}, options={"warmup": 1})) == list(found)[1:]
+    assert len(calls(ready)) == 2
+    made.sweep("cuda", {"repeats": [3]}, options={"warmup": 1}, again=True)
+    assert len(calls(ready)) == 3
+    with pytest.raises(RunError, match=r"^net: 1 of 2 points failed: cuda@repeats=10; "):
+        made.sweep("cuda", {"repeats": [10, 2]}, notice=lines.append)
+    assert "failed: cuda@repeats=10: cuda: ten is too many" in lines
+    assert made.result("cuda@repeats=2").launches
+    with pytest.raises(UsageError, match="--sweep 'repeats=x': 'x': write a whole number"):
+        made.sweep("cuda", {"repeats": ["x"]})
+    with pytest.raises(UsageError, match="no option is given"):
+        made.sweep("cuda", {})
+    assert capfd.readouterr() == ("", "")
 
 
 def test_what_this_machine_lacks_ends_the_sweep(simgen, tmp_path, monkeypatch):

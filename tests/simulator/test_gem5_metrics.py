@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simgen import bundle as bundles
-from simgen import config, launch, network, report, results, trace, workload
+from simgen import config, launch, network, report_page, results, trace, workload
 from simgen.build import Builder
 from simgen.cache import Cache
 from simgen.ir import Pass
@@ -55,8 +55,8 @@ def test_counts_fit_together_and_reach_the_trace_database():
             asked = database.execute("SELECT layer, cycles, l1_hit_rate FROM layer").fetchall()
     for launched, metrics in zip(work.launches, result.launches, strict=True):
         check(metrics, launched.grid[0])
-    rows = report.rows(bundle, [result])
-    rates = [report.derived(row)["l1_hit_rate"] for row in rows]
+    rows = report_page.rows(bundle, [result])
+    rates = [report_page.derived(row)["l1_hit_rate"] for row in rows]
     assert asked == [
         (row.layer, row.metrics["cycles"], pytest.approx(rate)) for row, rate in zip(rows, rates)
     ]
@@ -70,7 +70,7 @@ def check(metrics: dict[str, float], groups: int) -> None:
     assert metrics["wavefront_slot_cycles"] == SLOTS * metrics["cu_active_cycles"]
     stalls = sum(value for name, value in metrics.items() if name.startswith("stall_"))
     assert 0 < metrics["wavefront_cycles"] == stalls + metrics["ready_cycles"]
-    kinds = [name for names in report.INSTRUCTIONS.values() for name in names]
+    kinds = [name for names in report_page.INSTRUCTIONS.values() for name in names]
     assert 0 < sum(metrics.get(name, 0.0) for name in kinds) < metrics["instructions"]
     assert metrics["lds_reads"] + metrics["lds_writes"] == metrics["lds_instructions"]
     first = [f"{cache}_misses" for cache in ("l1", "l1_scalar", "l1_instruction")]

@@ -82,7 +82,8 @@ def test_the_wheel_holds_templates_kernels_and_networks(wheel: Path) -> None:
             assert held[f"simgen/{path.relative_to(ROOT)}"] == path.read_bytes()
     for path in (ROOT / "simgen").rglob("*.py"):
         assert held[str(path.relative_to(ROOT))] == path.read_bytes()
-    assert not [name for name in held if name.startswith(("tests/", "benchmarks/"))]
+    assert "simgen/py.typed" in held
+    assert not [name for name in held if name.startswith(("tests/", "benchmarks/", "examples/"))]
     (home,) = {name.partition("/")[0] for name in held if ".dist-info/" in name}
     for name in ("licenses/LICENSE", "licenses/NOTICE", "sboms/sbom.cdx.json"):
         assert held[f"{home}/{name}"] == (ROOT / name.partition("/")[2]).read_bytes()

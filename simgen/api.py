@@ -1,0 +1,403 @@
+"""simgen from Python: plan, build, run, diff, report. `import simgen` has these names.
+
+    plan = simgen.plan("softmax_fwd", set={"n": 4})
+    bundle = plan.build("softmax", targets=["host"])
+    result = bundle.run("host")
+    verdict = bundle.diff()
+    simgen.report([bundle], "report")
+
+Each call does what the command of its name does, with the same checks. Nothing is printed: what
+there is to tell goes to callbacks, and what goes wrong is an exception of `simgen.errors`, with the
+words of the command. Words that begin with `--` in them name the option of the command line; the
+argument has its name, but for `set`, `passes` (--pass), `algo` and `options` of a run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simgen import bundle as bundles
+from simgen import finding, judging, planning, reporting, running, sweeping
+from simgen.errors import UsageError
+from simgen.judging import Judgement
+from simgen.reporting import Report
+from simgen.results import Result
+from simgen.running import Wish
+from simgen.sweeping import SweepListener
+from simgen.targets import TARGETS, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simgen.errors import SimgenError
+    from simgen.ir import Workload
+    from simgen.targets.base import Progress as Reached
+
+__all__ = ["BuiltBundle", "Judgement", "PlannedBuild", "Report", "Result", "load", "plan", "report"]
+
+Where = str | os.PathLike[str]
+Value = str | int | float | bool
+# Called with what is done, how much of it, and all of it: "kernels" compiled, "data" and "checking
+# data" in bytes, "launches" that have ended, "comparing steps".
+Progress = Callable[[str, int, int], None]
+Notice = Callable[[str], None]  # called with a line for people
+
+LAUNCHES = "launches"
+
+
+def plan(
+    workload: Where,
+    *,
+    set: Mapping[str, Value] | None = None,
+    passes: str | Iterable[str] | None = None,
+    layers: str | Iterable[str] | None = None,
+    algo: str | None = None,
+    rate: float | None = None,
+    inference: bool | None = None,
+    fuse: bool = False,
+    reuse_memory: bool = False,
+    values: Where | Iterable[Where] = (),
+    seed: int = 0,
+) -> PlannedBuild:
+    """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
+
+    Args:
+        workload: a name from `simgen list workloads`, or a .dnnmark or .dnntemplate file.
+        set: keys of the config ("n", or "conv1.n" in a network) or $VARIABLES of a template.
+        passes: of a network: "fwd", "bwd", "sgd" (weight update), or several.
+        layers: a slice of a network, "conv1..pool1", or names of layers.
+        algo: the algorithm of all layers that have a choice.
+        rate: learning rate of pass sgd.
+        inference: True or False: the network as it is in inference or in training; None: as the
+            config says.
+        fuse: conv and fc do in one kernel what follows them.
+        reuse_memory: a tensor's place is used again after its last reader.
+        values: files with your own values of inputs, or "exact": whole numbers whose sums are not
+            rounded.
+        seed: of the random inputs.
+
+    Raises:
+        UsageError: no such workload, or choices that do not go together.
+        ConfigError: the config cannot be accepted.
+    """
+    files = [values] if isinstance(values, str | os.PathLike) else values
+    choices = planning.Choices(
+        settings=tuple((key, _text(value)) for key, value in (set or {}).items()),
+        passes=_joined(passes),
+        layers=_joined(layers),
+        algorithm=algo,
+        rate=rate,
+        inference=inference,
+        fuse=fuse,
+        reuse_memory=reuse_memory,
+        values=tuple(os.fspath(each) for each in files),
+        seed=seed,
+    )
+    return PlannedBuild(planning.Plan(os.fspath(workload), choices))
+
+
+def load(path: Where) -> BuiltBundle:
+    """The bundle in a folder.
+
+    Raises:
+        UsageError: there is none.
+        DamagedError: its manifest or workload is not what was written.
+    """
+    with bundles.opened(Path(path)):
+        return BuiltBundle(Path(path))
+
+
+def report(made: Iterable[BuiltBundle | Where], output: Where) -> Report:
+    """Write into the folder `output` what all results in the bundles measured, as `simgen report`.
+
+    Raises:
+        UsageError: a bundle is given twice, or nothing has run.
+        DamagedError: a result is not what its run left.
+    """
+    paths = [each.path if isinstance(each, BuiltBundle) else Path(each) for each in made]
+    if not paths:
+        raise UsageError("report: no bundle is given; give one or more")
+    return reporting.write(paths, Path(output))
+
+
+@dataclass(frozen=True)
+class PlannedBuild:
+    """A workload that is ready to be built."""
+
+    plan: planning.Plan
+
+    @property
+    def name(self) -> str:
+        """Of the workload; the command line gives it to the bundle, too."""
+        return self.plan.problem.name
+
+    @property
+    def workload(self) -> Workload:
+        """Its layers, buffers, kernels and launches.
+
+        Raises:
+            UnsupportedError: a layer has no kernels for a pass.
+        """
+        return self.plan.workload
+
+    def build(
+        self,
+        path: Where,
+        targets: str | Target | Sequence[str | Target] = planning.DEFAULT_TARGETS,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        replace: bool = False,
+        progress: Progress | None = None,
+    ) -> BuiltBundle:
+        """Make the bundle in the folder `path`, or add these targets to the one that is there.
+
+        Args:
+            path: the folder.
+            targets: names, or target objects such as `Host(sanitize=True)`.
+            settings: of the targets that are given by name, such as {"arch": "gfx90a"}.
+            replace: remove results that are of no use to what is built now.
+
+        Raises:
+            UsageError: no such target or setting; the folder is no bundle, or cannot be written.
+            RefusedError: results would be lost, or somebody uses the bundle.
+            MissingError: a compiler or disk space.
+        """
+        given = [targets] if isinstance(targets, str | Target) else list(targets)
+        if not given:
+            raise UsageError("targets: none is given; give one or more")
+        chosen = _targets(given, settings or {})
+        made, _ = self.plan.write(Path(path), chosen, replace_results=replace, tell=progress)
+        return BuiltBundle(made.path, made.gone)
+
+
+@dataclass(frozen=True)
+class BuiltBundle:
+    """A bundle in its folder. What is asked of it is read there each time."""
+
+    path: Path
+    gone: tuple[str, ...] = ()  # what the build that made it removed
+
+    @property
+    def targets(self) -> dict[str, dict[str, Any]]:
+        """The targets it was built for, with their settings."""
+        with bundles.opened(self.path) as made:
+            return {name: dict(settings) for name, settings in made.targets.items()}
+
+    @property
+    def ran(self) -> list[str]:
+        """Names of its results: targets, and points of sweeps."""
+        with bundles.opened(self.path) as made:
+            return made.ran()
+
+    def result(self, name: str) -> Result:
+        """The result of a target, of a point of a sweep, or of a results.h5.
+
+        Raises:
+            UsageError: there is none.
+            DamagedError: it is not what the run left.
+        """
+        with bundles.opened(self.path) as made:
+            return finding.find_result(made, name)
+
+    def run(
+        self,
+        target: str | None = None,
+        *,
+        timeout: float | None = None,
+        layers: str | Iterable[str] | None = None,
+        inputs: Where | None = None,
+        resume: bool = False,
+        options: Mapping[str, str | int] | None = None,
+        progress: Progress | None = None,
+        notice: Notice | None = None,
+    ) -> Result:
+        """Run it on a target, or on the first that can; the result is kept in the bundle, too.
+
+        Args:
+            target: its name.
+            timeout: seconds after which the run is ended.
+            layers: only these, "conv1..pool1" or names.
+            inputs: where these layers' inputs come from: a target, a results.h5 or "reference".
+            resume: go on after the last finished layer of a run that was stopped.
+            options: of the target, as `simgen run --help` has them: {"num_compute_units": 8}.
+            progress: called as the input data are checked, and as launches end where the target
+                tells.
+            notice: called with each line that the command would print before and during the run.
+
+        Raises:
+            UsageError: no such target, option or layer; or they do not go together.
+            MissingError, RefusedError: it cannot run here.
+            RunError: the run failed or took too long.
+            DamagedError: a file of the bundle is not what was built.
+        """
+        wish = Wish(timeout, _joined(layers), os.fspath(inputs) if inputs else None, resume)
+        with bundles.opened(self.path) as made:
+            _check_options(made, target, options or {})
+            listener = _Callbacks(progress, notice)
+            return running.run(made, target, options or {}, wish, listener)[1].result
+
+    def sweep(
+        self,
+        target: str | None,
+        grid: Mapping[str, Iterable[str | int]],
+        *,
+        timeout: float | None = None,
+        options: Mapping[str, str | int] | None = None,
+        again: bool = False,
+        progress: Progress | None = None,
+        notice: Notice | None = None,
+    ) -> dict[str, Result]:
+        """Run it at each point of a grid of the target's options, at those that have no result yet.
+
+        Args:
+            target: its name; None: the first that can run.
+            grid: option -> its values, such as {"num_compute_units": [2, 4, 8]}.
+            options: that have one value throughout.
+            again: run the points that have a result, too.
+            timeout, progress, notice: as of `run`, of each point.
+
+        Returns:
+            The results of all points, by their names, TARGET@OPTION=VALUE,...
+
+        Raises:
+            RunError: points failed, which are named; the others have their results.
+            UsageError, MissingError, RefusedError, DamagedError: as of `run`.
+        """
+        words = [f"{name}={','.join(map(str, values))}" for name, values in grid.items()]
+        if not words:
+            raise UsageError("sweep: no option is given; give one with its values, or use run")
+        with bundles.opened(self.path) as made:
+            _check_options(made, target, options or {})
+            listener = _Callbacks(progress, notice)
+            swept = sweeping.run(
+                made, target, options or {}, words, Wish(timeout), listener, again=again
+            )
+            swept.check()
+            return {p.name: finding.find_result(swept.bundle, p.name) for p in swept.points}
+
+    def diff(
+        self,
+        a: Where | None = None,
+        b: Where | None = None,
+        *,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> Judgement:
+        """Compare results with the reference and with each other; true where all is right.
+
+        Args:
+            a, b: targets that have run, points of a sweep, results.h5 files, or "reference";
+                without them, every result, and every two.
+            strict: a tensor that proves nothing is a failure too.
+
+        Raises:
+            UsageError: there is nothing to compare.
+            DamagedError: a file is not what was built, or what the run left.
+        """
+        if a is None and b is not None:
+            raise UsageError("diff: b is given without a; give a, or both")
+        names = [None if each is None else os.fspath(each) for each in (a, b)]
+        with bundles.opened(self.path) as made:
+            return judging.judge(made, *names, strict=strict, tell=progress)
+
+
+class _Callbacks(SweepListener):
+    """A run's news, for functions."""
+
+    def __init__(self, progress: Progress | None, notice: Notice | None) -> None:
+        self.told, self.say = progress, notice
+
+    def tell(self, line: str) -> None:
+        if self.say:
+            self.say(line)
+
+    notice = tell
+
+    def point(self, nth: int, count: int, name: str) -> None:
+        self.tell(f"{nth} of {count}: {name}")
+
+    def failed(self, name: str, error: SimgenError) -> None:
+        self.tell(f"failed: {name}: {error}")
+
+    @contextlib.contextmanager
+    def checking(self) -> Iterator[Callable[[int, int], None] | None]:
+        yield planning.about(self.told, judging.CHECKING)
+
+    @contextlib.contextmanager
+    def following(self, name: str, todo: Workload) -> Iterator[_Launches | None]:
+        if self.told is None:
+            yield None
+            return
+        total = len(todo.launches)
+        self.told(LAUNCHES, 0, total)
+        yield _Launches(self.told, total)
+        self.told(LAUNCHES, total, total)
+
+
+@dataclass
+class _Launches:
+    """Tells how many launches have ended, whenever that has changed."""
+
+    told: Progress
+    total: int
+    last: int = 0
+
+    def tick(self, passed: float) -> None:
+        """The target does not tell."""
+
+    def preparing(self, what: str, passed: float) -> None:
+        """No launch has ended."""
+
+    def progress(self, progress: Reached, passed: float) -> None:
+        if progress.launches != self.last:
+            self.last = progress.launches
+            self.told(LAUNCHES, self.last, self.total)
+
+
+def _check_options(bundle: bundles.Bundle, target: str | None, options: Mapping[str, Any]) -> None:
+    """The command line reads each option as it is written; here their values are checked.
+
+    Raises:
+        UsageError: a value is none of its option.
+    """
+    for name in [target] if target in TARGETS else bundle.targets:
+        of_target = TARGETS[name].run_options if name in TARGETS else {}
+        for option in options.keys() & of_target.keys():  # `running.choose` refuses the others
+            try:
+                of_target[option].read(str(options[option]))
+            except ValueError as error:
+                raise UsageError(f"{planning.spelling(option)} {error}") from None
+
+
+def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list[Target]:
+    """Those given by name with the settings that they have; the others as they are."""
+    names = [each for each in given if isinstance(each, str)]
+    if settings and not names:
+        raise UsageError(
+            f"{planning.spelling(next(iter(settings)))}: no target is given by name; "
+            "give the target object its settings"
+        )
+    named = {t.name: t for t in planning.chosen_targets(names, settings)} if names else {}
+    chosen = [named[each] if isinstance(each, str) else each for each in given]
+    found: dict[str, Target] = {}
+    for target in chosen:
+        if found.setdefault(target.name, target) != target:
+            raise UsageError(
+                f"--target {target.name!r}: given twice with other settings; choose one of them"
+            )
+    return list(found.values())
+
+
+def _text(value: Value) -> str:
+    """A value as configs have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+
+def _joined(words: str | Iterable[str] | None) -> str | None:
+    """Words with commas between them."""
+    return words if words is None or isinstance(words, str) else ",".join(words)

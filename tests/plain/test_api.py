@@ -1,0 +1,282 @@
+"""`import simgen`: the same as the commands, with the same words, and nothing printed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import fails
+from handmade import run_by_hand, tree
+
+import simgen as package
+from simgen import api, planning
+from simgen import bundle as bundles
+from simgen.commands import options
+from simgen.errors import ConfigError, DamagedError, MismatchError, RefusedError, UsageError
+from simgen.ir import Pass
+from simgen.targets.cuda import Cuda
+from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.host import Host
+
+SMALL = {"n": 4, "c": 10}
+
+
+@pytest.fixture(autouse=True)
+def silence(own_folder, capsys):
+    """Nothing is printed by any of it; tests that call a command read what that prints."""
+    yield
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture(name="made")
+def a_bundle():
+    """`./made`, for the target that needs no compiler."""
+    return package.plan("softmax_fwd", set=SMALL).build("made", ["cuda"])
+
+
+def ran(made, change=lambda tensors: None):
+    """The bundle, and a result in it."""
+    run_by_hand(bundles.load(made.path), change)
+    return made
+
+
+def python(code):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+# ------------------------------------------------------------------ import
+
+
+def test_import_loads_nothing_until_a_name_is_used():
+    loaded = python("import sys, simgen; simgen.errors; dir(simgen); print(*sys.modules)")
+    assert {name for name in loaded if name.startswith("simgen")} == {"simgen", "simgen.errors"}
+    assert {"numpy", "h5py", "jinja2", "click", "rich"}.isdisjoint(loaded)
+
+
+def test_all_names_are_there_whatever_was_imported_before():
+    code = (
+        "import simgen.cli, simgen.commands.comparing, simgen.reporting, simgen.judging, simgen\n"
+        "print(*(type(getattr(simgen, name)).__name__ for name in simgen.__all__))\n"
+        "print(set(simgen.__all__) <= set(dir(simgen)))"
+    )
+    *kinds, listed = python(code)
+    assert kinds == ["type"] * 5 + ["str", "module"] + ["function"] * 3
+    assert listed == "True"
+
+
+def test_other_names_are_none():
+    with pytest.raises(AttributeError, match="'simgen' has no attribute 'plans'"):
+        package.plans  # noqa: B018
+
+
+def test_types_travel_with_the_package():
+    assert (Path(package.__file__).parent / "py.typed").is_file()
+
+
+# ------------------------------------------------------------------ the same as the commands
+
+
+def test_a_plan_has_all_choices_of_the_command(simgen, tmp_path):
+    line = (
+        "build lenet5 --target cuda --set n=2 --pass fwd,bwd,sgd --layers conv1..pool1 "
+        "--algo direct --rate 0.5 --training --values exact --seed 3 -o a"
+    )
+    plan = package.plan(
+        "lenet5",
+        set={"n": 2},
+        passes=["fwd", "bwd", "sgd"],
+        layers="conv1..pool1",
+        algo="direct",
+        rate=0.5,
+        inference=False,
+        values="exact",
+        seed=3,
+    )
+    assert plan.name == "lenet5"
+    assert {step.direction for step in plan.workload.steps} >= {Pass.FORWARD, Pass.UPDATE}
+    assert simgen(line).code == 0
+    plan.build("b", Cuda())
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_fused_in_memory_that_is_reused_as_the_command_does(simgen, tmp_path):
+    assert simgen("build lenet5 --target cuda --fuse --reuse-memory -q -o a").code == 0
+    package.plan("lenet5", fuse=True, reuse_memory=True).build("b", "cuda")
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+
+
+def test_the_whole_way_there(made, simgen):
+    assert (made.path, list(made.targets), made.ran) == (Path("made"), ["cuda"], [])
+    ran(made)
+    assert made.ran == ["cuda"]
+    told = []
+    verdict = made.diff(progress=lambda *each: told.append(each))
+    assert verdict
+    assert verdict.outcome == "same"
+    assert verdict.summary == "1 result, 1 tensor: all right"
+    assert {what for what, _, _ in told} == {"checking data", "comparing steps"}
+    assert all(0 <= done <= total for _, done, total in told)
+    (values,) = [each.values for each in made.result("cuda").outputs.values()]
+    assert np.allclose(values.sum(axis=1), 1)
+    assert verdict.as_json() == simgen("diff made --json").json()
+    report = package.report([package.load("made")], "out")
+    assert report.page.is_file()
+    assert [(row.layer, row.target, row.verdict) for row in report.rows] == [
+        ("softmax", "cuda", "same")
+    ]
+
+
+def test_a_build_tells_how_it_goes_on():
+    told = []
+    plan = package.plan("softmax_fwd", set=SMALL)
+    plan.build("made", ["cuda"], progress=lambda *each: told.append(each))
+    what, done, total = told[-1]
+    assert (what, done) == ("data", total)
+    assert total >= sum(buffer.spec.nbytes for buffer in plan.workload.inputs)
+
+
+def test_a_wrong_result_makes_a_false_verdict(made, simgen):
+    def spoil(tensors):
+        tensors["softmax.y"][0, 0] += 0.5
+
+    ran(made, spoil)
+    verdict = made.diff("cuda")
+    assert not verdict
+    assert verdict.outcome == "different"
+    assert "softmax.y" in verdict.failure
+    with pytest.raises(MismatchError) as wrong:
+        verdict.check()
+    fails(simgen("diff made cuda -q"), 6, str(wrong.value))
+
+
+def test_what_proves_nothing_is_a_failure_only_if_strict():
+    made = package.plan("softmax_fwd", set={"n": 4, "c": 1}).build("one", ["cuda"])
+    ran(made)
+    assert made.diff()
+    verdict = made.diff(strict=True)
+    assert not verdict
+    assert "proved nothing" in verdict.failure
+    verdict = made.diff("cuda", "reference", strict=True)
+    assert verdict.words == ("simgen", "diff", "one", "cuda", "reference", "--strict")
+
+
+def test_targets_are_names_or_objects_with_their_settings():
+    chosen = Gem5Se(arch="gfx900")
+    assert api._targets(["host", chosen], {"sanitize": True}) == [Host(sanitize=True), chosen]
+    assert api._targets(["host", "host"], {}) == [Host()]
+    with pytest.raises(UsageError, match="--target 'gem5-se': given twice"):
+        api._targets(["gem5-se", chosen, Gem5Se(arch="gfx902")], {})
+    with pytest.raises(UsageError, match="--arch: no target is given by name"):
+        api._targets([chosen], {"arch": "gfx902"})
+
+
+# ------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: package.plan("softmax_fvd"), "show softmax_fvd"),
+        (lambda: package.plan("softmax_fwd", set={"q": 1}), "show softmax_fwd --set q=1"),
+        (lambda: package.plan("softmax_fwd", set={"n": True}), "show softmax_fwd --set n=true"),
+        (lambda: package.plan("lenet5", passes="fwd,bkd"), "show lenet5 --pass fwd,bkd"),
+        (lambda: package.plan("lenet5", rate=0.1), "show lenet5 --rate 0.1"),
+        (
+            lambda: package.plan("lenet5", passes=("fwd", "bwd"), inference=True),
+            "show lenet5 --pass fwd,bwd --inference",
+        ),
+        (
+            lambda: package.plan("softmax_fwd").build("made", ["cud"]),
+            "build softmax_fwd -t cud -o made",
+        ),
+        (
+            lambda: package.plan("softmax_fwd").build("x", ["cuda"], settings={"arch": "gfx900"}),
+            "build softmax_fwd -t cuda --arch gfx900 -o x",
+        ),
+        (lambda: package.load("nowhere"), "run nowhere"),
+        (lambda: package.load("made").run("cud"), "run made --on cud"),
+        (
+            lambda: package.load("made").run("cuda", options={"keep": "yes"}),
+            "run made --on cuda --keep yes",
+        ),
+        (
+            lambda: package.load("made").run("cuda", inputs="cuda"),
+            "run made --on cuda --inputs cuda",
+        ),
+        (lambda: package.load("made").run("cuda", layers=["a"]), "run made --on cuda --layers a"),
+        (lambda: package.load("made").diff(), "diff made"),
+        (lambda: package.load("made").diff("reference"), "diff made reference"),
+        (lambda: package.report(["made"], "out"), "report made -o out"),
+        (lambda: package.report(["made", "./made"], "out"), "report made ./made -o out"),
+    ],
+)
+def test_errors_have_the_words_of_the_command(made, simgen, call, line):
+    with pytest.raises(package.errors.SimgenError) as raised:
+        call()
+    done = simgen(line)
+    assert done.err == f"simgen: error: {raised.value}\n"
+    assert done.code == raised.value.exit_code
+
+
+@pytest.mark.parametrize(
+    ("call", "fact"),
+    [
+        (lambda: package.plan("lenet5", passes="fwd,sgd", rate=float("nan")), "--rate nan: no"),
+        (lambda: package.plan("lenet5", passes="fwd,sgd", rate=-1), "--rate -1: no"),
+        (lambda: package.plan("softmax_fwd", seed=-1), "--seed -1: no seed"),
+        (lambda: package.plan("softmax_fwd", seed=2**63), "no seed"),
+        (lambda: package.plan("softmax_fwd", seed=1.5), "--seed 1.5: no seed"),
+        (lambda: package.load("made").run("cuda", timeout=0), "--timeout 0: no time"),
+        (lambda: package.load("made").run("cuda", timeout=float("inf")), "--timeout inf: no"),
+        (lambda: package.load("made").run("cuda", options={"repeats": 0}), "--repeats '0': write"),
+        (lambda: package.load("made").diff(b="cuda"), "b is given without a"),
+        (lambda: package.plan("softmax_fwd").build("x", []), "targets: none is given"),
+        (
+            lambda: package.plan("softmax_fwd").build("x", ["host"], settings={"sanitise": True}),
+            "--sanitise: no setting of a target; did you mean 'sanitize'",
+        ),
+        (
+            lambda: package.plan("softmax_fwd").build("x", ["host"], settings={"sanitize": 1}),
+            "--sanitize 1: give it a value of bool",
+        ),
+        (lambda: package.report([], "out"), "no bundle is given"),
+    ],
+)
+def test_what_the_command_line_would_not_let_through_is_refused(made, tmp_path, call, fact):
+    before = tree(tmp_path)
+    with pytest.raises(UsageError, match=f"^.*{fact}"):
+        call()
+    assert tree(tmp_path) == before, "nothing half-written"
+
+
+def test_a_config_that_cannot_be_accepted_says_where(tmp_path):
+    (tmp_path / "net.dnnmark").write_text("[Softmax]\nname=s\nn=2\nc=x\n")
+    with pytest.raises(ConfigError, match=r"^net\.dnnmark:4: "):
+        package.plan("net.dnnmark")
+
+
+def test_results_are_not_lost_without_replace(made):
+    ran(made)
+    other = package.plan("softmax_fwd", set={"n": 8, "c": 10})
+    with pytest.raises(RefusedError, match=r"^made: .*would be lost"):
+        other.build("made", ["cuda"])
+    assert made.ran == ["cuda"]
+    assert other.build("made", ["cuda"], replace=True).gone
+    assert made.ran == []
+
+
+def test_damage_is_found(made):
+    ran(made)
+    data = made.path / "data.h5"
+    data.write_bytes(data.read_bytes()[:-1] + b"!")
+    with pytest.raises(DamagedError, match=r"data\.h5"):
+        made.diff()
+
+
+def test_the_help_names_the_learning_rate_that_is_used():
+    assert options.RATE == planning.RATE
