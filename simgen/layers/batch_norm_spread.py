@@ -59,7 +59,7 @@ class Spreads(Errors):
         return np.sqrt(size), between
 
     def running(self, old: Array, new: Array, new_error: Array, keep: float, scale: float) -> Array:
-        if scale == 1:  # nothing is rounded
+        if scale == 1 and not keep:  # nothing is rounded
             return new_error
         first, second = np.abs(old * keep), np.abs(new * scale)
         roundings = np.sqrt(first**2 + second**2 + (first + second) ** 2)
