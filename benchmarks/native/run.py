@@ -208,7 +208,9 @@ def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
     )
     forward = {
         "conv": lambda: f.conv2d(x, w, padding=layer.pad_h, stride=layer.stride_h),
-        "pool": lambda: f.max_pool2d(x, layer.kernel_h, layer.stride_h, layer.pad_h),
+        "pool": lambda: f.max_pool2d(
+            x, layer.kernel_h, layer.stride_h, layer.pad_h, ceil_mode=layer.rounding == "ceil"
+        ),
         "lrn": lambda: f.local_response_norm(x, layer.local_size, layer.alpha, layer.beta, layer.k),
         "activation": lambda: f.relu(x),
         "fc": lambda: f.linear(x.flatten(1), w, b),
