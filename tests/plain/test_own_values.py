@@ -198,7 +198,7 @@ def test_large_tensors_come_block_by_block(tmp_path):
 def test_exact_is_a_word_beside_files_and_no_file(tmp_path):
     """Whole numbers for what the file does not give; a file of that name is given as ./exact."""
     words = ("build", "fc_fwd", "--set", "n=2", "--set", "c=6", "--set", "num_output=4")
-    words += ("--target", "host", "-o", "b")
+    words += ("--target", "cuda", "-o", "b")
     np.savez(tmp_path / "w.npz", **{"fc.w": np.full((4, 6), 0.1)})
     made = simgen(*words, "--values", "exact", "--values", "w.npz", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
