@@ -85,8 +85,8 @@ class Plan:
         self.problem = problem.find(word, choices.settings, _passes(choices.passes), usual)
         if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
             raise UsageError(
-                "--inference: is pass fwd alone; leave it out, or set batchnorm_statistics=running "
-                "of the layers that are to be frozen in training"
+                "--inference: it has pass fwd alone; leave --pass out, or set "
+                "batchnorm_statistics=running of the layers that are to be frozen in training"
             )
         self.network = network.resolve(
             self.problem.config,
