@@ -420,6 +420,24 @@ def gain(layer: Layer, tensors: dict[str, Any]) -> float:
 
 
 @each_pass
+def test_the_spread_is_no_more_than_the_tolerance_and_judges_all_that_has_one(
+    variant: Variant, direction: Pass
+) -> None:
+    """What has a spread of zero is not judged by it."""
+    layer = variant.layer
+    for shape in shapes_of(layer):
+        tensors = read_tensors(layer, shape, direction)
+        tolerance = layer.tolerance(tensors, direction)
+        found = layer.spread(tensors, direction, tolerance)
+        assert found.keys() == tolerance.keys()
+        for name, bound in tolerance.items():
+            sigma = found[name].sigma
+            assert sigma.shape == bound.shape
+            assert ((sigma > 0) == (bound > 0)).all()
+            assert (sigma <= bound).all()
+
+
+@each_pass
 def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: Pass) -> None:
     layer = variant.layer
     for shape in shapes_of(layer):
