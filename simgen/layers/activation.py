@@ -73,9 +73,17 @@ class Activation(Layer):
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
-    mode: Mode = key("activation_mode", default=Mode.RELU)
-    ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
-    alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
+    mode: Mode = key("activation_mode", default=Mode.RELU, text="the function")
+    ceiling: float = key(
+        "activation_ceiling",
+        default=6.0,
+        least=1e-3,
+        most=1e6,
+        text="largest value of clipped_relu",
+    )
+    alpha: float = key(
+        "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
+    )
 
     @property
     def chooses(self) -> bool:
