@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from simgen import resources, toolchain
+from simgen import resources
+from simgen.compile import toolchain
 
 TEMPLATES = resources.folder("templates")
 KERNELS = TEMPLATES / "kernels"
