@@ -96,7 +96,7 @@ def _check(run: Run, workload: Workload) -> None:
     count = len(workload.launches)
     for name in run.finished or {}:
         if not re.fullmatch(r"0|[1-9]\d{0,9}", name, re.ASCII) or int(name) >= count:
-            fact = f"{printable(name)} is no launch of the workload"
+            fact = f"{printable(name)} is not a launch of the workload"
             raise SchemaError(fact).under("Run.finished")
 
 
@@ -185,7 +185,7 @@ def stopped(bundle: Bundle, result: str) -> Path | None:
     process = _worker(best[1])
     if process:
         raise UsageError(
-            f"{best[1]}: process {process} still works in it; wait for its end, or end it"
+            f"{best[1]}: process {process} still works in it; wait until it ends, or stop it"
         )
     return best[1]
 
@@ -247,7 +247,7 @@ def _check_variables(run: Run, now: Mapping[str, str]) -> None:
         if before != value:
             fact = f"the stopped run had {before or 'none'}"
             raise UsageError(
-                f"--resume: {name} is {value}, and {fact}; leave it as it was, or run it anew "
+                f"--resume: {name} is {value}, and {fact}; leave it as it was, or run it again "
                 "without --resume"
             )
 

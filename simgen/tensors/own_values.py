@@ -93,7 +93,7 @@ def _check_name(
 ) -> None:
     if name not in inputs:
         cure = did_you_mean(name, inputs)
-        raise UsageError(f"{place}: no input of {workload.name}; {cure}")
+        raise UsageError(f"{place}: not an input of {workload.name}; {cure}")
     if name in found:
         raise UsageError(f"{place}: has values already; give each tensor once")
 
@@ -131,7 +131,7 @@ def _members(file: IO[bytes]) -> Iterator[tuple[str, _Array]]:
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
             if name == member.filename:
-                raise ValueError(f"its member {printable(name)} is no .npy file")
+                raise ValueError(f"its member {printable(name)} is not a .npy file")
             with archive.open(member) as stream:
                 yield name, _npy(stream)
 
@@ -174,7 +174,9 @@ def _fitted(place: str, given: _Array, buffer: Buffer) -> NDArray[Any]:
     if not np.isfinite(values).all():
         at = np.unravel_index(int(np.argmin(np.isfinite(values))), spec.shape)
         where = ", ".join(map(str, at))
-        raise UsageError(f"{place}: [{where}] is {array[at]}, no finite float32; correct it")
+        raise UsageError(
+            f"{place}: [{where}] is {array[at]}, not a finite float32 number; correct it"
+        )
     return values
 
 
