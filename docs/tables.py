@@ -15,12 +15,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
+from simgen.planning import spelling
 from sphinx.util.docutils import SphinxDirective
 
 from simgen.cli import cli
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
-from simgen.planning import spelling
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:

@@ -4,13 +4,14 @@ Tensors are stored in one type and computed in another: `accumulation`. What fol
 (bounds, ULPs, the pattern in memory that nobody has written, values in files, what kernels load and
 store) is derived from its row.
 
-    type         format                                                  source
-    f64 f32 f16  binary64, binary32, binary16                            IEEE 754-2019, 3.6
-    bf16         the upper half of a binary32                            Intel, 338302-001US, 2018
-    f8e4m3fn     largest 448, no infinity, one NaN for each sign         OCP 8-bit Floating Point
-    f8e5m2       as IEEE 754, of 8 bits                                  Specification, 2023, table 1
-    f8...fnuz    no infinity, one NaN, which is what -0 would be, and    AMD, "CDNA3" instruction set,
-                 a bias that is larger by 1                              2025, 8-bit formats
+    f64, f32, f16  binary64, binary32, binary16 of IEEE 754-2019, 3.6
+    bf16           the upper half of a binary32 (Intel, "BFLOAT16: Hardware Numerics", 2018)
+    f8e4m3fn       largest 448, no infinity, one NaN of each sign (OCP 8-bit Floating Point
+                   Specification, 2023, table 1)
+    f8e5m2         as IEEE 754 makes 8 bits (the same)
+    f8...fnuz      a bias larger by 1, no infinity, one NaN, where -0 would be (LLVM, APFloat)
+
+The first number in a name is the bits: programs without this table take it from there.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from functools import cached_property
 from math import frexp
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.schema import Registered
+from simgen.storage.schema import Registered
 
 if TYPE_CHECKING:
     import numpy as np
 
-WORD = 4  # bytes; kernels move nothing smaller, so tensors in memory are whole words
+WORD = 4  # bytes; kernels move nothing smaller
+TOGETHER = 4  # narrow elements that kernels move at once, in one or two words
 FLUSHED = 2.0**-126  # a result of float32 arithmetic below it may be flushed to zero
 
 
@@ -78,7 +80,8 @@ class DType(Registered):
         if not hasattr(np, self.numpy):
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, self.numpy))
+            found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.numpy))
+            return found
         return np.dtype(self.numpy).newbyteorder("<")
 
     @property
@@ -107,7 +110,7 @@ class DType(Registered):
             top -= 1
         if self.special is Special.FINITE:
             steps -= 1
-        return (1 + steps * 2.0**-self.mantissa) * 2.0**top
+        return float((1 + steps * 2.0**-self.mantissa) * 2.0**top)
 
     @property
     def overflow(self) -> float:
@@ -138,7 +141,7 @@ def _float(
     exponent: int,
     mantissa: int,
     canary: int,
-    special: Special = Special.IEEE,
+    special: Special,
     *,
     more: int = 0,
     native: str = "",
@@ -148,16 +151,17 @@ def _float(
     return DType(name, nbytes, numpy, canary, exponent, mantissa, bias, special, native)
 
 
-# Canaries: quiet NaNs as f32; in halves of a word, too; in its bytes, too (those of OCP), and as f64.
+# Canaries: quiet NaNs as f32; in halves of a word too; in its bytes too, as OCP's, and as f64.
 NAN, NANS, FOUR_NANS = 0xFFC0DE5A, 0xFFDAFFDA, 0xFFFF7FFF
-DType.F32 = _float("f32", "float32", 8, 23, NAN, native="float")
-F64 = _float("f64", "float64", 11, 52, FOUR_NANS, native="double")  # for checks
-F16 = _float("f16", "float16", 5, 10, NANS)
-BF16 = _float("bf16", "bfloat16", 8, 7, NANS)
-F8E4M3FN = _float("f8e4m3fn", "float8_e4m3fn", 4, 3, FOUR_NANS, Special.FINITE)
-F8E5M2 = _float("f8e5m2", "float8_e5m2", 5, 2, FOUR_NANS)
-F8E4M3FNUZ = _float("f8e4m3fnuz", "float8_e4m3fnuz", 4, 3, 0x80808080, Special.UNSIGNED_ZERO, more=1)
-F8E5M2FNUZ = _float("f8e5m2fnuz", "float8_e5m2fnuz", 5, 2, 0x80808080, Special.UNSIGNED_ZERO, more=1)
+IEEE, FINITE, UNSIGNED_ZERO = Special.IEEE, Special.FINITE, Special.UNSIGNED_ZERO
+DType.F32 = _float("f32", "float32", 8, 23, NAN, IEEE, native="float")
+F64 = _float("f64", "float64", 11, 52, FOUR_NANS, IEEE, native="double")  # for checks
+F16 = _float("f16", "float16", 5, 10, NANS, IEEE)
+BF16 = _float("bf16", "bfloat16", 8, 7, NANS, IEEE)
+F8E4M3FN = _float("f8e4m3fn", "float8_e4m3fn", 4, 3, FOUR_NANS, FINITE)
+F8E5M2 = _float("f8e5m2", "float8_e5m2", 5, 2, FOUR_NANS, IEEE)
+F8E4M3FNUZ = _float("f8e4m3fnuz", "float8_e4m3fnuz", 4, 3, 0x80808080, UNSIGNED_ZERO, more=1)
+F8E5M2FNUZ = _float("f8e5m2fnuz", "float8_e5m2fnuz", 5, 2, 0x80808080, UNSIGNED_ZERO, more=1)
 DType.I32 = DType("i32", 4, "int32", NAN, native="int")
 I8 = DType("i8", 1, "int8", NAN, native="signed char")
 U8 = DType("u8", 1, "uint8", NAN, native="unsigned char")

@@ -36,11 +36,11 @@ if __name__ == "__main__":
 
 from covering import covering
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
+from simgen.build import Builder
+from simgen.cache import Cache
 
 from simgen import network, problem, render, toolchain
 from simgen import workload as workloads
-from simgen.build import Builder
-from simgen.cache import Cache
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:

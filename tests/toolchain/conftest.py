@@ -13,7 +13,6 @@ import pytest
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.ir import (
-    CANARY,
     GUARD,
     PAGE,
     Buffer,
@@ -138,7 +137,7 @@ def plan(
 def write_data(path: Path, inputs: Mapping[str, Array], identity: bytes = DATA_ID) -> None:
     """What launchers read of a data.h5: the header and the tensors, without HDF5 between them."""
     offset, entries, blocks = PAGE, [], []
-    canary = np.full(PAGE // 4, CANARY, "<u4")
+    canary = np.full(PAGE // 4, DType.F32.canary, "<u4")
     for array in (*inputs.values(), canary):
         entries.append(Entry(offset, array.nbytes))
         blocks.append(array.tobytes().ljust(-(-array.nbytes // PAGE) * PAGE, b"\0"))
