@@ -18,7 +18,8 @@ import click
 from simgen.planning import spelling
 from sphinx.util.docutils import SphinxDirective
 
-from simgen.cli import cli
+from simgen.bundle.planning import spelling
+from simgen.cli.main import cli
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 from simgen.targets import TARGETS

@@ -21,7 +21,7 @@ ATTRIBUTE = "type"
 
 def is_named(dtype: DType) -> bool:
     """Whether the attribute tells the type, since NumPy does not know it."""
-    return dtype.array.isbuiltin != 1
+    return dtype.array.isbuiltin == 2
 
 
 def stored(dtype: DType) -> Any:
