@@ -77,7 +77,7 @@ class HostBundle:
         raw = (self.results / "outputs.bin").read_bytes()
         start = self.workload.outputs_offset
         return {
-            b.name: np.frombuffer(raw, b.spec.dtype.numpy, b.spec.size, b.offset - start).reshape(
+            b.name: np.frombuffer(raw, b.spec.dtype.array, b.spec.size, b.offset - start).reshape(
                 b.spec.shape
             )
             for b in self.workload.outputs
