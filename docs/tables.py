@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
-from simgen.planning import spelling
 from sphinx.util.docutils import SphinxDirective
 
 from simgen.bundle.planning import spelling

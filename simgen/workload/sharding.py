@@ -190,7 +190,7 @@ class _Draft:
             if share.nbytes * self.gpus != whole.nbytes:
                 raise UsageError(
                     f"--gpus {self.gpus}: a share of tensor {name} is {share.size} elements of "
-                    f"{share.dtype.name}, which move by fours; choose another batch with --set n=..."
+                    f"{share.dtype.name}, which move by fours; choose another batch by --set n=..."
                 )
         elif share != whole or port.fill is None:
             raise RefusedError(
