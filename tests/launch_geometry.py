@@ -5,20 +5,21 @@ What is counted is a number for each element of each port: how often a pass writ
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.layers.written import written
+from simgen.layers.written import DECLARED, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from simgen.ir import Launch
+    from simgen.ir import Kernel, Launch
     from simgen.layers.base import Lowering, Port
     from simgen.layers.written import Cut, Cuts, Places, Writes
 
@@ -69,7 +70,9 @@ def _count(launch: Launch, each: Writes, counts: dict[str, Elements]) -> list[st
             return [f"{launch.kernel} changes {port}, which was not written once before"]
         times[:] = 0
     if found.min() < 0 or found.max() >= times.size:
-        return [f"{launch.kernel}: {found.min()} to {found.max()} of {port}, which has {times.size}"]
+        return [
+            f"{launch.kernel}: {found.min()} to {found.max()} of {port}, which has {times.size}"
+        ]
     times += np.bincount(found, minlength=times.size)
     return []
 
@@ -90,6 +93,26 @@ def misfits(launch: Launch, declared: Sequence[Writes], block: int) -> list[str]
     if max(ends) != launch.grid[0]:
         wrong.append(f"{launch.kernel}: grid {launch.grid}, and {max(ends)} along x write")
     return wrong
+
+
+class _Noted(dict[str, Any]):
+    """Constants of a kernel, of which it notes those that are read."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel.constants)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+def of_geometry(kernel: Kernel) -> Kernel:
+    """The kernel with those constants alone that decide what it writes."""
+    constants = _Noted(kernel)
+    list(DECLARED[kernel.template](constants, kernel.block))
+    kept = tuple((name, value) for name, value in kernel.constants if name in constants.read)
+    return replace(kernel, constants=kept)
 
 
 def elements(each: Writes, grid: Grid | None = None) -> Elements:

@@ -1,4 +1,4 @@
-"""Which elements of a tensor each work-group of a launch writes: what a kernel makes of its constants.
+"""Which elements each work-group of a launch writes: what a kernel makes of its constants.
 
 A template has a declaration beside the code that makes its kernels: a function of the kernel's
 constants and nothing else, as the template is. It knows no launch and no layer, so that tests can
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from simgen.ir import Kernel
 
-    # Of a kernel's constants and its work-items in a work-group.
-    Declaration = Callable[[Mapping[str, Any], int], Iterable["Writes"]]
+    Values = Mapping[str, Any]  # the constants of a kernel
+    Declaration = Callable[[Values, int], Iterable["Writes"]]  # of these and the work-group's size
 
 DECLARED: dict[str, Declaration] = {}  # by template; importing simgen.layers fills it
 

@@ -12,11 +12,12 @@ from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers import LAYERS
-from simgen.layers.base import Lowering
 from simgen.layers.written import Places, Writes, cut, partial_sums, written
 
 if TYPE_CHECKING:
     from layer_variants import Variant
+
+    from simgen.layers.base import Lowering
 
 # Ones, rests modulo vectors and work-groups, rows that a work-group cannot hold, strided rows.
 SHAPES = (
@@ -83,9 +84,7 @@ def test_pieces_are_counted_over_all_places_of_a_cut() -> None:
 @pytest.mark.parametrize(
     ("grid", "block"), [((2, 3, 4), 8), ((3, 4, 4), 8), ((3, 3, 3), 8), ((3, 3, 4), 16)]
 )
-def test_another_grid_or_another_work_group_is_seen(
-    grid: tuple[int, int, int], block: int
-) -> None:
+def test_another_grid_or_another_work_group_is_seen(grid: tuple[int, int, int], block: int) -> None:
     assert not misfits(Launch("k", (3, 3, 4), ("a", "b", "y")), [PRODUCT], 8)
     assert misfits(Launch("k", grid, ("a", "b", "y")), [PRODUCT], block)
 

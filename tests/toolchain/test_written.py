@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from covering import covering
-from launch_geometry import elements
+from launch_geometry import elements, of_geometry
 from layer_bundles import Problem, make, plan
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen import workload as workloads
 from simgen.ir import CANARY, Pass, Role
 from simgen.layers import LAYERS
 from simgen.layers.written import written
 from simgen.targets.host import Host
+from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Launch, Workload
 
 pytestmark = pytest.mark.skipif(
@@ -40,23 +40,19 @@ SHAPES = ((5, 13, 1, 1), (2, 4099, 1, 1), (2, 3, 5, 7), (3, 37, 11, 11), (301, 6
 
 
 def chosen(direction: Pass) -> dict[str, tuple[Problem, int]]:
-    """What covers the choices of all templates in one pass, once for each of its launches."""
-    found, kernels, launches = {}, {}, {}
+    """What covers the choices of geometry in one pass: problems, each with one of its launches."""
+    found, kernels = {}, {}
     for kind in lowered():
-        if direction not in LAYERS[kind].passes:
-            continue
         for number, variant in enumerate(variants(kind)):
             for shape in shapes_of(kind, SHAPES):
-                if accepts(variant.layer, shape):
-                    name = f"{kind}{number}_{'x'.join(map(str, shape))}"
+                if direction in LAYERS[kind].passes and accepts(variant.layer, shape):
                     lowering = variant.layer.lower(inputs_of(variant.layer, shape), direction)
-                    found[name] = Problem(variant, shape)
-                    kernels[name], launches[name] = lowering.kernels, len(lowering.launches)
-    return {
-        f"{name}_{turn}": (found[name], turn)
-        for name in covering(kernels, pairs=False, sizes=False)
-        for turn in range(launches[name])
-    }
+                    known = {kernel.name: kernel for kernel in lowering.kernels}
+                    for turn, launch in enumerate(lowering.launches):
+                        name = f"{kind}{number}_{'x'.join(map(str, shape))}_{turn}"
+                        found[name] = Problem(variant, shape), turn
+                        kernels[name] = [of_geometry(known[launch.kernel])]
+    return {name: found[name] for name in covering(kernels, pairs=False, sizes=False)}
 
 
 def half(launch: Launch) -> Launch:
