@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.layers.written import DECLARED, written
+from simgen.layers.written import declaration, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ class _Noted(dict[str, Any]):
 def of_geometry(kernel: Kernel) -> Kernel:
     """The kernel with those constants alone that decide what it writes."""
     constants = _Noted(kernel)
-    list(DECLARED[kernel.template](constants, kernel.block))
+    list(declaration(kernel)(constants, kernel.block))
     kept = tuple((name, value) for name, value in kernel.constants if name in constants.read)
     return replace(kernel, constants=kept)
 

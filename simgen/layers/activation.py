@@ -257,6 +257,6 @@ def _expm1_bound(t: Array) -> Array:
     return bound
 
 
-@writes("activation.hip.j2")
+@writes("activation_forward", "activation_backward")
 def _written(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["vector"], block)]

@@ -92,7 +92,7 @@ class Concat(Several):
         return {name: np.zeros_like(values) for name, values in wanted.items()}
 
 
-@writes("concat.hip.j2")
+@writes("concat")
 def _written(c: Values, block: int) -> Iterator[Writes]:
     rows, starts, groups = ([int(n) for n in c[k].split()] for k in ("rows", "starts", "groups"))
     for at, (row, start, first) in enumerate(zip(rows, starts, groups)):

@@ -162,6 +162,6 @@ def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return np.stack(x)
 
 
-@writes("dropout.hip.j2")
+@writes("dropout")
 def _written(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["vector"], block)]

@@ -61,6 +61,6 @@ def grid(size: int) -> tuple[int, int, int]:
     return ceil(size / (BLOCK * VECTOR)), 1, 1
 
 
-@writes("elementwise.hip.j2")
+@writes("elementwise")
 def _written(c: Values, block: int) -> list[Writes]:
     return [dense(at - c["outputs"], c["size"], c["vector"], block) for at in range(c["outputs"])]

@@ -220,7 +220,7 @@ class Softmax(Layer):
         return total_error + log_error + U * (np.abs(d) + np.abs(y)) + TINY
 
 
-@writes("softmax.hip.j2")
+@writes("softmax")
 def _written(c: Values, block: int) -> list[Writes]:
     axis, inner = c["axis"], c["inner"]
     held = c["slices"] * c["held"] if c["in_registers"] else axis  # by one turn of a work-group

@@ -6,8 +6,9 @@ hold them against each other without a compiler: the grid must be the one that t
 give, and the launches of a pass must write each element of each port once. Where there is a
 compiler, a part of the grid is run, and must write what is declared of those work-groups.
 
-    gemm.hip.j2     a tile of C each, and of its partial sums where k is cut
-                    Writes(-1, x=cut(Places(n, 1, tile_n)), y=cut(Places(m, n, tile_m)), ...)
+    gemm    a tile of C by each work-group, of the partial sums of a chunk where k is cut:
+            Writes(-1, x=cut(Places(n, 1, tile_n)), y=cut(Places(m, n, tile_m)),
+                   z=cut(partial_sums(k, chunk, m * n)))
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Values = Mapping[str, Any]  # the constants of a kernel
     Declaration = Callable[[Values, int], Iterable["Writes"]]  # of these and the work-group's size
 
-DECLARED: dict[str, Declaration] = {}  # by template; importing simgen.layers fills it
+DECLARED: dict[str, Declaration] = {}  # by template, less its suffix; importing layers fills it
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def dense(argument: int, size: int, each: int, block: int) -> Writes:
 
 
 def writes(*templates: str) -> Callable[[Declaration], Declaration]:
-    """Declares what kernels of these templates write."""
+    """Declares what kernels of these templates write; names without a suffix."""
 
     def declare(made: Declaration) -> Declaration:
         for template in templates:
@@ -110,6 +111,16 @@ def written(kernel: Kernel) -> tuple[Writes, ...]:
     Raises:
         RuntimeError: its template has no declaration.
     """
-    if kernel.template not in DECLARED:
+    return tuple(declaration(kernel)(dict(kernel.constants), kernel.block))
+
+
+def declaration(kernel: Kernel) -> Declaration:
+    """That of its template.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    stem = kernel.template.partition(".")[0]
+    if stem not in DECLARED:
         raise RuntimeError(f"{kernel.template}: declare what it writes, with @writes (written.py)")
-    return tuple(DECLARED[kernel.template](dict(kernel.constants), kernel.block))
+    return DECLARED[stem]

@@ -49,7 +49,7 @@ class _Target:
         )
 
 
-@writes("conv_direct.hip.j2")
+@writes("conv_direct")
 def _direct(c: Values, block: int) -> list[Writes]:
     target = _Target(c)
     x = cut(*target.pixels(c["wide"]), group=block * c["sets"])
@@ -57,7 +57,7 @@ def _direct(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, x, cut(Places(c["groups"], target.group), channels), offset=target.offset)]
 
 
-@writes("conv_gemm.hip.j2")
+@writes("conv_gemm")
 def _gemm(c: Values, block: int) -> list[Writes]:
     target = _Target(c)
     x = cut(*target.pixels(1), group=c["tile_n"])
@@ -67,7 +67,7 @@ def _gemm(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, x, y, z, offset=target.offset, items=items_of(c))]
 
 
-@writes("conv_windows.hip.j2")
+@writes("conv_windows")
 def _windows(c: Values, block: int) -> list[Writes]:
     taps, pixels = c["rows_taps"] * c["columns_taps"], c["rows_count"] * c["columns_count"]
     return [dense(-1, c["batch"] * c["groups"] * c["group_in"] * taps * pixels, c["wide"], block)]
@@ -76,7 +76,7 @@ def _windows(c: Values, block: int) -> list[Writes]:
 # ---- Gradients of filters, [group][filter][channel][row][column]; turned, where `flipped` ----
 
 
-@writes("conv_direct_filters.hip.j2")
+@writes("conv_direct_filters")
 def _direct_filters(c: Values, block: int) -> list[Writes]:
     h, w, turn = c["kernel_h"], c["kernel_w"], -1 if c["flipped"] else 1
     one = c["group_channels"] * h * w
@@ -98,7 +98,7 @@ def _direct_filters(c: Values, block: int) -> list[Writes]:
     ]
 
 
-@writes("conv_gemm_filters.hip.j2")
+@writes("conv_gemm_filters")
 def _gemm_filters(c: Values, block: int) -> list[Writes]:
     taps, turn = c["kernel_h"] * c["kernel_w"], -1 if c["flipped"] else 1
     columns = c["group_channels"] * taps
@@ -118,7 +118,7 @@ def _gemm_filters(c: Values, block: int) -> list[Writes]:
     ]
 
 
-@writes("conv_bias.hip.j2")
+@writes("conv_bias")
 def _bias(c: Values, block: int) -> list[Writes]:
     x = cut(partial_sums(c["batch"] * c["pixels"], c["chunk"], c["filters"]))
     return [Writes(-1, x, cut(Places(c["filters"])))]
@@ -127,7 +127,7 @@ def _bias(c: Values, block: int) -> list[Writes]:
 # ---- Transforms of tiles ----
 
 
-@writes("conv_products.hip.j2")
+@writes("conv_products")
 def _products(c: Values, block: int) -> list[Writes]:
     m, n, places = c["m"], c["n"], c["places"] * c["groups"]
     x, y = cut(Places(n, 1, c["tile_n"])), cut(Places(m, n, c["tile_m"]))
@@ -147,24 +147,24 @@ def _in_16_places(total: int, block: int) -> list[Writes]:
     return [Writes(-1, cut(Places(total), group=block), inside=(Places(16, total),))]
 
 
-@writes("conv_winograd_filters.hip.j2")
+@writes("conv_winograd_filters")
 def _winograd_filters(c: Values, block: int) -> list[Writes]:
     return _in_16_places(c["groups"] * c["group_out"] * c["group_in"], block)
 
 
-@writes("conv_winograd_source.hip.j2", "conv_winograd_result.hip.j2")
+@writes("conv_winograd_source", "conv_winograd_result")
 def _winograd_source(c: Values, block: int) -> list[Writes]:
     channels = c["channels"] if "channels" in c else c["groups"] * c["group_in"]
     tiles = c["batch"] * ((c["rows_count"] + 1) // 2) * ((c["columns_count"] + 1) // 2)
     return _in_16_places(channels * tiles, block)
 
 
-@writes("conv_winograd_target.hip.j2")
+@writes("conv_winograd_target")
 def _winograd_target(c: Values, block: int) -> list[Writes]:
     return [_tiles_of_target(c, c["groups"] * c["group_out"], (2, 2), block)]
 
 
-@writes("conv_winograd_gradient.hip.j2")
+@writes("conv_winograd_gradient")
 def _winograd_gradient(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, cut(Places(c["total"], 9), group=block), inside=(Places(9),))]
 
@@ -174,7 +174,7 @@ def _fourier_items(c: Values) -> int:
     return items
 
 
-@writes("conv_fft_source.hip.j2")
+@writes("conv_fft_source")
 def _fourier_source(c: Values, block: int) -> list[Writes]:
     channels, parts = c["channels"], 4 if c["factors"] else 2
     tiles = c["batch"] * c["down"] * c["across"]
@@ -183,7 +183,7 @@ def _fourier_source(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, x, inside=(frequencies, Places(parts, tiles)), items=_fourier_items(c))]
 
 
-@writes("conv_fft_filters.hip.j2")
+@writes("conv_fft_filters")
 def _fourier_filters(c: Values, block: int) -> list[Writes]:
     filters, channels = c["groups"] * c["group_out"], c["group_in"]
     frequencies = Places(c["size"] * c["size"] // 2, filters * channels * 4)
@@ -192,13 +192,13 @@ def _fourier_filters(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, x, inside=inside, items=_fourier_items(c))]
 
 
-@writes("conv_fft_target.hip.j2")
+@writes("conv_fft_target")
 def _fourier_target(c: Values, block: int) -> list[Writes]:
     made = _tiles_of_target(c, c["channels"], (c["step_h"], c["step_w"]), c["lines"])
     return [replace(made, items=_fourier_items(c))]
 
 
-@writes("conv_fft_gradient.hip.j2")
+@writes("conv_fft_gradient")
 def _fourier_gradient(c: Values, block: int) -> list[Writes]:
     taps = c["kernel_h"] * c["kernel_w"]
     x = cut(Places(c["filters"] * c["group_channels"], taps), group=c["lines"])

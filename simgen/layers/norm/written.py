@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from simgen.layers.written import Values
 
 
-@writes("batch_norm.hip.j2")
+@writes("batch_norm")
 def _batch_norm(c: Values, block: int) -> Iterator[Writes]:
     features, inner, elements = c["features"], c["inner"], c["elements"]
     tile = c["slices"] * c["held"]  # elements of a chunk
@@ -27,7 +27,7 @@ def _batch_norm(c: Values, block: int) -> Iterator[Writes]:
         yield Writes(at, x, items=c["lanes"] * c["slices"])
 
 
-@writes("batch_norm_finish.hip.j2")
+@writes("batch_norm_finish")
 def _finish(c: Values, block: int) -> Iterator[Writes]:
     first, count = len(c["reads"].split()), len(c["writes"].split())
     for at in range(first, first + count):
@@ -35,12 +35,12 @@ def _finish(c: Values, block: int) -> Iterator[Writes]:
         yield Writes(at, x, items=c["lanes"] * c["slices"])
 
 
-@writes("batch_norm_apply.hip.j2")
+@writes("batch_norm_apply")
 def _apply(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["each"], block)]
 
 
-@writes("lrn.hip.j2")
+@writes("lrn")
 def _lrn(c: Values, block: int) -> list[Writes]:
     axis, inner = c["axis"], c["inner"]
     x = cut(Places(c["outer"], axis * inner), Places(inner, 1, c["vector"]), group=block)

@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from simgen.layers.written import Values
 
 
-@writes("pooling.hip.j2")
+@writes("pooling")
 def _windows(c: Values, block: int) -> list[Writes]:
     p, q = c["p"], c["q"]
     rows, columns = Places(p, q, c["rows"]), Places(q, 1, c["results"])
     return [Writes(-1, cut(Places(c["planes"], p * q), rows, columns, group=block))]
 
 
-@writes("pooling_shared.hip.j2")
+@writes("pooling_shared")
 def _shared(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["planes"] * c["p"] * c["q"], 1, block // c["slices"])]
 
 
-@writes("pooling_backward.hip.j2")
+@writes("pooling_backward")
 def _backward(c: Values, block: int) -> list[Writes]:
     lines = Places(c["planes"] * c["h"], c["w"])
     return [Writes(-1, cut(lines, Places(c["w"], 1, c["vector"]), group=block))]
 
 
-@writes("pooling_backward_max.hip.j2")
+@writes("pooling_backward_max")
 def _tiles(c: Values, block: int) -> list[Writes]:
     h, w = c["h"], c["w"]
     planes = cut(Places(c["planes"], h * w, c["tile_planes"]))

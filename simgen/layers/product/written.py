@@ -16,7 +16,7 @@ def items_of(c: Values) -> int:
     return items
 
 
-@writes("gemm.hip.j2")
+@writes("gemm")
 def _tiled(c: Values, block: int) -> list[Writes]:
     m, n = c["m"], c["n"]
     x, y = cut(Places(n, 1, c["tile_n"])), cut(Places(m, n, c["tile_m"]))
@@ -24,7 +24,7 @@ def _tiled(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, x, y, z, items=items_of(c))]
 
 
-@writes("gemm_skinny.hip.j2")
+@writes("gemm_skinny")
 def _short(c: Values, block: int) -> list[Writes]:
     few, many = c["few"], c["many"]
     lanes = block // c["slices"]
@@ -33,6 +33,6 @@ def _short(c: Values, block: int) -> list[Writes]:
     return [Writes(-1, x, z=z, inside=(Places(few, c["y_few"]),))]
 
 
-@writes("gemm_sum.hip.j2")
+@writes("gemm_sum")
 def _sum(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["width"], block // c["slices"])]
