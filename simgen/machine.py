@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated
 
 from simgen import resources
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.files import read_regular
-from simgen.schema import Matching, Sized, Within, from_json, parse
+from simgen.storage.files import read_regular
+from simgen.storage.schema import Matching, Sized, Within, from_json, parse
 
 FITTED = "h200"  # the machine that the constants of plans were fitted on
 MACHINES, ARCHITECTURES = "machines", "architectures"  # folders in data/
@@ -111,20 +111,26 @@ UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "G
 _QUANTITY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMG]i|[kMG])?(B|Hz)?", re.ASCII)
 
 
+SIZES = ("lds_nbytes", "l1_nbytes", "l2_nbytes")
+
+
 def _number(name: str, text: str, place: str) -> int | float:
     """The value of an option: a count, a size such as 16KiB, or a clock such as 1.5GHz."""
+    what = OPTIONS[name]
+    unit, form = ("", "a whole number")
+    if what in SIZES:
+        unit, form = ("B", "a whole number, or a size such as 64KiB")
+    elif what == "clock":
+        unit, form = ("Hz", "a clock such as 1.5GHz")
     found = _QUANTITY.fullmatch(text)
-    is_clock = OPTIONS[name] == "clock"
-    if found and is_clock == (found[3] == "Hz"):
-        value = float(found[1]) * UNITS[found[2] or ""]
-        if is_clock and value > 0:
-            return value
-        if value == int(value) and 1 <= value <= (2**20 if not found[3] else 2**40):
-            return int(value)
-        if OPTIONS[name] == "lds_nbytes" and value == int(value) and 1 <= value <= 2**40:
-            return int(value)
-    example = {"clock": "1.5GHz"}.get(OPTIONS[name], "a whole number, or a size such as 64KiB")
-    raise UsageError(f"{place}: {name} is {printable(text)}; write {example}")
+    value = float(found[1]) * UNITS[found[2] or ""] if found else 0.0
+    with_unit = bool(found and found[3] == unit and unit)
+    plain = bool(found and not found[2] and not found[3])
+    if what == "clock" and with_unit and value > 0:
+        return value
+    if what != "clock" and (with_unit or plain) and value == int(value) and 1 <= value <= 2**40:
+        return int(value)
+    raise UsageError(f"{place}: {name} is {printable(text)}; write {form}")
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ class Architecture:
     wavefront: Count
     bypass_l1: str  # the bits of a load that misses in L1
     elf_machine: int | None = None  # EF_AMDGPU_MACH; None: no launcher of ours reads its code
-    register_granule: Annotated[int, Within(1, 64)] = field(default=4)  # vector registers
+    register_granule: Annotated[int, Within(1, 64)] = 4  # vector registers
 
 
 @cache
