@@ -68,7 +68,7 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class SavedTensor:
     values: NDArray[Any]
     untouched: int
     guard_intact: bool
@@ -76,7 +76,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Saved:
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, SavedTensor]
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
     digests: str  # as simgen.bundle.result_digest makes them
@@ -118,14 +118,14 @@ def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]
     return told
 
 
-def _tensor(tensors: h5py.Group, name: str) -> Tensor:
+def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     found = hdf5.dataset(tensors, name)
     if found.dtype.str not in ("<f4", "<i4"):
         raise FormatError(f"dataset {printable(name)} has elements of type {found.dtype.str}")
     size = math.prod(found.shape)
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
-    return Tensor(hdf5.values(found), untouched, intact)
+    return SavedTensor(hdf5.values(found), untouched, intact)
 
 
 def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:

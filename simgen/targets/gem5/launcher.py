@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.compile import code_object
 from simgen.compile.legalise import cache_policy, gem5
 from simgen.errors import SimgenError
+from simgen.numerics.powers import power_of_two
 from simgen.targets.gem5 import apu_se
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ LEAST_MEMORY = 512 * MIB  # what gem5 simulates by default
 
 
 @dataclass(frozen=True)
-class Machine:
+class SimulatedGpu:
     """What is simulated, as the settings of gem5-se say it."""
 
     arch: str
@@ -110,7 +111,7 @@ class Launcher(ABC):
         super().__init_subclass__()
         LAUNCHERS[cls.name] = cls()
 
-    def check(self, machine: Machine) -> None:
+    def check(self, machine: SimulatedGpu) -> None:
         """Refuse settings that the launcher cannot serve.
 
         Raises:
@@ -123,11 +124,11 @@ class Launcher(ABC):
         return []
 
     @abstractmethod
-    def command(self, machine: Machine, workload: Workload) -> Command:
+    def command(self, machine: SimulatedGpu, workload: Workload) -> Command:
         """What the launcher adds to the command line of apu_se.py."""
 
     @abstractmethod
-    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+    def build(self, machine: SimulatedGpu, job: Job, builder: Builder) -> Built:
         """The files that it runs."""
 
     def mapped_nbytes(self, workload: Workload) -> int:
@@ -158,12 +159,9 @@ def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
     return found[name]
 
 
-def power_of_two(nbytes: int) -> int:
+def memory_for(nbytes: int) -> int:
     """The least simulated memory, in bytes, that holds `nbytes`: a power of two."""
-    size = LEAST_MEMORY
-    while size < nbytes:
-        size *= 2
-    return size
+    return max(LEAST_MEMORY, power_of_two(nbytes))
 
 
 def memory_text(nbytes: int) -> str:

@@ -167,9 +167,9 @@ class Gem5Se(Target):
         return None
 
     @property
-    def simulated(self) -> gem5_launcher.Machine:
+    def simulated(self) -> gem5_launcher.SimulatedGpu:
         """What launchers need to know of the settings."""
-        return gem5_launcher.Machine(self.arch, self.gem5_version, self.m5ops, self.l1)
+        return gem5_launcher.SimulatedGpu(self.arch, self.gem5_version, self.m5ops, self.l1)
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh` and the files of the launcher."""
@@ -251,7 +251,7 @@ class Gem5Se(Target):
     def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
         if LAUNCHERS[self.launcher].own_kernels:
             return None  # what ends is no launch of the workload
-        follower = stats.Follower(results / stats.FILE)
+        follower = stats.StatsFollower(results / stats.FILE)
 
         def look() -> Progress:
             follower.update()

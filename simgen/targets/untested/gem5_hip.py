@@ -18,12 +18,12 @@ from simgen.targets.gem5.launcher import (
     Built,
     Command,
     Launcher,
-    Machine,
+    SimulatedGpu,
     kernel_info,
+    memory_for,
     memory_text,
-    power_of_two,
 )
-from simgen.targets.untested.hip_program import Place, Program
+from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from simgen.compile.build import Builder
@@ -35,7 +35,7 @@ IMAGE_CURE = "install Docker, or set SIMGEN_DOCKER=0 to have gem5 run the libamd
 IMAGE = "run it in gem5's image, which has ROCm 4.0 (SIMGEN_DOCKER=1)"
 
 
-class Hip(Launcher):
+class HipLauncher(Launcher):
     name: ClassVar[str] = "hip"
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = (
         # apu_se.py gives the CPU a vendor that newer C libraries do not know, so that they take it
@@ -51,7 +51,7 @@ class Hip(Launcher):
         ),
     )
 
-    def check(self, machine: Machine) -> None:
+    def check(self, machine: SimulatedGpu) -> None:
         if machine.m5ops:
             raise UsageError(
                 "gem5-se: --m5ops: the HIP program has no such instructions; leave it out, or "
@@ -63,9 +63,9 @@ class Hip(Launcher):
             return [Lack("there is no docker, and gem5's image has the HIP runtime", IMAGE_CURE)]
         return []
 
-    def command(self, machine: Machine, workload: Workload) -> Command:
+    def command(self, machine: SimulatedGpu, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
-        memory = memory_text(power_of_two(workload.arena_nbytes + RUNTIME_NBYTES))
+        memory = memory_text(memory_for(workload.arena_nbytes + RUNTIME_NBYTES))
         return Command(
             before=("-n3", f"--mem-size={memory}", *machine.options),
             after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
@@ -74,11 +74,11 @@ class Hip(Launcher):
             in_image=True,
         )
 
-    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+    def build(self, machine: SimulatedGpu, job: Job, builder: Builder) -> Built:
         """`binary`, and what it was compiled from."""
         program = Program(
             machine.arch,
-            Place.SYSCALLS,
+            HipPlace.SYSCALLS,
             rewrite=machine.rewritten,
             dump=not machine.version.dumps,
             apu=not machine.gpu.dgpu,
