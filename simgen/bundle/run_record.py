@@ -17,8 +17,8 @@ from simgen.storage.files import read_regular, write_atomic
 from simgen.storage.schema import SchemaError, Within, from_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Sequence
+    from pathlib import Path
 
     from simgen.ir import Workload
 

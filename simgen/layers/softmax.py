@@ -74,8 +74,16 @@ class Softmax(Layer):
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
-    algo: SoftmaxAlgo = key("softmax_algo", default=SoftmaxAlgo.ACCURATE)
-    mode: SoftmaxMode = key("softmax_mode", default=SoftmaxMode.CHANNEL)
+    algo: SoftmaxAlgo = key(
+        "softmax_algo",
+        default=SoftmaxAlgo.ACCURATE,
+        text="accurate and log subtract the maximum first; log is the logarithm",
+    )
+    mode: SoftmaxMode = key(
+        "softmax_mode",
+        default=SoftmaxMode.CHANNEL,
+        text="over the channels of each pixel, or over a whole image",
+    )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of an (N, C, ...) shape."""
