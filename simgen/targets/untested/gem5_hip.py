@@ -18,7 +18,7 @@ from simgen.targets.gem5.launcher import (
     Built,
     Command,
     Launcher,
-    SimulatedGpu,
+    Simulated,
     kernel_info,
     memory_for,
     memory_text,
@@ -51,7 +51,7 @@ class HipLauncher(Launcher):
         ),
     )
 
-    def check(self, machine: SimulatedGpu) -> None:
+    def check(self, machine: Simulated) -> None:
         if machine.m5ops:
             raise UsageError(
                 "gem5-se: --m5ops: the HIP program has no such instructions; leave it out, or "
@@ -63,7 +63,7 @@ class HipLauncher(Launcher):
             return [Lack("there is no docker, and gem5's image has the HIP runtime", IMAGE_CURE)]
         return []
 
-    def command(self, machine: SimulatedGpu, workload: Workload) -> Command:
+    def command(self, machine: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
         memory = memory_text(memory_for(workload.arena_nbytes + RUNTIME_NBYTES))
         return Command(
@@ -74,7 +74,7 @@ class HipLauncher(Launcher):
             in_image=True,
         )
 
-    def build(self, machine: SimulatedGpu, job: Job, builder: Builder) -> Built:
+    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
         """`binary`, and what it was compiled from."""
         program = Program(
             machine.arch,
