@@ -1,5 +1,5 @@
 """One file per layer, in rooms where a layer is several: parameters, shapes, operation counts,
-launches, reference, tolerance. Importing this package fills `LAYERS`.
+launches, reference, tolerance. Importing this package fills `LAYERS`,
 
 May import: arrays, errors, ir, machine, numerics.
 """

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import rounding
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -255,3 +257,8 @@ def _expm1_bound(t: Array) -> Array:
         t < -0.25, e * rounding.exp(t) + U * (1 - e), 4.5 * U * np.abs(np.expm1(t))
     )
     return bound
+
+
+@writes("activation_forward", "activation_backward")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.reduction import BLOCK, FINALS
+from simgen.layers.written import Places, Writes, cut, writes
 from simgen.numerics import rounding
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -219,3 +221,12 @@ class Softmax(Layer):
         )
         y: Array = d - log_sum
         return total_error + log_error + U * (np.abs(d) + np.abs(y)) + TINY
+
+
+@writes("softmax")
+def _written(c: Values, block: int) -> list[Writes]:
+    axis, inner = c["axis"], c["inner"]
+    held = c["slices"] * c["held"] if c["in_registers"] else axis  # by one turn of a work-group
+    rows = cut(Places(c["rows"] // inner, axis * inner), Places(inner), group=c["group_rows"])
+    items = c["group_rows"] * c["slices"]
+    return [Writes(-1, rows + cut(Places(axis, inner, held)), items=items)]

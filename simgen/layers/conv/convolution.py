@@ -40,6 +40,7 @@ from simgen.layers.conv import (
 from simgen.layers.conv import (
     reference as conv_reference,
 )
+from simgen.layers.conv import written as written
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
 from simgen.layers.conv.geometry import Geometry, Names
 from simgen.layers.epilogue import NOTHING, Epilogue

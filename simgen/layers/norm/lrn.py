@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.norm import written as written
 from simgen.numerics.rounding import EXP2, RCP, SECOND_ORDER, TINY, U, float32, identifier, log2
 
 if TYPE_CHECKING:

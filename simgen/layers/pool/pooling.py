@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.pool import along_axis, gradient_tile
+from simgen.layers.pool import written as written
 from simgen.numerics import exactness
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
