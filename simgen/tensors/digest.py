@@ -1,6 +1,6 @@
 """Digests of large files, made by all cores.
 
-A piece of a file has the SHA-256 of a tree: of the digests of its blocks of BLOCK elements, put
+A piece of a file has the SHA-256 of a tree: of the digests of its blocks of BLOCK_NBYTES, put
 together in order. The digest of a file is that of the digests of its pieces.
 """
 

@@ -91,7 +91,7 @@ def left(start, name):
     spec = planned.buffer(name).spec
     at = state_file.head_nbytes(planned) + each.offset - planned.state_offset
     content = (start.folder / state_file.FILE).read_bytes()
-    return np.frombuffer(content, spec.dtype.numpy, spec.size, at).reshape(spec.shape)
+    return np.frombuffer(content, spec.dtype.array, spec.size, at).reshape(spec.shape)
 
 
 def test_inputs_come_from_the_reference(tmp_path):

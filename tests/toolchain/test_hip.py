@@ -25,7 +25,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.compile.legalise import cache_policy
 from simgen.errors import SimgenError, UsageError
-from simgen.ir import CANARY
+from simgen.ir import DType
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.untested import hip
 from simgen.targets.untested.gem5_fs import Gem5Fs
@@ -108,7 +108,7 @@ def check_outputs(path: Path, values: Path) -> None:
     swapped: NDArray[Any] = x.reshape(-1, 2)[:, ::-1].ravel()
     assert np.array_equal(words[:1024].view("<f4"), swapped)
     assert np.array_equal(words[2048:3072].view("<f4"), x)
-    assert set(words[1024:2048]) == set(words[3072:]) == {CANARY}
+    assert set(words[1024:2048]) == set(words[3072:]) == {DType.F32.canary}
 
 
 class TestProgram:
