@@ -69,7 +69,7 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class SavedTensor:
     values: NDArray[Any]
     untouched: int
     guard_intact: bool
@@ -77,7 +77,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Saved:
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, SavedTensor]
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
     digests: str  # as simgen.bundle.result_digest makes them
@@ -119,7 +119,7 @@ def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]
     return told
 
 
-def _tensor(tensors: h5py.Group, name: str) -> Tensor:
+def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     found = hdf5.dataset(tensors, name)
     dtype = element_types.of(found)
     if dtype is None:
@@ -127,7 +127,7 @@ def _tensor(tensors: h5py.Group, name: str) -> Tensor:
     size = math.prod(found.shape)
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
-    return Tensor(element_types.read(found, dtype), untouched, intact)
+    return SavedTensor(element_types.read(found, dtype), untouched, intact)
 
 
 def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.results import Result
-    from simgen.bundle.run_record import Start
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
+    from simgen.running.run_folder import Start
 
 REFERENCE = "reference"
 UNSAFE = re.compile(r"[^a-zA-Z0-9._-]")  # in the name of a folder

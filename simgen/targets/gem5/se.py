@@ -259,8 +259,8 @@ class Gem5Se(Target):
 
     def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
         if LAUNCHERS[self.launcher].own_kernels:
-            return None  # what ends is not a launch of the workload
-        follower = stats.Follower(results / stats.FILE)
+            return None  # what ends is no launch of the workload
+        follower = stats.StatsFollower(results / stats.FILE)
 
         def look() -> Progress:
             follower.update()

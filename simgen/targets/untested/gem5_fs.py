@@ -24,7 +24,7 @@ from simgen.errors import DamagedError
 from simgen.targets.base import File, Lack, Progress, Target, l1_setting, log_text, setting
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import explained
-from simgen.targets.untested.hip_program import Place, Program, for_gem5
+from simgen.targets.untested.hip_program import HipPlace, Program, for_gem5
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,7 +135,7 @@ class Gem5Fs(Target):
             kvm_cure=KVM_CURE,
             files=FILES,
         )
-        program = Program(self.arch, Place.GUEST, l1=self.l1, rewrite=for_gem5)
+        program = Program(self.arch, HipPlace.GUEST, l1=self.l1, rewrite=for_gem5)
         return {"run.sh": File(run.encode(), executable=True), **program.build(job, builder)}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
@@ -154,7 +154,7 @@ class Gem5Fs(Target):
         return found[:launches]
 
     def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
-        follower = stats.Follower(results / stats.FILE)
+        follower = stats.StatsFollower(results / stats.FILE)
 
         def look() -> Progress:
             follower.update()
