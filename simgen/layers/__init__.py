@@ -10,9 +10,12 @@ from simgen.layers import dropout as dropout
 from simgen.layers import fully_connected as fully_connected
 from simgen.layers import fused as fused
 from simgen.layers import gemm as gemm
+from simgen.layers import input as input
+from simgen.layers import layer_norm as layer_norm
 from simgen.layers import lrn as lrn
 from simgen.layers import pooling as pooling
 from simgen.layers import sgd as sgd
+from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer

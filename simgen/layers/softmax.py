@@ -10,7 +10,9 @@ max and sum run over the middle axis of the view (outer, axis, inner) of a tenso
     mode "channel"   (N, C, H, W) -> (N, C, H * W)
     mode "instance"  (N, C, H, W) -> (N, C * H * W, 1)
 
-as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one (outer, inner).
+as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one (outer, inner). In
+mode "channel", softmax_axis says which axis that is (Caffe's `axis`), of a tensor of any rank: 1,
+or -1 for the last.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import rounding
+from simgen.layers import axes, rounding
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.features import BLOCK, FINALS, power_of_two
 from simgen.layers.rounding import SECOND_ORDER, TINY, U
@@ -71,18 +73,23 @@ class Softmax(Layer):
     section = "Softmax"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     algo: Algo = key("softmax_algo", default=Algo.ACCURATE)
     mode: Mode = key("softmax_mode", default=Mode.CHANNEL)
+    axis: int = key("softmax_axis", default=1)
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
-        """(outer, axis, inner) of an (N, C, ...) shape."""
-        n, c, *spatial = shape
-        return (n, c, prod(spatial)) if self.mode is Mode.CHANNEL else (n, c * prod(spatial), 1)
+        """(outer, axis, inner) of an (N, ...) shape."""
+        if self.mode is Mode.INSTANCE:
+            return shape[0], prod(shape[1:]), 1
+        at = axes.behind_batch("softmax_axis", self.axis, shape)
+        return prod(shape[:at]), shape[at], prod(shape[at + 1 :])
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
+        self.view(x.shape)
         return x
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
