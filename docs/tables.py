@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 from sphinx.util.docutils import SphinxDirective
 
-from simgen.cli import cli
+from simgen.bundle.planning import spelling
+from simgen.cli.main import cli
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
-from simgen.planning import spelling
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:

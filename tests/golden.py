@@ -37,11 +37,12 @@ if __name__ == "__main__":
 from covering import covering
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen import network, problem, render, toolchain
-from simgen import workload as workloads
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.compile import render, toolchain
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.frontend import network, problem
 from simgen.layers import LAYERS
+from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

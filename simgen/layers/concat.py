@@ -12,30 +12,25 @@ those that `previous_layer` names.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from itertools import accumulate
-from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers import axes
-from simgen.layers.base import Lowering, key
-from simgen.layers.several import GRADIENTS, INPUTS, Several, reads_and_writes
+from simgen.layers.base import key
+from simgen.layers.joining import copies
+from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import numpy as np
 
-    from simgen.ir import Constants
-    from simgen.layers.base import Tensors
-    from simgen.layers.rounding import Array
+    from simgen.layers.base import Lowering, Tensors
+    from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
-
-BLOCK = 256  # work-items
-EACH = 4  # elements of a work-item: one 16-byte access, or four of 4 bytes
 
 
 @dataclass(frozen=True)
@@ -81,37 +76,3 @@ class Concat(Several):
         # A copy has no error.
         wanted = self.reference(tensors, direction)
         return {name: np.zeros_like(values) for name, values in wanted.items()}
-
-
-def copies(
-    prefix: str,
-    shapes: Sequence[tuple[int, ...]],
-    axis: int,
-    ports: tuple[Sequence[str], Sequence[str]],
-    joins: bool,
-) -> Lowering:
-    """One launch that joins tensors of the `shapes` along an axis to one or, if not `joins`, takes
-    that one apart. `ports` are those that it reads and writes; the kernel's name begins with
-    `prefix`. Work-groups are those of the first part, then those of the second, and so on.
-    """
-    n = prod(shapes[0][:axis])
-    rows = [prod(shape[axis:]) for shape in shapes]  # elements that lie side by side
-    # A row that does not start on a multiple of four has no 16-byte accesses.
-    vector = 1 if any(row % EACH for row in rows) else EACH
-    groups = [ceil(n * row / (BLOCK * EACH)) for row in rows]
-    text = "_".join(map(str, rows))
-    if len(text) > 80:  # a name that compilers and logs take, however many parts there are
-        text = hashlib.sha256(text.encode()).hexdigest()[:32]
-    constants: Constants = (
-        ("direction", str(Pass.FORWARD if joins else Pass.BACKWARD)),
-        ("samples", n),
-        ("rows", " ".join(map(str, rows))),
-        ("starts", " ".join(map(str, accumulate(rows, initial=0)))),
-        ("groups", " ".join(map(str, accumulate(groups, initial=0)))),
-        ("vector", vector),
-        ("each", EACH),
-    )
-    kernel = Kernel(f"{prefix}_{n}x{text}", "concat.hip.j2", BLOCK, constants)
-    reads, writes = ports
-    launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
-    return Lowering((kernel,), (launch,))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.concat import copies
+from simgen.layers.joining import copies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

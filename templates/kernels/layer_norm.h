@@ -1,3 +1,6 @@
+/* Layer normalisation: how a work-group's items lie over rows. It is included behind the constants. */
+#pragma once
+#include "prelude.h"
 
 /* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. */
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
@@ -13,10 +16,10 @@ static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
 static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice) { return k * SLICES + slice * VECTOR; }
 
 /* VECTOR elements from `at` on, or zeros. */
-static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const float* from, unsigned at, bool there)
+static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const Element* from, unsigned at, bool there)
 {
     if constexpr (VECTOR == 4) {
-        const float4 four = there ? *reinterpret_cast<const float4*>(from + at) : float4{0, 0, 0, 0};
+        const float4 four = there ? load4(from + at) : float4{0, 0, 0, 0};
         to[0] = four.x;
         to[1] = four.y;
         to[2] = four.z;
@@ -25,23 +28,23 @@ static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const float* f
         to[0] = there ? from[at] : 0.0f;
     }
 }
-static __device__ __forceinline__ void put(float* to, unsigned at, const float (&from)[VECTOR], bool there)
+static __device__ __forceinline__ void put(Element* to, unsigned at, const float (&from)[VECTOR], bool there)
 {
     if (!there)
         return;
     if constexpr (VECTOR == 4)
-        *reinterpret_cast<float4*>(to + at) = float4{from[0], from[1], from[2], from[3]};
+        store4(to + at, float4{from[0], from[1], from[2], from[3]});
     else
         to[at] = from[0];
 }
 
 /* A work-item's elements of a row of a tensor: held in registers, or read each time. */
 struct Share {
-    const float* tensor;
+    const Element* tensor;
     unsigned row;
     float held[IN_REGISTERS ? HELD : 1];
 
-    __device__ __forceinline__ Share(const float* from, unsigned at) : tensor(from + at * AXIS), row(at) {}
+    __device__ __forceinline__ Share(const Element* from, unsigned at) : tensor(from + at * AXIS), row(at) {}
     __device__ __forceinline__ void first(float (&part)[VECTOR], unsigned k, unsigned slice)
     {
         const unsigned at = place(k, slice);

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import golden
 import pytest
 
-from simgen import toolchain
+from simgen.compile import toolchain
 
 if TYPE_CHECKING:
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
 
 COMPILER, KEPT = golden.read(golden.CODE)
 

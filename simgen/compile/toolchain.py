@@ -1,0 +1,196 @@
+"""The compiler: clang and LLD as the `ziglang` wheel carries them.
+
+One wheel holds clang for AMD GPUs and x86-64 and the linker; no ROCm, no root. `zig clang` and
+`zig ld.lld` are those programs themselves, not Zig's wrapper `zig cc`, so no C library is built.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simgen.errors import MissingError, SimgenError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
+CURE = f"install it: python -m pip install ziglang=={PINNED}"
+
+AMD_TARGET = "amdgcn-amd-amdhsa"
+AMD_ARCHS = ("gfx801", "gfx803", "gfx900", "gfx902", "gfx90a", "gfx942", "gfx1100")
+
+# Why each flag of the device compiler is there:
+DEVICE_FLAGS = (
+    "--target=x86_64-unknown-linux-gnu",  # of the host side of HIP: the same on every machine
+    "--offload-device-only",
+    "-nogpulib",  # no ROCm device library and no headers: the prelude has what kernels need
+    "-nogpuinc",
+    "-nostdinc",
+    "-std=c++20",
+    "-O3",
+    "-fno-vectorize",  # work-items are the vectors; its narrow integer vectors cost v_perm_b32
+    "-ffp-contract=off",  # fused multiply-adds only where the kernel says so: same bits everywhere
+    "-fno-ident",
+    "-mcode-object-version=5",  # clang's default, 6, is unknown to the simulators
+    # gem5 and MGPUSim lack most sub-dword (SDWA) and data-parallel (DPP) forms:
+    "-mllvm",
+    "-amdgpu-sdwa-peephole=0",
+    "-mllvm",
+    "-amdgpu-dpp-combine=0",
+    "-mllvm",
+    "-amdgpu-kernarg-preload-count=0",  # simulators load no kernel arguments into registers
+    # It divides in 16 bits where it knows a number to be small. Such instructions clear the upper
+    # half of the register, which kernels then rely on; gem5 leaves it as it was.
+    "-mllvm",
+    "-opt-disable=correlated-propagation",
+    "-Wall",
+    "-Wno-unused-function",  # of the prelude
+    "-Wno-unused-const-variable",
+    "-Werror",
+)
+ASSEMBLER_FLAGS = ("-mcode-object-version=5",)
+HOST_FLAGS = (
+    "--target=x86_64-unknown-linux-gnu",
+    "-ffreestanding",
+    "-nostdinc",
+    "-fno-stack-protector",
+    "-fno-pic",
+    "-fno-asynchronous-unwind-tables",
+    "-ffp-contract=off",
+    "-fno-ident",
+    "-Wall",
+    "-Wno-unused-function",  # of the prelude
+    "-Wno-unused-const-variable",
+    "-Werror",
+)
+
+
+@cache
+def zig() -> Path:
+    """The program.
+
+    Raises:
+        MissingError: ziglang is not installed.
+    """
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingError(f"compiler: the Python package ziglang is not installed; {CURE}")
+    program = Path(spec.submodule_search_locations[0]) / "zig"
+    if not program.exists():
+        raise MissingError(f"compiler: {program} is missing; {CURE}")
+    return program
+
+
+@cache
+def identity() -> str:
+    """What cache keys hold of the compiler; the pinned version where none is installed.
+
+    The version of the wheel, not a digest of the program: programs for different machines give
+    the same code, so that one set of precomputed kernels serves all of them.
+    """
+    try:
+        package = zig().parent
+    except MissingError:
+        return f"ziglang {PINNED}"
+    found = sorted(package.parent.glob("ziglang-*.dist-info"))
+    if len(found) != 1:
+        raise MissingError(f"compiler: cannot tell the version of {package}; {CURE}")
+    return f"ziglang {found[0].name.removeprefix('ziglang-').removesuffix('.dist-info')}"
+
+
+def assembly(source: str, arch: str, *, lines: bool = False) -> str:
+    """AMDGPU assembly text of self-contained HIP text.
+
+    `lines` adds which line of the source each instruction comes from; instructions stay the same.
+    """
+    tables = ("-gline-tables-only",) if lines else ()
+    with _Folder({"kernel.hip": source.encode()}) as folder:
+        _run(
+            folder, "clang", "-x", "hip", f"--offload-arch={arch}", *DEVICE_FLAGS, *tables,
+            "-S", "kernel.hip", "-o", "kernel.s",
+        )  # fmt: skip
+        return (folder / "kernel.s").read_text()
+
+
+def assemble(text: str, arch: str) -> bytes:
+    """A linked AMDGPU code object from assembly text."""
+    with _Folder({"kernel.s": text.encode()}) as folder:
+        _run(
+            folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *ASSEMBLER_FLAGS,
+            "-c", "kernel.s", "-o", "kernel.o",
+        )  # fmt: skip
+        _run(folder, "ld.lld", "-shared", "--no-undefined", "kernel.o", "-o", "kernel.co")
+        return (folder / "kernel.co").read_bytes()
+
+
+def compile_device(source: str, arch: str) -> bytes:
+    """A linked AMDGPU code object from self-contained HIP text, with nothing in between."""
+    return assemble(assembly(source, arch), arch)
+
+
+def compile_host(files: Mapping[str, bytes], main: str, flags: Sequence[str]) -> bytes:
+    """A static x86-64 Linux program from `main`, one of `files`, without a C library."""
+    with _Folder(files) as folder:
+        _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        _run(
+            folder, "ld.lld", "-static", "-z", "noexecstack", "--gc-sections",
+            "-z", "noseparate-code", "main.o", "-o", "main",
+        )  # fmt: skip
+        return (folder / "main").read_bytes()
+
+
+def compile_dynamic(
+    files: Mapping[str, bytes],
+    main: str,
+    flags: Sequence[str],
+    libraries: Mapping[str, Sequence[str]],
+) -> bytes:
+    """A dynamically linked x86-64 Linux program from `main`, one of `files`.
+
+    `libraries` holds the functions that it calls by the library's name (SONAME). It is linked to
+    empty libraries of these names: none needs to be here, and with no version of a function
+    asked for, any version of the library will do.
+    """
+    with _Folder(files) as folder:
+        _run(folder, "clang", *HOST_FLAGS, *flags, "-c", main, "-o", "main.o")
+        for name, functions in libraries.items():
+            stub = "".join(f"void {function}(void) {{}}\n" for function in functions)
+            (folder / "stub.c").write_text(stub)
+            _run(folder, "clang", *HOST_FLAGS, "-fpic", "-c", "stub.c", "-o", "stub.o")
+            _run(folder, "ld.lld", "-shared", f"-soname={name}", "stub.o", "-o", name)
+        _run(
+            folder, "ld.lld", "-dynamic-linker", "/lib64/ld-linux-x86-64.so.2", "-z", "noexecstack",
+            "--gc-sections", "-z", "noseparate-code", "main.o", *libraries, "-o", "main",
+        )  # fmt: skip
+        return (folder / "main").read_bytes()
+
+
+class _Folder(tempfile.TemporaryDirectory[str]):
+    """A temporary folder with `files` in it. Compilers run inside, so no path gets into outputs."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__(prefix="simgen-")
+        for name, content in files.items():
+            Path(self.name, name).write_bytes(content)
+
+    def __enter__(self) -> Path:  # type: ignore[override]
+        return Path(super().__enter__())
+
+
+def _run(folder: Path, *command: str) -> None:
+    # Nothing of the caller's environment: CPATH and the like would change the output unseen.
+    environment = {"PATH": os.defpath, "LC_ALL": "C", "TMPDIR": str(folder)}
+    done = subprocess.run(
+        [str(zig()), *command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SimgenError(
+            f"compiler: rejected {command[-3]} (a bug in simgen): zig {' '.join(command)}\n"
+            f"{done.stdout}{done.stderr}".rstrip()
+        )

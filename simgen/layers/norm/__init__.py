@@ -1,0 +1,4 @@
+"""Normalisation of batches, of rows and of channels.
+
+May import: layers.axes, layers.base, layers.product, layers.reduction.
+"""
