@@ -224,6 +224,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
     "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
+    "slice": ((1, 2, 1, 1), (2, 6, 2, 6), (3, 300, 1, 3), (5, 514, 1, 1), (2, 4, 48, 48)),
 }  # fmt: skip
 
 # What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a

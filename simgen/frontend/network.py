@@ -234,8 +234,8 @@ def _with_settings(
     """The sections with each setting in place of, or added to, the entries of its layer.
 
     A bare key goes to the only layer. In a network, a bare extent (n, c, h, w), or `shape`, goes
-    to every layer that gives it itself, so that `n=1` rescales the whole network. Extents take the
-    place of `shape`, and it takes theirs.
+    to every layer that gives it itself, so that `n=1` rescales the whole network: it is the first
+    extent of `shape` too. Other extents take the place of `shape`, and it takes that of theirs.
     """
     named = dict(named)
     for key, value in settings:
@@ -249,7 +249,9 @@ def _with_settings(
         elif len(named) == 1:
             targets = list(named)
         elif field in (*EXTENTS, SHAPE):
-            targets = [n for n, s in named.items() if (e := s.get(field)) and e.value != "0"]
+            keys = (field, SHAPE) if field == "n" else (field,)
+            given = {n: next(filter(None, map(s.get, keys)), None) for n, s in named.items()}
+            targets = [n for n, e in given.items() if e and e.value != "0"]
         else:
             targets = []
         if not targets:
@@ -329,10 +331,20 @@ def _without_training(
 def _replaced(section: Section, entry: Entry) -> Section:
     if entry.key in ("name", "previous_layer"):
         raise ConfigError(entry.where, f"{entry.key} cannot be set; edit the config instead")
-    instead = {SHAPE: EXTENTS, **dict.fromkeys(EXTENTS, (SHAPE,))}
-    takes_input = LAYERS[_kind(section)].takes_input
-    gone = (entry.key, *(instead.get(entry.key, ()) if takes_input else ()))
-    kept = tuple(e for e in section.entries if e.key not in gone)
+    gone = [entry.key]
+    kept: tuple[Entry, ...] = ()
+    if LAYERS[_kind(section)].takes_input and entry.key in (*EXTENTS, SHAPE):
+        shape = section.get(SHAPE)
+        n, *rest = shape.value.split("x") if shape else ("",)
+        if entry.key == SHAPE:
+            gone += EXTENTS
+        elif shape and entry.key == "n":
+            entry = Entry(SHAPE, "x".join((entry.value, *rest)), entry.where)
+            gone.append(SHAPE)
+        elif shape:
+            gone.append(SHAPE)
+            kept = (Entry("n", n, shape.where),)
+    kept += tuple(e for e in section.entries if e.key not in gone)
     return Section(section.name, (*kept, entry), section.where)
 
 
