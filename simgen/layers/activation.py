@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import rounding
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -74,9 +76,17 @@ class Activation(Layer):
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
-    mode: Mode = key("activation_mode", default=Mode.RELU)
-    ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
-    alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
+    mode: Mode = key("activation_mode", default=Mode.RELU, text="the function")
+    ceiling: float = key(
+        "activation_ceiling",
+        default=6.0,
+        least=1e-3,
+        most=1e6,
+        text="largest value of clipped_relu",
+    )
+    alpha: float = key(
+        "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
+    )
 
     @property
     def chooses(self) -> bool:
@@ -246,3 +256,8 @@ def _expm1_bound(t: Array) -> Array:
         t < -0.25, e * rounding.exp(t) + U * (1 - e), 4.5 * U * np.abs(np.expm1(t))
     )
     return bound
+
+
+@writes("activation_forward", "activation_backward")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

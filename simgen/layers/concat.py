@@ -39,7 +39,7 @@ class Concat(Several):
     section = "Concat"
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
 
-    axis: int = key("axis", default=1)
+    axis: int = key("axis", default=1, text="along which they are joined; -1 is the last")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         shape = inputs[0].shape

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers.base import Lowering
+from simgen.layers.written import Places, Writes, cut, writes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from simgen.ir import Constants
+    from simgen.layers.written import Values
 
 BLOCK = 256  # work-items
 EACH = 4  # elements of a work-item: one 16-byte access, or four of 4 bytes
@@ -54,3 +56,15 @@ def copies(
     reads, writes = ports
     launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
     return Lowering((kernel,), (launch,))
+
+
+@writes("concat")
+def _written(c: Values, block: int) -> Iterator[Writes]:
+    rows, starts, groups = ([int(n) for n in c[k].split()] for k in ("rows", "starts", "groups"))
+    for at, (row, start, first) in enumerate(zip(rows, starts, groups)):
+        if c["direction"] == "fwd":
+            own = (Places(c["samples"], starts[-1]), Places(row))
+            yield Writes(-1, cut(*own, group=block * c["each"]), offset=start, first=first)
+        else:
+            own = Places(c["samples"], row), Places(row)
+            yield Writes(1 + at, cut(*own, group=block * c["each"]), first=first)

@@ -26,6 +26,7 @@ from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorS
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.reduction import BLOCK, FINALS, power_of_two
+from simgen.layers.written import Places, Writes, cut, writes
 from simgen.numerics import rounding
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -77,9 +79,19 @@ class Softmax(Layer):
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
-    algo: Algo = key("softmax_algo", default=Algo.ACCURATE)
-    mode: Mode = key("softmax_mode", default=Mode.CHANNEL)
-    axis: int = key("softmax_axis", default=1)
+    algo: Algo = key(
+        "softmax_algo",
+        default=Algo.ACCURATE,
+        text="accurate and log subtract the maximum first; log is the logarithm",
+    )
+    mode: Mode = key(
+        "softmax_mode",
+        default=Mode.CHANNEL,
+        text="over the channels of each pixel, or over a whole image",
+    )
+    axis: int = key(
+        "softmax_axis", default=1, text="of mode channel: 1, or another; -1 is the last"
+    )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of an (N, ...) shape."""
@@ -216,3 +228,12 @@ class Softmax(Layer):
         )
         y: Array = d - log_sum
         return total_error + log_error + U * (np.abs(d) + np.abs(y)) + TINY
+
+
+@writes("softmax")
+def _written(c: Values, block: int) -> list[Writes]:
+    axis, inner = c["axis"], c["inner"]
+    held = c["slices"] * c["held"] if c["in_registers"] else axis  # by one turn of a work-group
+    rows = cut(Places(c["rows"] // inner, axis * inner), Places(inner), group=c["group_rows"])
+    items = c["group_rows"] * c["slices"]
+    return [Writes(-1, rows + cut(Places(axis, inner, held)), items=items)]

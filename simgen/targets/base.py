@@ -147,6 +147,11 @@ class Target(ABC):
                 name = each.name.replace("_", "-")
                 raise UsageError(f"{self.name}: --{name} {printable(value)}: unknown; {cure}")
 
+    @classmethod
+    def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that a user gives, and what follows from them for those he does not."""
+        return dict(settings)
+
     def settings(self) -> dict[str, Any]:
         """The dataclass fields, as the manifest keeps them."""
         return asdict(self)

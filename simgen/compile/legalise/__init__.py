@@ -12,7 +12,7 @@ they cancel (`fused`; the tolerance of each layer covers that), subnormals are n
 sign of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
 quietened.
 
-May import: errors, resources.
+May import: errors, machine, resources.
 """
 
 from __future__ import annotations

@@ -65,8 +65,10 @@ class LayerNorm(Layer):
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
-    axis: int = key("axis", default=-1)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
+    axis: int = key(
+        "axis", default=-1, text="the first one of a row, which goes to the end; -1 is the last"
+    )
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6, text="added to variances")
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """(rows, elements of a row)."""

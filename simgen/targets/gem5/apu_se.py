@@ -18,6 +18,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
+from simgen.machine import Gem5Se, descriptions
 from simgen.targets.base import RunOption
 
 if TYPE_CHECKING:
@@ -27,50 +28,54 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """What the launcher and gem5's build must know of a GPU."""
-
-    build: str  # folder in build/, as scons names it
-    gpu_id: int  # under which gem5's driver knows it
-    dgpu: bool = False  # a discrete GPU; else it shares the memory of the CPU
-    doorbell_nbytes: int = 4  # 4: it takes the number of packets; 8: the index of the last one
-
-
-@dataclass(frozen=True)
 class Version:
     """A version of gem5."""
 
     image: str  # Docker image in which it can be built and run
-    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation
+    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation; the first is its default
     dumps: bool = False  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
     without_b128: tuple[str, ...] = ()  # GPUs of which the model lacks ds_read_b128
 
 
-GPUS = {
-    "gfx902": Gpu("VEGA_X86", 2765),
-    "gfx900": Gpu("VEGA_X86", 22124, dgpu=True, doorbell_nbytes=8),
-    "gfx801": Gpu("GCN3_X86", 2765),
-    "gfx803": Gpu("GCN3_X86", 50156, dgpu=True),
-}
-GCN3 = ("gfx801", "gfx803")
-BOTH = (*GCN3, "gfx902", "gfx900")
-VEGA = ("gfx902", "gfx900")
+def _gpus() -> dict[str, Gem5Se]:
+    """By architecture: those of the newer family first, and in a family that of an APU."""
+    found = {each.machine.arch: each.gem5_se for each in descriptions().values() if each.gem5_se}
+    return dict(sorted(found.items(), key=lambda pair: (pair[1].build != VEGA, pair[1].dgpu)))
+
+
+VEGA = "VEGA_X86"
+GPUS = _gpus()
 _OLD = "gcr.io/gem5-test/gcn-gpu"
 _NEW = "ghcr.io/gem5/gcn-gpu"
-
-VERSIONS = {
-    "21.0": Version(f"{_OLD}:v21-2", ("gfx801",), without_b128=("gfx801",)),
-    "21.1": Version(f"{_OLD}:v21-2", GCN3),
-    "21.2": Version(f"{_OLD}:v21-2", BOTH, without_b128=VEGA),
-    "22.0": Version(f"{_OLD}:v22-0", BOTH),
-    "22.1": Version(f"{_OLD}:v22-1", BOTH),
-    "23.0": Version(f"{_NEW}:v22-1", BOTH),
-    "23.1": Version("ghcr.io/gem5-test/gcn-gpu:v23-1", BOTH),
-    "24.0": Version(f"{_NEW}:v24-0", VEGA, dumps=True),
-    "24.1": Version(f"{_NEW}:v24-1", VEGA, dumps=True),
-    "25.0": Version(f"{_NEW}:v25-0", VEGA, dumps=True),
-    "develop": Version(f"{_NEW}:latest", VEGA, dumps=True),
+_IMAGES = {
+    "21.0": f"{_OLD}:v21-2",
+    "21.1": f"{_OLD}:v21-2",
+    "21.2": f"{_OLD}:v21-2",
+    "22.0": f"{_OLD}:v22-0",
+    "22.1": f"{_OLD}:v22-1",
+    "23.0": f"{_NEW}:v22-1",
+    "23.1": "ghcr.io/gem5-test/gcn-gpu:v23-1",
+    "24.0": f"{_NEW}:v24-0",
+    "24.1": f"{_NEW}:v24-1",
+    "25.0": f"{_NEW}:v25-0",
+    "develop": f"{_NEW}:latest",
 }
+_FIRST_THAT_DUMPS = "24.0"
+
+
+def _version(name: str) -> Version:
+    order = list(_IMAGES)
+    at = order.index(name)
+    gpus = tuple(
+        arch
+        for arch, gpu in GPUS.items()
+        if order.index(gpu.since) <= at <= order.index(gpu.until or order[-1])
+    )
+    without = tuple(arch for arch in gpus if name in GPUS[arch].without_b128)
+    return Version(_IMAGES[name], gpus, at >= order.index(_FIRST_THAT_DUMPS), without)
+
+
+VERSIONS = {name: _version(name) for name in _IMAGES}
 # Its driver ignores the requests for events, and its statistics have other names.
 TOO_OLD = "20.1"
 

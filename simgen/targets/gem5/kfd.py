@@ -16,7 +16,7 @@ from simgen.targets.gem5.launcher import (
     Built,
     Command,
     Launcher,
-    Machine,
+    Simulated,
     memory_text,
     power_of_two,
 )
@@ -45,7 +45,7 @@ class Kfd(Launcher):
     name: ClassVar[str] = "kfd"
     runtime: ClassVar[bool] = False
 
-    def command(self, machine: Machine, workload: Workload) -> Command:
+    def command(self, machine: Simulated, workload: Workload) -> Command:
         """One CPU, and nothing of the caller's environment.
 
         The program's arguments and environment lie on its stack, and their length moves the
@@ -61,7 +61,7 @@ class Kfd(Launcher):
             keeps=bool(more) if workload.left else None,
         )
 
-    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
         """`binary`, and what it was compiled from, to read."""
         linked = machine.linked(job, builder)
         files = sources(machine, job, linked)
@@ -75,7 +75,7 @@ class Kfd(Launcher):
 
 
 def sources(
-    machine: Machine, job: Job, linked: Sequence[tuple[bytes, code_object.KernelInfo]]
+    machine: Simulated, job: Job, linked: Sequence[tuple[bytes, code_object.KernelInfo]]
 ) -> dict[str, bytes]:
     """Everything the program is compiled from, by file name."""
     workload = job.workload

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from simgen.compile.build import Builder
     from simgen.ir import Workload
+    from simgen.machine import Gem5Se
     from simgen.targets.base import File, Job, Lack
 
 LAUNCHERS: dict[str, Launcher] = {}  # by name; simgen.targets.gem5.se imports all of them
@@ -26,7 +27,7 @@ LEAST_MEMORY = 512 * MIB  # what gem5 simulates by default
 
 
 @dataclass(frozen=True)
-class Machine:
+class Simulated:
     """What is simulated, as the settings of gem5-se say it."""
 
     arch: str
@@ -35,7 +36,7 @@ class Machine:
     l1: str = cache_policy.CACHED
 
     @property
-    def gpu(self) -> apu_se.Gpu:
+    def gpu(self) -> Gem5Se:
         return apu_se.GPUS[self.arch]
 
     @property
@@ -110,7 +111,7 @@ class Launcher(ABC):
         super().__init_subclass__()
         LAUNCHERS[cls.name] = cls()
 
-    def check(self, machine: Machine) -> None:
+    def check(self, machine: Simulated) -> None:
         """Refuse settings that the launcher cannot serve.
 
         Raises:
@@ -123,11 +124,11 @@ class Launcher(ABC):
         return []
 
     @abstractmethod
-    def command(self, machine: Machine, workload: Workload) -> Command:
+    def command(self, machine: Simulated, workload: Workload) -> Command:
         """What the launcher adds to the command line of apu_se.py."""
 
     @abstractmethod
-    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
         """The files that it runs."""
 
     def mapped_nbytes(self, workload: Workload) -> int:

@@ -13,7 +13,7 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.compile import render
 from simgen.errors import DamagedError, UsageError
@@ -113,7 +113,11 @@ class Gem5Se(Target):
     }
     variables: ClassVar[tuple[str, ...]] = ("GEM5_OPTIONS", "GEM5_BINARY")
 
-    arch: str = setting("gfx902", "GPU to compile kernels for", apu_se.GPUS)
+    arch: str = setting(
+        "gfx902",
+        "GPU to compile kernels for; the first of --gem5-version, if that has no gfx902",
+        apu_se.GPUS,
+    )
     m5ops: bool = setting(False, "m5_work_begin and m5_work_end around each layer and pass")
     gem5_version: str = setting("24.0", "version of gem5", apu_se.VERSIONS)
     l1: str = l1_setting()
@@ -128,6 +132,11 @@ class Gem5Se(Target):
                 "them; leave it out"
             )
         LAUNCHERS[self.launcher].check(self.simulated)
+
+    @classmethod
+    def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        version = apu_se.VERSIONS.get(settings.get("gem5_version", ""))
+        return {**({"arch": version.gpus[0]} if version else {}), **settings}
 
     @property
     def gem5_opt(self) -> str:
@@ -167,9 +176,9 @@ class Gem5Se(Target):
         return None
 
     @property
-    def simulated(self) -> gem5_launcher.Machine:
+    def simulated(self) -> gem5_launcher.Simulated:
         """What launchers need to know of the settings."""
-        return gem5_launcher.Machine(self.arch, self.gem5_version, self.m5ops, self.l1)
+        return gem5_launcher.Simulated(self.arch, self.gem5_version, self.m5ops, self.l1)
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh` and the files of the launcher."""

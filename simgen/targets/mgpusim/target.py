@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import resources
+from simgen import machine, resources
 from simgen.compile import render
 from simgen.compile.legalise import cache_policy
 from simgen.ir import to_json
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
     from simgen.targets.base import Job
 
-GPUS = {"mi300a": "gfx942", "r9nano": "gfx803"}  # MGPUSim's name of a GPU -> what it runs
+GPUS = {  # MGPUSim's name of a GPU -> what it runs
+    each.mgpusim.gpu: each.machine.arch for each in machine.descriptions().values() if each.mgpusim
+}
 DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
 RUNNER = "runner"  # folder of the Go program, and the program's name
 REPLACED = "kernels/replaced.json"

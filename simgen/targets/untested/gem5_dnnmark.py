@@ -25,7 +25,7 @@ from simgen.targets.gem5.launcher import (
     Built,
     Command,
     Launcher,
-    Machine,
+    Simulated,
     memory_text,
     power_of_two,
 )
@@ -55,7 +55,7 @@ class DnnMark(Launcher):
     template: ClassVar[str] = "targets/gem5-dnnmark.run.sh.j2"
     own_kernels: ClassVar[bool] = True
 
-    def check(self, machine: Machine) -> None:
+    def check(self, machine: Simulated) -> None:
         lacks = {"--m5ops": machine.m5ops, "--l1 bypass": machine.l1 != cache_policy.CACHED}
         for option, given in lacks.items():
             if given:
@@ -76,7 +76,7 @@ class DnnMark(Launcher):
             lacks.append(Lack("there is no docker, and gem5's image has MIOpen", IMAGE_CURE))
         return lacks
 
-    def command(self, machine: Machine, workload: Workload) -> Command:
+    def command(self, machine: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
         run = dnnmark.plan(workload)
         memory = power_of_two(dnnmark.memory_nbytes(run))
@@ -98,7 +98,7 @@ class DnnMark(Launcher):
             in_image=True,
         )
 
-    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
         """The config, the keys of the kernels, and what looks for them.
 
         Raises:
@@ -172,7 +172,7 @@ def keys(run: dnnmark.Plan) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _launches(machine: Machine, run: dnnmark.Plan, workload: Workload) -> int | None:
+def _launches(machine: Simulated, run: dnnmark.Plan, workload: Workload) -> int | None:
     """How many launches the statistics must tell of; None where that is not known.
 
     rocBLAS alone knows how many kernels a product takes.

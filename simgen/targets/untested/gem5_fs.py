@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen import machine
 from simgen.compile import render
 from simgen.errors import DamagedError
 from simgen.targets.base import File, Lack, Progress, Target, l1_setting, log_text, setting
@@ -43,18 +44,11 @@ IMAGE_CURE = (
 )
 KVM_CURE = "run it where /dev/kvm can be used (group kvm; in a container, --device /dev/kvm)"
 
-_GPUFS = "configs/example/gpufs"
-_STDLIB = "configs/example/gem5_library/x86-mi300x-gpu.py"
 # GPU -> version of gem5 -> its scripts for it; the first one that a checkout has is taken.
-_OLD_AND_NEW: dict[str, tuple[str, ...]] = {
-    "24.0": (f"{_GPUFS}/mi300.py",),
-    "24.1": (_STDLIB, f"{_GPUFS}/mi300.py"),
-    "25.0": (_STDLIB, f"{_GPUFS}/mi300.py"),
-    "develop": (_STDLIB, f"{_GPUFS}/mi300.py"),
-}
-SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
-    "gfx942": _OLD_AND_NEW,
-    "gfx90a": dict.fromkeys(_OLD_AND_NEW, (f"{_GPUFS}/mi200.py",)),
+SCRIPTS = {
+    each.machine.arch: each.gem5_fs.scripts
+    for each in machine.descriptions().values()
+    if each.gem5_fs
 }
 # Of the guest, before those of the simulator.
 GUEST_DIAGNOSES: tuple[tuple[str, str], ...] = (
@@ -86,7 +80,7 @@ class Gem5Fs(Target):
     summary: ClassVar[str] = "gem5's GPU model, full system: Linux and ROCm in it, KVM"
 
     arch: str = setting("gfx942", "GPU to compile kernels for", SCRIPTS)
-    gem5_version: str = setting("24.0", "version of gem5", _OLD_AND_NEW)
+    gem5_version: str = setting("24.0", "version of gem5", SCRIPTS["gfx942"])
     l1: str = l1_setting()
 
     @property

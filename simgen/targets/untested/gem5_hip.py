@@ -18,7 +18,7 @@ from simgen.targets.gem5.launcher import (
     Built,
     Command,
     Launcher,
-    Machine,
+    Simulated,
     kernel_info,
     memory_text,
     power_of_two,
@@ -51,7 +51,7 @@ class Hip(Launcher):
         ),
     )
 
-    def check(self, machine: Machine) -> None:
+    def check(self, machine: Simulated) -> None:
         if machine.m5ops:
             raise UsageError(
                 "gem5-se: --m5ops: the HIP program has no such instructions; leave it out, or "
@@ -63,7 +63,7 @@ class Hip(Launcher):
             return [Lack("there is no docker, and gem5's image has the HIP runtime", IMAGE_CURE)]
         return []
 
-    def command(self, machine: Machine, workload: Workload) -> Command:
+    def command(self, machine: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
         memory = memory_text(power_of_two(workload.arena_nbytes + RUNTIME_NBYTES))
         return Command(
@@ -74,7 +74,7 @@ class Hip(Launcher):
             in_image=True,
         )
 
-    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
         """`binary`, and what it was compiled from."""
         program = Program(
             machine.arch,
