@@ -74,20 +74,15 @@ class FullyConnected(Layer):
         "num_output": "4096",
     }
 
-<<<<<<< HEAD
-    num_output: int = key("num_output", default=4096, least=1)
-    bias: bool = key("bias", default=False)
+    num_output: int = key(
+        "num_output", default=4096, least=1, text="number of outputs of each image"
+    )
+    bias: bool = key("bias", default=False, text="add a bias to each output?")
     axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
 
     def rows(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """(N, I) of the shape of x."""
         return axes.rows(shape, axes.behind_batch("axis", self.axis, shape))
-=======
-    num_output: int = key(
-        "num_output", default=4096, least=1, text="number of outputs of each image"
-    )
-    bias: bool = key("bias", default=False, text="add a bias to each output?")
->>>>>>> main
 
     @property
     def epilogue(self) -> Epilogue:
