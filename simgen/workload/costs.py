@@ -88,18 +88,21 @@ def weights(workload: Workload) -> list[float]:
 
 def memory(workload: Workload) -> dict[str, int]:
     """Bytes of the tensors by what they are, each tensor once; "arena" is what they take in all."""
-    roles: dict[str, set[PortRole]] = {}  # of each buffer, at all ports that it is at
+    roles: dict[str, set[PortRole]] = {}  # of each buffer, to its own layer and at all its ports
+    layers = {node.name: make_layer(node) for node in workload.nodes}
+    for buffer in workload.buffers:
+        owner, _, port = buffer.name.rpartition(".")
+        roles[buffer.name] = {layers[owner].role(port)} if owner in layers else set()
     updated = set()
     written = {name for step in workload.steps for _, name in step.writes}
     for step in workload.steps:
-        layer = make_layer(workload.node(step.layer))
         for port, name in (*step.reads, *step.writes):
-            roles.setdefault(name, set()).add(layer.role(port))
+            roles[name].add(layers[step.layer].role(port))
         if step.direction is Pass.UPDATE:
             updated |= {name for _, name in step.writes}
     found = dict.fromkeys(KINDS, 0)
     for buffer in workload.buffers:
-        own = roles.get(buffer.name, set())
+        own = roles[buffer.name]
         if buffer.name in updated:
             kind = "new parameters"
         elif PortRole.PARAMETER in own:
