@@ -361,7 +361,7 @@ def _sources(name: str, section: Section, named: Mapping[str, Section]) -> tuple
             fact = f"previous_layer of {name!r} is {printable(word)}"
             raise ConfigError(entry.where, f"{fact}; write layer or layer.tensor")
         if source.layer not in named:
-            fact = f"previous_layer of {name!r} is {printable(word)}, which is no layer here"
+            fact = f"previous_layer of {name!r} is {printable(word)}, which is not a layer here"
             raise ConfigError(entry.where, f"{fact}; {did_you_mean(source.layer, named)}")
     most = len(layer.input_names)
     if len(found) > most:

@@ -218,7 +218,7 @@ PAIR = "[Input]\nname=a\nshape=2x3x4\n[Input]\nname=b\nshape=2x4x5\n"
          "'s.y2', but 's' has none; did you mean 's.y1'?"),
         ("[Bypass]\nprevious_layer=a.x\n", 8, "did you mean 'a.y'?"),
         ("[Bypass]\nprevious_layer=a.\n", 8, "write layer or layer.tensor"),
-        ("[Bypass]\nprevious_layer=aa.y\n", 8, "which is no layer here; did you mean 'a'?"),
+        ("[Bypass]\nprevious_layer=aa.y\n", 8, "which is not a layer here; did you mean 'a'?"),
         ("[Input]\nname=c\nprevious_layer=a\n", 9, "names 1, but [Input] takes 0"),
         ("[Gemm]\nprevious_layer=a\n", 7, "has 1 inputs, but as beta is 0 it needs a, b"),
         ("[Gemm]\nbeta=1\nprevious_layer=a,b\n", 7, "but as beta is not 0 it needs a, b, c"),

@@ -27,7 +27,8 @@ from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.norm.layer_norm_errors import Errors
 from simgen.layers.product.matrix_product import sum_of
-from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling, power_of_two
+from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling
+from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.numerics.spread import Spread
 
