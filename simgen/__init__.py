@@ -29,16 +29,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from simgen import errors
-    from simgen.api import (
-        BuiltBundle,
-        Judgement,
-        PlannedBuild,
-        Report,
-        Result,
-        load,
-        plan,
-        report,
-    )
+    from simgen.api import BuiltBundle, Judgement, PlannedBuild, Report, Result, load, plan, report
 
 if not TYPE_CHECKING:  # so that a type checker knows names that are none
 

@@ -1,5 +1,5 @@
 """`python -m simgen` is `simgen`."""
 
-from simgen.cli import main
+from simgen.cli.main import main
 
 main()

@@ -21,14 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen import bundle as bundles
-from simgen import finding, judging, planning, reporting, running, sweeping
+from simgen.bundle import finding, planning
+from simgen.bundle import writing as bundles
+from simgen.bundle.results import Result
+from simgen.check import judging
+from simgen.check.judging import Judgement
 from simgen.errors import UsageError
-from simgen.judging import Judgement
-from simgen.reporting import Report
-from simgen.results import Result
-from simgen.running import Wish
-from simgen.sweeping import SweepListener
+from simgen.running import runs, sweeps
+from simgen.running.runs import Wish
+from simgen.running.sweeps import SweepListener
+from simgen.study import reporting
+from simgen.study.reporting import Report
 from simgen.targets import TARGETS, Target
 
 if TYPE_CHECKING:
@@ -239,7 +242,7 @@ class BuiltBundle:
         with bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
-            return running.run(made, target, options or {}, wish, listener)[1].result
+            return runs.run(made, target, options or {}, wish, listener)[1].result
 
     def sweep(
         self,
@@ -274,7 +277,7 @@ class BuiltBundle:
         with bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
-            swept = sweeping.run(
+            swept = sweeps.run(
                 made, target, options or {}, words, Wish(timeout), listener, again=again
             )
             swept.check()

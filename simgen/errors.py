@@ -36,6 +36,8 @@ class SimgenError(Exception):
 
 
 class UsageError(SimgenError):
+    """Wrong usage: a word, option or argument that cannot be accepted."""
+
     exit_code = 2
 
 
@@ -51,22 +53,32 @@ class UnsupportedError(ConfigError):
 
 
 class MissingError(SimgenError):
+    """This machine lacks a compiler, a simulator, a GPU or disk space."""
+
     exit_code = 3
 
 
 class RefusedError(SimgenError):
+    """Refused before anything is run or replaced: results would be lost, memory is short, ..."""
+
     exit_code = 4
 
 
 class RunError(SimgenError):
+    """The run failed: the simulator died, a kernel hung, the time was over."""
+
     exit_code = 5
 
 
 class MismatchError(SimgenError):
+    """Results differ."""
+
     exit_code = 6
 
 
 class DamagedError(SimgenError):
+    """A file is not what was written, or is missing from its bundle."""
+
     exit_code = 7
 
 

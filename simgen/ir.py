@@ -17,8 +17,8 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from simgen.schema import from_json as from_json
-from simgen.schema import to_json as to_json
+from simgen.storage.schema import from_json as from_json
+from simgen.storage.schema import to_json as to_json
 
 PAGE = 4096  # bytes; alignment of buffers in the arena and of datasets in data.h5
 GUARD = PAGE  # bytes of canary after each buffer

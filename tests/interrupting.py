@@ -9,11 +9,11 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from simgen import bundle as bundles
-from simgen import state
+from simgen.bundle import writing as bundles
+from simgen.tensors import state_file
 
 if TYPE_CHECKING:
-    from simgen.bundle import Bundle
+    from simgen.bundle.writing import Bundle
 
 LIMIT = 900.0  # seconds; nothing here takes a tenth of it
 
@@ -26,7 +26,9 @@ def command(made: Bundle, target: str, *options: str) -> list[str]:
 def finished(made: Bundle, target: str) -> int:
     """Steps that are marked as finished in the folder of a run that goes on."""
     folders = (made.path / bundles.RESULTS).glob(f".part-{target}.*")
-    return max((state.finished(f / state.FILE, made.workload) for f in folders), default=0)
+    return max(
+        (state_file.finished(f / state_file.FILE, made.workload) for f in folders), default=0
+    )
 
 
 def scripts(made: Bundle, target: str) -> list[int]:

@@ -16,7 +16,7 @@ import numpy as np
 from simgen.ir import Pass, TensorSpec
 from simgen.layers import LAYERS, Layer
 from simgen.layers.base import field_types
-from simgen.random_values import generate
+from simgen.tensors.random_values import generate
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

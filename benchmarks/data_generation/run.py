@@ -30,7 +30,7 @@ MIB = 2**20
 OURS = """
 import sys
 from pathlib import Path
-from simgen.data import write_raw
+from simgen.tensors.data_file import write_raw
 write_raw(Path(sys.argv[1]), int(sys.argv[2]), seed=1)
 """
 

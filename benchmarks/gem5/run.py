@@ -24,8 +24,9 @@ import sys
 import time
 from pathlib import Path
 
-from simgen import bundle as bundles
-from simgen import gem5_stats, launch
+from simgen.bundle import finding
+from simgen.bundle import writing as bundles
+from simgen.targets.gem5 import stats as gem5_stats
 
 SOFTMAX = ["n=1 c=10", "n=100 c=1000", "n=1000 c=1000"]
 POLL = 0.005  # seconds
@@ -91,7 +92,7 @@ def timed(bundle: Path) -> tuple[list[float], list[int]]:
     one thread; the seconds are those of the processor, which other work on the host moves little.
     """
     loaded = bundles.load(bundle)
-    command = launch.target_of(loaded, "gem5-se").commands(bundle, loaded.workload)["direct"]
+    command = finding.target_of(loaded, "gem5-se").commands(bundle, loaded.workload)["direct"]
     folder = bundle / bundles.RESULTS / "m5out"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -27,7 +27,7 @@ KINDS = (
     ("Activation", "activation_mode=relu"),
     ("Bypass", ""),
 )
-SIMGEN = (sys.executable, "-c", "import sys; from simgen.cli import main; sys.exit(main())")
+SIMGEN = (sys.executable, "-c", "import sys; from simgen.cli.main import main; sys.exit(main())")
 
 
 def main() -> None:

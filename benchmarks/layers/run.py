@@ -24,9 +24,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen import bundle as bundles
-from simgen import data as inputs
-from simgen import diff, gem5_stats, launch, report_page, results
+from simgen.bundle import finding, results
+from simgen.bundle import writing as bundles
+from simgen.check import diff
+from simgen.study import page
+from simgen.targets.gem5 import stats as gem5_stats
+from simgen.tensors import data_file as inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,7 +117,7 @@ def simgen(*words: str) -> None:
 
 
 def tables(made: list[bundles.Bundle]) -> None:
-    found: list[report_page.Row] = []
+    found: list[page.Row] = []
     cpu: dict[str, int] = {}
     columns = (
         "sizes",
@@ -127,7 +130,7 @@ def tables(made: list[bundles.Bundle]) -> None:
     print(f"| workload | {' | '.join(columns)} |\n|" + "---|" * 7)
     for bundle in made:
         ran = [result(bundle, name) for name in TARGETS if bundle.results(name)]
-        rows = report_page.rows(bundle, ran)
+        rows = page.rows(bundle, ran)
         print(f"| {' | '.join(cells(bundle, ran, rows))} |", flush=True)
         found += rows
         stats = bundle.path / bundles.RESULTS / "gem5-se" / gem5_stats.FILE
@@ -136,20 +139,18 @@ def tables(made: list[bundles.Bundle]) -> None:
     if cpu:
         least, most = min(cpu, key=lambda name: cpu[name]), max(cpu, key=lambda name: cpu[name])
         print(f"\nCPU instructions on gem5: {cpu[least]} ({least}) to {cpu[most]} ({most})")
-    print("\n| " + " | ".join(report_page.CORRELATION_TITLES) + " |\n|" + "---|" * 9)
-    for each in report_page.correlations(found):
-        print("| " + " | ".join(report_page.correlation_cells(each)) + " |")
+    print("\n| " + " | ".join(page.CORRELATION_TITLES) + " |\n|" + "---|" * 9)
+    for each in page.correlations(found):
+        print("| " + " | ".join(page.correlation_cells(each)) + " |")
 
 
 def result(bundle: bundles.Bundle, name: str) -> results.Result:
     folder = bundle.results(name)
     assert folder
-    return results.collect(bundle, launch.target_of(bundle, name), folder)
+    return results.collect(bundle, finding.target_of(bundle, name), folder)
 
 
-def cells(
-    bundle: bundles.Bundle, ran: list[results.Result], rows: list[report_page.Row]
-) -> Iterator[str]:
+def cells(bundle: bundles.Bundle, ran: list[results.Result], rows: list[page.Row]) -> Iterator[str]:
     """A line of the table; numbers in the order of TARGETS."""
     values = inputs.load(bundle.path / bundles.DATA, bundle.workload)
     wrong = [each.name for each in ran if not diff.diff(bundle.workload, values, each, None).passed]

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simgen import resources
-from simgen.targets.mgpusim import GPUS
+from simgen.targets.mgpusim.target import GPUS
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT = 1800.0  # seconds of the longest simulation

@@ -29,20 +29,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import data, network, render, results
-from simgen import workload as workloads
-from simgen.build import Builder
-from simgen.bundle import WORKLOAD, Bundle, workload_text
-from simgen.cache import Cache
-from simgen.compare import Comparison
-from simgen.config import Config, Entry, Place, Section
-from simgen.data_header import read_header
+from simgen.bundle import results
+from simgen.bundle.writing import WORKLOAD, Bundle, workload_text
+from simgen.check.compare import Comparison
+from simgen.compile import render
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.frontend import network
+from simgen.frontend.config import Config, Entry, Place, Section
+from simgen.frontend.network import make_layer
 from simgen.ir import Pass
 from simgen.layers import LAYERS
-from simgen.layers.matrix_product import Product
-from simgen.network import make_layer
+from simgen.layers.product.matrix_product import Product
 from simgen.targets.base import Job
 from simgen.targets.host import Host
+from simgen.tensors import data_file
+from simgen.tensors.header import read_header
+from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -87,13 +90,13 @@ def run(
         path, target = Path(folder), Host()
         digest = hashlib.sha256(workload_text(workload)).hexdigest()
         rendered = {**render.kernels(workload), **sources}
-        job = Job(workload, rendered, data.data_id(workload), digest)
+        job = Job(workload, rendered, data_file.data_id(workload), digest)
         for name, file in target.folder(job, builder).items():
             to = path / "host" / name
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(file.content)
             to.chmod(0o755 if file.executable else 0o644)
-        data.write_data(path / "data.h5", workload)
+        data_file.write_data(path / "data.h5", workload)
         pairs = zip(workload.inputs, read_header(path / "data.h5").entries, strict=False)
         for buffer, entry in pairs:
             port = buffer.name.split(".")[-1]
@@ -118,7 +121,7 @@ def run(
         found = results.collect(bundle, target, at)
         (step,) = workload.steps
         wrote = {port: np.array(found.outputs[name].values) for port, name in step.writes}
-        inputs = data.load(path / "data.h5", workload)
+        inputs = data_file.load(path / "data.h5", workload)
         read = {port: np.array(inputs[name], np.float64) for port, name in step.reads}
     return wrote, read
 

@@ -21,7 +21,7 @@ import cupy
 import numpy as np
 
 import simgen
-from simgen import network, problem
+from simgen.frontend import network, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

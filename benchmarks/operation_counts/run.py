@@ -12,13 +12,13 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from simgen import network, problem
+from simgen.frontend import network, problem
 from simgen.ir import Pass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from simgen.network import Placed
+    from simgen.frontend.network import Placed
 
 PRINTED = {  # table 1, as it is printed there
     "conv1": "210M", "relu1": "290K", "lrn1": "4M", "pool1": "630K",

@@ -45,7 +45,7 @@ class BrokenRuleError(Exception):
 
 def simgen(*words: str) -> tuple[int, str, str]:
     """simgen in this process: exit code, stdout, stderr."""
-    from simgen import cli
+    from simgen.cli import main as cli
 
     sys.argv = ["simgen", *words]
     out, err = io.StringIO(), io.StringIO()
@@ -220,7 +220,7 @@ def race(choice: random.Random, base: Path, _: Path) -> str:
 
 def check_whole(*, keeps: bool) -> None:
     """The bundle is whole, and no process has left half of something under a good name."""
-    from simgen import bundle as bundles
+    from simgen.bundle import writing as bundles
     from simgen.errors import SimgenError
 
     if not Path("net").exists():

@@ -27,9 +27,9 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import rounding
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
+from simgen.numerics import rounding
+from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
-    from simgen.layers.rounding import Array
+    from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers import elementwise, exactness
-from simgen.layers.rounding import U
-from simgen.layers.several import GRADIENTS, INPUTS, Several, reads_and_writes
+from simgen.layers import elementwise
+from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
+from simgen.numerics import exactness
+from simgen.numerics.rounding import U
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

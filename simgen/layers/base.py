@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.ir import Pass
-from simgen.spread import Spread
+from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -218,7 +218,7 @@ class Layer(ABC):
         return {}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        """Of the errors of each written element, as simgen/spread.py defines it.
+        """Of the errors of each written element, as simgen/numerics/spread.py defines it.
 
         `tolerance` is what `tolerance` returned. Where that is a few roundings, it is the spread:
         then there is nothing that it does not see.

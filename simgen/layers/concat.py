@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Lowering
-from simgen.layers.several import GRADIENTS, INPUTS, Several, reads_and_writes
+from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,9 +22,10 @@ from math import ceil, frexp
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise, exactness
+from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.rounding import TINY, U, float32
+from simgen.numerics import exactness
+from simgen.numerics.rounding import TINY, U, float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

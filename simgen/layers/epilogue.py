@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.layers.rounding import float32, identifier
+from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
     from simgen.ir import Constants

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers.activation import Activation, Mode
 from simgen.layers.base import Layer, Port, Sums, key
-from simgen.layers.batch_norm import BatchNorm, Statistics
-from simgen.layers.batch_norm import Mode as BatchNormMode
-from simgen.layers.convolution import Convolution
+from simgen.layers.conv.convolution import Convolution
 from simgen.layers.epilogue import PORTS, Epilogue
-from simgen.layers.fully_connected import FullyConnected
-from simgen.layers.rounding import SECOND_ORDER, TINY, float32
-from simgen.spread import Spread
+from simgen.layers.norm.batch_norm import BatchNorm, Statistics
+from simgen.layers.norm.batch_norm import Mode as BatchNormMode
+from simgen.layers.product.fully_connected import FullyConnected
+from simgen.numerics.rounding import SECOND_ORDER, TINY, float32
+from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
-    from simgen.layers.rounding import Array
+    from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
 

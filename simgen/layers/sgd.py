@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise, exactness
+from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.rounding import SECOND_ORDER, TINY, U, float32, identifier
+from simgen.numerics import exactness
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

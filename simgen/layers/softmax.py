@@ -21,10 +21,10 @@ from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import rounding
 from simgen.layers.base import Layer, Lowering, Port, key
-from simgen.layers.features import BLOCK, FINALS, power_of_two
-from simgen.layers.rounding import SECOND_ORDER, TINY, U
+from simgen.layers.reduction import BLOCK, FINALS, power_of_two
+from simgen.numerics import rounding
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
-    from simgen.layers.rounding import Array
+    from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
 

@@ -1,10 +1,17 @@
-"""One file per place a bundle can run. Importing this package fills `TARGETS`."""
+"""One file or package per place where a bundle can run: what it lacks here, its folder, how its
+results are read. Importing this package fills `TARGETS`.
+
+May import: compile, tensors, errors, frontend, ir, layers, workload, resources, storage.
+"""
 
 from simgen.targets import cuda as cuda
-from simgen.targets import gem5_fs as gem5_fs
-from simgen.targets import gem5_se as gem5_se
-from simgen.targets import hip as hip
 from simgen.targets import host as host
-from simgen.targets import mgpusim as mgpusim
 from simgen.targets.base import TARGETS as TARGETS
 from simgen.targets.base import Target as Target
+from simgen.targets.gem5 import kfd as kfd
+from simgen.targets.gem5 import se as se
+from simgen.targets.mgpusim import target as target
+from simgen.targets.untested import gem5_dnnmark as gem5_dnnmark
+from simgen.targets.untested import gem5_fs as gem5_fs
+from simgen.targets.untested import gem5_hip as gem5_hip
+from simgen.targets.untested import hip as hip

@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.compile.legalise import cache_policy
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.files import open_regular
-from simgen.legalise import cache_policy
+from simgen.storage.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Workload
 
 MAX_LOG = 2**26  # bytes of a log that are looked at
@@ -24,7 +24,7 @@ TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills
 
 def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
     """A setting of a target: an option of `simgen build` with `text` as its help."""
-    return field(default=default, metadata={"help": text, "choices": tuple(choices)})
+    return field(default=default, metadata={"help": text, "choices": choices})
 
 
 def l1_setting() -> Any:
@@ -119,7 +119,7 @@ class Target(ABC):
 
         outputs.bin   the arena from Workload.outputs_offset to its end
         log.txt       what the run printed
-        complete      Job.digest and those of the files (simgen.seal); only when the run ended well
+        complete      Job.digest and those of the files (storage/seal.py); where the run ended well
         and what `metrics` reads
     """
 

@@ -11,18 +11,19 @@ from collections.abc import Mapping  # noqa: TC003 - a schema's types are read w
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from simgen import render, schema
+from simgen.compile import render
+from simgen.compile.legalise import cache_policy
 from simgen.errors import DamagedError
-from simgen.files import read_regular
-from simgen.legalise import cache_policy
-from simgen.schema import Sized
+from simgen.storage import schema
+from simgen.storage.files import read_regular
+from simgen.storage.schema import Sized
 from simgen.targets import launch_rows
 from simgen.targets.base import File, Lack, RunOption, Target, l1_setting
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Workload
     from simgen.targets.base import Job
 

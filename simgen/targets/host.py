@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import render
+from simgen.compile import render
 from simgen.ir import CANARY, GUARD, PAGE
 from simgen.targets import launch_rows
 from simgen.targets.base import File, Lack, Progress, Target, setting
@@ -26,7 +26,7 @@ from simgen.targets.base import File, Lack, Progress, Target, setting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Workload
     from simgen.targets.base import Job
 

@@ -13,7 +13,7 @@ import re
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError, printable
-from simgen.files import open_regular
+from simgen.storage.files import open_regular
 from simgen.targets.base import Progress, RunOption
 
 if TYPE_CHECKING:

@@ -12,13 +12,15 @@ import pytest
 from layer_bundles import Problem, distinct_kernels, failures, plan, worst
 from layer_variants import ALSO, accepts, lowered, variants
 
-from simgen import bundle as bundles
-from simgen import data, launch, results
-from simgen.build import Builder
-from simgen.cache import Cache
-from simgen.diff import diff
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.check.diff import diff
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.layers import LAYERS
+from simgen.running import process
 from simgen.targets.cuda import Cuda
+from simgen.tensors import data_file as data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +56,7 @@ def test_native_agrees_with_the_reference(tmp_path: Path, kind: str, direction: 
     builder = Builder(Cache(tmp_path / "cache"))
     bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
 
-    folder = launch.run(bundle, "cuda", timeout=600)
+    folder = process.run(bundle, "cuda", timeout=600)
 
     result = results.collect(bundle, Cuda(), folder)
     inputs = data.load(bundle.path / bundles.DATA, workload)

@@ -10,7 +10,7 @@ import pytest
 from command_line import Done
 from handmade import build, lowered, run_by_hand
 
-from simgen import cli
+from simgen.cli import main
 
 
 @pytest.fixture(name="own_folder")
@@ -29,7 +29,7 @@ def command(own_folder, monkeypatch, capsys):
         words = shlex.split(words[0]) if len(words) == 1 else words
         monkeypatch.setattr(sys, "argv", ["simgen", *words])
         with pytest.raises(SystemExit) as stopped:
-            cli.main()
+            main.main()
         captured = capsys.readouterr()
         return Done(stopped.value.code or 0, captured.out, captured.err)
 

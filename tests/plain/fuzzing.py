@@ -30,24 +30,17 @@ import h5py
 import numpy as np
 from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
-from simgen import bundle as bundles
-from simgen import (
-    cli,
-    data,
-    report_page,
-    result_digest,
-    results,
-    runs,
-    saved,
-    seal,
-    state,
-    verdict_file,
-)
-from simgen import manifest as manifests
-from simgen.state import Mark
+from simgen.bundle import manifest as manifests
+from simgen.bundle import result_digest, results, run_record, saved_result, verdict_file
+from simgen.bundle import writing as bundles
+from simgen.cli import main
+from simgen.storage import seal
+from simgen.study import page
 from simgen.targets.cuda import Cuda
-from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
+from simgen.tensors import data_file, state_file
+from simgen.tensors.state_file import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -451,9 +444,9 @@ def template(folder: Path) -> Path:
     (made.path / "results/gem5-se/stats.txt").write_text(stats_text(len(made.workload.launches)))
     all_steps = tuple(range(len(made.workload.steps)))
     for target in (Cuda(), Host()):
-        run = runs.Run(made.digest, target.settings(), {}, all_steps, "", "", {}, ())
+        run = run_record.Run(made.digest, target.settings(), {}, all_steps, "", "", {}, ())
         text = json.dumps({**asdict(run), "finished": {"0": {"seconds": 0.5}}, "resumed": [1]})
-        (made.path / "results" / target.name / runs.FILE).write_text(text)
+        (made.path / "results" / target.name / run_record.FILE).write_text(text)
     # Of steps that earlier times have finished there are no lines in launches.csv.
     for name in ("cuda", "host"):
         table = made.path / "results" / name / "launches.csv"
@@ -480,8 +473,8 @@ def _stopped(made: bundles.Bundle) -> None:
     head, *rows = (folder / "launches.csv").read_text().splitlines(keepends=True)
     (folder / "launches.csv").write_text("".join([head, *rows[:2]]))
     marks = [Mark.FINISHED] * 3 + [Mark.TO_RUN] * (len(made.workload.steps) - 3)
-    identity = data.data_id(made.workload)
-    state.write(folder / state.FILE, made.workload, identity, marks, {})
+    identity = data_file.data_id(made.workload)
+    state_file.write(folder / state_file.FILE, made.workload, identity, marks, {})
 
 
 def _digest(content: bytes) -> str:
@@ -585,7 +578,7 @@ def results_h5(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     what = spoil(rng, path, change_hdf5)
     with contextlib.suppress(OSError, ValueError):
         if path.is_file() and not path.is_symlink() and rng.random() < 0.8:
-            found = saved.read(path, None)
+            found = saved_result.read(path, None)
             text = result_digest.text(found.tensors, found.launches, found.provenance)
             with h5py.File(path, "r+") as file:
                 file.attrs[result_digest.ATTRIBUTE] = text
@@ -758,13 +751,13 @@ def run_case(
 @contextlib.contextmanager
 def drawing(drawn: bool) -> Iterator[None]:
     """Whether a report has its figures, which take most of its time."""
-    whole = report_page._figures
+    whole = page._figures
     if not drawn:
-        report_page._figures = lambda found: []
+        page._figures = lambda found: []
     try:
         yield
     finally:
-        report_page._figures = whole
+        page._figures = whole
 
 
 def _verdict(case: Case, out: str) -> str:
@@ -805,7 +798,7 @@ def call(arguments: list[str], folder: Path) -> tuple[int, str, str]:
         resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, limits[1]))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                cli.main()
+                main.main()
             except SystemExit as stopped:
                 code = stopped.code if isinstance(stopped.code, int) else 0
             except Hanging:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen import bundle as bundles
-from simgen import config, data, manifest, network, problem, workload
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.bundle import manifest
+from simgen.bundle import writing as bundles
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.frontend import config, network, problem
+from simgen.frontend.network import make_layer
 from simgen.ir import CANARY, Pass
-from simgen.network import make_layer
 from simgen.targets.cuda import Cuda
+from simgen.tensors import data_file
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.bundle import Bundle
+    from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
     from simgen.targets import Target
 
@@ -39,12 +42,12 @@ def lowered(
     """The workload that `simgen build WORD --set ...` makes."""
     found = problem.find(word, settings, passes)
     resolved = network.resolve(found.config, found.settings)
-    return workload.lower(resolved, found.name, found.passes, seed)
+    return lowering.lower(resolved, found.name, found.passes, seed)
 
 
 def lowered_text(text: str, passes: Sequence[Pass] = (Pass.FORWARD,), seed: int = 0) -> Workload:
     """The workload of a config."""
-    return workload.lower(network.resolve(config.parse(text, "net.dnnmark")), "net", passes, seed)
+    return lowering.lower(network.resolve(config.parse(text, "net.dnnmark")), "net", passes, seed)
 
 
 def small(word: str = "softmax_fwd", seed: int = 0) -> Workload:
@@ -69,7 +72,7 @@ def build(
 
 def computed(made: Bundle) -> dict[str, Array]:
     """What a flawless machine writes: the reference of each step, rounded to float32."""
-    tensors = dict(data.load(made.path / bundles.DATA, made.workload))
+    tensors = dict(data_file.load(made.path / bundles.DATA, made.workload))
     written: dict[str, Array] = {}
     for step in made.workload.steps:
         layer = make_layer(made.workload.node(step.layer))

@@ -12,13 +12,14 @@ from command_line import fails
 from handmade import run_by_hand, tree
 
 import simgen as package
-from simgen import api, planning
-from simgen import bundle as bundles
-from simgen.commands import options
+from simgen import api
+from simgen.bundle import planning
+from simgen.bundle import writing as bundles
+from simgen.cli import options
 from simgen.errors import ConfigError, DamagedError, MismatchError, RefusedError, UsageError
 from simgen.ir import Pass
 from simgen.targets.cuda import Cuda
-from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 
 SMALL = {"n": 4, "c": 10}
@@ -60,7 +61,8 @@ def test_import_loads_nothing_until_a_name_is_used():
 
 def test_all_names_are_there_whatever_was_imported_before():
     code = (
-        "import simgen.cli, simgen.commands.comparing, simgen.reporting, simgen.judging, simgen\n"
+        "import simgen.cli.main, simgen.cli.comparing, simgen.study.reporting\n"
+        "import simgen.check.judging, simgen\n"
         "print(*(type(getattr(simgen, name)).__name__ for name in simgen.__all__))\n"
         "print(set(simgen.__all__) <= set(dir(simgen)))"
     )

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from simgen.code_object import KernelInfo
+from simgen.compile.code_object import KernelInfo
 from simgen.errors import UsageError
-from simgen.targets.apu_se import GPUS, HARDWARE, VERSIONS, check, hardware, options
-from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.gem5.apu_se import GPUS, HARDWARE, VERSIONS, check, hardware, options
+from simgen.targets.gem5.se import Gem5Se
 
 every_pair = pytest.mark.parametrize(
     ("version", "arch"), [(name, arch) for name, v in VERSIONS.items() for arch in v.gpus]

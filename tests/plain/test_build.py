@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simgen import toolchain
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.compile import toolchain
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 
 KERNEL = '#include "prelude.h"\n\nextern "C" __global__ void {}(float *y)\n{{\n}}\n'
 

@@ -12,14 +12,14 @@ from typing import ClassVar
 import pytest
 from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small, tree
 
-from simgen import bundle as bundles
-from simgen import data
-from simgen.bundle_folder import digest_of
+from simgen.bundle import writing as bundles
+from simgen.bundle.folder import digest_of
 from simgen.errors import DamagedError, RefusedError
-from simgen.files import PART
 from simgen.ir import to_json
+from simgen.storage.files import PART
 from simgen.targets.base import TARGETS, File, Target, setting
 from simgen.targets.cuda import Cuda
+from simgen.tensors import data_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,7 +93,12 @@ def test_it_can_be_moved(made, tmp_path):
     shutil.move(made.path, tmp_path / "moved here")
     moved = bundles.load(tmp_path / "moved here")
     bundles.verify(moved, "cuda")
-    assert data.load(moved.path / "data.h5", moved.workload)["softmax.x"].shape == (4, 10, 1, 1)
+    assert data_file.load(moved.path / "data.h5", moved.workload)["softmax.x"].shape == (
+        4,
+        10,
+        1,
+        1,
+    )
 
 
 # ------------------------------------------------------------------ built again
@@ -173,7 +178,7 @@ def test_another_workload_starts_anew(made, workload):
     assert list(again.targets) == ["other"]
     assert not (made.path / "results").exists()
     assert not (made.path / "cuda").exists()
-    assert data.is_current(made.path / "data.h5", workload)
+    assert data_file.is_current(made.path / "data.h5", workload)
     assert bundles.load(made.path).workload == workload
 
 

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from handmade import build, small, tree, with_manifest
 
-from simgen import blocks, data, launch
-from simgen import bundle as bundles
+from simgen.bundle import finding
+from simgen.bundle import writing as bundles
+from simgen.bundle.manifest import sha256
 from simgen.errors import DamagedError, MissingError, UsageError
-from simgen.files import PART
 from simgen.ir import PAGE
-from simgen.manifest import sha256
+from simgen.storage.files import PART
 from simgen.targets.cuda import Cuda
+from simgen.tensors import block_io, data_file
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -100,7 +101,7 @@ def test_a_full_disk_leaves_the_old_bundle_and_nothing_else(made, monkeypatch):
 def test_a_disk_that_is_too_small_for_the_data_is_told_by_the_name_of_the_bundle(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(blocks, "_free_space", lambda path: 4096)
+    monkeypatch.setattr(block_io, "_free_space", lambda path: 4096)
     with pytest.raises(MissingError) as caught:
         build(tmp_path / "b", small())
     assert str(caught.value).startswith(f"{tmp_path}/b/data.h5: needs ")
@@ -150,13 +151,13 @@ from handmade import build, small
 def kill(*args, **options):
     os.kill(os.getpid(), getattr(signal, sys.argv[4]))
     raise SystemExit("the signal did not end it")
-owner, name = sys.argv[3].split(".")
+owner, name = sys.argv[3].rsplit(".", 1)
 setattr(importlib.import_module(f"simgen.{owner}"), name, kill)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 build(Path(sys.argv[2]), small(seed=7))
 """
-MOMENTS = ["bundle._write", "data.write_data", "files._place"]
-AGAIN = [*MOMENTS[:2], "files._replace"]
+MOMENTS = ["bundle.writing._write", "tensors.data_file.write_data", "storage.files._place"]
+AGAIN = [*MOMENTS[:2], "storage.files._replace"]
 
 
 def killed_build(path, moment, by="SIGKILL"):
@@ -302,7 +303,7 @@ def test_the_cure_for_damaged_values_helps(made):
     whole = path.read_bytes()
     path.write_bytes(whole[:-PAGE] + bytes(PAGE))
     with pytest.raises(DamagedError, match=r"data\.h5: .*; build the bundle again"):
-        data.verify(path, made.workload)
+        data_file.verify(path, made.workload)
     build(made.path, made.workload)
     assert path.read_bytes() == whole
 
@@ -328,4 +329,4 @@ def test_the_data_of_another_workload_are_told(made, tmp_path):
 def test_a_target_of_another_version_of_simgen_is_told(made, targets):
     with_manifest(made, targets=targets)
     with pytest.raises(DamagedError, match="built by another version of simgen; build it again"):
-        launch.target_of(bundles.load(made.path), next(iter(targets)))
+        finding.target_of(bundles.load(made.path), next(iter(targets)))

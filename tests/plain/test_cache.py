@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simgen import cache as caches
-from simgen.cache import Cache, Key, Outcome, State, entry
-from simgen.files import PART
+from simgen.compile import cache as caches
+from simgen.compile.cache import Cache, Key, Outcome, State, entry
+from simgen.storage.files import PART
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -199,8 +199,8 @@ def test_all_entries_are_listed_and_cleared(root):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from simgen import files
-from simgen.cache import entry
+from simgen.storage import files
+from simgen.compile.cache import entry
 at, write = int(sys.argv[3]), os.replace
 def replace(*names):
     global at
@@ -229,7 +229,7 @@ def test_a_writer_killed_before_the_last_file_leaves_a_miss(tmp_path, files):
 PARALLEL = """
 import sys
 from pathlib import Path
-from simgen.cache import Cache, Key
+from simgen.compile.cache import Cache, Key
 sys.stdin.read()  # all start when the last one is there
 blob = bytes(range(256)) * 4000
 for n in range(40):

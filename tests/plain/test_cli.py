@@ -18,8 +18,9 @@ import pytest
 from command_line import CUDA, ROOT, fails, process
 from handmade import BOTH, build, lowered_text, run_by_hand
 
-from simgen import __version__, cli, precompute
-from simgen import cache as caches
+from simgen import __version__
+from simgen.cli import main, precompute
+from simgen.compile import cache as caches
 
 
 def wrong(tensors):
@@ -113,7 +114,7 @@ def test_a_set_that_cannot_be_written_is_no_success(simgen, tmp_path, monkeypatc
 # ------------------------------------------------------------------ help
 
 
-def commands(group=cli.cli, above=()):
+def commands(group=main.cli, above=()):
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*above, name))
@@ -220,7 +221,7 @@ def has_open(process, path):
 
 
 def test_a_bug_is_one_line_and_exit_code_1(simgen, monkeypatch):
-    from simgen import problem
+    from simgen.frontend import problem
 
     def broken(*_):
         raise ZeroDivisionError("of something")

@@ -12,7 +12,8 @@ import pytest
 from command_line import CUDA, Done, fails
 from handmade import build, run_by_hand, small, tree
 
-from simgen import judging, results
+from simgen.bundle import results
+from simgen.check import judging
 from simgen.errors import UsageError
 from simgen.targets.base import Lack
 from simgen.targets.cuda import Cuda
@@ -84,7 +85,7 @@ def test_a_place_that_cannot_be_written_is_one_line(simgen, place, tmp_path):
 
 
 def test_a_missing_compiler_is_told_with_its_cure(simgen, monkeypatch):
-    from simgen import toolchain
+    from simgen.compile import toolchain
     from simgen.errors import MissingError
 
     def missing():
@@ -268,7 +269,7 @@ def test_a_wrong_result_is_exit_code_6_and_names_the_first_diverging_layer(simge
 def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_path):
     (tmp_path / "zero.dnnmark").write_text("[Dropout]\nn=2\nc=4\ndropout_probability=1\n")
     assert simgen(f"build zero.dnnmark {CUDA}").code == 0
-    from simgen import bundle as bundles
+    from simgen.bundle import writing as bundles
 
     run_by_hand(bundles.load(tmp_path / "zero"))
     done = simgen("diff zero")
@@ -395,8 +396,8 @@ def test_results_of_another_workload_are_not_used(simgen, ran):
 def test_values_that_changed_in_the_data_file_are_noticed(simgen, ran):
     path = ran.path / "data.h5"
     content = bytearray(path.read_bytes())
-    from simgen import data
+    from simgen.tensors import data_file
 
-    content[data.read_header(path).entries[0].offset] ^= 1
+    content[data_file.read_header(path).entries[0].offset] ^= 1
     path.write_bytes(content)
     fails(simgen("diff net"), 7, "data.h5")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from simgen.compare import ULP_CLASSES, WORST, Comparison, proves_nothing, remarks, suspicions
-from simgen.verdict import ulp_classes
+from simgen.check.compare import ULP_CLASSES, WORST, Comparison, proves_nothing, remarks, suspicions
+from simgen.check.verdict import ulp_classes
 
 INF, NAN = np.inf, np.nan
 SMALLEST = np.float32(2.0**-149)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simgen import config
-from simgen.config import Config, Entry, Place, Section
 from simgen.errors import ConfigError
+from simgen.frontend import config
+from simgen.frontend.config import Config, Entry, Place, Section
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -237,7 +237,7 @@ def test_a_file_without_permission(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:  # chmod would not stop root
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("simgen.config.open_regular", refuse)
+    monkeypatch.setattr("simgen.frontend.config.open_regular", refuse)
     with pytest.raises(ConfigError, match="not readable; check its permissions"):
         config.read(tmp_path / "a.dnnmark")
 

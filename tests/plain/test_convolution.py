@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from simgen.errors import ConfigError
 from simgen.ir import Pass, TensorSpec
-from simgen.layers import conv_algorithms, conv_direct
-from simgen.layers.conv_algorithms import Algo, Algorithm, DataAlgo, Unknown
-from simgen.layers.conv_geometry import Geometry, to_image, to_result
-from simgen.layers.convolution import Convolution
+from simgen.layers.conv import algorithms, direct
+from simgen.layers.conv.algorithms import Algo, Algorithm, DataAlgo, Unknown
+from simgen.layers.conv.convolution import Convolution
+from simgen.layers.conv.geometry import Geometry, to_image, to_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.layers.conv_geometry import Axis
+    from simgen.layers.conv.geometry import Axis
 
 F, BD, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 
@@ -102,8 +102,8 @@ def test_the_direct_gradient_of_filters_fits_into_lds(
     g: Geometry, channels: int, filters: int, batch: int
 ) -> None:
     g = Geometry(**{**vars(g), "channels": channels, "filters": filters, "batch": batch})
-    if conv_direct.maps_filters(g):
-        split = conv_direct.filter_split(g)
+    if direct.maps_filters(g):
+        split = direct.filter_split(g)
         lines = g.batch * g.result[0]
         assert split.splits >= 1
         assert split.chunk * split.splits >= lines
@@ -140,9 +140,9 @@ def test_what_algo_means(
     algo: str, forward: Algorithm | None, filters: Algorithm | None, data: Algorithm | None
 ) -> None:
     value = Algo(algo)
-    assert conv_algorithms.for_forward(value) is forward
-    assert conv_algorithms.for_filters(value) is filters
-    assert conv_algorithms.for_data(value, DataAlgo.ALGO_0) is data
+    assert algorithms.for_forward(value) is forward
+    assert algorithms.for_filters(value) is filters
+    assert algorithms.for_data(value, DataAlgo.ALGO_0) is data
 
 
 @pytest.mark.parametrize(
@@ -154,25 +154,25 @@ def test_what_algo_means(
 )  # fmt: skip
 def test_algod_wins_over_algo(algod: str, data: Algorithm) -> None:
     for algo in Algo:
-        assert conv_algorithms.for_data(algo, DataAlgo(algod)) is data
+        assert algorithms.for_data(algo, DataAlgo(algod)) is data
 
 
 def test_few_channels_are_direct_and_many_are_a_product() -> None:
     first = Convolution().geometry((100, 3, 256, 256))
-    assert {conv_algorithms.choose(first, each) for each in Unknown} == {DIRECT}
+    assert {algorithms.choose(first, each) for each in Unknown} == {DIRECT}
     middle = Convolution(num_output=64).geometry((4, 64, 28, 28))
-    assert {conv_algorithms.choose(middle, each) for each in Unknown} == {GEMM}
+    assert {algorithms.choose(middle, each) for each in Unknown} == {GEMM}
     later = Convolution(num_output=64, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1)
     narrow = Convolution(num_output=24).geometry((16, 64, 56, 56))
-    assert conv_algorithms.choose(narrow, Unknown.RESULT) is DIRECT
+    assert algorithms.choose(narrow, Unknown.RESULT) is DIRECT
     fewer = Convolution(num_output=24).geometry((16, 64, 28, 28))  # pixels
-    assert conv_algorithms.choose(fewer, Unknown.RESULT) is GEMM
+    assert algorithms.choose(fewer, Unknown.RESULT) is GEMM
     points = Convolution(num_output=8, kernel_h=1, kernel_w=1, pad_h=0, pad_w=0)
-    assert conv_algorithms.choose(points.geometry((16, 64, 56, 56)), Unknown.RESULT) is GEMM
+    assert algorithms.choose(points.geometry((16, 64, 56, 56)), Unknown.RESULT) is GEMM
     apart = replace(points, num_output=64, group=64).geometry((16, 64, 56, 56))
-    assert conv_algorithms.choose(apart, Unknown.RESULT) is DIRECT
+    assert algorithms.choose(apart, Unknown.RESULT) is DIRECT
     small = later.geometry((1, 64, 14, 14))
-    assert {conv_algorithms.choose(small, each) for each in Unknown} == {DIRECT}
+    assert {algorithms.choose(small, each) for each in Unknown} == {DIRECT}
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_much_is_transformed(
 ) -> None:
     layer = Convolution(num_output=64, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1)
     g = replace(layer, **changed).geometry(shape)
-    assert tuple(conv_algorithms.choose(g, each) for each in Unknown) == wanted
+    assert tuple(algorithms.choose(g, each) for each in Unknown) == wanted
 
 
 # ---- Refusals ----

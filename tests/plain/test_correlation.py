@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simgen import correlation
+from simgen.study import correlation
 
 
 def layers(**values):

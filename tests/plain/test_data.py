@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 from data_files import INPUTS, NORMAL, OUTPUT, in_subprocess, workload
 
-from simgen.data import (
+from simgen.errors import DamagedError
+from simgen.ir import CANARY, GUARD, PAGE, Buffer, Role, TensorSpec
+from simgen.tensors.data_file import (
     CANARY_NAME,
     canary_nbytes,
     data_id,
@@ -23,9 +25,7 @@ from simgen.data import (
     verify,
     write_data,
 )
-from simgen.errors import DamagedError
-from simgen.ir import CANARY, GUARD, PAGE, Buffer, Role, TensorSpec
-from simgen.random_values import generate
+from simgen.tensors.random_values import generate
 
 
 @pytest.fixture(name="path")
@@ -179,7 +179,7 @@ def test_is_current_knows_the_workload_and_a_whole_file(path):
 
 def test_reading_the_header_imports_neither_numpy_nor_h5py(path):
     code = (
-        "import sys; from pathlib import Path; from simgen.data import read_header;"
+        "import sys; from pathlib import Path; from simgen.tensors.data_file import read_header;"
         "read_header(Path(sys.argv[1])); print(sorted({'numpy', 'h5py'} & set(sys.modules)))"
     )
     with in_subprocess(code, path, stdout=subprocess.PIPE) as process:

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from data_files import ENVIRONMENT, INPUTS, in_subprocess, leftovers, workload
 
-from simgen import blocks
-from simgen.data import write_data, write_raw
 from simgen.errors import MissingError, SimgenError, UsageError
-from simgen.files import PART
 from simgen.ir import Distribution, Fill, TensorSpec
-from simgen.random_values import BLOCK, generate
+from simgen.storage.files import PART
+from simgen.tensors import block_io
+from simgen.tensors.data_file import write_data, write_raw
+from simgen.tensors.random_values import BLOCK, generate
 
 
 @pytest.fixture(name="path")
@@ -45,8 +45,8 @@ def test_an_input_that_cannot_be_generated_is_refused(tmp_path):
 
 
 def test_a_disk_that_is_too_small_is_seen_before_writing(tmp_path, monkeypatch):
-    usage = blocks.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(blocks.shutil, "disk_usage", lambda _: usage._replace(free=4096))
+    usage = block_io.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(block_io.shutil, "disk_usage", lambda _: usage._replace(free=4096))
     with pytest.raises(MissingError, match="needs 8000 bytes of disk, 4096 are free; make room"):
         write_raw(tmp_path / "new" / "mmap.bin", 8000, 1)
     with pytest.raises(MissingError, match="4096 are free"):
@@ -61,7 +61,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file(path, monkeypatch, code):
     def pwrite(*_):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(blocks.os, "pwrite", pwrite)
+    monkeypatch.setattr(block_io.os, "pwrite", pwrite)
     with pytest.raises(MissingError, match="are free; make room"):
         write_data(path, workload(seed=12))
     assert path.read_bytes() == before
@@ -75,7 +75,7 @@ from itertools import pairwise
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from data_files import workload
-from simgen.data import write_data, write_raw
+from simgen.tensors.data_file import write_data, write_raw
 from simgen.errors import SimgenError
 path = Path(sys.argv[2])
 try:
@@ -143,7 +143,8 @@ def test_an_interrupted_call_leaves_nothing(tmp_path, call):
 
 def test_a_killed_writer_leaves_no_file_under_the_good_name(tmp_path):
     code = (
-        "import sys, time; from pathlib import Path; from simgen.data import write_raw\n"
+        "import sys, time; from pathlib import Path\n"
+        "from simgen.tensors.data_file import write_raw\n"
         "def report(done, total): print(done, flush=True); time.sleep(3600)\n"
         "write_raw(Path(sys.argv[1]), 2**23, 1, progress=report)"
     )
@@ -195,8 +196,8 @@ def test_file_systems_without_direct_writes_or_reservation_work(tmp_path, monkey
 
     direct = tmp_path / "direct"
     write_raw(direct, 2**21 + 40, 1)
-    monkeypatch.setattr(blocks.os, "posix_fallocate", refuse)
-    monkeypatch.delattr(blocks.os, "O_DIRECT")
+    monkeypatch.setattr(block_io.os, "posix_fallocate", refuse)
+    monkeypatch.delattr(block_io.os, "O_DIRECT")
     write_raw(tmp_path / "cached", 2**21 + 40, 1)
     assert (tmp_path / "cached").read_bytes() == direct.read_bytes()
 
@@ -205,7 +206,7 @@ def test_short_writes_are_finished(tmp_path, monkeypatch):
     """A system may write less than asked; 5000 bytes are also no size for a direct write."""
     pwrite = os.pwrite
     write_raw(tmp_path / "whole", 2**20 + 40, 1)
-    monkeypatch.setattr(blocks.os, "pwrite", lambda fd, what, at: pwrite(fd, what[:5000], at))
+    monkeypatch.setattr(block_io.os, "pwrite", lambda fd, what, at: pwrite(fd, what[:5000], at))
     write_raw(tmp_path / "short", 2**20 + 40, 1)
     assert (tmp_path / "short").read_bytes() == (tmp_path / "whole").read_bytes()
 
@@ -221,7 +222,8 @@ def test_progress_ends_with_all_bytes(tmp_path):
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
     code = (
-        "import json, resource, sys; from pathlib import Path; from simgen.data import write_raw\n"
+        "import json, resource, sys; from pathlib import Path\n"
+        "from simgen.tensors.data_file import write_raw\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "write_raw(Path(sys.argv[1]), 2**23, 1, threads=4); small = peak()\n"
         "write_raw(Path(sys.argv[1]), 2**28, 1, threads=4); print(json.dumps([small, peak()]))"

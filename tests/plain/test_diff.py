@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small
 
-from simgen import bundle as bundles
-from simgen import data, results, shard, verdict
-from simgen import diff as diffs
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.check import diff as diffs
+from simgen.check import shares, verdict
 from simgen.errors import UsageError
 from simgen.ir import CANARY
 from simgen.targets.cuda import Cuda
+from simgen.tensors import data_file
 
 
 def ran(made, change=lambda tensors: None, spoil=lambda words: words, name="cuda"):
@@ -28,12 +30,12 @@ def ran(made, change=lambda tensors: None, spoil=lambda words: words, name="cuda
 
 
 def judged(made, a, b=None):
-    inputs = data.load(made.path / bundles.DATA, made.workload)
+    inputs = data_file.load(made.path / bundles.DATA, made.workload)
     return diffs.diff(made.workload, inputs, a, b)
 
 
 def judged_all(made, found, pairs=()):
-    inputs = data.load(made.path / bundles.DATA, made.workload)
+    inputs = data_file.load(made.path / bundles.DATA, made.workload)
     return diffs.judge(made.workload, inputs, found, pairs)
 
 
@@ -254,8 +256,8 @@ def test_a_failure_names_all_results_that_are_wrong(made):
 def test_a_reference_is_computed_once_for_all_results_that_read_the_same(network, monkeypatch):
     """The second layer reads what the first one gave: other bits in one of four results."""
     calls = []
-    expected = shard.expected
-    monkeypatch.setattr(shard, "expected", lambda *args: calls.append(args) or expected(*args))
+    expected = shares.expected
+    monkeypatch.setattr(shares, "expected", lambda *args: calls.append(args) or expected(*args))
     found = [ran(network, name=name) for name in "abc"]
     found.append(ran(network, spoil_output("limit.y"), name="d"))
     reports = judged_all(network, found, [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])
@@ -398,7 +400,7 @@ def test_a_saturated_gradient_proves_nothing(tmp_path):
     )  # fmt: skip
     inputs = {
         name: np.sign(values) if name.endswith(".y") else values
-        for name, values in data.load(made.path / bundles.DATA, made.workload).items()
+        for name, values in data_file.load(made.path / bundles.DATA, made.workload).items()
     }
     result = ran(made, lambda tensors: [values.fill(0) for values in tensors.values()])
     report = diffs.diff(made.workload, inputs, result, None)
@@ -434,7 +436,7 @@ def test_a_result_in_which_no_layer_ran_is_no_pass(made):
 
 def huge(made):
     """Inputs whose sums are beyond float32 in the first row."""
-    inputs = dict(data.load(made.path / bundles.DATA, made.workload))
+    inputs = dict(data_file.load(made.path / bundles.DATA, made.workload))
     for name, values in inputs.items():
         inputs[name] = np.array(values)
         inputs[name][0] = np.float32(3e38)
@@ -530,6 +532,6 @@ def test_a_report_is_strict_json(made, change):
 
 def test_progress_is_told_by_step(network):
     told = []
-    inputs = data.load(network.path / bundles.DATA, network.workload)
+    inputs = data_file.load(network.path / bundles.DATA, network.workload)
     diffs.diff(network.workload, inputs, ran(network), None, lambda *at: told.append(at))
     assert told == [(0, 2), (1, 2)]

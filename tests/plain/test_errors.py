@@ -9,7 +9,8 @@ import pytest
 from command_line import fails
 from handmade import build, small
 
-from simgen import errors, files
+from simgen import errors
+from simgen.storage import files
 
 LONG = "x" * 100_000
 

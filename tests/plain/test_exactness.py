@@ -10,16 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layer_variants import lowered, small_problems
 
-from simgen import chain, exact_values, network, problem, shard
-from simgen import workload as workloads
+from simgen.check import shares
 from simgen.errors import UsageError
+from simgen.frontend import network, problem
 from simgen.ir import Distribution, Pass
-from simgen.layers import exactness
-from simgen.layers.batch_norm import BatchNorm
-from simgen.layers.convolution import Convolution
-from simgen.layers.fully_connected import FullyConnected
-from simgen.layers.gemm import Gemm
-from simgen.random_values import generate
+from simgen.layers.conv.convolution import Convolution
+from simgen.layers.norm.batch_norm import BatchNorm
+from simgen.layers.product.fully_connected import FullyConnected
+from simgen.layers.product.gemm import Gemm
+from simgen.numerics import exactness
+from simgen.tensors import exact_values
+from simgen.tensors.random_values import generate
+from simgen.workload import lowering as workloads
+from simgen.workload import reference as chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -152,7 +155,7 @@ def inexact(planned: Workload) -> set[str]:
         for port, name in step.writes:
             if port in layer.shape_given:
                 tensors[port] = np.broadcast_to(np.nan, planned.buffer(name).spec.shape)
-        expected = shard.expected(layer, tensors, step.direction, 1)
+        expected = shares.expected(layer, tensors, step.direction, 1)
         for port, name in step.writes:
             reference, bound, _ = expected[port]
             held[name] = reference.astype(np.float32).astype(float)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from simgen.files import PART, atomic_file, atomic_folder, write_atomic
+from simgen.storage.files import PART, atomic_file, atomic_folder, write_atomic
 
 
 def full(*_):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from simgen import config, network, work, workload
 from simgen.errors import ConfigError, UsageError
-from simgen.fuse import fuse
+from simgen.frontend import config, network
+from simgen.frontend.fusion import fuse
 from simgen.ir import Pass, Workload, from_json, to_json
+from simgen.workload import costs, lowering
 
 CONV = "[Convolution]\nname=conv\nn=2\nc=3\nh=6\nw=6\nnum_output=4\nkernel_size=3\npad=1\n"
 BN = "[BatchNorm]\nname=bn\nbatchnorm_mode={}\nbatchnorm_statistics={}\nprevious_layer={}\n"
@@ -22,7 +23,7 @@ def resolved(*sections: str) -> network.Network:
 
 def fused(*sections: str) -> Workload:
     found = fuse(resolved(*sections), [Pass.FORWARD])
-    return workload.lower(found, "test", [Pass.FORWARD], 0)
+    return lowering.lower(found, "test", [Pass.FORWARD], 0)
 
 
 def kinds(made: Workload) -> dict[str, str]:
@@ -42,7 +43,7 @@ def test_what_follows_is_done_in_the_same_kernel() -> None:
 
 def test_it_reads_the_tensors_that_the_layers_would_read() -> None:
     sections = (CONV + "bias=true\n", BN.format("spatial", "running", "conv"), RELU.format("bn"))
-    made, apart = fused(*sections), workload.lower(resolved(*sections), "test", [Pass.FORWARD], 0)
+    made, apart = fused(*sections), lowering.lower(resolved(*sections), "test", [Pass.FORWARD], 0)
     inputs = {(b.name, b.spec, b.fill) for b in made.inputs}
     assert inputs == {(b.name, b.spec, b.fill) for b in apart.inputs}
 
@@ -108,8 +109,8 @@ def test_backward_passes_are_refused(passes: list[Pass]) -> None:
 
 def test_operations_stay_and_traffic_falls() -> None:
     sections = (CONV, BN.format("spatial", "running", "conv"), RELU.format("bn"))
-    apart = work.total(work.of(workload.lower(resolved(*sections), "test", [Pass.FORWARD], 0)))
-    made = work.total(work.of(fused(*sections)))
+    apart = costs.total(costs.of(lowering.lower(resolved(*sections), "test", [Pass.FORWARD], 0)))
+    made = costs.total(costs.of(fused(*sections)))
     assert (made.flops, made.transcendentals) == (apart.flops, apart.transcendentals)
     between = 2 * 2 * 4 * 6 * 6 * 4  # two tensors, 2 x 4 x 6 x 6 elements each
     assert made.written_bytes == apart.written_bytes - between

@@ -60,7 +60,7 @@ def test_whatever_is_in_a_file_a_command_ends_as_it_should(base, folder, kind):
 
 def test_a_command_that_hangs_is_ended(base, monkeypatch):
     monkeypatch.setattr(fuzzing, "SECONDS", 1)
-    monkeypatch.setattr(fuzzing.cli, "main", lambda: time.sleep(60))
+    monkeypatch.setattr(fuzzing.main, "main", lambda: time.sleep(60))
     with pytest.raises(fuzzing.Hanging):
         fuzzing.call(["show"], base)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from simgen.compile.legalise.gem5 import rewrite
 from simgen.errors import RefusedError
-from simgen.legalise.gem5 import rewrite
 
 FRAME = """\
 \t.type\tk,@function

@@ -18,11 +18,14 @@ import numpy as np
 import pytest
 from handmade import BOTH, build, lowered, lowered_text
 
-from simgen import bundle as bundles
-from simgen import diff, launch, mapped, report_page, results, trace
+from simgen.bundle import finding, results
+from simgen.bundle import writing as bundles
+from simgen.check import diff
 from simgen.errors import DamagedError, UsageError
+from simgen.study import page, trace
 from simgen.targets.cuda import Cuda
-from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.gem5.se import Gem5Se
+from simgen.tensors import mmap_file
 
 # src/gpu/DNNMark/README.md of gem5-resources for gem5 24.0, with the folders as ours lie.
 README = """
@@ -151,8 +154,8 @@ def test_the_folder_holds_all_that_a_run_needs(softmax):
     names = {path.name for path in (softmax.path / "gem5-se").iterdir()}
     assert names == {"run.sh", "config.dnnmark", "kernels.csv", "kernel_database.py"}
     assert (softmax.path / "mmap.bin").stat().st_size == 4 * 100 * 4
-    told = dict(softmax.manifest[mapped.KEY])
-    assert len(told.pop(mapped.DIGEST)) == 64
+    told = dict(softmax.manifest[mmap_file.KEY])
+    assert len(told.pop(mmap_file.DIGEST)) == 64
     assert told == {"file": "mmap.bin", "nbytes": 1600, "seed": 0}
 
 
@@ -186,9 +189,9 @@ def test_no_kernel_of_ours_is_compiled(place):
 
 def test_a_build_without_it_takes_the_mapped_file_away(place, softmax):
     again = build(softmax.path, softmax.workload, Cuda())
-    assert again.manifest[mapped.KEY]["nbytes"] == 1600  # gem5-se is still there
+    assert again.manifest[mmap_file.KEY]["nbytes"] == 1600  # gem5-se is still there
     elsewhere = build(place.root / "other", softmax.workload, Cuda())
-    assert mapped.KEY not in elsewhere.manifest
+    assert mmap_file.KEY not in elsewhere.manifest
     assert not (elsewhere.path / "mmap.bin").exists()
 
 
@@ -363,7 +366,7 @@ def test_another_number_of_kernels_is_a_failure(place, softmax, kernels):
 
 def collected(made):
     return results.collect(
-        made, launch.target_of(made, "gem5-se"), made.path / "results" / "gem5-se"
+        made, finding.target_of(made, "gem5-se"), made.path / "results" / "gem5-se"
     )
 
 
@@ -383,7 +386,7 @@ def test_statistics_are_those_of_miopen_s_kernels(place, softmax):
 def test_kernels_belong_to_their_layers(place):
     made = bundle(place, lowered_text(COMPOSED))
     assert place.run(made, KERNELS="2").returncode == 0
-    rows = report_page.rows(made, [collected(made)])
+    rows = page.rows(made, [collected(made)])
     assert [(row.step, row.metrics["shader_active_ticks"]) for row in rows] == [
         ("a fwd", 1000),
         ("s fwd", 2000),
@@ -395,7 +398,7 @@ def test_kernels_of_rocblas_are_counted_where_they_must_be_of_one_layer(place):
     assert place.run(made, KERNELS="2").returncode == 0
     result = collected(made)
     assert results.kernels(result, made.workload) == [(0, "kernel 1"), (0, "kernel 2")]
-    assert report_page.rows(made, [result])[0].metrics["shader_active_ticks"] == 3000
+    assert page.rows(made, [result])[0].metrics["shader_active_ticks"] == 3000
 
 
 def test_kernels_that_may_be_of_any_layer_are_refused(place):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simgen import gem5_stats
 from simgen.errors import DamagedError
-from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.gem5 import stats
+from simgen.targets.gem5.se import Gem5Se
 
 # Lines of a stats.txt of gem5 v24.0 with two compute units of 40 slots, shortened.
 KERNEL = """
@@ -61,7 +61,7 @@ IDLE = KERNEL.format(**NEW).replace("6807999", "0")
 def measured_metrics(tmp_path):
     path = tmp_path / "stats.txt"
     path.write_text(KERNEL.format(**NEW) + IDLE)
-    (metrics,) = gem5_stats.kernels(path)
+    (metrics,) = stats.kernels(path)
     return metrics
 
 
@@ -98,7 +98,7 @@ def test_the_caches_are_those_of_the_gpu(measured):
 def test_dram_traffic_is_what_left_the_controller(tmp_path, names):
     path = tmp_path / "stats.txt"
     path.write_text(KERNEL.format(**names))
-    (metrics,) = gem5_stats.kernels(path)
+    (metrics,) = stats.kernels(path)
     assert (metrics["dram_reads"], metrics["dram_writes"]) == (131, 94)
     assert (metrics["dram_read_bytes"], metrics["dram_written_bytes"]) == (8384, 6016)
 
@@ -111,7 +111,7 @@ def test_a_run_without_a_kernel_is_an_error(tmp_path):
     path = tmp_path / "stats.txt"
     path.write_text(IDLE + IDLE)
     with pytest.raises(DamagedError, match="no kernel ran: shaderActiveTicks is 0 in each of 2"):
-        gem5_stats.kernels(path)
+        stats.kernels(path)
 
 
 ENTERED = "src/sim/simulate.cc:199: info: Entering event queue @ {}.  Starting simulation...\n"

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from handmade import lowered
 
-from simgen import config, network, pace, render, work, workload
+from simgen.compile import render
+from simgen.frontend import config, network
 from simgen.ir import GUARD, Buffer, Pass, Role, Workload, from_json, to_json
-from simgen.layers import tile
+from simgen.layers.product import tile
+from simgen.running import time_left
 from simgen.targets import host, launch_rows
 from simgen.targets.base import Progress
+from simgen.workload import costs, lowering
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +46,7 @@ def resolved(layers: int) -> network.Network:
 
 
 def planned(layers: int) -> Workload:
-    return workload.lower(resolved(layers), "chain", FORWARD, 0)
+    return lowering.lower(resolved(layers), "chain", FORWARD, 0)
 
 
 def passing(layers: int) -> tuple[tuple[Buffer, ...], dict[str, tuple[int, int]]]:
@@ -94,16 +97,16 @@ def look_up(made: Workload) -> None:
 # Stage -> what it is given, of so many layers, and what it does with it.
 STAGES: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "resolve": (lambda layers: layers, resolved),
-    "lower": (resolved, lambda net: workload.lower(net, "chain", TRAINING, 0)),
-    "places": (passing, lambda given: workload.arena(*given)),
+    "lower": (resolved, lambda net: lowering.lower(net, "chain", TRAINING, 0)),
+    "places": (passing, lambda given: lowering.arena(*given)),
     "look up": (planned, look_up),
     "write": (planned, to_json),
     "read": (lambda layers: to_json(planned(layers)), lambda text: from_json(Workload, text)),
     "kernels": (planned, render.kernels),
     "table of launches": (planned, table),
     "guards": (planned, host._alone),
-    "work": (planned, work.of),
-    "progress": (planned, pace.Meter),
+    "work": (planned, costs.of),
+    "progress": (planned, time_left.Meter),
 }
 
 
@@ -140,11 +143,11 @@ def test_a_cut_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile, "_cycles", lambda *given: counted.append(given) or cycles(*given))
     tile.cut.cache_clear()
     made = lowered("resnet50")
-    work.of(made)
+    costs.of(made)
     assert len(counted) == len(set(counted))
     assert len(counted) < 10000  # of 53 convolutions, most of them alike
     counted.clear()
-    work.of(lowered("resnet50"))
+    costs.of(lowered("resnet50"))
     assert counted == []
     assert tile.cut.cache_info().maxsize
 

@@ -1,9 +1,15 @@
-"""Data flows one way, and so do imports; importing anything does no work."""
+"""Data flows one way, and so do imports; importing anything does no work.
+
+The map is the tree: the docstring of each room (package) says what it may import, `May import: a,
+b.c.`, names below simgen. An inner room may import what its outer room may, and what it names.
+"""
 
 from __future__ import annotations
 
 import ast
+import graphlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,210 +17,114 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "simgen"
-
-# A module may import those before it and none after it, wherever in it the import stands.
-ORDER = (
-    "errors",
-    "files",
-    "locks",
-    "seal",
-    "resources",
-    "arrays",
-    "schema",
-    "hdf5",
-    "ir",
-    "spread",
-    "config",
-    "layers",
-    "network",
-    "fuse",
-    "problem",
-    "workload",
-    "work",
-    "chain",
-    "shard",
-    "stored",
-    "render",
-    "toolchain",
-    "legalise",
-    "origin",
-    "cache",
-    "build",
-    "random_values",
-    "blocks",
-    "data_header",
-    "data_digest",
-    "data",
-    "exact_values",
-    "own_values",
-    "mapped",
-    "state",
-    "code_object",
-    "gem5_stats",
-    "targets",
-    "sweep",
-    "result_folders",
-    "manifest",
-    "bundle_folder",
-    "bundle",
-    "planning",
-    "runs",
-    "room",
-    "pace",
-    "launch",
-    "result_digest",
-    "saved",
-    "results",
-    "verdict_file",
-    "parts",
-    "finding",
-    "running",
-    "sweeping",
-    "compare",
-    "verdict",
-    "diff",
-    "judging",
-    "correlation",
-    "figures",
-    "sweep_figures",
-    "report_page",
-    "trace",
-    "reporting",
-    "api",
-    "precompute",
-    "doctor",
-    "present",
-    "commands",
-    "cli",
-    "__main__",
-)
-# The same inside the packages. All that is not named is of one rank, between these and __init__:
-# plugins do not know each other.
-WITHIN = {
-    "layers": (
-        "window",
-        "rounding",
-        "pooled",
-        "base",
-        "exactness",
-        "elementwise",
-        "epilogue",
-        "several",
-        "features",
-        "batch_norm_errors",
-        "batch_norm_spread",
-        "batch_norm_kernels",
-        "pooling_tile",
-        "tile",
-        "matrix_product",
-        "conv_geometry",
-        "conv_reference",
-        "conv_bias",
-        "conv_direct",
-        "conv_gemm",
-        "conv_tiles",
-        "conv_winograd",
-        "conv_fft",
-        "conv_spread",
-        "conv_transform_spread",
-        "conv_algorithms",
-        "activation",
-        "batch_norm",
-        "convolution",
-        "fully_connected",
-    ),
-    "legalise": (
-        "assembly",
-        "roles",
-        "flow",
-        "site",
-        "halves",
-        "overlap",
-        "table",
-        "vector_integer",
-        "vector_float",
-        "doubles",
-    ),
-    "targets": (
-        "base",
-        "launch_rows",
-        "legalised",
-        "apu_se",
-        "miopen_key",
-        "miopen_norm",
-        "miopen",
-        "dnnmark",
-        "gem5_launcher",
-        "gem5_kfd",
-        "gem5_dnnmark",
-        "hip_program",
-        "gem5_hip",
-        "gem5_se",
-    ),
-    "commands": ("numbers", "options", "following", "sweeps", "comparing"),
-}
+# Layers do not know each other, nor do targets; but for those that are made of others.
+PLUGINS = ("layers", "targets")
+COMPOSED = {"layers.fused", "targets.untested.gem5_fs"}
 
 
 def modules():
-    """Every module of simgen as (dotted name, path)."""
+    """Every module of simgen: its dotted name below simgen, a package by its own, and its path."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        yield ".".join(("simgen", *path.relative_to(PACKAGE).with_suffix("").parts)), path
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
 
 
-NAMES = {name for name, _ in modules()}
+PATHS = dict(modules())
+ROOMS = sorted(name for name, path in PATHS.items() if path.name == "__init__.py" and name)
 
 
-def rank(module):
-    """(place of the stage, place inside of its package)."""
-    _, stage, *rest = (*module.split("."), "__init__")
-    if stage not in WITHIN:
-        return ORDER.index(stage), 0
-    first = WITHIN[stage]
-    within = {"__init__": len(first) + 1} | {name: at for at, name in enumerate(first)}
-    return ORDER.index(stage), within.get(rest[0], len(first))
+def lies_in(module, room):
+    return module == room or module.startswith(f"{room}.")
+
+
+def rooms_of(module):
+    """The rooms that a module lies in, the outermost first."""
+    return [room for room in ROOMS if lies_in(module, room)]
+
+
+def named(room):
+    """What a room's docstring says that it may import."""
+    text = ast.get_docstring(ast.parse(PATHS[room].read_text())) or ""
+    found = re.search(r"^May import: (.+)\.\Z", text, re.MULTILINE | re.DOTALL)
+    assert found, f"{room}: the docstring of a room ends with `May import: a, b.c.`"
+    return found[1].replace("\n", " ").split(", ")
 
 
 def imported(source):
-    """The modules of simgen that a source imports, at any depth: (line, dotted name)."""
+    """The modules of simgen that a source imports, at any depth: (line, name below simgen)."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "simgen":
-                    yield node.lineno, alias.name
+                    yield node.lineno, alias.name.partition(".")[2]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
-            base = node.module or ""
-            if base.split(".")[0] != "simgen":
-                continue
-            for alias in node.names:
-                whole = f"{base}.{alias.name}"
-                is_module = whole in NAMES or f"{whole}.__init__" in NAMES
-                yield node.lineno, whole if is_module else base
+            top, _, base = (node.module or "").partition(".")
+            if top == "simgen":
+                for alias in node.names:
+                    whole = f"{base}.{alias.name}".removeprefix(".")
+                    yield node.lineno, whole if whole in PATHS else base
 
 
-def backwards(module, source):
-    """The imports that go against the order."""
-    return [
-        f"{module}:{line} imports {name}"
-        for line, name in imported(source)
-        if name != "simgen" and rank(name) >= rank(module)
-    ]
+def refused(module, source):
+    """The imports that the rooms of a module do not allow."""
+    rooms = rooms_of(module)
+    home = rooms[-1] if rooms else ""
+    may = [each for room in rooms for each in named(room)]
+    found = []
+    for line, name in imported(source):
+        inside = rooms_of(name)[-1:] == [home] and name not in ROOMS
+        outer_file = module in ROOMS or PATHS.get(module, PACKAGE).parent.name == home
+        below = outer_file and bool(home) and lies_in(name, home)  # an inner room, from its outer
+        free = not name or not rooms or inside or below
+        if not free and not any(lies_in(name, each) for each in may):
+            found.append(f"{module}:{line} imports {name}")
+    return found
 
 
-def test_every_stage_has_its_place():
-    stages = {name.split(".")[1] for name in NAMES} - {"__init__"}
-    assert stages == set(ORDER), "a new stage belongs into ORDER, where data reaches it"
+def arrows():
+    """Module -> the modules that it imports."""
+    return {
+        name: {other for _, other in imported(path.read_text()) if other and other != name}
+        for name, path in PATHS.items()
+        if name
+    }
 
 
-@pytest.mark.parametrize(("module", "path"), list(modules()))
-def test_a_module_imports_only_what_comes_before_it(module, path):
-    if module != "simgen.__init__":
-        assert backwards(module, path.read_text()) == []
+def test_there_is_no_circle_of_modules_nor_of_rooms():
+    graphlib.TopologicalSorter(arrows()).prepare()
+    between = {}
+    for module, others in arrows().items():
+        room = module.split(".")[0]
+        between.setdefault(room, set()).update({o.split(".")[0] for o in others} - {room})
+    graphlib.TopologicalSorter(between).prepare()
+
+
+def test_what_rooms_may_import_is_there_and_makes_no_circle():
+    for room in ROOMS:
+        assert [name for name in named(room) if name not in PATHS] == []
+    outermost = {
+        room: {name.split(".")[0] for name in named(room)} for room in ROOMS if "." not in room
+    }
+    graphlib.TopologicalSorter(outermost).prepare()
+
+
+@pytest.mark.parametrize("module", [name for name in PATHS if name])
+def test_a_module_imports_only_what_its_rooms_say(module):
+    assert refused(module, PATHS[module].read_text()) == []
+
+
+@pytest.mark.parametrize("room", PLUGINS)
+def test_plugins_do_not_know_each_other(room):
+    plugins = {name for _, name in imported(PATHS[room].read_text())} - {f"{room}.base"}
+    known = arrows()
+    for plugin in plugins - COMPOSED:
+        assert known[plugin] & plugins == set()
 
 
 def test_the_package_itself_imports_its_interface_for_types_only():
     source = (PACKAGE / "__init__.py").read_text()
-    assert {name for _, name in imported(source)} == {"simgen.api", "simgen.errors"}
+    assert {name for _, name in imported(source)} == {"api", "errors"}
     loaded = python("import sys, simgen; print(*sys.modules)")
     assert [name for name in loaded if name.startswith("simgen")] == ["simgen"]
 
@@ -222,27 +132,26 @@ def test_the_package_itself_imports_its_interface_for_types_only():
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("simgen.config", "from simgen.network import resolve"),
-        ("simgen.config", "from simgen import ir, network"),
-        ("simgen.config", "import simgen.network"),
-        ("simgen.config", "import simgen.layers.base as b"),
-        ("simgen.config", "def f():\n    from simgen import cli"),
-        ("simgen.config", "if TYPE_CHECKING:\n    from simgen.layers import Layer"),
-        ("simgen.layers.base", "from simgen.layers import softmax"),
-        ("simgen.layers.base", "from simgen.layers import LAYERS"),
-        ("simgen.layers.softmax", "from simgen.layers.pooling import Mode"),
-        ("simgen.targets.cuda", "from simgen.targets.host import Host"),
-        ("simgen.targets.base", "from simgen.bundle import Bundle"),
-        ("simgen.render", "from simgen.render import text"),
+        ("storage.files", "from simgen.frontend.network import resolve"),
+        ("frontend.config", "from simgen import ir, api"),
+        ("frontend.config", "import simgen.workload.lowering"),
+        ("frontend.config", "import simgen.targets.base as b"),
+        ("frontend.config", "def f():\n    from simgen.cli import main"),
+        ("frontend.config", "if TYPE_CHECKING:\n    from simgen.bundle import folder"),
+        ("layers.norm.lrn", "from simgen.layers.pool import pooling"),
+        ("layers.norm.lrn", "from simgen.layers import LAYERS"),
+        ("targets.gem5.se", "from simgen.targets.host import Host"),
+        ("targets.gem5.se", "from simgen.targets.untested import hip"),
+        ("targets.base", "from simgen.bundle.folder import Bundle"),
     ],
 )
 def test_the_check_sees_every_form_of_import(module, source):
-    assert len(backwards(module, source)) == 1
+    assert len(refused(module, source)) == 1
 
 
 def test_relative_imports_are_refused():
     with pytest.raises(AssertionError, match="relative"):
-        backwards("simgen.config", "from . import cli")
+        refused("frontend.config", "from . import cli")
 
 
 def python(code):
@@ -258,11 +167,11 @@ def python(code):
 
 def test_the_command_line_starts_without_the_heavy_packages():
     heavy = {"numpy", "h5py", "jinja2", "rich", "elftools", "cupy", "ziglang", "platformdirs"}
-    loaded = python("import sys, simgen.cli; print(*sys.modules)")
-    assert "simgen.cli" in loaded
+    loaded = python("import sys, simgen.cli.main; print(*sys.modules)")
+    assert "simgen.cli.main" in loaded
     assert heavy & {name.split(".")[0] for name in loaded} == set()
     stages = {name.split(".")[1] for name in loaded if name.startswith("simgen.")}
-    assert stages == {"cli", "commands", "errors"}
+    assert stages == {"cli", "errors"}
 
 
 AUDIT = """
@@ -283,5 +192,5 @@ print(*seen)
 
 
 def test_importing_starts_no_program_and_writes_no_file():
-    names = sorted(n.removesuffix(".__init__") for n in NAMES - {"simgen.__main__"})
+    names = sorted(f"simgen.{name}".rstrip(".") for name in PATHS if name != "__main__")
     assert python(f"NAMES = {names!r}\n{AUDIT}") == []

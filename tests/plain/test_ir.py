@@ -10,7 +10,7 @@ from handmade import BOTH, lowered, lowered_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simgen import problem
+from simgen.frontend import problem
 from simgen.ir import (
     Buffer,
     Distribution,

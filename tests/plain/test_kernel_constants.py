@@ -13,7 +13,8 @@ import pytest
 from jinja2 import meta
 from layer_variants import SHAPES_OF, Variant, accepts, all_variants, inputs_of
 
-from simgen import render, resources
+from simgen import resources
+from simgen.compile import render
 
 if TYPE_CHECKING:
     from simgen.ir import Pass

@@ -1,4 +1,4 @@
-"""What simgen.launch makes of a process: its lines, its notices, its time."""
+"""What simgen.running.process makes of a process: its lines, its notices, its time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simgen.errors import RunError
-from simgen.launch import _end, _Output
+from simgen.running.process import _end, _Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

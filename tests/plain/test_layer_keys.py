@@ -9,13 +9,13 @@ import pytest
 from simgen.errors import ConfigError
 from simgen.ir import TensorSpec
 from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
-from simgen.layers.batch_norm import BatchNorm
 from simgen.layers.bypass import Bypass
-from simgen.layers.convolution import Convolution
+from simgen.layers.conv.convolution import Convolution
 from simgen.layers.dropout import Dropout
-from simgen.layers.fully_connected import FullyConnected
-from simgen.layers.lrn import LRN
-from simgen.layers.pooling import Pooling
+from simgen.layers.norm.batch_norm import BatchNorm
+from simgen.layers.norm.lrn import LRN
+from simgen.layers.pool.pooling import Pooling
+from simgen.layers.product.fully_connected import FullyConnected
 
 EXTENTS = {
     f"{name}{axis}": ["1", "3", "64"]

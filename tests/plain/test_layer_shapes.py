@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simgen.layers  # noqa: F401  fills LAYERS
-from simgen import config
+from simgen.frontend import config
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
-from simgen.layers.batch_norm import BatchNorm
 from simgen.layers.bypass import Bypass
-from simgen.layers.convolution import Convolution
-from simgen.layers.convolution import Mode as ConvMode
+from simgen.layers.conv.convolution import Convolution
+from simgen.layers.conv.convolution import Mode as ConvMode
 from simgen.layers.dropout import Dropout
-from simgen.layers.fully_connected import FullyConnected
-from simgen.layers.lrn import LRN
-from simgen.layers.pooling import Mode as PoolMode
-from simgen.layers.pooling import Pooling, Rounding
+from simgen.layers.norm.batch_norm import BatchNorm
+from simgen.layers.norm.lrn import LRN
+from simgen.layers.pool.pooling import Mode as PoolMode
+from simgen.layers.pool.pooling import Pooling, Rounding
+from simgen.layers.product.fully_connected import FullyConnected
 from simgen.layers.window import positions, spread
 
 DATA = Path(__file__).parents[1] / "data"

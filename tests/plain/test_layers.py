@@ -24,8 +24,9 @@ from layer_variants import (
 )
 from scipy import ndimage, signal, special
 
-from simgen import network, problem, resources
-from simgen.config import Config
+from simgen import resources
+from simgen.frontend import network, problem
+from simgen.frontend.config import Config
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from simgen import resources
-from simgen.errors import DamagedError, RefusedError, UsageError
-from simgen.legalise import NoRuleError, extract, rewrite, roles
-from simgen.legalise.assembly import Instruction, Kernel, instruction, parse, registers
-from simgen.legalise.flow import Flow
-from simgen.legalise.implemented import (
+from simgen.compile.legalise import NoRuleError, extract, rewrite, roles
+from simgen.compile.legalise.assembly import Instruction, Kernel, instruction, parse, registers
+from simgen.compile.legalise.flow import Flow
+from simgen.compile.legalise.implemented import (
     Unimplemented,
     implemented,
     instructions,
     unimplemented,
 )
-from simgen.legalise.table import ARCHS, NATIVE, RULES
+from simgen.compile.legalise.table import ARCHS, NATIVE, RULES
+from simgen.errors import DamagedError, RefusedError, UsageError
 
 EXEC = ("exec_lo", "exec_hi")
 

@@ -16,17 +16,19 @@ import pytest
 from command_line import process
 from handmade import build, lowered, run_by_hand, small, tree
 
-from simgen import bundle as bundles
-from simgen import files, locks, result_folders, runs, seal, state
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.bundle import result_folders, run_record
+from simgen.bundle import writing as bundles
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.errors import DamagedError, RefusedError
+from simgen.storage import files, locks, seal
 from simgen.targets.cuda import Cuda
+from simgen.tensors import state_file
 
 HOLDER = """
 import sys
 from pathlib import Path
-from simgen import locks
+from simgen.storage import locks
 how, bundle = sys.argv[1], Path(sys.argv[2])
 with {"run": lambda: locks.running(bundle, bundle / "results", "cuda"),
       "diff": lambda: locks.reading(bundle)}[how]():
@@ -185,13 +187,13 @@ def test_a_build_that_is_overtaken_keeps_what_came_first(made, monkeypatch):
 
 
 def test_a_result_that_comes_while_a_build_is_made_is_not_lost(made, monkeypatch):
-    written = bundles.data.write_data
+    written = bundles.data_file.write_data
 
     def late(*words, **named):
         run_by_hand(made)
         return written(*words, **named)
 
-    monkeypatch.setattr(bundles.data, "write_data", late)
+    monkeypatch.setattr(bundles.data_file, "write_data", late)
     with pytest.raises(RefusedError, match="results of cuda would be lost, because the workload"):
         build(made.path, small(seed=1))
     assert made.has("cuda")
@@ -206,8 +208,11 @@ def test_stopped_and_killed_runs_are_kept_and_not_lost_without_a_word(tmp_path):
     for name in names:
         folder = made.path / "results" / name
         folder.mkdir(parents=True)
-        marks = [state.Mark.FINISHED, *[state.Mark.TO_RUN] * (len(made.workload.steps) - 1)]
-        state.write(folder / state.FILE, made.workload, bytes(32), marks, {})
+        marks = [
+            state_file.Mark.FINISHED,
+            *[state_file.Mark.TO_RUN] * (len(made.workload.steps) - 1),
+        ]
+        state_file.write(folder / state_file.FILE, made.workload, bytes(32), marks, {})
     idle = made.path / "results" / f"{files.PART}cuda.{2**22 + 2}"
     idle.mkdir()
     (made.path / "results/notes.txt").write_text("mine")
@@ -255,4 +260,4 @@ def test_interrupting_a_run_leaves_no_lock(made, tmp_path):
         waiting.send_signal(signal.SIGINT)
         _, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 130, err
-    assert runs.stopped(made, "cuda") is None
+    assert run_record.stopped(made, "cuda") is None

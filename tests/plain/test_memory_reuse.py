@@ -10,11 +10,15 @@ from handmade import build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simgen import bundle as bundles
-from simgen import chain, config, data, network, results, workload
-from simgen.diff import diff
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.check.diff import diff
 from simgen.errors import UsageError
+from simgen.frontend import config, network
 from simgen.ir import GUARD, PAGE, Buffer, Pass, Role, TensorSpec, Workload
+from simgen.tensors import data_file
+from simgen.workload import lowering
+from simgen.workload import reference as chain
 
 X = "n=4\nc=6\nh=5\nw=3\n"
 LONG = f"[Activation]\nname=l0\n{X}activation_mode=tanh\n" + "".join(
@@ -25,7 +29,7 @@ LONG = f"[Activation]\nname=l0\n{X}activation_mode=tanh\n" + "".join(
 
 def lowered(text: str, passes: tuple[Pass, ...] = (Pass.FORWARD,), reuse: bool = True) -> Workload:
     net = network.resolve(config.parse(text, "net.dnnmark"))
-    return workload.lower(net, "net", passes, 0, reuse_memory=reuse)
+    return lowering.lower(net, "net", passes, 0, reuse_memory=reuse)
 
 
 def check_places(planned: Workload) -> None:
@@ -92,7 +96,7 @@ def test_tensors_that_live_together_lie_apart(lives):
         Buffer(f"t{at}", TensorSpec((size,)), Role.SCRATCH, 0)
         for at, (_, _, size) in enumerate(lives)
     ]
-    placed, nbytes, outputs_offset = workload.arena(buffers, spans)
+    placed, nbytes, outputs_offset = lowering.arena(buffers, spans)
     assert sorted(b.name for b in placed) == sorted(spans)
     assert nbytes == outputs_offset
 
@@ -118,13 +122,13 @@ def reusing_bundle(tmp_path):
 
 def outcome(made, change=1.0, noise=0.0):
     """A result whose last tensor is the reference's in float32, with an error of one kind."""
-    inputs = data.load(made.path / bundles.DATA, made.workload)
+    inputs = data_file.load(made.path / bundles.DATA, made.workload)
     values = chain.expected(made.workload, inputs)["l5.y"][0]
     moved = values * (1 + noise * np.where(np.arange(values.size).reshape(values.shape) % 2, 1, -1))
     moved.flat[7] *= change
     output = results.Output(moved.astype(np.float32), 0, True)
     launches = tuple({} for _ in made.workload.launches)
-    provenance = {"data": data.data_id(made.workload).hex()}
+    provenance = {"data": data_file.data_id(made.workload).hex()}
     return inputs, results.Result("by hand", {"l5.y": output}, launches, provenance)
 
 
@@ -144,7 +148,7 @@ def test_a_wrong_result_fails(made, change, noise):
 
 def test_the_bound_covers_the_float32_roundings_of_all_layers(made):
     """Each layer computed in float64 and rounded to float32: what a good machine does."""
-    inputs = data.load(made.path / bundles.DATA, made.workload)
+    inputs = data_file.load(made.path / bundles.DATA, made.workload)
     rounded = chain.run(
         made.workload, inputs,
         lambda layer, step, read, written: {

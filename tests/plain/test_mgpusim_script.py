@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import seal
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
-from simgen.targets import legalised
+from simgen.storage import seal
 from simgen.targets.base import Job
-from simgen.targets.mgpusim import EMULATED, MODULE, MGPUSim, runner_path
+from simgen.targets.mgpusim import legalised
+from simgen.targets.mgpusim.target import EMULATED, MODULE, MGPUSim, runner_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ import pytest
 
 from simgen.ir import Pass
 from simgen.layers import LAYERS
-from simgen.targets.miopen import GEMM, dispatches
+from simgen.targets.untested.miopen import GEMM, dispatches
 
 FLOAT = "-DMIOPEN_USE_FP16=0 -DMIOPEN_USE_FP32=1"
 MANY = (

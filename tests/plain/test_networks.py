@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen import chain, network, problem, resources, work, workload
+from simgen import resources
+from simgen.frontend import network, problem
 from simgen.ir import Pass
-from simgen.random_values import generate
+from simgen.tensors.random_values import generate
+from simgen.workload import costs, lowering, reference
 
 if TYPE_CHECKING:
+    from simgen.frontend.network import Placed
     from simgen.ir import Workload
-    from simgen.network import Placed
 
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
 NETWORKS = sorted(path.stem for path in resources.folder("data").glob("*.dnnmark"))
@@ -60,7 +62,7 @@ def layers(name: str) -> dict[str, Placed]:
 def lowered(name: str, settings: list[tuple[str, str]], passes: tuple[Pass, ...]) -> Workload:
     found = problem.find(name, settings, passes)
     net = network.resolve(found.config, found.settings)
-    return workload.lower(net, found.name, found.passes, 0)
+    return lowering.lower(net, found.name, found.passes, 0)
 
 
 def test_every_network_is_known_here():
@@ -70,14 +72,14 @@ def test_every_network_is_known_here():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_parameters_and_multiply_adds_are_the_published_ones(name):
     planned = lowered(name, [], (Pass.FORWARD,))
-    macs = sum(each.count.flops // 2 for each in work.of(planned) if each.kind in ("conv", "fc"))
+    macs = sum(each.count.flops // 2 for each in costs.of(planned) if each.kind in ("conv", "fc"))
     biases = sum(
         math.prod(each.output)
-        for each in work.of(planned)
+        for each in costs.of(planned)
         if any(b.name == f"{each.layer}.b" and each.kind != "bn" for b in planned.buffers)
     )
     parameters, published = PUBLISHED[name]
-    assert work.memory(planned)["parameters"] == 4 * parameters
+    assert costs.memory(planned)["parameters"] == 4 * parameters
     assert published <= macs <= published + biases, "a bias may count as an addition"
 
 
@@ -109,7 +111,7 @@ def test_numbers_neither_vanish_nor_explode(name):
         b.name: generate(b.name, b.spec, b.fill, 0).reshape(b.spec.shape) for b in planned.inputs
     }
     seen = 0
-    for step, made in chain.run(planned, inputs):
+    for step, made in reference.run(planned, inputs):
         for buffer, values in made.items():
             assert np.isfinite(values).all(), buffer
             size = float(np.sqrt(np.mean(values**2)))

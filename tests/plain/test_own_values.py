@@ -12,8 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from simgen import bundle, data, own_values, results
-from simgen import hdf5 as hdf5_module
+from simgen.bundle import results, writing
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import (
     Buffer,
@@ -26,6 +25,8 @@ from simgen.ir import (
     from_json,
     to_json,
 )
+from simgen.storage import hdf5 as hdf5_module
+from simgen.tensors import data_file, own_values
 
 X = Buffer("conv1.x", TensorSpec((2, 3, 5, 7)), Role.INPUT, 0)
 LABELS = Buffer("loss.labels", TensorSpec((4,), DType.I32), Role.INPUT, 4096)
@@ -139,7 +140,7 @@ def test_pickled_objects_are_never_loaded(tmp_path):
 def test_other_values_are_another_workload(images):
     first = own_values.given(WORKLOAD, {"conv1.x": images.astype(np.float32)})
     second = own_values.given(WORKLOAD, {"conv1.x": images.astype(np.float32) + 1})
-    ids = {data.data_id(each) for each in (WORKLOAD, first, second)}
+    ids = {data_file.data_id(each) for each in (WORKLOAD, first, second)}
     assert len(ids) == 3
     assert from_json(Workload, to_json(first)) == first
 
@@ -156,17 +157,17 @@ def test_a_bundle_holds_them_and_its_reference_uses_them(tmp_path):
     words += ("-q", "--target", "host")
     assert simgen(*words, "-o", "plain", cwd=tmp_path).returncode == 0
     weights = np.arange(24, dtype=np.float64).reshape(4, 6) / 7
-    plain = data.load(tmp_path / "plain/data.h5", bundle.load(tmp_path / "plain").workload)
+    plain = data_file.load(tmp_path / "plain/data.h5", writing.load(tmp_path / "plain").workload)
     (w,) = (name for name in plain if name.endswith(".w"))
     (x,) = (name for name in plain if name.endswith(".x"))
     np.savez(tmp_path / "w.npz", **{w: weights.reshape(plain[w].shape)})
     made = simgen(*words, "-o", "own", "--values", "w.npz", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    own = bundle.load(tmp_path / "own")
-    values = data.load(own.path / "data.h5", own.workload)
+    own = writing.load(tmp_path / "own")
+    values = data_file.load(own.path / "data.h5", own.workload)
     np.testing.assert_array_equal(values[w].reshape(4, 6), weights.astype(np.float32))
     np.testing.assert_array_equal(values[x], plain[x])
-    data.verify(own.path / "data.h5", own.workload)
+    data_file.verify(own.path / "data.h5", own.workload)
     for command in (("run", "own", "-q"), ("diff", "own", "host", "reference")):
         ran = simgen(*command, cwd=tmp_path)
         assert ran.returncode == 0, ran.stderr
@@ -177,11 +178,13 @@ def test_a_bundle_holds_them_and_its_reference_uses_them(tmp_path):
     # The data file of another bundle does as well: the values are the same then.
     words = (*words, "-o", "again", "--values", "own/data.h5")
     assert simgen(*words, cwd=tmp_path).returncode == 0
-    again = bundle.load(tmp_path / "again")
-    np.testing.assert_array_equal(data.load(again.path / "data.h5", again.workload)[x], values[x])
+    again = writing.load(tmp_path / "again")
+    np.testing.assert_array_equal(
+        data_file.load(again.path / "data.h5", again.workload)[x], values[x]
+    )
     # The file of one workload is not taken for that of the other.
     with pytest.raises(DamagedError):
-        data.load(tmp_path / "plain/data.h5", own.workload)
+        data_file.load(tmp_path / "plain/data.h5", own.workload)
 
 
 def test_large_tensors_come_block_by_block(tmp_path):
@@ -190,9 +193,9 @@ def test_large_tensors_come_block_by_block(tmp_path):
     values = {"a.x": np.arange(large.spec.size, dtype=np.float32)}
     workload = own_values.given(Workload("a", 1, (), (large,), (), (), 2**22, 2**22), values)
     path = tmp_path / "data.h5"
-    data.write_data(path, workload, values=values)
-    data.verify(path, workload)
-    np.testing.assert_array_equal(data.load(path, workload)["a.x"], values["a.x"])
+    data_file.write_data(path, workload, values=values)
+    data_file.verify(path, workload)
+    np.testing.assert_array_equal(data_file.load(path, workload)["a.x"], values["a.x"])
 
 
 def test_exact_is_a_word_beside_files_and_no_file(tmp_path):

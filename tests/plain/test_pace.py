@@ -8,10 +8,12 @@ from itertools import pairwise
 import pytest
 from handmade import lowered, lowered_text
 
-from simgen import gem5_stats, pace, work
-from simgen.commands import following
+from simgen.cli import following
+from simgen.running import time_left
 from simgen.targets import launch_rows
 from simgen.targets.base import Progress
+from simgen.targets.gem5 import stats
+from simgen.workload import costs
 
 NET = "[Bypass]\nname=a\nn=64\nc=64\n[FullyConnected]\nname=b\nnum_output=64\nprevious_layer=a\n"
 DUMP = """
@@ -33,8 +35,8 @@ def dump(final: int, active: int = 5) -> str:
 
 
 def test_statistics_are_followed_as_they_grow(tmp_path):
-    path = tmp_path / gem5_stats.FILE
-    follower = gem5_stats.Follower(path)
+    path = tmp_path / stats.FILE
+    follower = stats.Follower(path)
     follower.update()
     assert (follower.kernels, follower.seconds, follower.instructions) == (0, 0.0, 0.0)
     text = dump(2_000_000) + dump(3_000_000, active=0) + dump(8_000_000)
@@ -47,7 +49,7 @@ def test_statistics_are_followed_as_they_grow(tmp_path):
     assert seen == sorted(seen)
     assert (follower.kernels, follower.seconds) == (2, 8e-6)
     assert follower.instructions == 3 * 42
-    assert len(gem5_stats.kernels(path)) == 2
+    assert len(stats.kernels(path)) == 2
 
 
 def test_a_table_of_launches_counts_whole_lines(tmp_path):
@@ -64,16 +66,16 @@ def test_a_table_of_launches_counts_whole_lines(tmp_path):
 
 def test_launches_count_by_their_operations():
     workload = lowered_text(NET)
-    first, second = work.weights(workload)[0], sum(work.weights(workload)[1:])
+    first, second = costs.weights(workload)[0], sum(costs.weights(workload)[1:])
     assert first == 2 * 64 * 64  # an element read and one written
     assert second == pytest.approx(2 * 64**3 + 64 * 64 * 3 + 64 * 64, rel=0.05)
 
 
 def test_what_is_left_is_foretold_from_what_has_run():
-    meter = pace.Meter(lowered_text(NET))
+    meter = time_left.Meter(lowered_text(NET))
     assert meter.look(Progress(0), 5.0).left is None
-    done, whole = work.weights(meter_workload := lowered_text(NET))[0], None
-    whole = sum(work.weights(meter_workload))
+    done, whole = costs.weights(meter_workload := lowered_text(NET))[0], None
+    whole = sum(costs.weights(meter_workload))
     found = meter.look(Progress(1, 2e-6, 100.0), 10.0)
     assert found.left == pytest.approx(10.0 * (whole - done) / done)
     assert (found.done, found.step.layer) == (1, "b")
@@ -87,7 +89,7 @@ def test_what_is_left_is_foretold_from_what_has_run():
 
 def test_little_work_foretells_nothing():
     workload = lowered("vgg16")
-    meter = pace.Meter(workload)
+    meter = time_left.Meter(workload)
     relu = next(at for at, s in enumerate(workload.steps) if s.layer == "relu1_1")
     assert relu == 1
     assert meter.look(Progress(1), 1.0).left is None

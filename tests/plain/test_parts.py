@@ -12,17 +12,20 @@ import pytest
 from command_line import CUDA, fails
 from handmade import BOTH, build, computed, lowered, run_by_hand
 
-from simgen import bundle as bundles
-from simgen import parts, results, runs, state, workload
+from simgen.bundle import results, run_record
+from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
 from simgen.ir import Pass
+from simgen.running import selection
 from simgen.targets.cuda import Cuda
+from simgen.tensors import state_file
+from simgen.workload import lowering
 
 
 def layers(planned, text):
     return [
         (planned.steps[at].layer, str(planned.steps[at].direction))
-        for at in parts.selected(planned, text)
+        for at in selection.selected(planned, text)
     ]
 
 
@@ -40,44 +43,44 @@ def test_a_slice_of_backward_passes_names_the_earlier_layer_first():
     planned = lowered("lenet5", passes=[Pass.BACKWARD])
     assert {name for name, _ in layers(planned, "conv2..ip1")} == {"conv2", "pool2", "ip1"}
     with pytest.raises(UsageError, match="no way from ip1 to conv2"):
-        parts.selected(planned, "ip1..conv2")
+        selection.selected(planned, "ip1..conv2")
 
 
 def test_an_unknown_layer_is_told():
     with pytest.raises(UsageError, match="no layer named 'conv3'; did you mean 'conv"):
-        parts.selected(lowered("lenet5"), "conv3")
+        selection.selected(lowered("lenet5"), "conv3")
 
 
 def test_memory_that_is_used_again_has_no_parts():
-    from simgen import network, problem
+    from simgen.frontend import network, problem
 
     found = problem.find("lenet5", (), None)
     net = network.resolve(found.config, found.settings)
-    planned = workload.lower(net, "lenet5", [Pass.FORWARD], 0, reuse_memory=True)
+    planned = lowering.lower(net, "lenet5", [Pass.FORWARD], 0, reuse_memory=True)
     with pytest.raises(UsageError, match="build it without --reuse-memory"):
-        parts.selected(planned, "conv2")
+        selection.selected(planned, "conv2")
 
 
 def test_what_is_given_is_read_and_not_run():
     planned = lowered("lenet5")
     names = [step.layer for step in planned.steps]
-    steps = parts.selected(planned, "conv2,ip1")
-    assert [names[at] for at in parts.given(planned, steps)] == ["pool1", "pool2"]
-    assert parts.given(planned, range(len(names))) == []
+    steps = selection.selected(planned, "conv2,ip1")
+    assert [names[at] for at in selection.given(planned, steps)] == ["pool1", "pool2"]
+    assert selection.given(planned, range(len(names))) == []
 
 
 @pytest.mark.parametrize(
     ("text", "name"), [("a..b", "cuda@a..b"), ("a,b", "cuda@a_b"), ("a/../é", "cuda@a_..__")]
 )
 def test_a_part_has_a_name_that_a_folder_may_have(text, name):
-    assert parts.result_name("cuda", text) == name
+    assert selection.result_name("cuda", text) == name
 
 
 def prepared(made, text, source):
-    steps = parts.selected(made.workload, text)
-    name = parts.result_name("cuda", text)
-    start = runs.begin(made, Cuda(), name, {}, steps, layers=text, inputs="x")
-    parts.prepare(start, made, source)
+    steps = selection.selected(made.workload, text)
+    name = selection.result_name("cuda", text)
+    start = run_record.begin(made, Cuda(), name, {}, steps, layers=text, inputs="x")
+    selection.prepare(start, made, source)
     return start
 
 
@@ -86,8 +89,8 @@ def left(start, name):
     planned = start.whole
     each = next(each for each in planned.left if each.name == name)
     spec = planned.buffer(name).spec
-    at = state.head_nbytes(planned) + each.offset - planned.state_offset
-    content = (start.folder / state.FILE).read_bytes()
+    at = state_file.head_nbytes(planned) + each.offset - planned.state_offset
+    content = (start.folder / state_file.FILE).read_bytes()
     return np.frombuffer(content, spec.dtype.numpy, spec.size, at).reshape(spec.shape)
 
 
@@ -95,7 +98,7 @@ def test_inputs_come_from_the_reference(tmp_path):
     made = build(tmp_path / "b", lowered("lenet5"))
     start = prepared(made, "pool2", None)
     data_id = bytes.fromhex(made.manifest["data"]["id"])
-    marks = state.read(start.folder / state.FILE, made.workload, data_id)
+    marks = state_file.read(start.folder / state_file.FILE, made.workload, data_id)
     assert [m.name for m in marks] == ["LEFT_OUT"] * 2 + ["GIVEN", "TO_RUN"] + ["LEFT_OUT"] * 4
     exact = computed(made)["conv2.y"]  # rounded after each layer, not only at the end
     np.testing.assert_allclose(left(start, "conv2.y"), exact, rtol=1e-4, atol=1e-4)
@@ -144,12 +147,14 @@ def test_parts_without_a_layer_in_common_are_not_said_to_agree(simgen, tmp_path)
     made = build(tmp_path / "b", lowered("lenet5"))
     for layers in ("conv1", "conv2"):
         folder = run_by_hand(made, target=f"cuda@{layers}")
-        steps = tuple(parts.selected(made.workload, layers))
+        steps = tuple(selection.selected(made.workload, layers))
         settings = made.targets["cuda"]
-        runs._write(folder, runs.Run(made.digest, settings, {}, steps, layers, "reference"))
+        run_record._write(
+            folder, run_record.Run(made.digest, settings, {}, steps, layers, "reference")
+        )
         rows = (folder / "launches.csv").read_text().splitlines()
         first, count = (
-            runs.first_launches(made.workload),
+            run_record.first_launches(made.workload),
             len(made.workload.steps[steps[0]].launches),
         )
         kept = rows[1 + first[steps[0]] :][:count]
@@ -161,13 +166,13 @@ def test_parts_without_a_layer_in_common_are_not_said_to_agree(simgen, tmp_path)
 
 def test_a_part_is_judged_and_reported_alone(simgen, tmp_path):
     made = build(tmp_path / "b", lowered("lenet5"))
-    steps = parts.selected(made.workload, "conv2..pool2")
+    steps = selection.selected(made.workload, "conv2..pool2")
     folder = run_by_hand(made, target="cuda@conv2..pool2")
     settings = made.targets["cuda"]
-    run = runs.Run(made.digest, settings, {}, tuple(steps), "conv2..pool2", "reference")
-    runs._write(folder, run)
+    run = run_record.Run(made.digest, settings, {}, tuple(steps), "conv2..pool2", "reference")
+    run_record._write(folder, run)
     rows = (folder / "launches.csv").read_text().splitlines()
-    firsts = [*runs.first_launches(made.workload), len(rows) - 1]
+    firsts = [*run_record.first_launches(made.workload), len(rows) - 1]
     kept = rows[1 + firsts[steps[0]] : 1 + firsts[steps[-1] + 1]]
     (folder / "launches.csv").write_text("\n".join([rows[0], *kept]) + "\n")
     found = simgen("diff b --json").json()["pairs"][0]
@@ -204,7 +209,7 @@ def test_the_cuda_program_takes_what_the_others_left(tmp_path, monkeypatch):
     buffers = {each["name"]: each for each in planned["buffers"]}
     arena = Arena(np.zeros(planned["arena_nbytes"], np.uint8))
     start = prepared(made, "pool2,ip2", None)
-    steps = program["restore"](start.folder / state.FILE, planned, buffers, arena)
+    steps = program["restore"](start.folder / state_file.FILE, planned, buffers, arena)
     assert [step["layer"] for step in steps] == ["pool2", "ip2"]
     for buffer in made.workload.outputs:
         found = arena.values[buffer.offset : buffer.offset + buffer.spec.nbytes].view("<f4")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import config, network, problem
 from simgen.errors import ConfigError
-from simgen.fuse import fuse
+from simgen.frontend import config, network, problem
+from simgen.frontend.fusion import fuse
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import Phase

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen import config, network
+from simgen.frontend import config, network
 from simgen.ir import Pass, TensorSpec
-from simgen.layers.pooling import Pooling, Rounding
+from simgen.layers.pool.pooling import Pooling, Rounding
 from simgen.layers.window import positions
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simgen.layers import pooled, pooling_tile
+from simgen.layers.pool import along_axis, gradient_tile
 
 if TYPE_CHECKING:
-    from simgen.layers.pooled import Axis
+    from simgen.layers.pool.along_axis import Axis
 
 BLOCK = 256
 LDS = 32 * 1024  # bytes of a work-group, so that a compute unit of 64 KiB holds two
@@ -22,7 +22,7 @@ def axes(draw: st.DrawFn) -> Axis:
     pad = draw(st.integers(0, kernel - 1))
     extent = draw(st.integers(max(1, kernel - 2 * pad), 700))
     stride = draw(st.integers(1, 10))
-    return pooled.axis("height", extent, kernel, pad, stride, round_up=draw(st.booleans()))
+    return along_axis.axis("height", extent, kernel, pad, stride, round_up=draw(st.booleans()))
 
 
 def windows_of(axis: Axis, begin: int, extent: int) -> list[int]:
@@ -39,7 +39,7 @@ def windows_of(axis: Axis, begin: int, extent: int) -> list[int]:
 def test_a_tile_holds_the_windows_of_its_elements(
     rows: Axis, columns: Axis, planes: int, results: int, vector: int
 ) -> None:
-    tile = pooling_tile.choose(planes, rows, columns, BLOCK, results, vector)
+    tile = gradient_tile.choose(planes, rows, columns, BLOCK, results, vector)
 
     whole = (tile.h, tile.w) == (rows.extent, columns.extent)
     assert 1 <= tile.planes <= (planes if whole else 1)
@@ -55,8 +55,8 @@ def test_a_tile_holds_the_windows_of_its_elements(
 
 
 def test_the_tile_of_dnnmarks_pooling_is_searched_in_one_round() -> None:
-    axis = pooled.axis("height", 256, 3, 0, 2, round_up=False)
-    tile = pooling_tile.choose(300, axis, axis, BLOCK, 2, 4)
+    axis = along_axis.axis("height", 256, 3, 0, 2, round_up=False)
+    tile = gradient_tile.choose(300, axis, axis, BLOCK, 2, 4)
     assert (tile.planes, tile.h, tile.w) == (1, 6, 256)
     assert tile.rounds(BLOCK, 2, 4) == (1, 2)
     assert tile.groups(300, axis, axis) == 300 * 43

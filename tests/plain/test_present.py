@@ -9,10 +9,10 @@ import pytest
 from handmade import small
 from rich.console import Console
 
-from simgen import present
-from simgen.compare import Comparison
-from simgen.results import Result
-from simgen.verdict import Diff, Verdict
+from simgen.bundle.results import Result
+from simgen.check.compare import Comparison
+from simgen.check.verdict import Diff, Verdict
+from simgen.cli import present
 
 ROWS = [("softmax", "1.8 MiB", "2.99e-08"), ("pool", "273.4 KiB", "-0.5")]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simgen.errors import UsageError
 from simgen.ir import Distribution, DType, Fill, TensorSpec
-from simgen.random_values import BLOCK, block_key, fill_block, generate
+from simgen.tensors.random_values import BLOCK, block_key, fill_block, generate
 
 UNIT = Fill(Distribution.UNIFORM, 0.0, 1.0)
 NORMAL = Fill(Distribution.NORMAL, 0.0, 1.0)

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simgen
-from simgen import problem, render, resources
+from simgen import resources
+from simgen.compile import render
+from simgen.frontend import problem
 from simgen.ir import Kernel
 from simgen.layers.activation import Mode
 from simgen.layers.softmax import Algo

@@ -5,17 +5,20 @@ import io
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from simgen import config, figures, network, report_page, workload
-from simgen.bundle import Bundle
+from simgen.bundle.results import Result
+from simgen.bundle.writing import Bundle
+from simgen.frontend import config, network
 from simgen.ir import Pass
-from simgen.results import Result
+from simgen.study import figures
+from simgen.study import page as report_page
+from simgen.workload import lowering
 
 TEXT = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=<s>\nprevious_layer=a\n".replace("<s>", "s")
 
 
 def bundle():
     net = network.resolve(config.parse(TEXT, "t.dnnmark"))
-    return Bundle(Path("b"), {}, workload.lower(net, "net", (Pass.FORWARD,), 0))
+    return Bundle(Path("b"), {}, lowering.lower(net, "net", (Pass.FORWARD,), 0))
 
 
 def result(name, *launches):
@@ -102,7 +105,7 @@ def test_shares_and_dram_rates_follow_from_counts():
 def one(name):
     """A bundle of a workload of one layer."""
     net = network.resolve(config.parse(f"[Softmax]\nname={name}\nn=2\nc=3\n", "t.dnnmark"))
-    return Bundle(Path("b"), {}, workload.lower(net, f"{name}_fwd", (Pass.FORWARD,), 0))
+    return Bundle(Path("b"), {}, lowering.lower(net, f"{name}_fwd", (Pass.FORWARD,), 0))
 
 
 def test_two_bundles_of_a_workload_stay_apart(tmp_path):

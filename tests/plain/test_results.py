@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from handmade import BOTH, build, computed, lowered_text, run_by_hand, small
 
-from simgen import results
+from simgen.bundle import results
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import CANARY, GUARD, PAGE
 from simgen.targets.cuda import Cuda

@@ -7,9 +7,9 @@ import shutil
 import pytest
 from handmade import lowered
 
-from simgen import room
 from simgen.errors import RefusedError
-from simgen.targets.gem5_se import Gem5Se
+from simgen.running import capacity
+from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 
 GIB = 1 << 30
@@ -19,55 +19,55 @@ GIB = 1 << 30
 def machine_with_4_gib(tmp_path, monkeypatch):
     """4 GiB are free, and no control group says otherwise."""
     (tmp_path / "meminfo").write_text("MemTotal: 8388608 kB\nMemAvailable:  4194304 kB\n")
-    monkeypatch.setattr(room, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(room, "GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(capacity, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(capacity, "GROUPS", tmp_path / "cgroup")
     return tmp_path
 
 
 def test_free_memory_is_what_linux_says(machine):
-    assert room.available_memory() == 4 * GIB
-    room.check_memory("t", 4 * GIB)
+    assert capacity.available_memory() == 4 * GIB
+    capacity.check_memory("t", 4 * GIB)
     with pytest.raises(RefusedError, match=r"t: it needs 4097 MiB of this machine.s memory and "):
-        room.check_memory("t", 4 * GIB + 1)
+        capacity.check_memory("t", 4 * GIB + 1)
 
 
 def test_a_control_group_leaves_less(machine, monkeypatch):
     (machine / "cgroup").write_text("0::/a/b\n")
-    monkeypatch.setattr(room, "CGROUPS", machine / "fs")
+    monkeypatch.setattr(capacity, "CGROUPS", machine / "fs")
     inner = machine / "fs/a/b"
     inner.mkdir(parents=True)
     (inner / "memory.max").write_text("max\n")
     (inner / "memory.current").write_text("5\n")
-    assert room.available_memory() == 4 * GIB
+    assert capacity.available_memory() == 4 * GIB
     (inner.parent / "memory.max").write_text(f"{2 * GIB}\n")
     (inner.parent / "memory.current").write_text(f"{GIB}\n")
-    assert room.available_memory() == GIB
+    assert capacity.available_memory() == GIB
     (inner.parent / "memory.stat").write_text(f"anon 7\ninactive_file {GIB // 2}\n")
-    assert room.available_memory() == GIB + GIB // 2  # the system drops what is used no more
+    assert capacity.available_memory() == GIB + GIB // 2  # the system drops what is used no more
 
 
 def test_the_older_control_groups_count_too(machine, monkeypatch):
     (machine / "cgroup").write_text("4:cpu:/x\n3:memory:/job\n")
-    monkeypatch.setattr(room, "CGROUPS", machine / "fs")
+    monkeypatch.setattr(capacity, "CGROUPS", machine / "fs")
     group = machine / "fs/memory/job"
     group.mkdir(parents=True)
     (group / "memory.limit_in_bytes").write_text("1000")
     (group / "memory.usage_in_bytes").write_text("400")
-    assert room.available_memory() == 600
+    assert capacity.available_memory() == 600
 
 
 def test_without_proc_nothing_is_refused(machine):
     (machine / "meminfo").unlink()
-    assert room.available_memory() is None
-    room.check_memory("t", 1 << 60)
+    assert capacity.available_memory() is None
+    capacity.check_memory("t", 1 << 60)
 
 
 def test_a_full_disk_is_told(tmp_path, monkeypatch):
     usage = shutil._ntuple_diskusage(10 * GIB, 9 * GIB, GIB)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    room.check_disk("t", GIB, tmp_path)
+    capacity.check_disk("t", GIB, tmp_path)
     with pytest.raises(RefusedError, match=r"results need 1025 MiB on the disk of .* 1024 MiB are"):
-        room.check_disk("t", GIB + 1, tmp_path)
+        capacity.check_disk("t", GIB + 1, tmp_path)
 
 
 def test_gem5_takes_more_than_its_tensors():

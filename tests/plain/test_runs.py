@@ -12,12 +12,14 @@ import sys
 import pytest
 from handmade import build, lowered, run_by_hand
 
-from simgen import bundle as bundles
-from simgen import data, results, running, runs, state
+from simgen.bundle import results, run_record
+from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
-from simgen.state import Mark
-from simgen.targets.gem5_se import Gem5Se
+from simgen.running import runs
+from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
+from simgen.tensors import data_file, state_file
+from simgen.tensors.state_file import Mark
 
 GONE = 2**22 + 1  # a process that Linux cannot have
 
@@ -33,12 +35,12 @@ def a_bundle(tmp_path, monkeypatch):
 
 def stop(made, finished, *, rows=None, name="stopped-host", variables=None, result="host"):
     """What a run leaves that was stopped after some steps, of which each has one launch or more."""
-    start = runs.begin(made, Host(), result, variables or {})
+    start = run_record.begin(made, Host(), result, variables or {})
     folder = made.path / bundles.RESULTS / name
     start.folder.rename(folder)
     marks = [Mark.FINISHED if at in finished else Mark.TO_RUN for at in steps_of(made)]
-    identity = data.data_id(made.workload)
-    state.write(folder / state.FILE, made.workload, identity, marks, {})
+    identity = data_file.data_id(made.workload)
+    state_file.write(folder / state_file.FILE, made.workload, identity, marks, {})
     write_rows(folder, made, rows)
     (folder / "log.txt").write_text("before\n")
     return folder
@@ -64,8 +66,8 @@ def launches(made, steps):
 
 def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
     folder = stop(made, {0, 1, 2}, rows=5)
-    assert runs.stopped(made, "host") == folder
-    start, variables = runs.resume(made, Host(), "host", {})
+    assert run_record.stopped(made, "host") == folder
+    start, variables = run_record.resume(made, Host(), "host", {})
     assert (start.folder, variables) == (folder, {})
     assert start.todo.steps == made.workload.steps[3:]
     assert list(start.run.finished) == launches(made, 3)
@@ -74,15 +76,17 @@ def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
     assert (folder / "earlier/1/log.txt").read_text() == "before\n"
     assert sorted(p.name for p in folder.iterdir()) == ["earlier", "run.json", "state.bin"]
     # Stopped again at once, it is as it was; after more steps, those are added.
-    again, _ = runs.resume(made, Host(), "host", {})
+    again, _ = run_record.resume(made, Host(), "host", {})
     assert again.run.finished == start.run.finished
-    state.mark(folder / state.FILE, [Mark.FINISHED] * 4 + [Mark.TO_RUN] * (len(steps_of(made)) - 4))
+    state_file.mark(
+        folder / state_file.FILE, [Mark.FINISHED] * 4 + [Mark.TO_RUN] * (len(steps_of(made)) - 4)
+    )
     with (folder / "launches.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["launch", "kernel", "seconds"])
         for launch in made.workload.steps[3].launches:
             writer.writerow([0, launch.kernel, 9.0])
-    third, _ = runs.resume(made, Host(), "host", {})
+    third, _ = run_record.resume(made, Host(), "host", {})
     assert third.todo.steps == made.workload.steps[4:]
     assert third.run.finished["3"] == {"seconds": 9.0}
     assert (folder / "earlier/2/launches.csv").exists()
@@ -90,9 +94,9 @@ def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
 
 def test_a_joined_result_has_the_metrics_of_all_launches(made):
     stop(made, {0, 1, 2}, rows=5)
-    start, _ = runs.resume(made, Host(), "host", {})
+    start, _ = run_record.resume(made, Host(), "host", {})
     folder = run_by_hand(made, target="host")
-    (start.folder / runs.FILE).rename(folder / runs.FILE)
+    (start.folder / run_record.FILE).rename(folder / run_record.FILE)
     with (folder / "launches.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["launch", "kernel", "seconds"])
@@ -115,15 +119,17 @@ def test_a_step_without_its_metrics_is_run_again(made):
 
     Late.name = "host"
     stop(made, {0, 1, 2})
-    start, _ = runs.resume(made, Late(), "host", {})
+    start, _ = run_record.resume(made, Late(), "host", {})
     assert start.todo.steps == made.workload.steps[2:]
-    marks = state.read(start.folder / state.FILE, made.workload, data.data_id(made.workload))
+    marks = state_file.read(
+        start.folder / state_file.FILE, made.workload, data_file.data_id(made.workload)
+    )
     assert marks[:3] == [Mark.FINISHED, Mark.FINISHED, Mark.TO_RUN]
 
 
 def test_where_all_steps_are_finished_the_last_is_run_again(made):
     stop(made, set(steps_of(made)))
-    start, _ = runs.resume(made, Host(), "host", {})
+    start, _ = run_record.resume(made, Host(), "host", {})
     assert start.todo.steps == made.workload.steps[-1:]
 
 
@@ -132,9 +138,9 @@ def test_a_killed_run_is_found_and_the_farthest_is_taken(made):
     killed = stop(made, {0, 1, 2}, name=f".part-host.{GONE}")
     stop(made, set(), name=f".part-host.{GONE + 1}")
     stop(made, {0, 1, 2, 3}, name=f".part-other.{GONE}")
-    assert runs.stopped(made, "host") == killed
-    assert runs.results_stopped(made, "host") == ["host"]
-    runs.sweep_away(made, "host")
+    assert run_record.stopped(made, "host") == killed
+    assert run_record.results_stopped(made, "host") == ["host"]
+    run_record.sweep_away(made, "host")
     assert killed.exists()
     assert not (made.path / f"results/.part-host.{GONE + 1}").exists()
 
@@ -145,44 +151,44 @@ def test_a_folder_in_which_a_process_works_is_left_alone(made):
     with subprocess.Popen([sys.executable, "-c", script], cwd=folder, stdout=-1) as process:
         process.stdout.readline()
         with pytest.raises(UsageError, match=f"process {process.pid} still works in it"):
-            runs.stopped(made, "host")
+            run_record.stopped(made, "host")
         process.kill()
-    assert runs.stopped(made, "host") == folder
+    assert run_record.stopped(made, "host") == folder
 
 
 def test_nothing_is_found_that_is_of_another_workload_or_target(made):
     folder = stop(made, {0})
-    text = (folder / runs.FILE).read_text()
+    text = (folder / run_record.FILE).read_text()
     for old, new in ((made.digest, "0" * 64), ('"sanitize": false', '"sanitize": true'), ("{", "")):
-        (folder / runs.FILE).write_text(text.replace(old, new))
-        assert runs.stopped(made, "host") is None
+        (folder / run_record.FILE).write_text(text.replace(old, new))
+        assert run_record.stopped(made, "host") is None
     with pytest.raises(UsageError, match="no run on host that was stopped"):
-        runs.resume(made, Host(), "host", {})
-    (folder / runs.FILE).write_text(text)
-    (folder / state.FILE).write_bytes(b"no state" + bytes(56) + b"\1" * 8)
+        run_record.resume(made, Host(), "host", {})
+    (folder / run_record.FILE).write_text(text)
+    (folder / state_file.FILE).write_bytes(b"no state" + bytes(56) + b"\1" * 8)
     with pytest.raises(DamagedError, match="not the state"):
-        runs.resume(made, Host(), "host", {})
+        run_record.resume(made, Host(), "host", {})
 
 
 def test_a_run_goes_on_with_the_variables_that_it_had(made, monkeypatch):
     monkeypatch.setattr(Host, "variables", ("SIMGEN_A", "SIMGEN_B"))
     stop(made, {0}, variables={"SIMGEN_A": "1"})
-    assert runs.resume(made, Host(), "host", {})[1] == {"SIMGEN_A": "1"}
-    assert runs.resume(made, Host(), "host", {"SIMGEN_A": "1"})[1] == {"SIMGEN_A": "1"}
+    assert run_record.resume(made, Host(), "host", {})[1] == {"SIMGEN_A": "1"}
+    assert run_record.resume(made, Host(), "host", {"SIMGEN_A": "1"})[1] == {"SIMGEN_A": "1"}
     with pytest.raises(UsageError, match="SIMGEN_A is 2, and the stopped run had 1; leave it"):
-        runs.resume(made, Host(), "host", {"SIMGEN_A": "2"})
+        run_record.resume(made, Host(), "host", {"SIMGEN_A": "2"})
     with pytest.raises(UsageError, match="SIMGEN_B is 2, and the stopped run had none"):
-        runs.resume(made, Host(), "host", {"SIMGEN_B": "2"})
+        run_record.resume(made, Host(), "host", {"SIMGEN_B": "2"})
 
 
 def test_a_folder_that_never_began_is_removed_and_a_stopped_one_is_not(made):
-    start = runs.begin(made, Host(), "host", {})
+    start = run_record.begin(made, Host(), "host", {})
     assert start.folder.name == f".part-host.start-{os.getpid()}"
-    runs.discard(start)
+    run_record.discard(start)
     assert not start.folder.exists()
     stop(made, {0})
-    start, _ = runs.resume(made, Host(), "host", {})
-    runs.discard(start)
+    start, _ = run_record.resume(made, Host(), "host", {})
+    run_record.discard(start)
     assert start.folder.exists()
 
 
@@ -194,16 +200,16 @@ def test_a_stopped_run_survives_a_build_that_changes_another_target(made, monkey
     again = build(made.path, made.workload, Cuda())
     assert set(again.targets) == {"host", "cuda"}
     for name in ("host", "host@conv2"):
-        assert runs.stopped(again, name) == made.path / f"results/stopped-{name}"
+        assert run_record.stopped(again, name) == made.path / f"results/stopped-{name}"
 
 
 @pytest.mark.parametrize("launcher", ["hip", "dnnmark"])
 def test_what_a_launcher_cannot_keep_is_not_asked_of_it(launcher):
     target = Gem5Se(launcher=launcher)
     with pytest.raises(UsageError, match=r"--keep: gem5-se: .* runs all layers; build "):
-        running.check(running.Wish(), target, {"keep": "yes"})
-    running.check(running.Wish(), target, {"keep": "no"})
-    running.check(running.Wish(), Gem5Se(), {"keep": "yes"})
+        runs.check(runs.Wish(), target, {"keep": "yes"})
+    runs.check(runs.Wish(), target, {"keep": "no"})
+    runs.check(runs.Wish(), Gem5Se(), {"keep": "yes"})
 
 
 # ------------------------------------------------------------------ damage
@@ -230,9 +236,9 @@ def test_what_a_launcher_cannot_keep_is_not_asked_of_it(launcher):
 )
 def test_a_damaged_record_of_a_run_is_told(made, change, fact):
     folder = stop(made, {0, 1})
-    told = json.loads((folder / runs.FILE).read_text())
-    (folder / runs.FILE).write_text(json.dumps({**told, **change}))
+    told = json.loads((folder / run_record.FILE).read_text())
+    (folder / run_record.FILE).write_text(json.dumps({**told, **change}))
     with pytest.raises(DamagedError, match=re.escape(fact)) as caught:
-        runs.read(folder, made.workload)
-    assert str(caught.value).startswith(f"{folder / runs.FILE}: damaged (Run")
-    assert runs.stopped(made, "host") is None  # it is not gone on with
+        run_record.read(folder, made.workload)
+    assert str(caught.value).startswith(f"{folder / run_record.FILE}: damaged (Run")
+    assert run_record.stopped(made, "host") is None  # it is not gone on with

@@ -13,10 +13,12 @@ import pytest
 from command_line import fails
 from handmade import build, run_by_hand, small, tree
 
-from simgen import bundle as bundles
-from simgen import data, results, seal, verdict_file
+from simgen.bundle import results, verdict_file
+from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
+from simgen.storage import seal
 from simgen.targets.cuda import Cuda
+from simgen.tensors import data_file
 
 DIGEST = "a" * 64
 
@@ -161,10 +163,10 @@ def test_a_results_file_that_travels_alone_sees_every_change(made, tmp_path):
 
 
 def test_a_result_of_other_settings_is_refused(made):
-    from simgen import runs
+    from simgen.bundle import run_record
 
     folder = made.path / "results/cuda"
-    runs._write(folder, runs.Run(made.digest, {"l1": "bypass"}, {}, (0,)))
+    run_record._write(folder, run_record.Run(made.digest, {"l1": "bypass"}, {}, (0,)))
     (folder / seal.FILE).write_text(made.digest)
     with pytest.raises(DamagedError, match="a result of another build; run it again"):
         results.collect(made, Cuda(), folder)
@@ -239,7 +241,7 @@ def test_a_run_reads_all_of_the_data_and_a_build_repairs_it(simgen, tmp_path, mo
     assert simgen("build softmax_fwd --target cuda --set n=4 --set c=10 -o net").code == 0
     path = tmp_path / "net/data.h5"
     whole = path.read_bytes()
-    entries = data.read_header(path).entries
+    entries = data_file.read_header(path).entries
     at = {"values": entries[0].offset, "canary": entries[-1].offset + 9, "HDF5": 4096 + 100}[where]
     flip(path, at)
     for command in ("run net", "run net --sweep repeats=1,2", "diff net cuda"):
@@ -254,8 +256,8 @@ def test_the_data_are_read_once_for_a_sweep(simgen, tmp_path, monkeypatch):
     monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
     simgen("build softmax_fwd --target cuda --set n=4 --set c=10 -o net")
     seen = []
-    verify = data.verify
-    monkeypatch.setattr(data, "verify", lambda *a, **k: seen.append(a) or verify(*a, **k))
+    verify = data_file.verify
+    monkeypatch.setattr(data_file, "verify", lambda *a, **k: seen.append(a) or verify(*a, **k))
     simgen("run net --sweep repeats=1,2,3")
     assert len(seen) == 1
 

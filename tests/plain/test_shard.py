@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from handmade import build, lowered, lowered_text, small, tree
 
-from simgen import bundle as bundles
-from simgen import shard
+from simgen.bundle import writing as bundles
+from simgen.check import shares
 from simgen.errors import RefusedError, UsageError
+from simgen.frontend.network import make_layer
 from simgen.ir import GUARD, PAGE, Pass, Role, Workload, from_json, to_json
-from simgen.network import make_layer
-from simgen.shard import Sharding, split
 from simgen.targets.base import File
+from simgen.workload import sharding
+from simgen.workload.sharding import Sharding, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +43,7 @@ def shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
     return {buffer.name: buffer.spec.shape for buffer in workload.buffers}
 
 
-def reductions(made: Sharding) -> list[shard.Reduction]:
+def reductions(made: Sharding) -> list[sharding.Reduction]:
     return [each for after in made.reductions for each in after]
 
 
@@ -165,7 +166,7 @@ def test_a_normalisation_with_given_statistics_is_shared(mode: str) -> None:
     for step in whole.steps:
         tensors = {p: generator.uniform(1, 2, whole.buffer(n).spec.shape) for p, n in step.reads}
         alone = layer.reference(tensors, step.direction)
-        found = shard.expected(layer, tensors, step.direction, 2)
+        found = shares.expected(layer, tensors, step.direction, 2)
         assert all(np.allclose(found[port][0], alone[port], rtol=1e-12) for port in alone)
 
 
@@ -186,7 +187,7 @@ def test_the_bound_of_a_sum_over_gpus_holds_for_what_they_compute(gpus: int) -> 
         "dy": generator.normal(size=(8, 3, 1, 1)),
     }
     alone = layer.reference(tensors, Pass.BACKWARD_WEIGHT)
-    found = shard.expected(layer, tensors, Pass.BACKWARD_WEIGHT, gpus)
+    found = shares.expected(layer, tensors, Pass.BACKWARD_WEIGHT, gpus)
     for port in ("dw", "db"):
         reference, bound, spread = found[port]
         assert np.allclose(reference, alone[port], rtol=1e-13, atol=1e-13)
@@ -211,7 +212,7 @@ def test_rows_of_a_layer_without_sums_have_the_bounds_of_their_share() -> None:
     layer = make_layer(whole.nodes[0])
     generator = np.random.default_rng(1)
     tensors = {"x": generator.normal(size=(4, 5, 1, 1)), "w": generator.normal(size=(3, 5))}
-    reference, bound, spread = shard.expected(layer, tensors, Pass.FORWARD, 2)["y"]
+    reference, bound, spread = shares.expected(layer, tensors, Pass.FORWARD, 2)["y"]
     assert spread.sigma.shape == bound.shape
     assert np.allclose(reference, layer.reference(tensors, Pass.FORWARD)["y"])
     half = {**tensors, "x": tensors["x"][2:]}
@@ -270,7 +271,7 @@ def test_building_again_without_the_folder_keeps_the_results(tmp_path: Path) -> 
 def test_every_stage_of_the_ring_has_another_chunk_on_every_gpu() -> None:
     """What the Go program does with the table, in Python: all GPUs end with the sum of all parts,
     and no launch reads what another of the same stage writes."""
-    for gpus in range(2, shard.MOST + 1):
+    for gpus in range(2, sharding.MOST + 1):
         parts = [{c: {(gpu, c)} for c in range(gpus)} for gpu in range(gpus)]
         sums: list[dict[int, set[tuple[int, int]]]] = [{} for _ in range(gpus)]
         for stage in range(gpus - 1):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simgen import config
 from simgen.errors import ConfigError, UsageError
-from simgen.network import resolve
+from simgen.frontend import config
+from simgen.frontend.network import resolve
 
 X = "n=2\nc=3\nh=4\nw=5\n"
 TWO = f"[Activation]\nname=a\n{X}[Softmax]\nname=s\nprevious_layer=a\n"

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from handmade import build, lowered, run_by_hand
 
-from simgen import bundle as bundles
-from simgen import data, diff, results, verdict
-from simgen.compare import Comparison
-from simgen.layers.matrix_product import Product
-from simgen.spread import (
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.check import diff, verdict
+from simgen.check.compare import Comparison
+from simgen.layers.product.matrix_product import Product
+from simgen.numerics.spread import (
     RISK,
     Spread,
     U,
@@ -26,6 +27,7 @@ from simgen.spread import (
     statistic_limit,
 )
 from simgen.targets.cuda import Cuda
+from simgen.tensors import data_file
 
 RNG = np.random.default_rng(5)
 
@@ -253,7 +255,7 @@ def ran(made, change=lambda tensors: None, name="cuda"):
 
 def test_a_result_within_its_bounds_may_differ(tmp_path):
     made = build(tmp_path / "g", lowered("gemm_fwd", ("m", "20"), ("n", "20"), ("k", "4000")))
-    inputs = data.load(made.path / bundles.DATA, made.workload)
+    inputs = data_file.load(made.path / bundles.DATA, made.workload)
     right = ran(made)
     for sides in ((ran(made, moved), None), (ran(made, moved), right), (right, ran(made, moved))):
         report = diff.diff(made.workload, inputs, *sides)

@@ -10,10 +10,10 @@ from handmade import lowered, lowered_text, small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simgen import state
 from simgen.errors import DamagedError
 from simgen.ir import CANARY, GUARD, PAGE
-from simgen.state import Mark
+from simgen.tensors import state_file
+from simgen.tensors.state_file import Mark
 
 ID = bytes(range(32))
 NET = (
@@ -34,35 +34,40 @@ def tensors(workload):
 
 @given(marks=st.lists(st.sampled_from(Mark), min_size=3, max_size=3))
 def test_what_is_written_is_read(marks, tmp_path_factory):
-    path = tmp_path_factory.mktemp("state") / state.FILE
+    path = tmp_path_factory.mktemp("state") / state_file.FILE
     values = tensors(WORKLOAD)
-    state.write(path, WORKLOAD, ID, marks, values)
-    assert state.read(path, WORKLOAD, ID) == marks
-    assert state.finished(path, WORKLOAD) == marks.count(Mark.FINISHED)
+    state_file.write(path, WORKLOAD, ID, marks, values)
+    assert state_file.read(path, WORKLOAD, ID) == marks
+    assert state_file.finished(path, WORKLOAD) == marks.count(Mark.FINISHED)
     content = path.read_bytes()
-    assert len(content) <= state.nbytes(WORKLOAD)
+    assert len(content) <= state_file.nbytes(WORKLOAD)
     for each in WORKLOAD.left:
-        at = state.head_nbytes(WORKLOAD) + each.offset - WORKLOAD.state_offset
+        at = state_file.head_nbytes(WORKLOAD) + each.offset - WORKLOAD.state_offset
         found = content[at : at + each.nbytes]
         expected = values[each.name].tobytes() + np.full(GUARD // 4, CANARY, "<u4").tobytes()
         assert (found == expected) is (marks[each.step] is Mark.GIVEN)
-    state.mark(path, [Mark.TO_RUN] * 3)
-    assert state.read(path, WORKLOAD, ID) == [Mark.TO_RUN] * 3
-    assert path.read_bytes()[state.MARKS + 3 :] == content[state.MARKS + 3 :]
+    state_file.mark(path, [Mark.TO_RUN] * 3)
+    assert state_file.read(path, WORKLOAD, ID) == [Mark.TO_RUN] * 3
+    assert path.read_bytes()[state_file.MARKS + 3 :] == content[state_file.MARKS + 3 :]
 
 
 def test_what_is_no_state_of_this_run_is_refused(tmp_path):
-    path = tmp_path / state.FILE
+    path = tmp_path / state_file.FILE
     with pytest.raises(DamagedError, match="run it without --resume"):
-        state.read(path, WORKLOAD, ID)
-    state.write(path, WORKLOAD, ID, [Mark.TO_RUN] * 3, {})
+        state_file.read(path, WORKLOAD, ID)
+    state_file.write(path, WORKLOAD, ID, [Mark.TO_RUN] * 3, {})
     with pytest.raises(DamagedError, match="not the state of a run of this bundle"):
-        state.read(path, WORKLOAD, ID[::-1])
+        state_file.read(path, WORKLOAD, ID[::-1])
     good = path.read_bytes()
-    for bad in (b"", good[: state.MARKS + 2], b"x" + good[1:], good[:64] + b"\x07" + good[65:]):
+    for bad in (
+        b"",
+        good[: state_file.MARKS + 2],
+        b"x" + good[1:],
+        good[:64] + b"\x07" + good[65:],
+    ):
         path.write_bytes(bad)
         with pytest.raises(DamagedError, match="not the state"):
-            state.read(path, WORKLOAD, ID)
+            state_file.read(path, WORKLOAD, ID)
 
 
 def test_nothing_is_left_by_a_workload_of_one_step():
@@ -82,6 +87,6 @@ def test_each_output_is_left_by_the_step_that_writes_it():
 
 def test_the_head_has_room_for_all_marks():
     steps = WORKLOAD.steps * 1400
-    assert state.head_nbytes(WORKLOAD) == PAGE
+    assert state_file.head_nbytes(WORKLOAD) == PAGE
     many = replace(WORKLOAD, steps=steps)
-    assert state.head_nbytes(many) == 2 * PAGE
+    assert state_file.head_nbytes(many) == 2 * PAGE

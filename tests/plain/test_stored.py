@@ -8,8 +8,11 @@ import json
 import pytest
 from handmade import BOTH, lowered, lowered_text
 
-from simgen import fuse, network, problem, schema, stored, workload
+from simgen.bundle import stored_workload
+from simgen.frontend import fusion, network, problem
 from simgen.ir import Pass, to_json
+from simgen.storage import schema
+from simgen.workload import lowering
 
 CHAIN = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=s\nprevious_layer=a\n"
 TRAINING = (*BOTH, Pass.UPDATE)
@@ -25,16 +28,16 @@ REAL = through_text(lowered_text(CHAIN, BOTH))
 @pytest.mark.parametrize("name", problem.built_in())
 def test_what_is_lowered_is_accepted(name):
     made = lowered(name, passes=None if "_" in name else TRAINING)
-    assert stored.workload(through_text(made)) == made
+    assert stored_workload.workload(through_text(made)) == made
 
 
 def test_what_is_fused_and_what_reuses_memory_is_accepted():
     found = problem.find("vgg16", (), None)
     resolved = network.resolve(found.config, found.settings)
-    fused = fuse.fuse(resolved, (Pass.FORWARD,))
+    fused = fusion.fuse(resolved, (Pass.FORWARD,))
     for each, reuse in ((fused, False), (fused, True), (resolved, True)):
-        made = workload.lower(each, "net", (Pass.FORWARD,), 0, reuse_memory=reuse)
-        assert stored.workload(through_text(made)) == made
+        made = lowering.lower(each, "net", (Pass.FORWARD,), 0, reuse_memory=reuse)
+        assert stored_workload.workload(through_text(made)) == made
 
 
 def changed(*changes):
@@ -80,7 +83,7 @@ def changed(*changes):
 )
 def test_what_cannot_be_is_told(path, value, fact):
     with pytest.raises(schema.SchemaError) as caught:
-        stored.workload(changed((path, value)))
+        stored_workload.workload(changed((path, value)))
     assert fact in str(caught.value)
     assert str(caught.value).startswith("Workload.")
 
@@ -88,6 +91,6 @@ def test_what_cannot_be_is_told(path, value, fact):
 def test_steps_read_what_is_written_before_them():
     steps = REAL["steps"]
     with pytest.raises(schema.SchemaError, match="reads what nobody has written"):
-        stored.workload(changed((("steps",), [steps[1], steps[0], *steps[2:]])))
+        stored_workload.workload(changed((("steps",), [steps[1], steps[0], *steps[2:]])))
     with pytest.raises(schema.SchemaError, match="writes what is written already"):
-        stored.workload(changed((("steps",), [steps[0], steps[0], *steps[1:]])))
+        stored_workload.workload(changed((("steps",), [steps[0], steps[0], *steps[1:]])))

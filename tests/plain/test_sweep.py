@@ -13,12 +13,15 @@ import pytest
 from command_line import fails
 from handmade import build, lowered_text, run_by_hand, small, with_manifest
 
-from simgen import api, launch, manifest, sweep, sweep_figures
-from simgen import bundle as bundles
+from simgen import api
+from simgen.bundle import manifest, result_names
+from simgen.bundle import writing as bundles
 from simgen.errors import RunError, UsageError
+from simgen.running import process, sweep_points
+from simgen.study import sweep_figures
 from simgen.targets.cuda import Cuda
-from simgen.targets.gem5_se import Gem5Se
-from simgen.targets.mgpusim import MGPUSim
+from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.mgpusim.target import MGPUSim
 
 ONE, TWO = "cuda@repeats=2", "cuda@repeats=10"
 NET = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=s\nprevious_layer=a\n"
@@ -28,7 +31,7 @@ NET = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=s\nprevious_layer=a\n"
 
 
 def test_a_grid_is_all_combinations_in_the_target_s_own_order():
-    found = sweep.points(Gem5Se(), ["tcp-size=16KiB,32KiB", "num_compute_units=2, 4,2"], {})
+    found = sweep_points.points(Gem5Se(), ["tcp-size=16KiB,32KiB", "num_compute_units=2, 4,2"], {})
     assert [point.name for point in found] == [
         "gem5-se@num_compute_units=2,tcp_size=16KiB",
         "gem5-se@num_compute_units=4,tcp_size=16KiB",
@@ -38,14 +41,14 @@ def test_a_grid_is_all_combinations_in_the_target_s_own_order():
 
 
 def test_options_that_do_not_vary_are_part_of_each_point():
-    found = sweep.points(MGPUSim(), ["gpus=1,2"], {"mode": "timing"})
+    found = sweep_points.points(MGPUSim(), ["gpus=1,2"], {"mode": "timing"})
     assert [dict(point.options) for point in found] == [
         {"mode": "timing", "gpus": 1},
         {"mode": "timing", "gpus": 2},
     ]
-    assert sweep.options_of(found[1].name) == {"mode": "timing", "gpus": "2"}
-    assert sweep.target_of(found[1].name) == "mgpusim"
-    assert sweep.options_of("mgpusim") == {}
+    assert result_names.options_of(found[1].name) == {"mode": "timing", "gpus": "2"}
+    assert result_names.target_of(found[1].name) == "mgpusim"
+    assert result_names.options_of("mgpusim") == {}
 
 
 @pytest.mark.parametrize(
@@ -65,13 +68,13 @@ def test_options_that_do_not_vary_are_part_of_each_point():
 )
 def test_what_is_no_grid_is_refused(grid, fixed, words):
     with pytest.raises(UsageError, match="--sweep") as raised:
-        sweep.points(Gem5Se(), grid, fixed)
+        sweep_points.points(Gem5Se(), grid, fixed)
     assert words in str(raised.value)
 
 
 def test_results_are_sorted_by_what_their_options_measure():
     ordered = [f"t@x={v}" for v in ("2", "10", "900B", "16KiB", "1MiB", "1.5GHz", "dynamic")]
-    assert sorted(sorted(ordered), key=sweep.rank) == ordered
+    assert sorted(sorted(ordered), key=result_names.rank) == ordered
 
 
 # ------------------------------------------------------------------ bundles
@@ -175,9 +178,9 @@ def test_what_this_machine_lacks_ends_the_sweep(simgen, tmp_path, monkeypatch):
 
 def test_launch_takes_no_result_of_another_name_for_its_own(ready):
     ready = script(ready, "exit 0\n")
-    assert launch.run(ready, "cuda") == ready.results("cuda")
+    assert process.run(ready, "cuda") == ready.results("cuda")
     with pytest.raises(RunError, match="left no result"):
-        launch.run(ready, "cuda", result="cuda@repeats=7")
+        process.run(ready, "cuda", result="cuda@repeats=7")
 
 
 @pytest.mark.parametrize("name", ["../x", "cuda@a/b", "host@x=1", "cuda@x=1 2", "cuda@\n"])

@@ -21,7 +21,7 @@ from simgen.ir import Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 from simgen.layers.fused import Fused
-from simgen.layers.pooling import Pooling
+from simgen.layers.pool.pooling import Pooling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

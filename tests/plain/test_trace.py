@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from handmade import BOTH, build, lowered_text, small
 
-from simgen import report_page, trace
-from simgen.results import Result
+from simgen.bundle.results import Result
+from simgen.study import page, trace
 
 # Two equal layers share a kernel; the third has two launches in its last pass.
 TEXT = """
@@ -91,13 +91,13 @@ def test_every_launch_knows_its_layer_and_which_run_of_its_kernel_it_is(net, fil
 def test_sums_of_a_layer_are_those_of_the_report(net, filled):
     assert max(len(step.launches) for step in net.workload.steps) > 1
     timed = result(net, "gem5-se", seconds=1e-6, l1_hits=3.0, l1_misses=1.0, instructions=10.0)
-    wanted = report_page.rows(net, [timed])
+    wanted = page.rows(net, [timed])
     query = "SELECT * FROM layer WHERE bundle = 'second' ORDER BY step"
     for row, line in zip(wanted, asked(filled, query), strict=True):
         assert (line["layer"], line["pass"]) == (row.layer, row.direction)
         assert line["operations"] == row.operations
         assert line["bytes"] == row.nbytes
-        values = {**row.metrics, **report_page.derived(row)}
+        values = {**row.metrics, **page.derived(row)}
         for name in ("seconds", "instructions", "l1_accesses", "l1_misses", "l1_hit_rate"):
             assert line[name] == pytest.approx(values[name])
         for name in ("operations_per_second", "bytes_per_second"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from handmade import lowered, lowered_text
 
-from simgen import work
 from simgen.ir import OpCount, Pass
+from simgen.workload import costs
 
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
 # 2 x 12 inputs, 5 outputs: 60 weights and 5 biases.
@@ -17,7 +17,7 @@ TWO = (
 
 
 def test_the_work_of_a_step_is_the_layer_s_count():
-    full, relu = work.of(lowered_text(TWO))
+    full, relu = costs.of(lowered_text(TWO))
     assert (full.layer, full.kind, full.direction) == ("f", "fc", Pass.FORWARD)
     assert (full.output, relu.output) == ((2, 5, 1, 1), (2, 5, 1, 1))
     assert (full.parameters, relu.parameters) == (65, 0)
@@ -29,15 +29,15 @@ def test_the_work_of_a_step_is_the_layer_s_count():
 
 
 def test_the_total_is_the_sum_over_steps():
-    works = work.of(lowered_text(TWO, TRAINING))
-    total = work.total(works)
+    works = costs.of(lowered_text(TWO, TRAINING))
+    total = costs.total(works)
     assert total.flops == sum(each.count.flops for each in works)
     assert total.read_bytes == sum(each.count.read_bytes for each in works)
 
 
 def test_memory_counts_every_tensor_once_by_what_it_is():
     planned = lowered_text(TWO, TRAINING)
-    held = work.memory(planned)
+    held = costs.memory(planned)
     assert held["parameters"] == 4 * 65
     assert held["new parameters"] == 4 * 65
     assert held["inputs"] == 4 * (24 + 10)  # x, and the gradient of the last layer's y
@@ -52,9 +52,9 @@ def test_memory_counts_every_tensor_once_by_what_it_is():
 def test_workspaces_are_counted_apart():
     sizes = (("n", "1"), ("c", "1"), ("h", "12"), ("w", "12"), ("kernel_size", "9"))
     planned = lowered("pool_bwd", *sizes)
-    (step,) = work.of(planned)
+    (step,) = costs.of(planned)
     scratch = {b.name: b.spec.nbytes for b in planned.buffers if b.name == "pool.first_bwd"}
-    assert step.workspace_bytes == work.memory(planned)["workspaces"] == sum(scratch.values()) > 0
+    assert step.workspace_bytes == costs.memory(planned)["workspaces"] == sum(scratch.values()) > 0
     assert step.tensor_bytes == 4 * 144
 
 
@@ -62,7 +62,7 @@ def test_the_gradients_of_a_branch_and_their_sum_are_gradients():
     text = "[Activation]\nname=t\nn=1\nc=4\n" + "".join(
         f"[Activation]\nname={name}\nprevious_layer=t\n" for name in "lr"
     )
-    held = work.memory(lowered_text(text, (Pass.FORWARD, Pass.BACKWARD)))
+    held = costs.memory(lowered_text(text, (Pass.FORWARD, Pass.BACKWARD)))
     assert held["gradients"] == 4 * 4 * (2 + 1 + 1)  # l.dx, r.dx, t.dy, t.dx
 
 

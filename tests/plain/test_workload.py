@@ -10,10 +10,11 @@ from handmade import BOTH, lowered, lowered_text, small
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simgen import config, network, problem, workload
 from simgen.errors import ConfigError, UnsupportedError
+from simgen.frontend import config, network, problem
 from simgen.ir import GUARD, PAGE, Fill, Kernel, Launch, Pass, Role, TensorSpec, Workload
-from simgen.random_values import generate
+from simgen.tensors.random_values import generate
+from simgen.workload import lowering
 
 X = "n=2\nc=3\nh=4\nw=5\n"
 CHAIN = f"[Activation]\nname=a\n{X}[LAST]\nname=b\nprevious_layer=a\n".replace("LAST", "Softmax")
@@ -241,7 +242,7 @@ def test_pass_sgd_updates_each_parameter_from_its_gradient():
 
 def test_the_learning_rate_is_that_of_all_updates():
     net = network.resolve(config.parse(f"[BatchNorm]\nname=n\n{X}", "net.dnnmark"))
-    planned = workload.lower(net, "net", (*BOTH, Pass.UPDATE), 0, rate=0.25)
+    planned = lowering.lower(net, "net", (*BOTH, Pass.UPDATE), 0, rate=0.25)
     assert [planned.node(f"n_{port}_sgd").parameters for port in "wb"] == [(("rate", "0.25"),)] * 2
     rng = np.random.default_rng(1)
     tensors = {b.name: rng.standard_normal(b.spec.shape) for b in planned.inputs}
@@ -317,10 +318,10 @@ def test_different_layers_have_different_kernels():
 def test_a_launch_must_fit_a_dispatch_packet(block, grid, fits):
     launch, kernel = Launch("k", grid, ()), Kernel("k", "t", block)
     if fits:
-        workload._check_grid(launch, kernel, "net.dnnmark:1")
+        lowering._check_grid(launch, kernel, "net.dnnmark:1")
     else:
         with pytest.raises(ConfigError, match=r"^net\.dnnmark:1: a grid of .* is too large; make"):
-            workload._check_grid(launch, kernel, "net.dnnmark:1")
+            lowering._check_grid(launch, kernel, "net.dnnmark:1")
 
 
 # ------------------------------------------------------------------ memory
@@ -393,4 +394,4 @@ def test_the_pass_is_taken_from_the_name_of_a_built_in():
 
 def test_lowering_is_pure():
     net = network.resolve(config.parse(CHAIN, "net.dnnmark"))
-    assert workload.lower(net, "net", BOTH, 0) == workload.lower(net, "net", BOTH, 0)
+    assert lowering.lower(net, "net", BOTH, 0) == lowering.lower(net, "net", BOTH, 0)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.build import Builder
-from simgen.cache import Cache
-from simgen.targets.gem5_se import Gem5Se
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,9 @@ import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row, clamp, first
 from legalise_semantics import ALL, Meaning, meaning
 
-from simgen.legalise import roles
-from simgen.legalise.assembly import integer, source_modifiers
-from simgen.legalise.table import NATIVE, RULES
+from simgen.compile.legalise import roles
+from simgen.compile.legalise.assembly import integer, source_modifiers
+from simgen.compile.legalise.table import NATIVE, RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

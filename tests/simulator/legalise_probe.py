@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row
 
-from simgen import data
-from simgen.bundle import workload_text
-from simgen.data_header import read_header
+from simgen.bundle.writing import workload_text
+from simgen.compile.legalise import roles
+from simgen.compile.legalise.assembly import instruction
 from simgen.ir import (
     GUARD,
     PAGE,
@@ -39,10 +39,10 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
-from simgen.legalise import roles
-from simgen.legalise.assembly import instruction
 from simgen.targets.base import Job
-from simgen.targets.mgpusim import MGPUSim
+from simgen.targets.mgpusim.target import MGPUSim
+from simgen.tensors import data_file
+from simgen.tensors.header import read_header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -290,7 +290,7 @@ def run(
     workload = _workload(shapes, words_out, block, blocks, first)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     target = MGPUSim(arch=arch, legalise=False)  # which would refuse what is to be shown
-    job = Job(workload, {name: name for name in kernels}, data.data_id(workload), digest)
+    job = Job(workload, {name: name for name in kernels}, data_file.data_id(workload), digest)
     files = target.folder(job, _Assembled(kernels))  # type: ignore[arg-type]
     for name, file in files.items():
         to = folder / "mgpusim" / name
@@ -299,7 +299,7 @@ def run(
         to.chmod(0o755 if file.executable else 0o644)
     (folder / "workload.json").write_bytes(workload_text(workload))
     path = folder / "data.h5"
-    data.write_data(path, workload)
+    data_file.write_data(path, workload)
     entries = read_header(path).entries
     for buffer, entry in zip(workload.inputs, entries, strict=False):
         shape = buffer.spec.shape

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from legalise_probe import FLOATS, outputs, run
 
-from simgen import legalise, render, toolchain
+from simgen.compile import legalise, render, toolchain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.targets.mgpusim import MGPUSim
+from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
     from pathlib import Path

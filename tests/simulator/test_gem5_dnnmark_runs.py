@@ -13,12 +13,14 @@ from pathlib import Path
 import bundle_script
 import pytest
 
-from simgen import bundle as bundles
-from simgen import launch, network, problem, workload
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.bundle import writing as bundles
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.errors import UsageError
-from simgen.targets.gem5_se import Gem5Se
+from simgen.frontend import network, problem
+from simgen.running import process
+from simgen.targets.gem5.se import Gem5Se
+from simgen.workload import lowering
 
 lacks = Gem5Se().missing()
 pytestmark = [
@@ -38,7 +40,7 @@ def database(folder: Path, kernels: Path) -> None:
 
 def test_gem5_starts_the_program_with_its_arguments(monkeypatch):
     found = problem.find("softmax_fwd", [("n", "4")], None)
-    work = workload.lower(network.resolve(found.config, found.settings), "a", found.passes, 0)
+    work = lowering.lower(network.resolve(found.config, found.settings), "a", found.passes, 0)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         root = Path(place)
         builder = Builder(Cache(root / "cache"))
@@ -56,4 +58,4 @@ def test_gem5_starts_the_program_with_its_arguments(monkeypatch):
         monkeypatch.setenv("SIMGEN_DOCKER", "0")
         monkeypatch.setenv("SIMGEN_PYTHON", sys.executable)
         with pytest.raises(UsageError, match="usage: BINARY DATA OUTPUTS"):
-            launch.run(made, "gem5-se", timeout=1200.0)
+            process.run(made, "gem5-se", timeout=1200.0)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from swaps import write
 
-from simgen.build import Builder
-from simgen.cache import Cache
-from simgen.targets import gem5_fs
-from simgen.targets.gem5_fs import Gem5Fs
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.targets.untested import gem5_fs
+from simgen.targets.untested.gem5_fs import Gem5Fs
 
 if TYPE_CHECKING:
     from pathlib import Path

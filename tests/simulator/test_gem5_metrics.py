@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from simgen import bundle as bundles
-from simgen import config, launch, network, report_page, results, trace, workload
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.frontend import config, network
 from simgen.ir import Pass
-from simgen.targets.gem5_se import Gem5Se
+from simgen.running import process
+from simgen.study import page, trace
+from simgen.targets.gem5.se import Gem5Se
+from simgen.workload import lowering
 
 lacks = Gem5Se().missing()
 pytestmark = [
@@ -40,13 +44,13 @@ LINE = 64  # bytes of a DRAM burst
 
 
 def test_counts_fit_together_and_reach_the_trace_database():
-    work = workload.lower(
+    work = lowering.lower(
         network.resolve(config.parse(TEXT, "t.dnnmark")), "net", (Pass.FORWARD,), 0
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:  # gem5 redirects /tmp
         builder = Builder(Cache(Path(place, "cache")))
         bundle = bundles.write(Path(place, "net"), work, [Gem5Se()], builder, PROVENANCE)
-        folder = launch.run(bundle, "gem5-se", timeout=1200.0)
+        folder = process.run(bundle, "gem5-se", timeout=1200.0)
         result = results.collect(bundle, Gem5Se(), folder)
         trace.write(
             Path(place, trace.FILE), [("net", bundle, [trace.Run(result, datetime.now(UTC))])]
@@ -55,8 +59,8 @@ def test_counts_fit_together_and_reach_the_trace_database():
             asked = database.execute("SELECT layer, cycles, l1_hit_rate FROM layer").fetchall()
     for launched, metrics in zip(work.launches, result.launches, strict=True):
         check(metrics, launched.grid[0])
-    rows = report_page.rows(bundle, [result])
-    rates = [report_page.derived(row)["l1_hit_rate"] for row in rows]
+    rows = page.rows(bundle, [result])
+    rates = [page.derived(row)["l1_hit_rate"] for row in rows]
     assert asked == [
         (row.layer, row.metrics["cycles"], pytest.approx(rate)) for row, rate in zip(rows, rates)
     ]
@@ -70,7 +74,7 @@ def check(metrics: dict[str, float], groups: int) -> None:
     assert metrics["wavefront_slot_cycles"] == SLOTS * metrics["cu_active_cycles"]
     stalls = sum(value for name, value in metrics.items() if name.startswith("stall_"))
     assert 0 < metrics["wavefront_cycles"] == stalls + metrics["ready_cycles"]
-    kinds = [name for names in report_page.INSTRUCTIONS.values() for name in names]
+    kinds = [name for names in page.INSTRUCTIONS.values() for name in names]
     assert 0 < sum(metrics.get(name, 0.0) for name in kinds) < metrics["instructions"]
     assert metrics["lds_reads"] + metrics["lds_writes"] == metrics["lds_instructions"]
     first = [f"{cache}_misses" for cache in ("l1", "l1_scalar", "l1_instruction")]

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from layer_variants import small_problems
 
-from simgen import bundle as bundles
-from simgen import config, data, diff, gem5_stats, launch, network, problem, results, workload
+from simgen.bundle import finding, results
+from simgen.bundle import writing as bundles
+from simgen.check import diff
 from simgen.errors import DamagedError, RunError
+from simgen.frontend import config, network, problem
 from simgen.ir import (
     CANARY,
     Buffer,
@@ -27,12 +29,16 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
+from simgen.running import process
 from simgen.targets.base import Job
-from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.gem5 import stats
+from simgen.targets.gem5.se import Gem5Se
+from simgen.tensors import data_file
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
-    from simgen.build import Builder
-    from simgen.bundle import Bundle
+    from simgen.bundle.writing import Bundle
+    from simgen.compile.build import Builder
 
 lacks = Gem5Se().missing()
 pytestmark = [
@@ -68,21 +74,21 @@ CASES = [
 def lowered(kind: str, direction: str, sizes: dict[str, str]) -> Workload:
     sections = (network.sample_section(kind),)
     resolved = network.resolve(config.Config("test", sections, ()), list(sizes.items()))
-    return workload.lower(resolved, f"{kind}_{direction}", [Pass(direction)], 0)
+    return lowering.lower(resolved, f"{kind}_{direction}", [Pass(direction)], 0)
 
 
 def ran(bundle: Bundle) -> results.Result:
-    folder = launch.run(bundle, "gem5-se", timeout=TIMEOUT)
-    return results.collect(bundle, launch.target_of(bundle, "gem5-se"), folder)
+    folder = process.run(bundle, "gem5-se", timeout=TIMEOUT)
+    return results.collect(bundle, finding.target_of(bundle, "gem5-se"), folder)
 
 
 def judged(bundle: Bundle, result: results.Result) -> diff.Diff:
-    inputs = data.load(bundle.path / bundles.DATA, bundle.workload)
+    inputs = data_file.load(bundle.path / bundles.DATA, bundle.workload)
     return diff.diff(bundle.workload, inputs, result, None)
 
 
 def instructions(bundle: Bundle) -> int:
-    return sum(gem5_stats.cpu_instructions(bundle.path / "results/gem5-se" / gem5_stats.FILE))
+    return sum(stats.cpu_instructions(bundle.path / "results/gem5-se" / stats.FILE))
 
 
 @pytest.mark.parametrize("arch", ["gfx902", "gfx900"])
@@ -92,7 +98,7 @@ def test_every_layer_and_pass_computes_what_the_reference_says(
 ):
     found = problem.find(name, [(k, v) for k, _, v in (s.partition("=") for s in settings)], None)
     resolved = network.resolve(found.config, found.settings)
-    work = workload.lower(resolved, name, found.passes, 0)
+    work = lowering.lower(resolved, name, found.passes, 0)
     bundle = bundles.write(place / "b", work, [Gem5Se(arch=arch)], builder, PROVENANCE)
     result = ran(bundle)
     assert judged(bundle, result).passed
@@ -147,7 +153,7 @@ def test_other_hardware_computes_the_same_in_another_time(place: Path, builder: 
     bits, ticks, said = [], [], []
     for given in ({}, {"num_compute_units": "2"}, {"gpu_clock": "750MHz"}):
         variables = {Gem5Se.run_options[name].variable: value for name, value in given.items()}
-        folder = launch.run(bundle, "gem5-se", timeout=TIMEOUT, environment=variables)
+        folder = process.run(bundle, "gem5-se", timeout=TIMEOUT, environment=variables)
         result = results.collect(bundle, Gem5Se(), folder)
         assert judged(bundle, result).passed
         bits.append([output.values.tobytes() for output in result.outputs.values()])
@@ -184,8 +190,8 @@ def test_simulated_time_does_not_depend_on_place_or_environment(place: Path, bui
     ticks = []
     for folder, home in (("a", "/"), ("a much longer name", "/home/of somebody/else")):
         bundle = bundles.write(place / folder, work, [Gem5Se()], builder, PROVENANCE)
-        launch.run(bundle, "gem5-se", timeout=TIMEOUT, environment={"HOME": home})
-        dumps = gem5_stats.blocks(bundle.path / "results/gem5-se" / gem5_stats.FILE)
+        process.run(bundle, "gem5-se", timeout=TIMEOUT, environment={"HOME": home})
+        dumps = stats.blocks(bundle.path / "results/gem5-se" / stats.FILE)
         ticks.append([dump["simTicks"] for dump in dumps])
     assert ticks[0] == ticks[1]
 
@@ -234,13 +240,13 @@ def handmade(
     place: Path, builder: Builder, source: str, launches: int, *, gem5_version: str = "24.0"
 ) -> tuple[Workload, Path]:
     work = chain(launches)
-    job = Job(work, {"add": source}, data.data_id(work), "0" * 64)
+    job = Job(work, {"add": source}, data_file.data_id(work), "0" * 64)
     for name, file in Gem5Se(gem5_version=gem5_version).folder(job, builder).items():
         path = place / "gem5-se" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.content)
         path.chmod(0o755 if file.executable else 0o644)
-    data.write_data(place / bundles.DATA, work)
+    data_file.write_data(place / bundles.DATA, work)
     return work, place
 
 
@@ -259,15 +265,15 @@ def outputs(work: Workload, place: Path) -> dict[str, np.ndarray]:
 def test_more_launches_than_the_ring_has_packets_run_in_order(place: Path, builder: Builder):
     work, root = handmade(place, builder, ADD, 70)
     assert script(root) == 0
-    expected = np.array(data.load(root / bundles.DATA, work)["in.x"])
+    expected = np.array(data_file.load(root / bundles.DATA, work)["in.x"])
     for buffer in outputs(work, root).values():
         expected = expected + np.float32(1)
         np.testing.assert_array_equal(buffer[:256].view("<f4"), expected)
         assert (buffer[256:] == CANARY).all()
     metrics = Gem5Se().metrics(root / "results/gem5-se", work)
     assert len(metrics) == 70
-    path = root / "results/gem5-se" / gem5_stats.FILE
-    assert sum(gem5_stats.cpu_instructions(path)) < 300 + 150 * 70
+    path = root / "results/gem5-se" / stats.FILE
+    assert sum(stats.cpu_instructions(path)) < 300 + 150 * 70
 
 
 def silent(place: Path) -> Path:
@@ -328,11 +334,11 @@ def test_a_changed_bundle_is_refused_before_the_run(place: Path, builder: Builde
     bundle = bundles.write(place / "b", lowered(*CASES[0]), [Gem5Se()], builder, PROVENANCE)
     shutil.copy(bundle.path / "manifest.json", bundle.path / "gem5-se/binary")
     with pytest.raises(DamagedError):
-        launch.run(bundle, "gem5-se", timeout=TIMEOUT)
+        process.run(bundle, "gem5-se", timeout=TIMEOUT)
 
 
 def test_a_run_that_takes_too_long_is_ended(place: Path, builder: Builder):
     bundle = bundles.write(place / "b", lowered(*CASES[0]), [Gem5Se()], builder, PROVENANCE)
     with pytest.raises(RunError, match=r"longer than 0\.1 s"):
-        launch.run(bundle, "gem5-se", timeout=0.1)
+        process.run(bundle, "gem5-se", timeout=0.1)
     assert not list((bundle.path / "results").glob("*"))

@@ -1,4 +1,4 @@
-"""Every rule of simgen.legalise on MGPUSim against exact references; and the defects it meets."""
+"""Every rule of the legaliser on MGPUSim against exact references; and the defects it meets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from legalise_probe import (
 )
 from legalise_rows import BOTH, Row
 
-from simgen import legalise, render, toolchain
-from simgen.legalise import one_by_one
-from simgen.legalise.assembly import Instruction, instruction, parse
-from simgen.legalise.implemented import unimplemented
-from simgen.legalise.table import NATIVE, RULES
-from simgen.targets.mgpusim import MGPUSim
+from simgen.compile import legalise, render, toolchain
+from simgen.compile.legalise import one_by_one
+from simgen.compile.legalise.assembly import Instruction, instruction, parse
+from simgen.compile.legalise.implemented import unimplemented
+from simgen.compile.legalise.table import NATIVE, RULES
+from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,11 +16,14 @@ import numpy as np
 import pytest
 from layer_variants import small_problems
 
-from simgen import bundle as bundles
-from simgen import data, diff, launch, network, problem, render, results, workload
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.bundle import finding, results
+from simgen.bundle import writing as bundles
+from simgen.check import diff
+from simgen.compile import render
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.errors import RefusedError, RunError
+from simgen.frontend import network, problem
 from simgen.ir import (
     CANARY,
     Buffer,
@@ -34,7 +37,10 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
-from simgen.targets.mgpusim import GPUS, MGPUSim, runner_path
+from simgen.running import process as launch
+from simgen.targets.mgpusim.target import GPUS, MGPUSim, runner_path
+from simgen.tensors import data_file as data
+from simgen.workload import lowering as workload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -363,7 +369,7 @@ def handmade(
 
 def run(bundle: bundles.Bundle, mode: str, timeout: float = TIMEOUT) -> results.Result:
     folder = launch.run(bundle, "mgpusim", timeout=timeout, environment={"SIMGEN_MODE": mode})
-    return results.collect(bundle, launch.target_of(bundle, "mgpusim"), folder)
+    return results.collect(bundle, finding.target_of(bundle, "mgpusim"), folder)
 
 
 @pytest.mark.parametrize("mode", ["emu", "timing"])

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen import bundle as bundles
-from simgen import config, data, diff, launch, network, problem, results, workload
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.check import diff
+from simgen.frontend import config, network, problem
 from simgen.ir import CANARY, Kernel, Pass, Workload
-from simgen.targets.mgpusim import GPUS, MGPUSim
+from simgen.running import process
+from simgen.targets.mgpusim.target import GPUS, MGPUSim
+from simgen.tensors import data_file
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
 
 lacks = MGPUSim().missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
@@ -46,13 +51,13 @@ GRADIENTS = ("one.dw", "one.db", "two.dw")
 
 def lowered(name: str, *settings: tuple[str, str]) -> Workload:
     found = problem.find(name, settings, None)
-    return workload.lower(network.resolve(found.config, found.settings), name, found.passes, 0)
+    return lowering.lower(network.resolve(found.config, found.settings), name, found.passes, 0)
 
 
 def training() -> Workload:
     """Forward and backward, with two launches of a step that writes two gradients."""
     made = network.resolve(config.parse(NET, "net.dnnmark"))
-    return workload.lower(made, "net", (Pass.FORWARD, Pass.BACKWARD), 0)
+    return lowering.lower(made, "net", (Pass.FORWARD, Pass.BACKWARD), 0)
 
 
 def write(place: Path, work: Workload, builder: Builder, arch: str = "gfx942") -> bundles.Bundle:
@@ -67,7 +72,7 @@ def run(bundle: bundles.Bundle, builder: Builder, gpus: int, mode: str = "emu") 
         files = target.extend(options, bundle.workload, builder)
         bundle = bundles.extend(bundle, f"mgpusim/{name}", files)
     environment = {"SIMGEN_GPUS": str(gpus), "SIMGEN_MODE": mode}
-    folder = launch.run(bundle, "mgpusim", timeout=TIMEOUT, environment=environment)
+    folder = process.run(bundle, "mgpusim", timeout=TIMEOUT, environment=environment)
     result = results.collect(bundle, target, folder)
     results.save(result, bundle.workload, bundle.path / f"{gpus}-{mode}.h5")
     # The outputs are mapped from a file that the next run replaces.
@@ -79,7 +84,7 @@ def bits(result: results.Result, name: str) -> np.ndarray:
 
 
 def differences(bundle: bundles.Bundle, a: results.Result, b: results.Result | None) -> diff.Diff:
-    inputs = data.load(bundle.path / bundles.DATA, bundle.workload)
+    inputs = data_file.load(bundle.path / bundles.DATA, bundle.workload)
     return diff.diff(bundle.workload, inputs, a, b)
 
 
@@ -162,7 +167,7 @@ def test_a_wrong_part_is_found(
     tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sum is made by our kernel: with another one, exactly the gradients are wrong."""
-    from simgen import render
+    from simgen.compile import render
 
     def spoilt(item: Kernel) -> str:
         text = kernel(item)
@@ -182,7 +187,7 @@ def test_a_wrong_part_is_found(
 def test_a_store_behind_a_share_is_seen(
     tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from simgen import render
+    from simgen.compile import render
 
     kernel = render.kernel
     monkeypatch.setattr(

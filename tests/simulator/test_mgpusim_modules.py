@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import bundle as bundles
-from simgen import network, problem, workload
-from simgen.build import Builder
-from simgen.cache import Cache
-from simgen.targets.mgpusim import MGPUSim, runner_path
+from simgen.bundle import writing as bundles
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.frontend import network, problem
+from simgen.targets.mgpusim.target import MGPUSim, runner_path
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bundle, and no simulator built yet; what Go compiled before is in Go's own cache."""
     found = problem.find("softmax_fwd", SIZES, None)
     net = network.resolve(found.config, found.settings)
-    work = workload.lower(net, "softmax_fwd", found.passes, 0)
+    work = lowering.lower(net, "softmax_fwd", found.passes, 0)
     builder = Builder(Cache(tmp_path / "kernels"))
     provenance = {"simgen": "test", "config": {}}
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from network_bundles import failures, lowered, run
 
-from simgen.targets.gem5_se import Gem5Se
-from simgen.targets.mgpusim import MGPUSim
+from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.targets import Target
 
 TIMEOUT = 900.0  # seconds; gem5 takes one to two minutes, MGPUSim seconds once it is built

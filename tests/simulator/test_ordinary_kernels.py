@@ -9,7 +9,7 @@ import pytest
 from legalise_rows import BOTH
 from ordinary import MODES, Built, built, execute, kernels, texts, wrong
 
-from simgen.targets.mgpusim import MGPUSim
+from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
     from pathlib import Path

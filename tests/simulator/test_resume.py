@@ -12,19 +12,25 @@ import pytest
 from interrupting import go_on, outputs, scripts, stop
 from network_bundles import PROVENANCE, failures, lowered
 
-from simgen import bundle as bundles
-from simgen import config, data, diff, gem5_stats, launch, network, parts, render, results, runs
-from simgen import workload as workloads
+from simgen.bundle import results, run_record
+from simgen.bundle import writing as bundles
+from simgen.check import diff
+from simgen.compile import render
 from simgen.errors import RunError
+from simgen.frontend import config, network
 from simgen.ir import Pass
-from simgen.targets.gem5_se import Gem5Se
-from simgen.targets.mgpusim import MGPUSim
+from simgen.running import process, selection
+from simgen.targets.gem5 import stats
+from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.mgpusim.target import MGPUSim
+from simgen.tensors import data_file
+from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.build import Builder
-    from simgen.bundle import Bundle
+    from simgen.bundle.writing import Bundle
+    from simgen.compile.build import Builder
     from simgen.targets import Target
 
 TIMEOUT = 900.0
@@ -64,7 +70,7 @@ def collected(made: Bundle, target: Target, name: str) -> results.Result:
 
 
 def wrong(made: Bundle, result: results.Result) -> list[str]:
-    inputs = data.load(made.path / bundles.DATA, made.workload)
+    inputs = data_file.load(made.path / bundles.DATA, made.workload)
     report = diff.diff(made.workload, inputs, result, None)
     assert report.verdicts
     return failures(report)
@@ -77,7 +83,7 @@ def test_an_ended_simulation_goes_on_to_the_same_bits(
     batch = "16" if target.name == "mgpusim" else "1"  # seconds on either
     planned = lowered("lenet5", [("n", batch)], [Pass.FORWARD])
     made = bundles.write(place / "net", planned, (target,), builder, PROVENANCE)
-    launch.run(made, target.name, timeout=TIMEOUT)
+    process.run(made, target.name, timeout=TIMEOUT)
     whole = outputs(made, target.name)
     counted = collected(made, target, target.name).launches
     told = stop(made, target.name, 1, signal.SIGINT)
@@ -99,7 +105,7 @@ def test_an_ended_simulation_goes_on_to_the_same_bits(
 def test_gpus_that_share_the_batch_go_on(place: Path, builder: Builder) -> None:
     planned = lowered("lenet5", [("n", "8")])
     made = bundles.write(place / "net", planned, (MGPUSim(gpus=2),), builder, PROVENANCE)
-    launch.run(made, "mgpusim", timeout=TIMEOUT)
+    process.run(made, "mgpusim", timeout=TIMEOUT)
     whole = outputs(made, "mgpusim")
     stop(made, "mgpusim", 9, signal.SIGKILL)  # in the backward passes
     go_on(made, "mgpusim")
@@ -114,9 +120,9 @@ def test_the_timing_model_keeps_nothing_unless_asked(place: Path, builder: Build
     hits = {}
     for keep in ("no", "yes"):
         variables = {"SIMGEN_MODE": "timing", "SIMGEN_KEEP": keep}
-        folder = launch.run(made, "mgpusim", environment=variables, timeout=TIMEOUT)
+        folder = process.run(made, "mgpusim", environment=variables, timeout=TIMEOUT)
         hits[keep] = [m["l2_hits"] for m in MGPUSim().metrics(folder, planned)]
-    default = launch.run(made, "mgpusim", environment={"SIMGEN_MODE": "timing"}, timeout=TIMEOUT)
+    default = process.run(made, "mgpusim", environment={"SIMGEN_MODE": "timing"}, timeout=TIMEOUT)
     assert [m["l2_hits"] for m in MGPUSim().metrics(default, planned)] == hits["no"]
     # What the layer before left is in the cache, unless it was emptied to read it.
     assert hits["no"][1] > hits["yes"][1]
@@ -129,10 +135,10 @@ def test_some_layers_are_simulated_by_themselves(
     planned = lowered("lenet5", (), [Pass.FORWARD])
     made = bundles.write(place / "net", planned, (target,), builder, PROVENANCE)
     text = "pool1..pool2"
-    name, steps = parts.result_name(target.name, text), parts.selected(planned, text)
-    start = runs.begin(made, target, name, {}, steps, layers=text, inputs=parts.REFERENCE)
-    parts.prepare(start, made, None)
-    launch.run(made, target.name, start=start, timeout=TIMEOUT)
+    name, steps = selection.result_name(target.name, text), selection.selected(planned, text)
+    start = run_record.begin(made, target, name, {}, steps, layers=text, inputs=selection.REFERENCE)
+    selection.prepare(start, made, None)
+    process.run(made, target.name, start=start, timeout=TIMEOUT)
     result = collected(made, target, name)
     assert wrong(made, result) == []
     assert [bool(each) for each in result.launches] == [
@@ -177,7 +183,7 @@ def test_a_panic_names_the_launch_and_how_to_go_on(
 ) -> None:
     made, name = spoiled(place, builder, body, monkeypatch)
     with pytest.raises(RunError) as failed:
-        launch.run(made, "gem5-se", environment=KEEP, timeout=TIMEOUT)
+        process.run(made, "gem5-se", environment=KEEP, timeout=TIMEOUT)
     text = str(failed.value)
     assert f'gem5-se: launch 2 of 3 (layer "act", fwd, kernel {name}): ' in text
     assert told in text
@@ -192,8 +198,8 @@ def test_a_kernel_without_end_is_named_when_the_time_is_over(
     body = "const volatile float* p = x; while (p[threadIdx.x] < 1e30f) { } y[threadIdx.x] = 0;"
     made, name = spoiled(place, builder, body, monkeypatch)
     with pytest.raises(RunError, match=f'layer "act", fwd, kernel {name}.: the run took longer'):
-        launch.run(made, "gem5-se", environment=KEEP, timeout=30)
-    assert runs.stopped(made, "gem5-se")
+        process.run(made, "gem5-se", environment=KEEP, timeout=30)
+    assert run_record.stopped(made, "gem5-se")
 
 
 @pytest.mark.gem5
@@ -203,7 +209,7 @@ def test_memory_that_is_too_small_is_told(place: Path, builder: Builder) -> None
     made = bundles.write(place / "net", planned, (Gem5Se(),), builder, PROVENANCE)
     options = {"GEM5_OPTIONS": "--mem-size=1MiB"}
     with pytest.raises(RunError, match="the simulated memory is too small; set GEM5_OPTIONS"):
-        launch.run(made, "gem5-se", timeout=TIMEOUT, environment=options)
+        process.run(made, "gem5-se", timeout=TIMEOUT, environment=options)
 
 
 @pytest.mark.gem5
@@ -213,9 +219,9 @@ def test_what_layers_leave_costs_few_instructions(place: Path, builder: Builder)
     made = bundles.write(place / "net", planned, (Gem5Se(),), builder, PROVENANCE)
     counts = {}
     for keep in ("yes", "no"):
-        launch.run(made, "gem5-se", environment={"SIMGEN_KEEP": keep}, timeout=TIMEOUT)
-        path = made.path / "results/gem5-se" / gem5_stats.FILE
-        counts[keep] = sum(gem5_stats.cpu_instructions(path))
+        process.run(made, "gem5-se", environment={"SIMGEN_KEEP": keep}, timeout=TIMEOUT)
+        path = made.path / "results/gem5-se" / stats.FILE
+        counts[keep] = sum(stats.cpu_instructions(path))
     more = counts["yes"] - counts["no"]
     # One tensor and one mark for each step: two system calls.
     assert 0 < more < 100 + 50 * len(planned.steps)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from simgen import gem5_stats
-from simgen.targets.gem5_se import Gem5Se
-from simgen.targets.mgpusim import MGPUSim
+from simgen.targets.gem5 import stats
+from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.mgpusim.target import MGPUSim
 
 ROOT = Path(__file__).resolve().parents[2]
 no_mgpusim, no_gem5 = MGPUSim().missing(), Gem5Se().missing()
@@ -78,7 +78,7 @@ def test_points_on_gem5_are_right_and_their_times_are_those_of_their_hardware(pl
         options = folder.name.partition("@")[2].split(",")
         log = (folder / "log.txt").read_text()
         assert all(f"simgen: option: --{each.replace('_', '-')}" in log for each in options)
-        ticks[tuple(options)] = gem5_stats.kernels(folder / gem5_stats.FILE)[0]["seconds"]
+        ticks[tuple(options)] = stats.kernels(folder / stats.FILE)[0]["seconds"]
     slow, fast = "gpu_clock=500MHz", "gpu_clock=1GHz"
     for units in ("num_compute_units=1", "num_compute_units=4"):
         assert ticks[units, slow] > ticks[units, fast]

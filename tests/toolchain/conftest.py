@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from simgen.build import Builder
-from simgen.cache import Cache
-from simgen.data_header import Entry, Header
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.ir import (
     CANARY,
     GUARD,
@@ -29,6 +28,7 @@ from simgen.ir import (
 )
 from simgen.targets.base import Job
 from simgen.targets.host import Host
+from simgen.tensors.header import Entry, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from layer_variants import inputs_of
 
-from simgen import data, network, render, results
-from simgen import workload as workloads
-from simgen.bundle import COMPLETE, RESULTS, WORKLOAD, Bundle, workload_text
-from simgen.config import Config, Entry, Place, Section
-from simgen.data_header import read_header
-from simgen.diff import diff
+from simgen.bundle import results
+from simgen.bundle.writing import COMPLETE, RESULTS, WORKLOAD, Bundle, workload_text
+from simgen.check.diff import diff
+from simgen.check.verdict import beyond_rounding
+from simgen.compile import render
+from simgen.frontend import network
+from simgen.frontend.config import Config, Entry, Place, Section
 from simgen.layers import LAYERS
 from simgen.targets.base import Job
 from simgen.targets.host import Host
-from simgen.verdict import beyond_rounding
+from simgen.tensors import data_file
+from simgen.tensors.header import read_header
+from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,9 +35,9 @@ if TYPE_CHECKING:
     from layer_variants import Variant
     from numpy.typing import NDArray
 
-    from simgen.build import Builder
+    from simgen.check.verdict import Diff, Verdict
+    from simgen.compile.build import Builder
     from simgen.ir import Pass, Workload
-    from simgen.verdict import Diff, Verdict
 
 EXTENTS = ("n", "c", "h", "w")
 
@@ -99,7 +102,7 @@ class Made:
         assert folder is not None
         found = results.collect(self.bundle, self.target, folder)
         workload = self.bundle.workload
-        inputs = data.load(self.bundle.path / "data.h5", workload)
+        inputs = data_file.load(self.bundle.path / "data.h5", workload)
         return worst(diff(workload, inputs, found, None))
 
     def good(self) -> dict[str, Verdict]:
@@ -129,13 +132,13 @@ def make(
     target = Host(sanitize=sanitize)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     rendered = {**render.kernels(workload), **(sources or {})}
-    job = Job(workload, rendered, data.data_id(workload), digest)
+    job = Job(workload, rendered, data_file.data_id(workload), digest)
     for name, file in target.folder(job, builder).items():
         to = path / "host" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(file.content)
         to.chmod(0o755 if file.executable else 0o644)
-    data.write_data(path / "data.h5", workload)
+    data_file.write_data(path / "data.h5", workload)
     manifest = {
         "simgen": "test",
         "compiler": "test",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from simgen import code_object, legalise, render, toolchain
-from simgen.legalise.implemented import unimplemented
+from simgen.compile import code_object, legalise, render, toolchain
+from simgen.compile.legalise.implemented import unimplemented
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen import bundle as bundles
-from simgen import data, diff, launch, network, problem, results, workload
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.check import diff
+from simgen.frontend import network, problem
 from simgen.ir import Pass
+from simgen.running import process
+from simgen.tensors import data_file
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from simgen.build import Builder
-    from simgen.bundle import Bundle
+    from simgen.bundle.writing import Bundle
+    from simgen.compile.build import Builder
     from simgen.ir import Workload
     from simgen.targets import Target
 
@@ -32,14 +37,14 @@ def lowered(
     """What `simgen build NAME --set ... --pass ... --layers ...` makes."""
     found = problem.find(name, settings, passes)
     net = network.resolve(found.config, found.settings, layers=layers)
-    return workload.lower(net, found.name, found.passes, 0, reuse_memory=reuse_memory)
+    return lowering.lower(net, found.name, found.passes, 0, reuse_memory=reuse_memory)
 
 
 def judged(made: Bundle, target: Target, timeout: float) -> diff.Diff:
     """The bundle run on a target, against the reference."""
-    folder = launch.run(made, target.name, timeout=timeout)
+    folder = process.run(made, target.name, timeout=timeout)
     result = results.collect(made, target, folder)
-    inputs = data.load(made.path / bundles.DATA, made.workload)
+    inputs = data_file.load(made.path / bundles.DATA, made.workload)
     return diff.diff(made.workload, inputs, result, None)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen import data
-from simgen.bundle import DATA
+from simgen.bundle.writing import DATA
 from simgen.ir import (
     Buffer,
     Distribution,
@@ -20,11 +19,12 @@ from simgen.ir import (
     Workload,
 )
 from simgen.targets.base import Job
+from simgen.tensors import data_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.targets.base import Target
 
 SOURCE = """\
@@ -60,7 +60,7 @@ def workload(launches: int = 2, elements: int = 1024) -> Workload:
 
 def job(work: Workload) -> Job:
     sources = {k.name: SOURCE.format(name=k.name) for k in work.kernels}
-    return Job(work, sources, data.data_id(work), "0" * 64)
+    return Job(work, sources, data_file.data_id(work), "0" * 64)
 
 
 def write(root: Path, target: Target, builder: Builder, work: Workload | None = None) -> Path:
@@ -72,5 +72,5 @@ def write(root: Path, target: Target, builder: Builder, work: Workload | None = 
         (folder / name).write_bytes(file.content)
         if file.executable:
             (folder / name).chmod(0o755)
-    data.write_data(root / DATA, work)
+    data_file.write_data(root / DATA, work)
     return folder

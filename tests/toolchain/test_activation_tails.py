@@ -15,7 +15,7 @@ from layer_variants import Variant
 from scipy import special
 
 from simgen.ir import Pass
-from simgen.layers.rounding import TINY, U
+from simgen.numerics.rounding import TINY, U
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
 
     Array = NDArray[np.float64]
 

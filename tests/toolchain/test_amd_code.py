@@ -20,7 +20,7 @@ from elftools.elf.relocation import RelocationSection
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 from machine_code import metadata, mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen import code_object, legalise, render, toolchain
+from simgen.compile import code_object, legalise, render, toolchain
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:

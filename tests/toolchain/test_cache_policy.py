@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import bundle as bundles
-from simgen import code_object, network, problem, render, resources, toolchain
-from simgen import workload as workloads
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen import resources
+from simgen.bundle import writing as bundles
+from simgen.compile import code_object, render, toolchain
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.compile.legalise import cache_policy
 from simgen.errors import UsageError
-from simgen.legalise import cache_policy
+from simgen.frontend import network, problem
 from simgen.targets.cuda import Cuda
-from simgen.targets.gem5_se import Gem5Se
-from simgen.targets.mgpusim import MGPUSim
+from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.mgpusim.target import MGPUSim
+from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What `simgen.code_object` tells of code objects from the real compiler."""
+"""What `simgen.compile.code_object` tells of code objects from the real compiler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from simgen import code_object, render, toolchain
+from simgen.compile import code_object, render, toolchain
 from simgen.errors import DamagedError, SimgenError
 
 COPY = """\

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from layer_bundles import Made
     from numpy.typing import NDArray
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Kernel
 
 pytestmark = pytest.mark.skipif(
@@ -155,9 +155,9 @@ def test_every_variant_in_awkward_shapes(
 
 def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) -> None:
     """Backward reads what forward wrote, and the sanitized program writes the same bytes."""
-    from simgen import network
-    from simgen import workload as workloads
-    from simgen.config import Config, Section
+    from simgen.frontend import network
+    from simgen.frontend.config import Config, Section
+    from simgen.workload import lowering as workloads
 
     sections = []
     for kind in lowered():

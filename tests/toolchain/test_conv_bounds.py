@@ -10,17 +10,17 @@ import pytest
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 
-from simgen import render
+from simgen.compile import render
 from simgen.ir import Pass
-from simgen.layers import conv_algorithms, conv_fft, conv_gemm
-from simgen.layers.conv_geometry import to_image, to_result
-from simgen.layers.convolution import Convolution
+from simgen.layers.conv import algorithms, fft, implicit_gemm
+from simgen.layers.conv.convolution import Convolution
+from simgen.layers.conv.geometry import to_image, to_result
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().missing()), reason="this machine cannot run the host target"
@@ -42,7 +42,7 @@ def test_a_bias_takes_part_in_the_sum_of_partial_sums(
     problem = convolved((1, 96, 4, 4), num_output=6, bias="true", algo=algo)
     layer = problem.variant.layer
     assert isinstance(layer, Convolution)
-    split = conv_gemm.gather_split(to_result(layer.geometry(problem.shape)))
+    split = implicit_gemm.gather_split(to_result(layer.geometry(problem.shape)))
     assert split.splits > 4
     made = make(tmp_path, plan({"conv": problem}, F), builder)
     made.rewrite("conv.b", lambda b: b.fill(1))
@@ -128,9 +128,9 @@ def test_the_problems_have_tiles_of_all_sizes() -> None:
         assert isinstance(layer, Convolution)
         g = layer.geometry(problem.shape)
         gathers = (*to_result(g), *to_image(g))
-        assert {conv_fft.tiles_of(each).size for each in gathers} == {size}
-        assert conv_fft.filter_tiles(g).size == size
-    assert set(SIZES) == set(conv_fft.SIZES)
+        assert {fft.tiles_of(each).size for each in gathers} == {size}
+        assert fft.filter_tiles(g).size == size
+    assert set(SIZES) == set(fft.SIZES)
 
 
 @pytest.mark.parametrize("direction", [F, BD, BW])
@@ -170,7 +170,7 @@ def test_a_transform_without_its_barrier_is_a_race(
 
 def test_the_bound_of_a_deep_layer_is_far_below_its_values() -> None:
     """64 channels of 28 x 28 pixels: a bound that anything passes would be no check."""
-    layer = Convolution(num_output=8, kernel_h=5, kernel_w=5, algo=conv_algorithms.Algo.FFT)
+    layer = Convolution(num_output=8, kernel_h=5, kernel_w=5, algo=algorithms.Algo.FFT)
     rng = np.random.default_rng(1)
     shape = (2, 64, 28, 28)
     x, w = rng.standard_normal(shape), rng.standard_normal((8, 64, 5, 5)) * 0.04

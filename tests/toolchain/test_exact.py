@@ -10,14 +10,15 @@ import pytest
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant, accepts
 
-from simgen import exact_values, render
+from simgen.compile import render
 from simgen.ir import Pass
 from simgen.targets.host import Host
+from simgen.tensors import exact_values
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().missing()), reason="this machine cannot run the host target"

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from simgen import bundle as bundles
-from simgen import config, data, launch, network, results, workload
-from simgen.build import Builder
-from simgen.cache import Cache
-from simgen.diff import diff
-from simgen.fuse import fuse
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.check.diff import diff
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.frontend import config, network
+from simgen.frontend.fusion import fuse
 from simgen.ir import Pass
+from simgen.running import process
 from simgen.targets.host import Host
+from simgen.tensors import data_file
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,12 +54,12 @@ CASES = {
 
 
 def computed(place: Path, found: network.Network) -> NDArray[np.float32]:
-    made = workload.lower(found, "test", [Pass.FORWARD], 0)
+    made = lowering.lower(found, "test", [Pass.FORWARD], 0)
     builder = Builder(Cache(place / "cache"))
     bundle = bundles.write(place / "b", made, [Host(sanitize=True)], builder, PROVENANCE)
-    folder = launch.run(bundle, "host", timeout=300)
+    folder = process.run(bundle, "host", timeout=300)
     result = results.collect(bundle, Host(sanitize=True), folder)
-    report = diff(made, data.load(bundle.path / bundles.DATA, made), result, None)
+    report = diff(made, data_file.load(bundle.path / bundles.DATA, made), result, None)
     assert report.passed, report.first_diverging
     y: NDArray[np.float32] = np.asarray(result.outputs["act.y"].values)
     return y

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from swaps import workload, write
 
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.errors import DamagedError, UsageError
-from simgen.targets import gem5_fs
-from simgen.targets.gem5_fs import SCRIPTS, Gem5Fs
-from simgen.targets.hip_program import Place, Program
+from simgen.targets.untested import gem5_fs
+from simgen.targets.untested.gem5_fs import SCRIPTS, Gem5Fs
+from simgen.targets.untested.hip_program import Place, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable

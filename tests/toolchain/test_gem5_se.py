@@ -16,15 +16,16 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from swaps import job, workload, write
 
-from simgen import bundle as bundles
-from simgen import code_object, gem5_stats
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.bundle import writing as bundles
+from simgen.compile import code_object
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.errors import DamagedError, UsageError
-from simgen.targets import apu_se, gem5_kfd
-from simgen.targets.gem5_kfd import memory_nbytes
-from simgen.targets.gem5_launcher import memory_text
-from simgen.targets.gem5_se import Gem5Se
+from simgen.targets.gem5 import apu_se, kfd
+from simgen.targets.gem5 import stats as gem5_stats
+from simgen.targets.gem5.kfd import memory_nbytes
+from simgen.targets.gem5.launcher import memory_text
+from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +80,7 @@ class TestProgram:
         target = Gem5Se(arch="gfx900")
         made = job(workload())
         linked = target.simulated.linked(made, builder)
-        code = gem5_kfd.sources(target.simulated, made, linked)["code.img"]
+        code = kfd.sources(target.simulated, made, linked)["code.img"]
         content = target.folder(made, builder)["binary"].content
         elf = ELFFile(io.BytesIO(content))
         first = next(elf.iter_segments("PT_LOAD"))

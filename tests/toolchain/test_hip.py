@@ -20,17 +20,18 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from swaps import job, workload, write
 
-from simgen import data, render, toolchain
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.compile import render, toolchain
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.compile.legalise import cache_policy
 from simgen.errors import SimgenError, UsageError
 from simgen.ir import CANARY
-from simgen.legalise import cache_policy
-from simgen.targets import hip
-from simgen.targets.gem5_fs import Gem5Fs
-from simgen.targets.gem5_se import Gem5Se
-from simgen.targets.hip import Hip
-from simgen.targets.hip_program import LIBRARY_NAMES, Place, Program, version_4
+from simgen.targets.gem5.se import Gem5Se
+from simgen.targets.untested import hip
+from simgen.targets.untested.gem5_fs import Gem5Fs
+from simgen.targets.untested.hip import Hip
+from simgen.targets.untested.hip_program import LIBRARY_NAMES, Place, Program, version_4
+from simgen.tensors import data_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,7 @@ def started(program: Path, *arguments: object, libraries: Path | None = None) ->
 def check_outputs(path: Path, values: Path) -> None:
     """Both layers' tensors, each with the canary behind it up to the next one."""
     work = workload()
-    x = data.load(values, work)["in.x"]
+    x = data_file.load(values, work)["in.x"]
     words = np.fromfile(path, dtype="<u4")
     assert words.nbytes == work.arena_nbytes - work.outputs_offset
     swapped: NDArray[Any] = x.reshape(-1, 2)[:, ::-1].ravel()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from network_bundles import TRAINING, failures, lowered, run
 
-from simgen import chain
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 from simgen.ir import Pass
 from simgen.targets.host import Host
+from simgen.workload import reference
 
 pytestmark = pytest.mark.skipif(
     bool(Host().missing()), reason="this machine cannot run the host target"
@@ -52,7 +52,7 @@ def test_memory_that_is_used_again_holds_the_same_numbers(tmp_path, builder):
     found = {}
     for reuse in (False, True):
         planned = lowered("resnet18", settings, forward, reuse_memory=reuse)
-        assert chain.reuses_memory(planned) is reuse
+        assert reference.reuses_memory(planned) is reuse
         report = run(tmp_path / str(reuse), planned, Host(), builder, TIMEOUT)
         assert failures(report) == []
         start = planned.buffer("prob.y").offset - planned.outputs_offset

@@ -13,16 +13,21 @@ import pytest
 from interrupting import command, go_on, outputs, stop
 from network_bundles import PROVENANCE, TRAINING, lowered
 
-from simgen import bundle as bundles
-from simgen import data, diff, launch, parts, results, runs, state
+from simgen.bundle import results, run_record
+from simgen.bundle import writing as bundles
+from simgen.check import diff
 from simgen.ir import Pass
+from simgen.running import process as launch
+from simgen.running import selection
 from simgen.targets.host import Host
+from simgen.tensors import data_file as data
+from simgen.tensors import state_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
-    from simgen.bundle import Bundle
+    from simgen.bundle.writing import Bundle
+    from simgen.compile.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().missing()), reason="this machine cannot run the host target"
@@ -67,7 +72,7 @@ def test_a_run_that_is_ended_goes_on_to_the_same_bits(
     result = results.collect(made, Host(), folder)
     assert all(each["seconds"] > 0 for each in result.launches)
     assert 3 <= result.provenance["resumed"][0] < len(result.launches)
-    assert not (folder / state.FILE).exists()
+    assert not (folder / state_file.FILE).exists()
     left = {path.name for path in (made.path / "results").iterdir()}
     assert "host" in left
     assert not {name for name in left if name.startswith((bundles.STOPPED, ".part-"))}
@@ -77,7 +82,7 @@ def crash(made: Bundle) -> None:
     """Run the first step: the file of what layers leave may not grow beyond its tensors."""
     planned = made.workload
     end = max(each.offset + each.nbytes for each in planned.left if each.step == 0)
-    most = state.head_nbytes(planned) + end - planned.state_offset
+    most = state_file.head_nbytes(planned) + end - planned.state_offset
     done = subprocess.run(
         command(made, "host"),
         capture_output=True,
@@ -86,7 +91,7 @@ def crash(made: Bundle) -> None:
     )
     assert done.returncode == 3
     assert "state.bin: cannot be written; is the disk full?" in done.stderr
-    assert runs.stopped(made, "host")
+    assert run_record.stopped(made, "host")
 
 
 def test_a_crash_can_be_continued_too(made: Bundle, whole: bytes) -> None:
@@ -112,19 +117,21 @@ def test_the_time_of_a_launch_is_written_once(made: Bundle, tmp_path: Path) -> N
 @pytest.mark.parametrize("source", [None, "host"])
 def test_some_layers_run_by_themselves(made: Bundle, whole: bytes, source: str | None) -> None:
     text = "conv2..ip1"
-    steps = parts.selected(made.workload, text)
+    steps = selection.selected(made.workload, text)
     assert {made.workload.steps[at].direction for at in steps} >= {Pass.FORWARD}
-    name = parts.result_name("host", text)
+    name = selection.result_name("host", text)
     folder = made.results("host") if source else None
     read = results.collect(made, Host(), folder) if folder else None
-    start = runs.begin(made, Host(), name, {}, steps, layers=text, inputs=source or "reference")
-    parts.prepare(start, made, read)
+    start = run_record.begin(
+        made, Host(), name, {}, steps, layers=text, inputs=source or "reference"
+    )
+    selection.prepare(start, made, read)
     launch.run(made, "host", start=start, timeout=TIMEOUT)
     assert passes(made, name)
     result = results.collect(made, Host(), made.path / "results" / name, name)
     ran = {name for at in steps for _, name in made.workload.steps[at].writes}
     given = {
-        n for at in parts.given(made.workload, steps) for _, n in made.workload.steps[at].writes
+        n for at in selection.given(made.workload, steps) for _, n in made.workload.steps[at].writes
     }
     for tensor, output in result.outputs.items():
         untouched = output.untouched == output.values.size

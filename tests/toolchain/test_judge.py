@@ -13,11 +13,12 @@ import pytest
 from layer_bundles import Problem, make, plan
 from layer_variants import Variant
 
-from simgen import data, render
-from simgen.compare import Comparison
+from simgen.check.compare import Comparison
+from simgen.compile import render
+from simgen.frontend.network import make_layer
 from simgen.ir import Pass
-from simgen.network import make_layer
 from simgen.targets.host import Host
+from simgen.tensors import data_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
 
     Array = NDArray[np.float64]
 
@@ -94,7 +95,7 @@ def test_mistakes_that_no_bound_sees(tmp_path: Path, builder: Builder, direction
         assert verdict.comparison.statistic < 0.5, name
     outputs = made.outputs()
     workload = made.bundle.workload
-    inputs = data.load(made.bundle.path / "data.h5", workload)
+    inputs = data_file.load(made.bundle.path / "data.h5", workload)
     unseen = 0
     for step in workload.steps:
         layer = make_layer(workload.node(step.layer))

@@ -13,14 +13,15 @@ from layer_bundles import Problem, distinct_kernels, failures, make, plan
 from layer_variants import Variant, accepts, inputs_of
 from machine_code import mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen import toolchain
-from simgen.layers import LAYERS, conv_direct
+from simgen.compile import toolchain
+from simgen.layers import LAYERS
+from simgen.layers.conv import direct
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Kernel, Pass
 
 FORWARD, DATA, WEIGHT = PASSES = LAYERS["conv"].passes
@@ -48,7 +49,7 @@ REACHED: dict[str, dict[str, set[Any]]] = {
 
 @pytest.fixture(autouse=True)
 def one_unit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv_direct, "UNITS", 1)
+    monkeypatch.setattr(direct, "UNITS", 1)
 
 
 def problems(direction: Pass) -> dict[str, Problem]:

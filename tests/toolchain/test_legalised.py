@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 from layer_variants import small_problems
 
-from simgen import legalise, network, origin, problem, render, toolchain, workload
-from simgen.build import Builder
-from simgen.cache import Cache
+from simgen.compile import legalise, render, source_line, toolchain
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
+from simgen.compile.legalise.assembly import Instruction, parse
 from simgen.errors import RefusedError
+from simgen.frontend import network, problem
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
-from simgen.legalise.assembly import Instruction, parse
-from simgen.targets import legalised
+from simgen.targets.mgpusim import legalised
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,12 +76,12 @@ def test_line_tables_leave_the_instructions_as_they_are(
     """So the number of an instruction in the code object finds it in the text with lines."""
     pairs = [(key, value) for key, _, value in (text.partition("=") for text in settings)]
     found = problem.find(name, pairs, None)
-    work = workload.lower(network.resolve(found.config, found.settings), name, found.passes, 0)
+    work = lowering.lower(network.resolve(found.config, found.settings), name, found.passes, 0)
     for kernel, source in render.kernels(work).items():
         plain = toolchain.assembly(render.self_contained(source), arch)
         for legalised_, text in ((False, plain), (True, legalise.rewrite(plain, arch).text)):
             place = (source, render.prelude(), arch, kernel)
-            told = partial(origin.of_instruction, *place, legalised=legalised_)
+            told = partial(source_line.of_instruction, *place, legalised=legalised_)
             found = instructions(text)
             for number in (0, len(found) // 2, len(found) - 1):
                 one = told(number)

@@ -14,14 +14,14 @@ import pytest
 from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant
 
-from simgen import render
+from simgen.compile import render
 from simgen.ir import Pass
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Workload
 
 pytestmark = pytest.mark.skipif(

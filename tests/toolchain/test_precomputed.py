@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import cache, precompute
+from simgen.cli import precompute
+from simgen.compile import cache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +22,9 @@ WITHOUT_COMPILER = """
 import json, sys
 sys.modules["ziglang"] = None
 from pathlib import Path
-from simgen import cache, precompute, toolchain
-from simgen.build import Builder
+from simgen.cli import precompute
+from simgen.compile import cache, toolchain
+from simgen.compile.build import Builder
 from simgen.errors import MissingError
 try:
     toolchain.zig()

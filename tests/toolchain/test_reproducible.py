@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen import cache
+from simgen.compile import cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = Path(__file__).parents[2]
 BUILD = ("build", "softmax_fwd", "--target", "gem5-se", "--target", "host", "-q")
-START = "import sys; from simgen.cli import main; sys.argv[0] = 'simgen'; main()"
+START = "import sys; from simgen.cli.main import main; sys.argv[0] = 'simgen'; main()"
 
 
 def checkout(to: Path) -> Path:

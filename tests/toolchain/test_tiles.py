@@ -12,18 +12,19 @@ from layer_bundles import Problem, failures, make, plan
 from layer_variants import Variant, inputs_of
 from machine_code import metadata, mgpusim_runs, no_scratch_no_stack_no_spills, together
 
-from simgen import toolchain
+from simgen.compile import toolchain
 from simgen.ir import Pass
-from simgen.layers import conv_gemm, tile
-from simgen.layers.gemm import Gemm
+from simgen.layers.conv import implicit_gemm
+from simgen.layers.product import tile
+from simgen.layers.product.gemm import Gemm
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simgen.build import Builder
+    from simgen.compile.build import Builder
     from simgen.ir import Kernel
-    from simgen.layers.tile import Cut, Tile
+    from simgen.layers.product.tile import Cut, Tile
 
 pytestmark = pytest.mark.skipif(
     bool(Host().missing()), reason="this machine cannot run the host target"
@@ -109,7 +110,7 @@ def test_every_tile_of_a_convolution_is_right(
     planned = plan(convolutions(), Pass.FORWARD, Pass.BACKWARD)
     splits = [dict(k.constants)["splits"] for k in planned.kernels if of_tile(k, wanted)]
     # The largest are those of transforms only.
-    assert len(splits) >= (9 if wanted in conv_gemm.TILES else 3)
+    assert len(splits) >= (9 if wanted in implicit_gemm.TILES else 3)
     assert 1 in splits
     assert max(splits) > 1
     assert not failures(make(tmp_path, planned, builder, sanitize=True).good())

@@ -90,7 +90,7 @@ def test_the_wheel_holds_templates_kernels_and_networks(wheel: Path) -> None:
 
 
 def test_the_wheel_asks_for_the_pinned_compiler(wheel: Path) -> None:
-    from simgen.toolchain import PINNED
+    from simgen.compile.toolchain import PINNED
 
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]

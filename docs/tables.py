@@ -1,0 +1,161 @@
+"""Sphinx directives whose text is made from simgen's code, so that it cannot say anything else.
+
+{layers}          every layer: its section, passes, config keys with ranges and defaults, and the
+                  mathematics that its module begins with
+{settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from copy import copy
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import click
+from sphinx.util.docutils import SphinxDirective
+
+from simgen.bundle.planning import spelling
+from simgen.cli.main import cli
+from simgen.layers import LAYERS
+from simgen.layers.base import field_types
+from simgen.targets import TARGETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from dataclasses import Field
+
+    from docutils.nodes import Node
+    from sphinx.application import Sphinx
+
+    from simgen.layers import Layer
+    from simgen.targets import Target
+    from simgen.targets.base import RunOption
+
+
+def _filled(command: click.Command) -> click.Command:
+    """The command with all its options where sphinx-click looks for them: some are made on use."""
+    context = click.Context(command)
+    helps = set(command.get_help_option_names(context))
+    found = copy(command)
+    found.params = [p for p in command.get_params(context) if not helps & set(p.opts)]
+    if isinstance(found, click.Group):
+        found.commands = {name: _filled(each) for name, each in found.commands.items()}
+    return found
+
+
+commands = _filled(cli)  # what the page about the command line shows
+KINDS = {int: "whole number", float: "number", bool: "`true` or `false`"}
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )
+
+
+def layer(kind: str, cls: type[Layer]) -> str:
+    """A section about a layer, in Markdown."""
+    passes = ", ".join(f"`{each}`" for each in cls.passes)
+    parts = [
+        f"## {kind}",
+        f"Section `[{cls.section}]`; passes {passes}. Workloads: "
+        + ", ".join(f"`{kind}_{each}`" for each in cls.passes)
+        + ".",
+        f"```text\n{inspect.cleandoc(sys.modules[cls.__module__].__doc__ or '')}\n```",
+    ]
+    if fields(cls):
+        types = field_types(cls)
+        rows = [_key(each, types[each.name]) for each in fields(cls)]
+        parts.append(table(("key", "values", "default", "meaning"), rows))
+    if cls.algorithms:
+        parts.append(
+            "Kernels of simgen's own, for `--algo` or the key `algo`: "
+            + ", ".join(f"`{each}`" for each in cls.algorithms)
+            + "."
+        )
+    if cls.sample:
+        sample = "\n".join(f"{key}={value}" for key, value in cls.sample.items())
+        parts.append(f"The built-in workloads are\n\n```ini\n[{cls.section}]\n{sample}\n```")
+    return "\n\n".join(parts)
+
+
+def _key(each: Field[Any], kind: Any) -> tuple[str, str, str, str]:
+    keys = "<br>".join(f"`{name}`" for name in each.metadata["keys"])
+    return keys, _values(each, kind), f"`{_text(each.default)}`", each.metadata.get("text", "")
+
+
+def _values(each: Field[Any], kind: Any) -> str:
+    """The type of a key, and its range."""
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return ", ".join(f"`{value}`" for value in kind)
+    least, most = each.metadata["least"], each.metadata["most"]
+    noun = KINDS[kind]
+    if least is not None and most is not None:
+        return f"{noun}, {_text(least)} to {_text(most)}"
+    if least is not None:
+        return f"{noun}, at least {_text(least)}"
+    return noun
+
+
+def _text(value: Any) -> str:
+    """A value as configs have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def target(cls: type[Target]) -> str:
+    """The options of a target, in Markdown."""
+    build = [_setting(each) for each in fields(cls)]
+    run = [_run_option(name, option) for name, option in cls.run_options.items()]
+    parts = []
+    if build:
+        parts += ["Options of `simgen build`:", table(("option", "values", "default", ""), build)]
+    if run:
+        parts += ["Options of `simgen run`:", table(("option", "values", ""), run)]
+    return "\n\n".join(parts) or "The target has no options of its own."
+
+
+def _setting(each: Field[Any]) -> tuple[str, str, str, str]:
+    assert each.default is not MISSING
+    choices, text = each.metadata["choices"], each.metadata["help"]
+    if isinstance(each.default, bool):
+        return f"`{spelling(each.name, not each.default)}`", "", "", text
+    values = ", ".join(f"`{choice}`" for choice in choices) or KINDS[type(each.default)]
+    return f"`{spelling(each.name)}`", values, f"`{each.default}`", text
+
+
+def _run_option(name: str, option: RunOption) -> tuple[str, str, str]:
+    values = ", ".join(f"`{choice}`" for choice in option.choices)
+    if option.pattern:
+        values = f"such as `{option.example}`"
+    return f"`{spelling(name)}`", values or f"whole number, at least {option.least}", option.text
+
+
+class Layers(SphinxDirective):
+    """All layers."""
+
+    def run(self) -> list[Node]:
+        text = "\n\n".join(layer(kind, cls) for kind, cls in sorted(LAYERS.items()))
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+class Settings(SphinxDirective):
+    """The options that a target brings."""
+
+    required_arguments: ClassVar[int] = 1
+
+    def run(self) -> list[Node]:
+        return self.parse_text_to_nodes(target(TARGETS[self.arguments[0]]))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """What Sphinx calls."""
+    app.add_directive("layers", Layers)
+    app.add_directive("settings", Settings)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,54 @@
+"""Targets and results of a bundle, by the names that a user gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simgen.bundle import result_names, results
+from simgen.errors import DamagedError, UsageError, did_you_mean
+from simgen.targets import TARGETS
+
+if TYPE_CHECKING:
+    from simgen.bundle.results import Result
+    from simgen.bundle.writing import Bundle
+    from simgen.targets import Target
+
+
+def find_result(bundle: Bundle, name: str) -> Result:
+    """The result of a target or of a sweep's point, or one from a file.
+
+    Raises:
+        UsageError: there is no such target, or it has not run.
+        DamagedError: the result is not what the run left.
+    """
+    if name not in (*bundle.targets, *bundle.ran()):
+        path = Path(name)
+        if path.suffix == ".h5" or path.exists():
+            return results.load(path, bundle.workload)
+        raise UsageError(
+            f"{bundle.path}: {name!r} is no target of it; "
+            f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"
+        )
+    folder = bundle.results(name)
+    if folder is None:
+        raise UsageError(
+            f"{bundle.path}: {name} has not run yet; run it with: "
+            f"simgen run {bundle.path} --on {name}"
+        )
+    target = target_of(bundle, result_names.target_of(name))
+    return results.settle(bundle, folder, results.collect(bundle, target, folder, name))
+
+
+def target_of(bundle: Bundle, name: str) -> Target:
+    """The target as it was when the bundle was built.
+
+    Raises:
+        DamagedError: this version of simgen has no such target, or not with these settings.
+    """
+    try:
+        return TARGETS[name](**bundle.targets[name])
+    except (KeyError, TypeError, UsageError):  # UsageError: a value that the setting has no more
+        raise DamagedError(
+            f"{bundle.path}: target {name!r} was built by another version of simgen; build it again"
+        ) from None

@@ -1,0 +1,151 @@
+"""A bundle that is there: opened, and checked before it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.bundle import manifest, result_folders, stored_workload
+from simgen.errors import DamagedError, UsageError
+from simgen.storage import locks, schema, seal
+from simgen.storage.files import NotRegularError, read_regular
+from simgen.tensors import data_file, mmap_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from simgen.ir import Workload
+
+    Progress = Callable[[int, int], None]
+
+MANIFEST = manifest.FILE
+WORKLOAD = locks.USED
+DATA = "data.h5"
+RESULTS = result_folders.RESULTS
+
+
+@dataclass(frozen=True)
+class Bundle:
+    path: Path
+    manifest: Mapping[str, Any]
+    workload: Workload
+    gone: tuple[str, ...] = ()  # of `write`: targets and results of the bundle that was there
+
+    @property
+    def digest(self) -> str:
+        """Of workload.json."""
+        return str(self.manifest["files"][WORKLOAD])
+
+    @property
+    def targets(self) -> Mapping[str, Mapping[str, Any]]:
+        """Target name -> its settings, in the order in which they were built."""
+        return self.manifest["targets"]  # type: ignore[no-any-return]
+
+    def results(self, name: str) -> Path | None:
+        """The folder of a finished run: a target's, or of a point of a sweep.
+
+        Raises:
+            DamagedError: the folder is there, and not that of a finished run of this workload.
+        """
+        folder = self.path / RESULTS / name
+        if not folder.is_dir():
+            return None
+        if seal.read(folder).workload != self.digest:
+            raise DamagedError(
+                f"{folder}: a result of another workload; run it again, or move it away"
+            )
+        return folder
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a result; one that is damaged is none."""
+        try:
+            return self.results(name) is not None
+        except DamagedError:
+            return False
+
+    def ran(self) -> list[str]:
+        """Names of all results, damaged or not: each target's own, then those of its sweeps."""
+        names = [
+            name for target in self.targets for name in result_folders.names(self.path, target)
+        ]
+        return [name for name in names if (self.path / RESULTS / name).is_dir()]
+
+
+def load(path: Path) -> Bundle:
+    """The bundle at `path`.
+
+    Raises:
+        UsageError: there is none.
+        DamagedError: its manifest or workload is not what was written.
+    """
+    if not (path / MANIFEST).exists():
+        fact = "no bundle" if path.exists() else "no such folder"
+        raise UsageError(f"{path}: {fact}; make one with: simgen build")
+    try:
+        found = manifest.read(path / MANIFEST)
+        text = read_regular(path / WORKLOAD, schema.MAX_NBYTES)
+        if manifest.sha256(text) != found["files"][WORKLOAD]:
+            raise DamagedError(f"{path / WORKLOAD}: differs from its digest; {_cure(path)}")
+        return Bundle(path, found, stored_workload.workload(schema.parse(text)))
+    except NotRegularError as error:
+        if not (path / MANIFEST).is_file():
+            raise UsageError(f"{path}: no bundle; make one with: simgen build") from None
+        raise DamagedError(f"{path / WORKLOAD}: {error.strerror}; {_cure(path)}") from None
+    except (ValueError, KeyError, OSError) as error:
+        raise DamagedError(
+            f"{path}: {MANIFEST} or {WORKLOAD} is damaged ({error}); {_cure(path)}"
+        ) from None
+
+
+def _cure(path: Path) -> str:
+    """A build replaces what it knows to be a bundle, and nothing else."""
+    if manifest.is_ours(path / MANIFEST):
+        return "build it again"
+    if any(result_folders.entries(path)):
+        return "build it into another folder with -o, and move results/ there"
+    return "remove the folder and build it again"
+
+
+def verify(bundle: Bundle, target: str) -> None:
+    """Check the files that a run of `target` uses; of data.h5 and mmap.bin only their sizes.
+
+    Raises:
+        DamagedError: a file is missing or changed.
+    """
+    for name, digest in bundle.manifest["files"].items():
+        if name.startswith((f"{target}/", "src/")) and digest_of(bundle.path / name) != digest:
+            raise DamagedError(
+                f"{bundle.path / name}: missing or changed since it was built; build it again"
+            )
+    header = data_file.read_header(bundle.path / DATA)
+    if header.id.hex() != bundle.manifest["data"]["id"]:
+        raise DamagedError(
+            f"{bundle.path / DATA}: holds the data of another workload; build the bundle again"
+        )
+    if not mmap_file.is_there(bundle.path, bundle.manifest):
+        raise DamagedError(f"{bundle.path / mmap_file.FILE}: missing or cut short; build it again")
+
+
+def verify_values(bundle: Bundle, progress: Progress | None = None) -> str:
+    """Read data.h5 and mmap.bin, and compare them with their digests; the digest of data.h5.
+
+    `progress` is called with (bytes done, bytes in all).
+
+    Raises:
+        DamagedError: one is missing or changed.
+    """
+    told = bundle.manifest["data"].get(manifest.DIGEST, "")
+    digest = data_file.verify(bundle.path / DATA, bundle.workload, told, progress=progress)
+    if not mmap_file.is_whole(bundle.path, bundle.manifest):
+        place = bundle.path / mmap_file.FILE
+        raise DamagedError(f"{place}: missing or changed since it was built; build it again")
+    return digest
+
+
+def digest_of(path: Path) -> str | None:
+    """The SHA-256 of a small file; None where it cannot be read."""
+    try:
+        return manifest.sha256(read_regular(path))
+    except OSError:
+        return None

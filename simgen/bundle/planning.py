@@ -1,0 +1,255 @@
+"""What is to be built, from what the user says: a problem, its layers and passes, its targets.
+
+The commands hand over the words of their options, `simgen.api` those of its arguments: both get the
+same plan, and the same messages, which name the options of the command line.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simgen import __version__
+from simgen.bundle import writing
+from simgen.compile import cache
+from simgen.compile.build import Builder
+from simgen.errors import UsageError, did_you_mean, one_line
+from simgen.frontend import fusion as fuse
+from simgen.frontend import network, problem
+from simgen.ir import Pass
+from simgen.layers.base import Phase
+from simgen.targets import TARGETS
+from simgen.tensors import exact_values, own_values
+from simgen.workload import lowering as workload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from dataclasses import Field
+
+    from numpy.typing import NDArray
+
+    from simgen.bundle.writing import Bundle
+    from simgen.ir import Workload
+    from simgen.targets import Target
+
+    # Called with what is done (KERNELS, DATA, ...), how much of it, and all of it.
+    Told = Callable[[str, int, int], None]
+
+DEFAULT_TARGETS = ("gem5-se", "host")
+RATE = 0.01  # learning rate
+SEEDS = 2**63
+KERNELS, DATA = "kernels", "data"  # what a build tells of: pieces, bytes
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What is done with a problem; None and empty: as the problem or its config says."""
+
+    settings: tuple[tuple[str, str], ...] = ()  # keys of the config or $VARIABLES, and values
+    passes: str | None = None  # with commas between them
+    layers: str | None = None
+    algorithm: str | None = None
+    rate: float | None = None
+    inference: bool | None = None
+    fuse: bool = False
+    reuse_memory: bool = False
+    values: tuple[str, ...] = ()  # files, or `exact`
+    seed: int = 0
+
+
+class Plan:
+    """A problem and what is done with it, checked; nothing is compiled or written yet."""
+
+    def __init__(self, word: str, choices: Choices) -> None:
+        """`word` names a workload or a config file.
+
+        Raises:
+            UsageError: there is no such workload, or the choices do not go together.
+            ConfigError: the config cannot be accepted.
+        """
+        _check_numbers(choices)
+        self.choices = choices
+        phase = _phase(choices.inference)
+        step = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
+        usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
+        self.problem = problem.find(word, choices.settings, _passes(choices.passes), usual)
+        if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
+            raise UsageError(
+                "--inference: it has pass fwd alone; leave --pass out, or set "
+                "batchnorm_statistics=running of the layers that are to be frozen in training"
+            )
+        self.network = network.resolve(
+            self.problem.config,
+            self.problem.settings,
+            algorithm=choices.algorithm,
+            layers=choices.layers,
+            phase=phase,
+        )
+        if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
+            raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
+        if choices.fuse:
+            self.network = fuse.fuse(self.network, self.problem.passes)
+
+    @functools.cached_property
+    def workload(self) -> Workload:
+        """Lowered on first use: `show` prints layers also where not all can be lowered.
+
+        Raises:
+            UnsupportedError: a layer has no kernels for a pass.
+            UsageError, DamagedError: own values cannot be used.
+        """
+        return own_values.given(self._lowered, self.values) if self.values else self._lowered
+
+    @functools.cached_property
+    def values(self) -> dict[str, NDArray[Any]]:
+        """The user's own values of inputs."""
+        paths = [Path(word) for word in self.choices.values if word != exact_values.WORD]
+        return own_values.read(paths, self._lowered) if paths else {}
+
+    @functools.cached_property
+    def _lowered(self) -> Workload:
+        choices = self.choices
+        made = workload.lower(
+            self.network,
+            self.problem.name,
+            self.problem.passes,
+            choices.seed,
+            rate=RATE if choices.rate is None else choices.rate,
+            reuse_memory=choices.reuse_memory,
+        )
+        return exact_values.given(made) if exact_values.WORD in choices.values else made
+
+    def provenance(self) -> dict[str, Any]:
+        """What the manifest says of where the workload comes from."""
+        sections = [
+            [section.name, [(entry.key, entry.value) for entry in section.entries]]
+            for section in self.problem.config.sections
+        ]
+        text = json.dumps(sections)
+        choices = self.choices
+        chosen = {
+            "layers": choices.layers,
+            "algorithm": choices.algorithm,
+            "rate": choices.rate,
+            "inference": choices.inference,
+        }
+        return {
+            "simgen": __version__,
+            "config": {
+                "source": one_line(os.path.basename(self.problem.config.source)),
+                "sha256": hashlib.sha256(text.encode()).hexdigest(),
+                "settings": [f"{key}={value}" for key, value in choices.settings],
+                "reuse_memory": choices.reuse_memory,
+                "fuse": choices.fuse,
+                **{name: value for name, value in chosen.items() if value is not None},
+                "passes": [str(p) for p in self.problem.passes],
+            },
+        }
+
+    def write(
+        self,
+        path: Path,
+        targets: Sequence[Target],
+        *,
+        replace_results: bool = False,
+        tell: Told | None = None,
+    ) -> tuple[Bundle, Builder]:
+        """Make the bundle at `path`, or add to it; also the builder, which knows what it compiled.
+
+        Raises:
+            UsageError, RefusedError, MissingError: as `simgen.bundle.writing.write`.
+        """
+        builder = Builder(cache.default(), about(tell, KERNELS))
+        made = writing.write(
+            path,
+            self.workload,
+            targets,
+            builder,
+            self.provenance(),
+            about(tell, DATA),
+            self.values,
+            replace_results=replace_results,
+        )
+        return made, builder
+
+
+def about(tell: Told | None, what: str) -> Callable[[int, int], None] | None:
+    """`tell` for one kind of work."""
+    return functools.partial(tell, what) if tell else None
+
+
+def target_settings() -> dict[str, tuple[list[str], Field[Any]]]:
+    """Name of a setting -> the targets that have it, and its field in the first of them."""
+    found: dict[str, tuple[list[str], Field[Any]]] = {}
+    for target in TARGETS.values():
+        for each in fields(target):
+            found.setdefault(each.name, ([], each))[0].append(target.name)
+    return found
+
+
+def spelling(name: str, value: object = None) -> str:
+    """How a setting is written on the command line; `--no-...` for a flag that is off."""
+    return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+
+
+def chosen_targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[Target]:
+    """The targets, or the usual ones, each with the settings that it has.
+
+    Raises:
+        UsageError: there is no such target, or none of them has a setting or takes its value.
+    """
+    for name in names:
+        if name not in TARGETS:
+            raise UsageError(f"--target {name!r}: no such target; {did_you_mean(name, TARGETS)}")
+    names = tuple(dict.fromkeys(names)) or DEFAULT_TARGETS
+    known = {name: {f.name for f in fields(TARGETS[name])} for name in names}
+    everywhere = target_settings()
+    for setting, value in settings.items():
+        if setting not in everywhere:
+            raise UsageError(
+                f"{spelling(setting)}: no setting of a target; {did_you_mean(setting, everywhere)}"
+            )
+        if not any(setting in of_target for of_target in known.values()):
+            raise UsageError(
+                f"{spelling(setting, value)}: no option of {_listed(names)}; "
+                f"it belongs to {_listed(everywhere[setting][0])}"
+            )
+        kind = type(everywhere[setting][1].default)
+        if type(value) is not kind:
+            raise UsageError(f"{spelling(setting)} {value!r}: give it a value of {kind.__name__}")
+    return [
+        TARGETS[name](**{k: v for k, v in settings.items() if k in known[name]}) for name in names
+    ]
+
+
+def _check_numbers(choices: Choices) -> None:
+    """What the command line checks as it reads it."""
+    if choices.rate is not None and not (math.isfinite(choices.rate) and choices.rate >= 0):
+        raise UsageError(f"--rate {choices.rate!r}: no learning rate; write a number, 0 or more")
+    if type(choices.seed) is not int or not 0 <= choices.seed < SEEDS:
+        raise UsageError(f"--seed {choices.seed!r}: no seed; write a whole number below 2^63")
+
+
+def _passes(text: str | None) -> list[Pass] | None:
+    if text is None:
+        return None
+    for word in text.split(","):
+        if word not in set(Pass):
+            raise UsageError(f"--pass {word!r}: no such pass; {did_you_mean(word, list(Pass))}")
+    return [Pass(word) for word in text.split(",")]
+
+
+def _phase(inference: bool | None) -> Phase | None:
+    """What --inference and --training say."""
+    return None if inference is None else Phase.INFERENCE if inference else Phase.TRAINING
+
+
+def _listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]

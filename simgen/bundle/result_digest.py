@@ -1,0 +1,59 @@
+"""Digests of a result that travels as one file: of its inputs, outputs and statistics.
+
+They are of the values that are read, not of HDF5's bytes: an attribute "digests" of results.h5,
+JSON, which is made again from what was read and compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from simgen import arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+ATTRIBUTE = "digests"
+INPUTS = "inputs"  # in the provenance: the digest of the data.h5 that the run read
+
+
+class Tensor(Protocol):
+    """An output, as simgen.bundle.results has it."""
+
+    @property
+    def values(self) -> NDArray[Any]: ...
+    @property
+    def untouched(self) -> int: ...
+    @property
+    def guard_intact(self) -> bool: ...
+
+
+def text(
+    outputs: Mapping[str, Tensor],
+    launches: Sequence[Mapping[str, float]],
+    provenance: Mapping[str, Any],
+) -> str:
+    """The attribute: JSON with the SHA-256 of each output, of the metrics and of the provenance."""
+    found = {
+        INPUTS: provenance.get(INPUTS, ""),
+        "outputs": {name: _tensor(output) for name, output in sorted(outputs.items())},
+        "statistics": _of(json.dumps([sorted(each.items()) for each in launches])),
+        "provenance": _of(json.dumps(provenance, sort_keys=True)),
+    }
+    return json.dumps(found, sort_keys=True)
+
+
+def _tensor(output: Tensor) -> str:
+    values = arrays.ascontiguousarray(output.values)
+    told = (str(values.dtype), list(values.shape), output.untouched, output.guard_intact)
+    digest = hashlib.sha256(json.dumps(told).encode())
+    digest.update(memoryview(values.reshape(-1)).cast("B"))
+    return digest.hexdigest()
+
+
+def _of(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()

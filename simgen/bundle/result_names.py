@@ -1,0 +1,47 @@
+"""Names of results, and of the folders that they lie in: `TARGET`, or `TARGET@OPTION=VALUE,...`.
+
+The second is a point of a sweep, with the options in the order in which the target has them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARK = "@"  # between a target and a point
+UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMG]i|[kMG])?(?:B|Hz)?")
+
+
+def of_point(target: str, options: Mapping[str, str | int]) -> str:
+    """The name of a sweep's point: letters, digits and .,=_@- only."""
+    return f"{target}{MARK}" + ",".join(f"{k}={v}" for k, v in options.items())
+
+
+def target_of(result: str) -> str:
+    """The target of a result, of a sweep or not."""
+    return result.partition(MARK)[0]
+
+
+def options_of(result: str) -> dict[str, str]:
+    """The options of a point by the name of its result; empty where it is of no sweep."""
+    pairs = [each.partition("=") for each in result.partition(MARK)[2].split(",")]
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def magnitude(value: str) -> float | None:
+    """What a value measures, in bytes, Hz or pieces: 1024.0 of "1KiB". None of a word."""
+    found = QUANTITY.fullmatch(value)
+    return float(found[1]) * UNITS[found[2] or ""] if found else None
+
+
+def rank(result: str) -> tuple[object, ...]:
+    """Sorts results of a target: numbers by what they measure."""
+    parts = []
+    for name, value in options_of(result).items():
+        size = magnitude(value)
+        parts.append((name, size is None, size or 0.0, value))
+    return tuple(parts)

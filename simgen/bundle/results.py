@@ -1,0 +1,288 @@
+"""What a run left, in one schema for all targets.
+
+`results.h5` in a target's results folder:
+
+    /tensors/LAYER.PORT   an output, with the attributes untouched (elements that still hold the
+                          canary) and guard_intact (nothing was written behind it)
+    /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
+                          of the target; a metric that a launch does not have is NaN
+    attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
+                          a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
+                          where a library's ran in place of the workload's: then it has no tensors
+    attribute "digests"   see simgen.bundle.result_digest
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
+from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
+from simgen.ir import CANARY, GUARD
+from simgen.storage import locks, seal
+from simgen.storage.files import NotRegularError, atomic_file, open_regular
+from simgen.storage.schema import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from simgen.bundle.run_record import Run
+    from simgen.bundle.writing import Bundle
+    from simgen.ir import Workload
+    from simgen.targets import Target
+
+SCHEMA = saved_result.SCHEMA
+OUTPUTS = "outputs.bin"
+FILE = "results.h5"
+KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not the workload's
+
+
+@dataclass(frozen=True)
+class Output:
+    """A tensor as a run left it."""
+
+    values: NDArray[Any]
+    untouched: int  # elements that still hold the canary: no kernel wrote them
+    guard_intact: bool  # False: something was written behind the tensor's end
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str  # target, point of a sweep, or the file it was read from
+    outputs: Mapping[str, Output]  # by buffer
+    launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
+    provenance: Mapping[str, Any]
+    seal: str = ""  # digest of `complete`; of a results file, and where there are none yet, empty
+
+
+def collect(
+    bundle: Bundle,
+    target: Target,
+    folder: Path,
+    name: str | None = None,
+    *,
+    check: bool = True,
+) -> Result:
+    """The result that a finished run of `target` left in `folder`; a sweep's point has a `name`.
+
+    Its files are compared with their digests first, unless `check` is False because the run has
+    just made them.
+
+    Raises:
+        DamagedError: a file is missing, changed or of another run.
+    """
+    closed = seal.read(folder)
+    if check:
+        seal.check(folder, closed)
+    run = run_record.read(folder, bundle.workload)
+    built = (bundle.digest, bundle.targets.get(target.name))
+    if run and (run.workload, run.settings) != built:
+        raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
+    launches = _launches(bundle.workload, target, folder, run)
+    own = target.ran(bundle.workload, len(launches))
+    outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
+    if own is None and len(launches) != len(bundle.workload.launches):
+        raise DamagedError(
+            f"{folder}: metrics of {len(launches)} launches, but the workload has "
+            f"{len(bundle.workload.launches)}; run it again"
+        )
+    provenance = {
+        "simgen": bundle.manifest["simgen"],
+        "compiler": bundle.manifest["compiler"],
+        "config": bundle.manifest["config"],
+        "workload": bundle.digest,
+        "data": bundle.manifest["data"]["id"],
+        "target": target.name,
+        "settings": target.settings(),
+        "options": result_names.options_of(name or ""),
+        "machine": {**(run.machine if run else {}), **target.machine(folder)},
+        result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
+        **_history(run),
+        **({} if own is None else {KERNELS: [list(each) for each in own]}),
+    }
+    try:
+        saved_result.check_provenance(provenance, bundle.workload)
+    except SchemaError as error:  # a target's log says what cannot be
+        raise DamagedError(f"{folder}: damaged ({error}); run it again") from None
+    digest = closed.digest if closed.files else ""
+    return Result(name or target.name, outputs, tuple(launches), provenance, digest)
+
+
+def settle(bundle: Bundle, folder: Path, result: Result) -> Result:
+    """Close a result that came without digests, because there was no sha256sum where it ran."""
+    if result.seal:
+        return result
+    # Not while it is made again; and a bundle may be one that can only be read.
+    with (
+        contextlib.suppress(OSError, RefusedError, MissingError),
+        locks.running(bundle.path, folder.parent, folder.name),
+    ):
+        closed = seal.read(folder)
+        if not closed.files:
+            return replace(result, seal=seal.write(folder, closed.workload).digest)
+    return result
+
+
+def _history(run: Run | None) -> dict[str, Any]:
+    """`part`, where only some layers ran; `resumed`, the launches that were finished each time that
+    the run was continued."""
+    found: dict[str, Any] = {}
+    if run and run.layers:
+        found["part"] = {"layers": run.layers, "inputs": run.inputs, "steps": list(run.steps)}
+    if run and run.resumed:
+        found["resumed"] = list(run.resumed)
+    return found
+
+
+def steps(result: Result, workload: Workload) -> set[int]:
+    """The steps that ran, by their indices in the workload."""
+    part = result.provenance.get("part")
+    return set(part["steps"] if part else range(len(workload.steps)))
+
+
+def kernels(result: Result, workload: Workload) -> list[tuple[int, str]]:
+    """(step, kernel) of each launch of the result, in order; steps by their indices."""
+    own = result.provenance.get(KERNELS)
+    if own is not None:
+        return [(int(step), str(kernel)) for step, kernel in own]
+    return [(at, each.kernel) for at, step in enumerate(workload.steps) for each in step.launches]
+
+
+def is_statistics_only(result: Result) -> bool:
+    """Whether a library's kernels ran in place of the workload's, and left no outputs."""
+    return result.provenance.get(KERNELS) is not None
+
+
+def _launches(
+    workload: Workload, target: Target, folder: Path, run: Run | None
+) -> list[dict[str, float]]:
+    """The metrics of all launches; of one that did not run, none."""
+    if run is None or (not run.layers and not run.finished):
+        return target.metrics(folder, workload)
+    left = run_record.todo(workload, run)
+    measured = target.metrics(folder, run_record.part(workload, left))
+    firsts = run_record.first_launches(workload)
+    places = [firsts[at] + i for at in left for i in range(len(workload.steps[at].launches))]
+    found = dict(zip(places, measured, strict=True))
+    found |= {int(place): dict(metrics) for place, metrics in (run.finished or {}).items()}
+    return [found.get(at, {}) for at in range(len(workload.launches))]
+
+
+def save(result: Result, workload: Workload, path: Path) -> None:
+    """Write `result` as HDF5, atomically."""
+    import h5py
+
+    with atomic_file(path) as file, h5py.File(file, "w") as h5:
+        h5.attrs["schema"] = SCHEMA
+        h5.attrs["provenance"] = json.dumps(result.provenance, sort_keys=True)
+        h5.attrs[result_digest.ATTRIBUTE] = result_digest.text(
+            result.outputs, result.launches, result.provenance
+        )
+        tensors = h5.create_group("tensors")
+        for name, output in result.outputs.items():
+            dataset = tensors.create_dataset(name, data=output.values)
+            dataset.attrs["untouched"] = output.untouched
+            dataset.attrs["guard_intact"] = output.guard_intact
+        launches = h5.create_group("launches")
+        for column, values in _columns(result, workload).items():
+            launches[column] = values
+
+
+def load(path: Path, workload: Workload | None = None) -> Result:
+    """A result that `save` wrote; of the workload, where one is given.
+
+    Raises:
+        UsageError: no such file, or a result of another workload.
+        DamagedError: it is not a whole results file.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file; name a target that has run, or a results.h5")
+    try:
+        found = saved_result.read(path, workload)
+    except NotRegularError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}; name a target that has run, or a results.h5"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise _damaged(path, error) from None
+    if workload is not None:
+        _check_is_of(path, found, workload)
+    outputs = {
+        name: Output(each.values, each.untouched, each.guard_intact)
+        for name, each in found.tensors.items()
+    }
+    if found.digests != result_digest.text(outputs, found.launches, found.provenance):
+        raise _damaged(path, "not what was written")
+    return Result(str(path), outputs, found.launches, found.provenance)
+
+
+def _check_is_of(path: Path, found: saved_result.Saved, workload: Workload) -> None:
+    """Raise an error unless a file's tensors and launches are some of the workload's."""
+    specs = {buffer.name: buffer.spec for buffer in workload.outputs}
+    for name, tensor in found.tensors.items():
+        spec = specs.get(name)
+        same = spec and (spec.shape, spec.dtype.numpy) == (
+            tensor.values.shape, tensor.values.dtype.str,
+        )  # fmt: skip
+        if not same:
+            raise UsageError(
+                f"{path}: a result of another workload; run this bundle again on that target"
+            )
+    own = found.provenance.get(KERNELS)
+    count = len(workload.launches if own is None else own)
+    if len(found.launches) != count:
+        fact = f"metrics of {len(found.launches)} launches for {count}"
+        raise DamagedError(f"{path}: damaged ({fact}); run the target again")
+
+
+def _damaged(path: Path, error: Exception | str) -> DamagedError:
+    fact = getattr(error, "strerror", None) or error
+    return DamagedError(f"{path}: damaged ({fact}); run the target again")
+
+
+def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
+    """The output tensors in `path`, which holds the arena from `outputs_offset` to its end."""
+    want = workload.arena_nbytes - workload.outputs_offset
+    try:
+        with open_regular(path) as file:
+            got = os.fstat(file.fileno()).st_size
+            if got != want:
+                raise DamagedError(f"{path}: {got} bytes instead of {want}; run it again")
+            arena = np.memmap(file, dtype=np.uint8, mode="r")
+    except OSError as error:
+        raise DamagedError(f"{path}: {error.strerror}; run it again") from None
+    outputs = {}
+    for buffer in workload.outputs:
+        start = buffer.offset - workload.outputs_offset
+        end = start + buffer.spec.nbytes
+        words = arena[start:end].view("<u4")
+        guard = arena[end : end + GUARD].copy().view("<u4")
+        outputs[buffer.name] = Output(
+            values=arena[start:end].view(buffer.spec.dtype.numpy).reshape(buffer.spec.shape),
+            untouched=int(np.count_nonzero(words == CANARY)),
+            guard_intact=bool((guard == CANARY).all()),
+        )
+    return outputs
+
+
+def _columns(result: Result, workload: Workload) -> dict[str, Any]:
+    pairs = [(workload.steps[at], kernel) for at, kernel in kernels(result, workload)]
+    columns: dict[str, Any] = {
+        "order": list(range(len(pairs))),
+        "layer": [step.layer for step, _ in pairs],
+        "pass": [str(step.direction) for step, _ in pairs],
+        "kernel": [kernel for _, kernel in pairs],
+    }
+    for metric in dict.fromkeys(name for launch in result.launches for name in launch):
+        values = [launch.get(metric, float("nan")) for launch in result.launches]
+        columns[metric] = np.array(values, dtype=np.float64)
+    return columns

@@ -1,0 +1,157 @@
+"""Reading `results.h5`, which may come from another machine: what it may hold.
+
+Its layout is told in simgen/bundle/results.py. Everything in it has a type and bounds, and shapes
+are compared with the file's size, and with the workload where there is one, before tensors are
+read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+from simgen.bundle import result_digest
+from simgen.errors import printable
+from simgen.storage import hdf5, schema
+from simgen.storage.hdf5 import FormatError
+from simgen.storage.schema import SchemaError, Sized, Within, from_json
+from simgen.workload import sharding
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import h5py
+    from numpy.typing import NDArray
+
+    from simgen.ir import Workload
+
+SCHEMA = "simgen results 1"
+TEXTS = ("layer", "pass", "kernel")  # columns of the launches that are no metrics
+MAX_LAUNCHES = 10**7
+Index = Annotated[int, Within(0, 2**31)]
+Short = Annotated[str, Sized(0, 10_000)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a run of some layers."""
+
+    layers: Short
+    inputs: Short
+    steps: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What later stages ask a result's provenance for; there may be more in it."""
+
+    simgen: Short
+    compiler: Short
+    workload: Short = ""
+    data: Short = ""
+    inputs: Short = ""
+    target: Short = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, Short] = field(default_factory=dict)
+    part: Part | None = None
+    resumed: tuple[Index, ...] = ()
+    kernels: tuple[tuple[Index, Short], ...] | None = None
+
+    def __post_init__(self) -> None:
+        gpus = self.machine.get("gpus", "1")
+        if not gpus.isascii() or not gpus.isdigit() or not 1 <= int(gpus[:9]) <= sharding.MOST:
+            raise SchemaError(f"{printable(gpus)} is no number of GPUs").under(".machine.gpus")
+
+
+@dataclass(frozen=True)
+class Tensor:
+    values: NDArray[Any]
+    untouched: int
+    guard_intact: bool
+
+
+@dataclass(frozen=True)
+class Saved:
+    tensors: Mapping[str, Tensor]
+    launches: tuple[Mapping[str, float], ...]
+    provenance: Mapping[str, Any]
+    digests: str  # as simgen.bundle.result_digest makes them
+
+
+def check_provenance(told: Any, workload: Workload | None) -> None:
+    """Raise SchemaError unless it is the provenance of a result, and of this workload's layers."""
+    found = from_json(Provenance, told, more=True)
+    if workload is None:
+        return
+    steps = {*(found.part.steps if found.part else ()), *(at for at, _ in found.kernels or ())}
+    if steps and max(steps) >= len(workload.steps):
+        raise SchemaError("steps that the workload does not have").under("Provenance")
+    gpus = int(found.machine.get("gpus", 1))
+    batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
+    if any(n % gpus for n in batches if n > 1):
+        raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.machine.gpus")
+
+
+def read(path: Path, workload: Workload | None) -> Saved:
+    """All of a results file.
+
+    Raises:
+        OSError, FormatError, SchemaError: there is none, or it is damaged.
+    """
+    with hdf5.opened(path) as file:
+        told = _provenance(file, workload)
+        tensors = hdf5.group(file, "tensors")
+        found = {name: _tensor(tensors, name) for name in hdf5.names(tensors)}
+        launches = _launches(hdf5.group(file, "launches"))
+        return Saved(found, launches, told, hdf5.text(file, result_digest.ATTRIBUTE))
+
+
+def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]:
+    if "schema" not in file.attrs or hdf5.text(file, "schema") != SCHEMA:
+        raise FormatError("not a results file of simgen")
+    told: Mapping[str, Any] = schema.parse(hdf5.text(file, "provenance"))
+    check_provenance(told, workload)
+    return told
+
+
+def _tensor(tensors: h5py.Group, name: str) -> Tensor:
+    found = hdf5.dataset(tensors, name)
+    if found.dtype.str not in ("<f4", "<i4"):
+        raise FormatError(f"dataset {printable(name)} has elements of type {found.dtype.str}")
+    size = math.prod(found.shape)
+    untouched = hdf5.whole(found, "untouched", size)
+    intact = bool(hdf5.whole(found, "guard_intact", 1))
+    return Tensor(hdf5.values(found), untouched, intact)
+
+
+def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
+    """The metrics of each launch; NaN stands for one that it does not have."""
+    import numpy as np
+
+    count = _rows(hdf5.dataset(table, "order"))
+    columns = {}
+    for name in hdf5.names(table):
+        if name in TEXTS or name == "order":
+            continue
+        column = hdf5.dataset(table, name)
+        if _rows(column) != count or column.dtype.str != "<f8":
+            raise FormatError(f"column {printable(name)} is not one number for each launch")
+        values = hdf5.values(column)
+        if not (np.isnan(values) | ((values >= 0) & np.isfinite(values))).all():
+            raise FormatError(f"column {printable(name)} holds what is no time and no count")
+        columns[name] = values.tolist()
+    return tuple(
+        {name: values[at] for name, values in columns.items() if not math.isnan(values[at])}
+        for at in range(count)
+    )
+
+
+def _rows(column: h5py.Dataset) -> int:
+    """The length of a column; it has one axis."""
+    if len(column.shape) != 1 or column.shape[0] > MAX_LAUNCHES:
+        raise FormatError(f"no column of launches, but of shape {column.shape}")
+    return int(column.shape[0])

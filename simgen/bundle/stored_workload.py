@@ -1,0 +1,151 @@
+"""A bundle's workload.json as it comes from a disk: what it may hold, beyond types.
+
+A workload that `workload.lower` made keeps to all of this. One of another version of simgen, or
+of another program, may not; what reads it later relies on it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import astuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import SimgenError, printable
+from simgen.frontend.network import make_layer
+from simgen.ir import GUARD, PAGE, Node, Pass, Role, Workload
+from simgen.layers.base import MAX_INT
+from simgen.storage.schema import SchemaError, from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simgen.ir import Buffer, Kernel, Step, TensorSpec
+
+    Ports = tuple[tuple[str, TensorSpec], ...]
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
+MAX_ARENA = 2**50  # bytes
+MAX_RANK = 8
+WRONG = (  # what a layer may raise that is made of parameters or shapes that no config gives
+    SimgenError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError,
+    AttributeError, RecursionError, MemoryError,
+)  # fmt: skip
+
+
+def workload(value: Any) -> Workload:
+    """The workload of the JSON `value`, which keeps to all that a lowered workload does.
+
+    Raises:
+        SchemaError: it does not.
+    """
+    made = from_json(Workload, value)
+    _check_extents(made)
+    nodes = _by_name("nodes", made.nodes)
+    buffers = _by_name("buffers", made.buffers)
+    kernels = _by_name("kernels", made.kernels)
+    for buffer in made.buffers:
+        _check_buffer(made, buffer)
+    for kernel in made.kernels:
+        _need(0 < kernel.block <= 1024, f"kernels: {kernel.name}", "no such work-group")
+    _need(bool(made.steps), "steps", "there is none")
+    known = {buffer.name for buffer in made.inputs}
+    for at, step in enumerate(made.steps):
+        place = f"steps[{at}]"
+        _need(step.layer in nodes, place, f"no node {printable(step.layer)}")
+        _check_step(place, step, nodes[step.layer], buffers)
+        _check_launches(place, step, buffers, kernels)
+        _need(all(name in known for _, name in step.reads), place, "reads what nobody has written")
+        written = {name for _, name in step.writes}
+        _need(not written & known, place, "writes what is written already")
+        known |= written
+    return made
+
+
+def _need(fulfilled: bool, place: str, fact: str) -> None:
+    if not fulfilled:
+        raise SchemaError(fact).under(f"Workload.{place}")
+
+
+def _check_extents(made: Workload) -> None:
+    _need(len(made.name) <= 1000, "name", "too long")
+    _need(0 <= made.seed < 2**64, "seed", f"{made.seed} is out of range")
+    _need(0 < made.arena_nbytes <= MAX_ARENA, "arena_nbytes", "out of range")
+    within = 0 <= made.outputs_offset <= made.arena_nbytes
+    _need(within and made.outputs_offset % PAGE == 0, "outputs_offset", "no page of the arena")
+
+
+def _by_name(kind: str, members: Sequence[Any]) -> dict[str, Any]:
+    """Nodes, buffers or kernels by name, which is a good name and of one alone."""
+    found: dict[str, Any] = {}
+    for member in members:
+        _need(bool(NAME.fullmatch(member.name)), kind, f"{printable(member.name)} is no name")
+        _need(member.name not in found, kind, f"{member.name} stands twice")
+        found[member.name] = member
+    return found
+
+
+def _check_buffer(made: Workload, buffer: Buffer) -> None:
+    place, shape = f"buffers: {buffer.name}", buffer.spec.shape
+    sizes = len(shape) <= MAX_RANK and all(0 < extent <= MAX_INT for extent in shape)
+    _need(sizes and buffer.spec.size <= MAX_INT, place, "its shape is out of range")
+    start = made.outputs_offset if buffer.role is Role.OUTPUT else 0
+    end = buffer.offset + buffer.spec.nbytes + GUARD
+    inside = start <= buffer.offset and end <= made.arena_nbytes and buffer.offset % PAGE == 0
+    _need(inside, place, "lies outside of its part of the arena")
+    digest = buffer.values is None or re.fullmatch(r"[0-9a-f]{64}", buffer.values)
+    _need(bool(digest), place, "values is no SHA-256")
+
+
+def _check_step(place: str, step: Step, node: Node, buffers: Mapping[str, Buffer]) -> None:
+    """Its tensors are those that the layer reads and writes, in their shapes."""
+    for port, name in (*step.reads, *step.writes):
+        _need(name in buffers, place, f"port {printable(port)} has no buffer")
+    try:
+        wanted = _ports(node.kind, node.parameters, node.inputs, step.direction)
+    except WRONG:
+        raise SchemaError("not a layer of this version of simgen").under(
+            f"Workload.nodes: {node.name}"
+        ) from None
+    found = tuple(
+        tuple((port, buffers[name].spec) for port, name in pairs)
+        for pairs in (step.reads, step.writes)
+    )
+    _need(found == wanted, place, f"not the tensors of layer {node.name} in this pass")
+
+
+@lru_cache(maxsize=1024)
+def _ports(
+    kind: str,
+    parameters: tuple[tuple[str, str], ...],
+    inputs: tuple[TensorSpec, ...],
+    direction: Pass,
+) -> tuple[Ports, Ports]:
+    """What a layer reads and what it writes in a pass."""
+    if any(len(x.shape) > MAX_RANK or min(x.shape, default=0) < 1 or x.size > MAX_INT
+           for x in inputs):  # fmt: skip
+        raise ValueError("no shape of an input")
+    layer = make_layer(Node("", kind, parameters, inputs))
+    if layer.output(inputs).size > MAX_INT:
+        raise ValueError("more elements than a kernel can index")
+    own = Pass.FORWARD if direction is Pass.UPDATE else direction
+    if max(astuple(layer.count(inputs, own))) >= 2**62:
+        raise ValueError("more work than can be counted")
+    ports = layer.ports(inputs, own)
+    return (
+        tuple((p.name, p.spec) for p in ports if p.fill is not None),
+        tuple((p.name, p.spec) for p in ports if p.fill is None and not p.scratch),
+    )
+
+
+def _check_launches(
+    place: str, step: Step, buffers: Mapping[str, Buffer], kernels: Mapping[str, Kernel]
+) -> None:
+    for launch in step.launches:
+        known = launch.kernel in kernels and all(name in buffers for name in launch.args)
+        _need(known, place, "a launch of a kernel, or with a buffer, that there is not")
+        x, y, z = launch.grid
+        _need(
+            0 < x < 2**32 and 0 < y < 2**16 and 0 < z < 2**16,
+            place, f"no grid of {x} x {y} x {z} work-groups",
+        )  # fmt: skip

@@ -1,0 +1,72 @@
+"""verdict.json beside a result: what `simgen diff` said of it against the reference.
+
+It holds for the very files that were compared, by the digest of the result's seal; the next run
+takes the place of both. Reports mark what it does not say is right.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen import __version__
+from simgen.errors import DamagedError
+from simgen.storage import schema, seal
+from simgen.storage.files import read_regular, write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = seal.VERDICT
+RIGHT = "same"  # as simgen.check.verdict says it, which has the other outcomes
+UNCHECKED = "not checked"  # nobody has compared it since it ran
+SILENT = "no outputs"  # there is nothing to compare
+DIGEST = "sha256"
+MAX_NBYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the file holds."""
+
+    result: str
+    simgen: str
+    steps: Mapping[str, str]
+    sha256: str
+
+
+def save(folder: Path, result: str, outcomes: Mapping[str, str]) -> None:
+    """Keep the outcomes, by step ("LAYER PASS"), of the result with that digest, where it lies."""
+    told = {"result": result, "simgen": __version__, "steps": dict(outcomes)}
+    with contextlib.suppress(OSError):  # a bundle that can only be read
+        write_atomic(folder / FILE, (json.dumps({**told, DIGEST: _digest(told)}) + "\n").encode())
+
+
+def read(folder: Path) -> Mapping[str, str]:
+    """The outcomes of the result as it is now, by step; none where it was not compared.
+
+    Raises:
+        DamagedError: the file is not what was written.
+    """
+    path = folder / FILE
+    try:
+        told = schema.parse(read_regular(path, MAX_NBYTES))
+        found = schema.from_json(Verdict, told)
+        if found.sha256 != _digest({k: v for k, v in told.items() if k != DIGEST}):
+            raise ValueError("not what was written")
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise DamagedError(
+            f"{path}: damaged ({fact}); compare it again with: simgen diff"
+        ) from None
+    return found.steps if found.result == seal.read(folder).digest else {}
+
+
+def _digest(told: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

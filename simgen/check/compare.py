@@ -1,0 +1,300 @@
+"""Two float32 tensors side by side: how far apart, against a bound for each element, and all
+together against the spread of honest roundings (simgen/numerics/spread.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen.numerics.spread import peak_limit, statistic_limit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from simgen.numerics.spread import Spread
+
+WORST = 5  # points to remember
+# Upper ends of the classes of the ULP histogram; the last class holds what no number of ULPs tells:
+# NaN or infinity on one side only.
+ULP_CLASSES = (0, 1, 2, 4, 16, 256, 65536, 2**32)
+OVERFLOW = 2.0**128 - 2.0**103  # from here on, float32 rounds to infinity
+FLUSHED = 2.0**-126  # below it, a machine may write zero
+ONE_VALUE = 2.0**-21  # relative: as much as a few roundings may add to a value, or take from it
+
+
+@dataclass(frozen=True)
+class Point:
+    """One element of both tensors."""
+
+    index: tuple[int, ...]
+    a: float
+    b: float
+    reference: float
+    bound: float
+
+    @property
+    def error(self) -> float:
+        """Infinite where it is not a number."""
+        error = abs(self.a - self.b)
+        return error if error < np.inf else np.inf
+
+    @property
+    def ratio(self) -> float:
+        """Of the error to its bound; infinite where no bound allows the error."""
+        return self.error / self.bound if self.bound > 0 and self.error < np.inf else np.inf
+
+
+@dataclass
+class Comparison:
+    """Filled slice by slice with `add`, so that a large tensor needs no large temporaries."""
+
+    shape: tuple[int, ...]
+    elements: int = 0
+    outside: int = 0  # elements farther apart than their bound
+    exact: int = 0  # elements whose bound is zero
+    max_error: float = 0.0
+    max_reference: float = 0.0
+    max_ratio: float = 0.0  # of an error to its bound
+    max_ulps: int = 0
+    ulps: list[int] = field(default_factory=lambda: [0] * (len(ULP_CLASSES) + 1))
+    special: int = 0  # NaN or infinity on one side only
+    overflowed: int = 0  # infinite, as they must be
+    nans: int = 0  # NaN on both sides
+    finite: int = 0  # of the reference, as float32
+    zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
+    # What one value in all elements would have to lie between, to be within all bounds.
+    window: list[float] = field(default_factory=lambda: [-np.inf, np.inf])
+    lows: list[float] = field(default_factory=lambda: [np.inf] * 3)  # least of a, b, reference
+    highs: list[float] = field(default_factory=lambda: [-np.inf] * 3)
+    worst: list[Point] = field(default_factory=list)
+    _judged: int = 0  # elements with a spread
+    _shared: int = 1
+    _squares: float = 0.0  # sum of (error / sigma)^2
+    _largest: float = 0.0  # |error| / sigma
+    _spreads: bool = False
+
+    def add(
+        self,
+        start: int,
+        a: NDArray[Any],
+        b: NDArray[Any],
+        reference: NDArray[np.float64],
+        bound: NDArray[np.float64],
+        spread: Spread | None = None,
+        apart: NDArray[np.float64] | float = 0.0,
+    ) -> None:
+        """Compare elements [start, start + a.size) of the flattened tensors.
+
+        `a` and `b` may be float32 or float64; `bound` is absolute. An element whose error is not a
+        number counts as outside, unless both sides are the same NaN or infinity, or one is the
+        infinity to which float32 rounds the other; so does one whose bound is not a number.
+        `spread` is that of a - b about `apart`, what a right a - b is.
+        """
+        a, b, reference, bound = (np.asarray(t).reshape(-1) for t in (a, b, reference, bound))
+        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            error = np.abs(wide_a - wide_b)
+        nans = np.isnan(wide_a) & np.isnan(wide_b)
+        same = (wide_a == wide_b) | nans
+        if not np.isfinite(wide_a).all() or not np.isfinite(wide_b).all():
+            same |= _overflowed(wide_a, wide_b, reference, bound)
+            infinite = np.isinf(wide_a) | np.isinf(wide_b)
+            self.overflowed += int(np.count_nonzero(same & infinite))
+            self.nans += int(np.count_nonzero(nans))
+        error[same] = 0.0
+        special = ~same & ~np.isfinite(error)
+        error[special] = np.inf
+        self.elements += a.size
+        self.exact += int(np.count_nonzero(bound == 0))
+        outside = special | ~(same | (error <= bound))
+        self.outside += int(np.count_nonzero(outside))
+        self.special += int(np.count_nonzero(special))
+        self.max_error = max(self.max_error, float(error.max(initial=0.0)))
+        finite = np.abs(reference[np.isfinite(reference)])
+        self.max_reference = max(self.max_reference, float(finite.max(initial=0.0)))
+        usable = (bound > 0) & ~special
+        ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=usable)
+        self.max_ratio = max(self.max_ratio, float(ratio.max(initial=0.0)))
+        self._add_ulps(a, b, same, special)
+        self._add_range((wide_a, wide_b, reference))
+        self._add_window(reference, self._limit(bound, spread))
+        self._add_worst(start, ratio, error, (wide_a, wide_b, reference, bound))
+        if spread:
+            self._add_spread(wide_a, wide_b, spread, apart)
+
+    @property
+    def statistic(self) -> float | None:
+        """Root mean square of error / sigma, over its limit; None where no spread was given."""
+        if not self._judged:
+            return 0.0 if self._spreads else None
+        root = float(np.sqrt(self._squares / self._judged))
+        return root / statistic_limit(self._judged, self._shared)
+
+    @property
+    def peak(self) -> float | None:
+        """The largest |error| / sigma, over its limit; None where no spread was given."""
+        return self._largest / peak_limit(self._judged) if self._spreads else None
+
+    @property
+    def passed(self) -> bool:
+        """No element outside of its bound, and both judges of the whole tensor within limits."""
+        return self.outside == 0 and (self.statistic or 0.0) <= 1 and (self.peak or 0.0) <= 1
+
+    def _add_spread(
+        self,
+        a: NDArray[np.float64],
+        b: NDArray[np.float64],
+        spread: Spread,
+        apart: NDArray[np.float64] | float,
+    ) -> None:
+        # What is exact has a bound of zero, and what is not finite is outside or the same.
+        with np.errstate(all="ignore"):
+            z = np.abs(a - b - np.reshape(apart, -1)) / spread.sigma.reshape(-1)
+        z = z[np.isfinite(z)]
+        self._spreads = True
+        self._judged += z.size
+        self._shared = max(self._shared, spread.shared)
+        self._squares += float(np.square(z).sum())
+        self._largest = max(self._largest, float(z.max(initial=0.0)))
+
+    def _add_ulps(
+        self,
+        a: NDArray[Any],
+        b: NDArray[Any],
+        same: NDArray[np.bool_],
+        special: NDArray[np.bool_],
+    ) -> None:
+        distance = np.abs(_ordered(a) - _ordered(b))
+        distance[same | special] = 0  # two NaNs may differ in their bits
+        self.max_ulps = max(self.max_ulps, int(distance.max(initial=0)))
+        classes = np.searchsorted(ULP_CLASSES, distance)
+        classes[special] = len(ULP_CLASSES)
+        for at, count in enumerate(np.bincount(classes, minlength=len(self.ulps))):
+            self.ulps[at] += int(count)
+
+    def _add_range(self, tensors: tuple[NDArray[np.float64], ...]) -> None:
+        for at, values in enumerate(tensors):
+            zero = np.abs(values) < FLUSHED if at == 2 else values == 0
+            self.zeros[at] += int(np.count_nonzero(zero))
+            self.lows[at] = min(self.lows[at], float(np.fmin.reduce(values, initial=np.inf)))
+            self.highs[at] = max(self.highs[at], float(np.fmax.reduce(values, initial=-np.inf)))
+
+    def _limit(self, bound: NDArray[np.float64], spread: Spread | None) -> NDArray[np.float64]:
+        """What the error of an element may be, for itself and as the peak of the tensor."""
+        if spread is None:
+            return bound
+        peak = peak_limit(prod(self.shape)) * spread.sigma.reshape(-1)
+        limit: NDArray[np.float64] = np.fmin(bound, peak)
+        return limit
+
+    def _add_window(self, reference: NDArray[np.float64], bound: NDArray[np.float64]) -> None:
+        finite = np.abs(reference) < OVERFLOW
+        if not finite.all():
+            reference, bound = reference[finite], bound[finite]
+        self.finite += reference.size
+        low, high = self.window
+        self.window = [
+            max(low, float(np.max(reference - bound, initial=-np.inf))),
+            min(high, float(np.min(reference + bound, initial=np.inf))),
+        ]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all elements of the reference are one value, but for a few roundings."""
+        low, high = self.lows[2], self.highs[2]
+        return high - low <= ONE_VALUE * max(abs(low), abs(high)) + FLUSHED
+
+    def _add_worst(
+        self,
+        start: int,
+        ratio: NDArray[np.float64],
+        error: NDArray[np.float64],
+        columns: tuple[NDArray[np.float64], ...],
+    ) -> None:
+        # By ratio to the bound, and by error where the bound is zero.
+        wrong = np.flatnonzero(error)
+        if wrong.size > WORST:
+            wrong = wrong[np.argpartition(ratio[wrong], wrong.size - WORST)[wrong.size - WORST :]]
+        for at in wrong:
+            index = tuple(int(i) for i in np.unravel_index(start + at, self.shape))
+            self.worst.append(Point(index, *(float(column[at]) for column in columns)))
+        self.worst.sort(key=lambda point: point.ratio, reverse=True)
+        del self.worst[WORST:]
+
+
+def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact: bool) -> list[str]:
+    """Why a tensor (0: a, 1: b) is wrong, whatever its errors say.
+
+    A kernel that never ran leaves the canary, zeros or one constant; each of them is within
+    tolerance of some reference.
+    """
+    found = []
+    size = prod(comparison.shape)
+    zeros, reference_zeros = comparison.zeros[which], comparison.zeros[2]
+    if untouched:
+        found.append(f"{untouched} of {size} elements were never written")
+    if not guard_intact:
+        found.append("something was written behind its end")
+    if size >= 8 and zeros > 0.9 * size and zeros > reference_zeros + 0.1 * size:
+        found.append(f"{zeros} of {size} elements are zero")
+    low = comparison.lows[which]
+    constant = low == comparison.highs[which] and np.isfinite(low)
+    if size > 1 and zeros < size and constant and not comparison.is_constant:
+        found.append(f"all elements are {low:g}")
+    return found
+
+
+def proves_nothing(comparison: Comparison) -> str:
+    """Why a tensor that is right cannot tell a working kernel from a dead one; empty if it can.
+
+    A dead kernel writes zeros, one value, or NaN. So a tensor proves something only if no one value
+    in all of its elements would be within their bounds. Of a single element, that is said of zero.
+    """
+    low, high = comparison.window
+    zero_passes = low <= 0 <= high
+    if not comparison.elements:
+        return "it has no elements"
+    if not comparison.finite:
+        return "every element of the reference overflows float32 or is NaN"
+    if comparison.zeros[2] == comparison.finite:
+        return "every element of the reference is 0"
+    if comparison.elements > 1 and comparison.is_constant:
+        return f"every element of the reference is {comparison.lows[2]:.6g}"
+    if zero_passes or (comparison.elements > 1 and low <= high):
+        return f"{0.0 if zero_passes else (low + high) / 2:.6g} in every element would pass too"
+    return ""
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """What is right and yet worth a word."""
+    found = []
+    if n := comparison.overflowed:
+        words = ("element overflows", "it must") if n == 1 else ("elements overflow", "they must")
+        found.append(f"{n} {words[0]} float32, as {words[1]}")
+    if n := comparison.nans:
+        found.append(f"{n} {'element is' if n == 1 else 'elements are'} NaN, on both sides")
+    return found
+
+
+def _overflowed(
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    reference: NDArray[np.float64],
+    bound: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Where a machine may, or must, write an infinity of the reference's sign, and one side is."""
+    right = (np.isinf(a) | np.isinf(b)) & np.isfinite(bound)
+    right &= (np.sign(a) == np.sign(reference)) & (np.sign(b) == np.sign(reference))
+    for values in (a, b, reference):
+        right &= np.abs(values) + bound >= OVERFLOW
+    return right
+
+
+def _ordered(values: NDArray[Any]) -> NDArray[np.int64]:
+    """float32 as integers in the same order, neighbours one apart; -0 and 0 are equal."""
+    with np.errstate(over="ignore"):
+        bits = np.ascontiguousarray(values, dtype=np.float32).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)

@@ -1,0 +1,298 @@
+"""Did it compute the right thing? Results against the reference, and against each other.
+
+Each layer is judged by itself: its reference is computed in float64 from the inputs that it had *in
+that result*, so that the layer's own tolerance holds however deep in a network it is, and the first
+layer that fails is the one that is wrong. Beside the bound of each element, which a right element
+never leaves, stands the judge of whole tensors (simgen/numerics/spread.py), which sees what is too
+small for the bounds of long sums; that a right tensor fails there has a probability of 1e-9. Layers
+that did not run, because the run was about others, are not judged. Two results agree in an element
+when they are no farther apart than both tolerances together and the distance of their references.
+What the reference contradicts in one of them is wrong in the pair too, however well the two agree.
+
+All results and pairs are judged in one walk over the steps. A step's reference is computed once for
+all results in which it read the same bits.
+
+Where memory is reused, the inputs of most layers are gone: only the network's last tensors are
+judged, by the bound that `simgen.workload.reference` gives, alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen.bundle import results
+from simgen.check import shares
+from simgen.check.compare import Comparison, suspicions
+from simgen.check.verdict import REFERENCE, Diff, Verdict
+from simgen.errors import UsageError
+from simgen.frontend.network import make_layer
+from simgen.ir import Pass
+from simgen.numerics.spread import Spread, both
+from simgen.tensors import data_file
+from simgen.workload import reference as chain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from simgen.bundle.results import Result
+    from simgen.ir import Step, Workload
+    from simgen.layers import Layer
+
+    Arrays = Mapping[str, NDArray[Any]]
+    # Of what a step writes in one result, by port: reference, bound, spread.
+    Expected = Mapping[str, tuple[NDArray[np.float64], NDArray[np.float64], Spread | None]]
+    Progress = Callable[[int, int], None]
+
+SLICE = 2**21  # elements compared at a time, and computed, where a layer treats samples (n) alone
+
+
+@dataclass
+class _Pair:
+    """A result and the reference, or two results, by their places, while they are judged."""
+
+    a: int
+    b: int | None
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        return (self.a,) if self.b is None else (self.a, self.b)
+
+
+def diff(
+    workload: Workload,
+    inputs: Arrays,
+    a: Result,
+    b: Result | None,
+    progress: Progress | None = None,
+) -> Diff:
+    """Compare `a` with `b`, or with the reference where `b` is None. Raises as `judge` does."""
+    found, pairs = ((a, b), [(0, 1)]) if b else ((a,), [])
+    return judge(workload, inputs, found, pairs, progress)[-1]
+
+
+def judge(
+    workload: Workload,
+    inputs: Arrays,
+    found: Sequence[Result],
+    pairs: Sequence[tuple[int, int]] = (),
+    progress: Progress | None = None,
+) -> tuple[Diff, ...]:
+    """Each result against the reference, then `pairs` of them, by their places in `found`.
+
+    Raises:
+        UsageError: they are results of different workloads or different data, or there is nothing
+            to compare in one of them or in both of a pair.
+    """
+    for result in found:
+        _check_same(workload, result)
+    judged = [_Pair(at, None) for at in range(len(found))]
+    judged += [_Pair(a, b) for a, b in pairs]
+    if chain.reuses_memory(workload):
+        _judge_last(workload, inputs, found, judged)
+    else:
+        _judge_steps(workload, inputs, found, judged, progress)
+    return tuple(
+        Diff(
+            found[pair.a].name,
+            REFERENCE if pair.b is None else found[pair.b].name,
+            tuple(pair.verdicts),
+        )
+        for pair in judged
+    )
+
+
+def _check_same(workload: Workload, result: Result) -> None:
+    if results.is_statistics_only(result):
+        raise UsageError(
+            f"{result.name}: leaves no outputs to compare, its results are statistics only; "
+            "read them with simgen report"
+        )
+    names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
+    got = {name: output.values.shape for name, output in result.outputs.items()}
+    if got != names or len(result.launches) != len(workload.launches):
+        raise UsageError(
+            f"{result.name}: a result of another workload; run this bundle again on that target"
+        )
+    if result.provenance.get("data") != data_file.data_id(workload).hex():
+        raise UsageError(
+            f"{result.name}: a result from other input data; build with the same --seed and run it"
+        )
+
+
+def _judge_steps(
+    workload: Workload,
+    inputs: Arrays,
+    found: Sequence[Result],
+    judged: Sequence[_Pair],
+    progress: Progress | None,
+) -> None:
+    ran = [results.steps(result, workload) for result in found]
+    both = [set.intersection(*(ran[side] for side in pair.sides)) for pair in judged]
+    for pair, steps in zip(judged, both, strict=True):
+        if not steps and pair.b is not None:
+            names = ", ".join(found[side].name for side in pair.sides)
+            raise UsageError(f"{names}: no layer ran in both; compare with the reference")
+        if not steps:
+            name = found[pair.a].name
+            raise UsageError(f"{name}: no layer ran, nothing to compare; run it again")
+    for done, step in enumerate(workload.steps):
+        if progress:
+            progress(done, len(workload.steps))
+        _step(workload, step, inputs, found, [p for p, s in zip(judged, both) if done in s])
+
+
+def _step(
+    workload: Workload,
+    step: Step,
+    inputs: Arrays,
+    found: Sequence[Result],
+    judged: Sequence[_Pair],
+) -> None:
+    """Add the verdicts on what `step` writes to the pairs that have it."""
+    layer = make_layer(workload.node(step.layer))
+    specs = {port: workload.buffer(name).spec for port, name in step.writes}
+    given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
+    comparisons = [{port: Comparison(spec.shape) for port, spec in specs.items()} for _ in judged]
+    have = [pair.a for pair in judged if pair.b is None]
+    for part in _slices(workload, step, layer):
+        shared: list[tuple[Arrays, int, Expected]] = []
+        expected = {
+            at: _expected(layer, step, inputs, found[at], part, given, shared) for at in have
+        }
+        for pair, made in zip(judged, comparisons, strict=True):
+            for port, name in step.writes:
+                sides = [found[side].outputs[name].values[part] for side in pair.sides]
+                start = (part.start or 0) * (sides[0].size // len(sides[0]))
+                _compare(made[port], start, port, sides, [expected[s] for s in pair.sides])
+    for port, name in step.writes:
+        compared = [made[port] for made in comparisons]
+        _conclude(step, name, found, judged, compared)
+
+
+def _judge_last(
+    workload: Workload, inputs: Arrays, found: Sequence[Result], judged: Sequence[_Pair]
+) -> None:
+    """Verdicts on the outputs alone, from the reference of the whole network."""
+    whole = chain.expected(workload, inputs)
+    for step in workload.steps:
+        for _, name in step.writes:
+            if name not in whole:
+                continue
+            expected = {name: (*whole[name], None)}
+            compared = [Comparison(workload.buffer(name).spec.shape) for _ in judged]
+            for pair, made in zip(judged, compared, strict=True):
+                sides = [found[side].outputs[name].values for side in pair.sides]
+                _compare(made, 0, name, sides, [expected] * len(sides))
+            _conclude(step, name, found, judged, compared)
+
+
+def _conclude(
+    step: Step,
+    name: str,
+    found: Sequence[Result],
+    judged: Sequence[_Pair],
+    compared: Sequence[Comparison],
+) -> None:
+    """A verdict for each pair; those with the reference come first."""
+    wrong = set()
+    for pair, comparison in zip(judged, compared, strict=True):
+        of_both = tuple(found[side].name for side in pair.sides if side in wrong)
+        texts = tuple(_suspicions(comparison, name, [found[side] for side in pair.sides]))
+        verdict = Verdict(step.layer, str(step.direction), name, comparison, texts, of_both)
+        if pair.b is None and not verdict.passed:
+            wrong.add(pair.a)
+        pair.verdicts.append(verdict)
+
+
+def _compare(
+    into: Comparison,
+    start: int,
+    port: str,
+    sides: Sequence[NDArray[Any]],
+    expected: Sequence[Expected],
+) -> None:
+    """Add elements from `start` on of one result and the reference, or of two results."""
+    values = [side.reshape(-1) for side in sides]
+    references = [each[port][0].reshape(-1) for each in expected]
+    bounds = [each[port][1].reshape(-1) for each in expected]
+    spreads = [each[port][2] for each in expected]
+    for at in range(0, values[0].size, SLICE):
+        part = slice(at, at + SLICE)
+        reference, bound, spread = references[0][part], bounds[0][part], _part(spreads[0], part)
+        theirs: NDArray[Any] = reference
+        apart: NDArray[np.float64] | float = 0.0
+        if len(sides) == 2:
+            theirs, other = values[1][part], _part(spreads[1], part)
+            with np.errstate(invalid="ignore"):  # of two infinities
+                apart = reference - references[1][part]
+            bound = bound + bounds[1][part] + np.abs(apart)
+            spread = both(spread, other) if spread and other else None
+        into.add(start + at, values[0][part], theirs, reference, bound, spread, apart)
+
+
+def _part(spread: Spread | None, part: slice) -> Spread | None:
+    return spread and Spread(spread.sigma.reshape(-1)[part], spread.shared)
+
+
+def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
+    """Slices of the first axis (N); one for everything where samples depend on each other."""
+    if not layer.per_sample or step.direction is Pass.BACKWARD_WEIGHT:
+        yield slice(None)
+        return
+    ports = [pair for pair in (*step.reads, *step.writes) if pair[0] not in layer.parameters]
+    specs = [workload.buffer(name).spec for _, name in ports]
+    n = specs[0].shape[0]
+    each = max(spec.size // n for spec in specs)
+    count = max(1, SLICE // each)
+    for start in range(0, n, count):
+        yield slice(start, min(start + count, n))
+
+
+def _expected(
+    layer: Layer,
+    step: Step,
+    inputs: Arrays,
+    result: Result,
+    part: slice,
+    given: Mapping[str, tuple[int, ...]],
+    shared: list[tuple[Arrays, int, Expected]],
+) -> Expected:
+    """What the step should write in `result`, from what it read there.
+
+    `shared` has what was read and expected in other results, and gets this one's.
+    """
+    read = {
+        port: (result.outputs[name].values if name in result.outputs else inputs[name])[
+            slice(None) if port in layer.parameters else part
+        ]
+        for port, name in step.reads
+    }
+    # Of samples by themselves the bounds are the same in any share of the batch.
+    whole = part == slice(None)
+    gpus = int(result.provenance.get("machine", {}).get("gpus", 1)) if whole else 1
+    for other, count, expected in shared:
+        if count == gpus and all(_same_bits(read[port], other[port]) for port in read):
+            return expected
+    tensors = {port: values.astype(np.float64) for port, values in read.items()}
+    tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in given.items()}
+    with np.errstate(all="ignore"):  # what a wrong result holds may be anything
+        expected = shares.expected(layer, tensors, step.direction, gpus)
+    shared.append((read, gpus, expected))
+    return expected
+
+
+def _same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    return a is b or np.array_equal(a.view(np.uint32), b.view(np.uint32))
+
+
+def _suspicions(comparison: Comparison, name: str, sides: Sequence[Result]) -> Iterator[str]:
+    for which, result in enumerate(sides):
+        output = result.outputs[name]
+        for text in suspicions(comparison, which, output.untouched, output.guard_intact):
+            yield f"{result.name}: {text}"

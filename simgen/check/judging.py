@@ -1,0 +1,150 @@
+"""What `simgen diff` judges: results of a bundle with the reference and with each other."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.bundle import result_names, results, verdict_file
+from simgen.bundle import writing as bundles
+from simgen.bundle.finding import find_result
+from simgen.bundle.planning import about
+from simgen.check import diff, verdict
+from simgen.errors import MismatchError, UsageError
+from simgen.tensors import data_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from simgen.bundle.planning import Told
+    from simgen.bundle.results import Result
+    from simgen.bundle.writing import Bundle
+    from simgen.check.verdict import Diff, Outcome
+
+NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
+CHECKING, COMPARING = "checking data", "comparing steps"  # bytes, steps
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All that was compared, and what it comes to. It is true where all of it is right."""
+
+    bundle: Path
+    results: tuple[Result, ...]
+    reports: tuple[Diff, ...]  # each result and the reference, then results and each other
+    silent: tuple[str, ...]  # names of results that have no outputs to compare
+    words: tuple[str, ...]  # the command line that says the same
+    strict: bool  # whether a tensor that proves nothing is a failure
+
+    @property
+    def failure(self) -> str:
+        """What is not right, in half a line; empty where all is."""
+        return verdict.failure(self.reports) or (
+            verdict.unproven(self.reports) if self.strict else ""
+        )
+
+    @property
+    def summary(self) -> str:
+        """What was compared, and what it comes to, in one line."""
+        return verdict.summary(self.reports)
+
+    @property
+    def outcome(self) -> Outcome:
+        """same, different, or proved nothing."""
+        return verdict.together(report.outcome for report in self.reports)
+
+    def __bool__(self) -> bool:
+        return not self.failure
+
+    def check(self) -> None:
+        """Raise MismatchError unless all is right."""
+        if bad := self.failure:
+            raise MismatchError(f"{self.bundle}: {bad}; see more with: {shlex.join(self.words)} -v")
+
+    def as_json(self) -> dict[str, Any]:
+        """What `simgen diff --json` prints."""
+        return {"bundle": str(self.bundle), **verdict.to_json(self.reports)}
+
+
+def judge(
+    bundle: Bundle,
+    a: str | None = None,
+    b: str | None = None,
+    *,
+    strict: bool = False,
+    tell: Told | None = None,
+) -> Judgement:
+    """Compare results of an opened bundle; without names, all of them.
+
+    `a` and `b` are targets that have run, points of a sweep, results.h5 files, or `reference`. What
+    is found of the bundle's own results is kept beside them, for reports.
+
+    Raises:
+        UsageError: a name is none, or there is nothing to compare.
+        DamagedError: a file is not what was built, or what the run left.
+    """
+    found, pairs, silent = _chosen(bundle, a, b)
+    bundles.verify_values(bundle, about(tell, CHECKING))
+    inputs = data_file.load(bundle.path / bundles.DATA, bundle.workload)
+    reports = diff.judge(bundle.workload, inputs, found, pairs, about(tell, COMPARING))
+    for result, report in zip(found, reports, strict=False):  # pairs come behind these
+        _keep(bundle, result, report)
+    words = ("simgen", "diff", str(bundle.path), *(word for word in (a, b) if word))
+    words += ("--strict",) if strict else ()
+    return Judgement(bundle.path, tuple(found), reports, tuple(silent), words, strict)
+
+
+def _chosen(
+    bundle: Bundle, a: str | None, b: str | None
+) -> tuple[list[Result], list[tuple[int, int]], list[str]]:
+    """(the results to compare with the reference, those to compare with each other, by their
+    places, the results without outputs to compare)."""
+    if a is not None:
+        chosen = [
+            find_result(bundle, name)
+            for name in (a, b or verdict.REFERENCE)
+            if name != verdict.REFERENCE
+        ]
+        if not chosen:
+            raise UsageError("diff: the reference equals itself; name a target or a results file")
+        return chosen, [(0, 1)] if len(chosen) > 1 else [], []
+    found = {name: find_result(bundle, name) for name in bundle.ran()}
+    if not found:
+        raise UsageError(
+            f"{bundle.path}: nothing has run yet; run it with: simgen run {bundle.path}"
+        )
+    silent = [name for name, result in found.items() if results.is_statistics_only(result)]
+    if len(silent) == len(found):
+        fact = f"{' and '.join(silent)} {NO_OUTPUTS}"
+        raise UsageError(f"{bundle.path}: {fact}; read them with simgen report")
+    found = {name: result for name, result in found.items() if name not in silent}
+    ran = {name: results.steps(result, bundle.workload) for name, result in found.items()}
+    names = list(found)
+    pairs = [
+        (names.index(x), names.index(y))
+        for x, y in itertools.combinations(names, 2)
+        if ran[x] & ran[y] and _is_shown(x, y, names)
+    ]
+    return list(found.values()), pairs, silent
+
+
+def _is_shown(x: str, y: str, names: list[str]) -> bool:
+    """Whether a diff of all results compares these two: of a sweep, each point only with the first
+    result of its target."""
+    firsts = {result_names.target_of(name): name for name in reversed(names)}
+    same = result_names.target_of(x) == result_names.target_of(y)
+    return x in firsts.values() and (same or y in firsts.values())
+
+
+def _keep(bundle: Bundle, result: Result, report: Diff) -> None:
+    """Leave what the reference says of a result of the bundle for reports."""
+    if not result.seal:
+        return
+    steps: dict[str, list[Outcome]] = {}
+    for each in report.verdicts:
+        steps.setdefault(f"{each.layer} {each.direction}", []).append(each.outcome)
+    outcomes = {step: str(verdict.together(found)) for step, found in steps.items()}
+    verdict_file.save(bundle.path / bundles.RESULTS / result.name, result.seal, outcomes)

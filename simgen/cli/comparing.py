@@ -1,0 +1,98 @@
+"""diff and report: what came back."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+
+from simgen.cli.options import verbosity
+
+
+@click.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("a", required=False)
+@click.argument("b", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--strict", is_flag=True, help="Fail where a tensor proves nothing, too.")
+@verbosity
+def diff(
+    bundle: Path,
+    a: str | None,
+    b: str | None,
+    as_json: bool,
+    strict: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Compare the results in BUNDLE with the reference and with each other.
+
+    A and B are targets that have run, points of a sweep, results.h5 files, or `reference`. Each is
+    compared with the reference, and both with each other. Without them, every result is compared
+    with the reference, and every two with each other (a point of a sweep with the first result of
+    its target).
+
+    A tensor is the same, different, or proved nothing: it is right, but a kernel that does nothing
+    could have left it too. Exit code 6: they differ, or with --strict, one proved nothing.
+
+    \b
+    simgen diff softmax_fwd
+    simgen diff softmax_fwd cuda gem5-se
+    simgen diff softmax_fwd ../other_machine/results.h5 reference --json
+    simgen diff softmax_fwd gem5-se@num_compute_units=8 cuda
+    """
+    from simgen.bundle import writing as bundles
+    from simgen.check import judging
+    from simgen.cli import present
+
+    with bundles.opened(bundle) as made, present.stages(quiet) as tell:
+        judged = judging.judge(made, a, b, strict=strict, tell=tell)
+    if as_json:
+        print(json.dumps(judged.as_json(), indent=1))
+    elif not quiet:
+        for report in judged.reports:
+            present.difference(report, verbose)
+        for name in judged.silent:
+            print(f"not compared: {name}, which {judging.NO_OUTPUTS}")
+        if len(judged.results) > 1:
+            present.launches(made.workload, judged.results)
+        if judged:
+            print(f"reproduce: {shlex.join(judged.words)}")
+        print(judged.summary)
+    judged.check()
+
+
+@click.command()
+@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
+)
+@verbosity
+def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) -> None:
+    """Compare what all results in BUNDLES measured, by layer and pass.
+
+    \b
+    DIR/report.html      figures and tables, on one page
+    DIR/metrics.csv      metrics of each layer, pass and target
+    DIR/correlation.csv  how well every two targets agree
+    DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, to be queried
+
+    \b
+    simgen report softmax_fwd -o report
+    simgen report alexnet vgg16 -o report
+    """
+    from simgen.cli import present
+    from simgen.study import reporting
+    from simgen.study.page import correlations
+
+    made = reporting.write(bundles, output)
+    if not quiet:
+        present.report(made.rows)
+        present.correlations(correlations(made.rows))
+        for name in made.idle:
+            print(f"not in the report: {name}, which has not run")
+        for line in made.doubts:
+            print(line)
+        print(f"page: {made.page}")

@@ -1,0 +1,328 @@
+"""show, list, data, cache, doctor: what there is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen.cli.numbers import SEED
+from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workload_options
+from simgen.errors import MissingError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from simgen.bundle.planning import Plan
+    from simgen.ir import Workload
+
+
+@click.command(cls=BuildCommand)
+@workload_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity
+def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
+    """Print what WORKLOAD is: layers, shapes, work, memory and the command lines that run it.
+
+    Operations are floating-point operations and special functions, bytes the traffic that no
+    kernel can avoid: each tensor read or written once. Layers are printed also where one of them
+    has no kernels for the pass. -v prints settings and launches too.
+
+    \b
+    simgen show softmax_fwd
+    simgen show alexnet --pass fwd,bwd --layers conv1..pool1
+    simgen show alexnet.dnnmark --json
+    """
+    from simgen.cli import present
+    from simgen.errors import UnsupportedError
+
+    plan, output, targets = planned(given)
+    try:
+        workload: Workload | None = plan.workload
+        unsupported = ""
+    except UnsupportedError as error:
+        workload, unsupported = None, str(error)
+    commands = {}
+    if workload:
+        commands = {t.name: dict(t.commands(output, workload)) for t in targets}
+        commands = {name: lines for name, lines in commands.items() if lines}
+    if as_json:
+        shown = _show_json(plan, workload)
+        shown |= {"commands": commands, "unsupported": unsupported or None}
+        print(json.dumps(shown, indent=1))
+        return
+    present.network(plan.network, settings=verbose)
+    if unsupported:
+        print(f"not lowered: {unsupported}")
+    elif workload:
+        present.work(workload)
+        if verbose:
+            present.dispatches(workload)
+    for name, lines in commands.items():
+        for way, line in lines.items():
+            print(f"{name}, {way}:\n  {line}")
+
+
+def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
+    from simgen.ir import to_json
+    from simgen.workload import costs
+
+    shown: dict[str, Any] = {
+        "name": plan.problem.name,
+        "layers": [
+            {
+                **to_json(placed.node),
+                "previous": list(placed.previous),
+                "output": to_json(placed.output),
+            }
+            for placed in plan.network.layers
+        ],
+        "workload": to_json(workload) if workload else None,
+    }
+    if workload:
+        works = costs.of(workload)
+        shown["work"] = [costs.as_json(each) for each in works]
+        shown["total"] = to_json(costs.total(works))
+        shown["memory_bytes"] = costs.memory(workload)
+    return shown
+
+
+@click.command(name="list")
+@click.argument("what", required=False, default="workloads")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(what: str, as_json: bool) -> None:
+    """List layers, workloads, targets or algorithms.
+
+    \b
+    simgen list
+    simgen list targets --json
+    """
+    listings = {
+        "layers": _list_layers,
+        "workloads": _list_workloads,
+        "targets": _list_targets,
+        "algorithms": _list_algorithms,
+    }
+    if what not in listings:
+        raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
+    rows = listings[what]()
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    from simgen.cli import present
+
+    heads = list(rows[0])
+    present.table(None, heads, [[row[head] for head in heads] for row in rows])
+
+
+def _list_layers() -> list[dict[str, str]]:
+    from simgen.layers import LAYERS
+
+    return [
+        {
+            "layer": kind,
+            "section": layer.section,
+            "passes": " ".join(layer.passes) or "not yet",
+            "keys": " ".join(layer.config_keys()),
+        }
+        for kind, layer in sorted(LAYERS.items())
+    ]
+
+
+def _list_workloads() -> list[dict[str, str]]:
+    from simgen.frontend import problem
+
+    return [{"workload": name, "what": what} for name, what in problem.built_in().items()]
+
+
+def _list_targets() -> list[dict[str, str]]:
+    from simgen.targets import TARGETS
+
+    rows = []
+    for name, target in TARGETS.items():
+        lacks = target().missing()
+        here = " | ".join(str(lack) for lack in lacks) or "ready"
+        rows.append({"target": name, "what": target.summary, "on this machine": here})
+    return rows
+
+
+def _list_algorithms() -> list[dict[str, str]]:
+    from dataclasses import fields
+    from enum import Enum
+
+    from simgen.layers import LAYERS
+    from simgen.layers.base import field_types
+
+    rows = []
+    for kind, layer in sorted(LAYERS.items()):
+        if not layer.passes:
+            continue
+        hints = field_types(layer)
+        for each in fields(layer):
+            values = hints[each.name]
+            if isinstance(values, type) and issubclass(values, Enum):
+                names = [str(v) for v in values]
+                rows.append(
+                    {"layer": kind, "key": each.metadata["keys"][0], "values": " ".join(names)}
+                )
+    return rows
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--bytes",
+    "nbytes",
+    required=True,
+    metavar="N",
+    help="Size: a count, or with K, M, G (powers of 1024).",
+)
+@click.option("--seed", type=SEED, metavar="N", default=0, show_default=True)
+@verbosity
+def data(file: Path, nbytes: str, seed: int, quiet: bool, verbose: bool) -> None:
+    """Write FILE: raw little-endian float32, uniform in [0, 1), as DNNMark's -mmap option reads.
+
+    \b
+    simgen data mmap.bin --bytes 2G
+    """
+    from simgen.cli import present
+    from simgen.tensors import data_file as datafile
+
+    size = _parse_size(nbytes)
+    with present.progress(quiet) as progress:
+        datafile.write_raw(file, size, seed, progress=progress("data", present.size))
+    if not quiet:
+        print(f"{file}: {present.size(size)} of float32, seed {seed}")
+
+
+def _parse_size(text: str) -> int:
+    unit = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
+    digits = text[:-1] if unit > 1 else text
+    if not digits.isascii() or not digits.isdecimal():
+        raise UsageError(f"--bytes {text!r}: no size; write a count such as 4096, 64M or 2G")
+    return int(digits) * unit
+
+
+@click.group(cls=Commands)
+def cache() -> None:
+    """The kernel cache: compiled kernels and programs, found again by what they are made from."""
+
+
+@cache.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def cache_list(as_json: bool) -> None:
+    """List the entries of your cache and of the precomputed set.
+
+    \b
+    simgen cache list --json
+    """
+    from simgen.cli import present
+    from simgen.compile import cache as caches
+
+    roots = {"own": caches.user_root(), "precomputed": caches.precomputed_root()}
+    rows = [
+        {
+            "where": where,
+            "entry": entry.digest,
+            "what": entry.label,
+            "bytes": len(entry.read()[1]),
+            "state": str(entry.read()[0]),
+        }
+        for where, root in roots.items()
+        for entry in caches.entries(root)
+    ]
+    if as_json:
+        print(
+            json.dumps(
+                {"folders": {k: str(v) for k, v in roots.items()}, "entries": rows}, indent=1
+            )
+        )
+        return
+    heads = ("where", "entry", "what", "bytes", "state")
+    present.table(
+        None, heads, [[str(row[h])[:16] if h == "entry" else row[h] for h in heads] for row in rows]
+    )
+    for where, root in roots.items():
+        print(f"{where}: {root}")
+
+
+@cache.command(name="verify")
+def cache_verify() -> None:
+    """Check the digest of every entry. Exit code 7: one is damaged.
+
+    \b
+    simgen cache verify
+    """
+    from simgen.cli import present
+    from simgen.compile import cache as caches
+    from simgen.errors import DamagedError
+
+    roots = (caches.user_root(), caches.precomputed_root())
+    found = [entry for root in roots for entry in caches.entries(root)]
+    damaged = [entry for entry in found if entry.read()[0] is not caches.State.GOOD]
+    if damaged:
+        raise DamagedError(
+            f"{damaged[0].path}: damaged, and {len(damaged) - 1} more of {len(found)} entries; "
+            "builds ignore it and make it again, or run: simgen cache clear"
+        )
+    print(f"{present.many(len(found), 'entry', 'entries')}, all good")
+
+
+@cache.command(name="pack")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="[default: the set that travels with simgen]",
+)
+def cache_pack(output: Path | None) -> None:
+    """Write the precomputed set anew: what the built-in workloads need for gem5-se.
+
+    \b
+    simgen cache pack -o cachefiles
+    """
+    from simgen.cli import precompute, present
+    from simgen.compile import cache as caches
+
+    root = output or caches.precomputed_root()
+    made = precompute.pack(root)
+    print(f"{root}: {present.many(len(made), 'entry', 'entries')}")
+
+
+@cache.command(name="clear")
+def cache_clear() -> None:
+    """Remove all entries of your cache; the precomputed set stays.
+
+    \b
+    simgen cache clear
+    """
+    from simgen.cli import present
+    from simgen.compile import cache as caches
+
+    root = caches.user_root()
+    print(f"{root}: {present.many(caches.clear(root), 'entry', 'entries')} removed")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(as_json: bool) -> None:
+    """Check this machine: what works, what is missing, how to get it.
+
+    Exit code 3: nothing can be built or run.
+
+    \b
+    simgen doctor
+    simgen doctor --json
+    """
+    from simgen.cli import doctor as doctors
+
+    checks = doctors.check()
+    if as_json:
+        print(json.dumps([vars(check) for check in checks], indent=1))
+    else:
+        from simgen.cli import present
+
+        rows = [(c.what, "ok" if c.ok else "missing", c.fact, c.cure) for c in checks]
+        present.table(None, ("", "", "found", "cure"), rows)
+    if not doctors.usable(checks):
+        raise MissingError("this machine: nothing can be built and run; see the cures above")

@@ -1,0 +1,129 @@
+"""The command line: its commands, and how it ends.
+
+Whatever happens, the user gets one line on stderr and the exit code of the class of error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import logging
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from simgen import __version__, errors
+from simgen.cli import comparing, inventory, pipeline
+from simgen.cli.options import Commands
+from simgen.errors import SimgenError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INTERRUPTED = 130
+MOST_LINES = 100  # of a compiler, in the message of a bug
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="simgen %(version)s")
+def cli() -> None:
+    """Deep-learning workloads for GPU simulators, and a check of what comes back.
+
+    \b
+    simgen build softmax_fwd     make a bundle: programs, kernels, data, launch scripts
+    simgen run   softmax_fwd     run it on gem5, on this CPU or on a GPU
+    simgen diff  softmax_fwd     did it compute the right thing?
+
+    \b
+    Exit codes: 0 done, 1 a bug in simgen, 2 wrong usage or config, 3 something is missing on
+    this machine, 4 refused before running, 5 the run failed, 6 results differ, 7 a damaged
+    file, 130 interrupted.
+    """
+
+
+for command in (
+    pipeline.build,
+    pipeline.run,
+    comparing.diff,
+    comparing.report,
+    inventory.show,
+    inventory.list_,
+    inventory.data,
+    inventory.cache,
+    inventory.doctor,
+):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: one line and the right exit code, whatever happens."""
+    # Python has None in place of a stream that was closed before it started.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may be no text
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    logging.basicConfig(format="simgen: %(message)s")
+    with _one_line_errors():
+        code = cli.main(prog_name="simgen", standalone_mode=False)
+        sys.stdout.flush()
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    try:
+        yield
+    except SimgenError as error:
+        _fail(str(error), error.exit_code)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        place = f"{error.ctx.command_path}: " if getattr(error, "ctx", None) else ""  # type: ignore[attr-defined]
+        message, cure = error.format_message().rstrip("."), "see --help"
+        if isinstance(error, click.NoSuchOption):  # which each version of click words otherwise
+            message = f"No such option: {error.option_name}"
+            if error.possibilities:
+                cure = did_you_mean(error.option_name, error.possibilities)
+        _fail(f"{place}{message}; {cure}", 2)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        _stop_printing()
+    except SystemExit as stop:
+        # click and rich end with 1 when nobody reads any more; here that would mean a bug.
+        if stop.code != 1:
+            raise
+        _stop_printing()
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        cure = "free some space" if full else "check the path and its permissions"
+        place = os.fsdecode(error.filename) if error.filename else "file system"
+        _fail(f"{place}: {error.strerror or error}; {cure}", 3 if full else 2)
+    except Exception as error:
+        if "-v" in sys.argv or "--verbose" in sys.argv:
+            raise
+        _fail(f"bug: {type(error).__name__}: {error}; run again with -v and report it", 1)
+
+
+def _stop_printing() -> None:
+    """End well although the reader of stdout has gone, as `head` does."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(0)
+
+
+def _fail(message: str, code: int) -> None:
+    if code == 1:  # a bug may show the compiler's lines
+        lines = message.splitlines()
+        kept = lines if len(lines) <= MOST_LINES else [*lines[:MOST_LINES], "..."]
+        message = "\n".join(map(errors.message, kept))
+    else:
+        message = errors.message(message)
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.flush()
+    print(f"simgen: error: {message}", file=sys.stderr)
+    sys.exit(code)

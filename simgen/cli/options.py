@@ -1,0 +1,283 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen.cli.numbers import SEED, Real, Whole
+from simgen.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from dataclasses import Field
+
+    from simgen.bundle.planning import Plan
+    from simgen.targets import Target
+    from simgen.targets.base import RunOption
+
+RATE = 0.01  # learning rate; as in simgen.bundle.planning, which the help does not import
+# What is done with a network, and how that is written on the command line.
+CHOICES = {"passes": "--pass", "layers": "--layers", "algorithm": "--algo", "rate": "--rate"}
+PHASE = {True: "--inference", False: "--training"}
+
+
+class Commands(click.Group):
+    """A group that knows what a mistyped command might have been, and lists in its own order."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        # Without a command: an error of one line, as every other one.
+        super().__init__(*args, **{**options, "no_args_is_help": False})
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None:
+            raise UsageError(
+                f"command {args[0]!r}: unknown; {did_you_mean(args[0], self.commands)}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+class BuildCommand(click.Command):
+    """A command with an option for each setting of each target."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        from simgen.bundle.planning import spelling, target_settings
+
+        made: dict[str, click.Option] = {}
+        for name, (targets, each) in target_settings().items():
+            text = f"{', '.join(targets)}: {each.metadata['help']}"
+            if isinstance(each.default, bool):
+                flag = spelling(name, not each.default)
+                made[name] = click.Option(
+                    [flag, name], is_flag=True, flag_value=not each.default, default=None, help=text
+                )
+            else:
+                values = _of_each(name, targets, lambda f: ", ".join(f.metadata["choices"]))
+                text += f": {values}" if values else ""
+                text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
+                kind = type(each.default)
+                made[name] = click.Option([spelling(name), name], type=kind, metavar="V", help=text)
+        own = super().get_params(ctx)
+        return [*own[:-1], *made.values(), own[-1]]  # --help stays last
+
+
+class RunCommand(click.Command):
+    """A command with the run options of all targets."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        from simgen.bundle.planning import spelling
+        from simgen.targets import TARGETS
+
+        found: dict[str, dict[str, list[str]]] = {}  # option -> what it does -> where
+        kinds: dict[str, RunOption] = {}
+        for target in TARGETS.values():
+            for name, option in target.run_options.items():
+                found.setdefault(name, {}).setdefault(option.text, []).append(target.name)
+                kinds[name] = option
+        made = {
+            name: click.Option(
+                [spelling(name), name],
+                help="; ".join(f"{', '.join(where)}: {text}" for text, where in texts.items()),
+                **_kind(kinds[name]),
+            )
+            for name, texts in found.items()
+        }
+        own = super().get_params(ctx)
+        return [*own[:-1], *made.values(), own[-1]]
+
+
+def _kind(option: RunOption) -> dict[str, Any]:
+    """What click has to know of an option's values."""
+    if option.choices:
+        return {"type": click.Choice(option.choices)}
+    if not option.pattern:
+        return {"type": Whole(option.least), "metavar": "N"}
+
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        try:
+            return value if value is None else str(option.read(value))
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return {"type": str, "callback": check}
+
+
+def _of_each(name: str, targets: list[str], what: Callable[[Field[Any]], str]) -> str:
+    """What a setting has, or what it has in each target where they differ."""
+    from simgen.targets import TARGETS
+
+    values = {t: what(f) for t in targets for f in fields(TARGETS[t]) if f.name == name}
+    if len(set(values.values())) == 1:
+        return values[targets[0]]
+    return "; ".join(f"{value} for {target}" for target, value in values.items())
+
+
+def given_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The targets' settings that the user gave."""
+    from simgen.bundle.planning import target_settings
+
+    return {name: given[name] for name in target_settings() if given.get(name) is not None}
+
+
+def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
+    """-q and -v, the same on every command that prints."""
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print errors and results only.")
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Print more.")
+    return quiet(verbose(command))
+
+
+WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
+    click.argument("workload"),
+    click.option(
+        "--target",
+        "-t",
+        "targets",
+        multiple=True,
+        metavar="T",
+        help="A target; may be given again. [default: gem5-se and host]",
+    ),
+    click.option(
+        "--output",
+        "-o",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The bundle. [default: ./WORKLOAD]",
+    ),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="K=V",
+        help="A config key (n=4; in a network conv1.n=4) or a $VARIABLE of a template.",
+    ),
+    click.option(
+        "--pass",
+        "passes",
+        metavar="P",
+        help="Of a network: fwd, bwd, sgd (weight update), or several: fwd,bwd. [default: fwd]",
+    ),
+    click.option(
+        "--layers",
+        metavar="L",
+        help="A slice of a network: conv1..pool1, or layers with commas between them.",
+    ),
+    click.option(
+        "--algo",
+        "algorithm",
+        metavar="A",
+        help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
+    ),
+    click.option(
+        "--rate",
+        type=Real(0),
+        metavar="R",
+        help=f"Learning rate of pass sgd. [default: {RATE}]",
+    ),
+    click.option(
+        "--inference/--training",
+        "inference",
+        default=None,
+        help="Of a network: inference has batch normalisation with running statistics and no "
+        "dropout; training has statistics of the batch and passes fwd,bwd,sgd unless --pass says "
+        "otherwise. [default: as the config says]",
+    ),
+    click.option(
+        "--fuse",
+        is_flag=True,
+        help="Of pass fwd: conv and fc do in one kernel what follows them (bn, activation).",
+    ),
+    click.option(
+        "--reuse-memory",
+        is_flag=True,
+        help="Of pass fwd: a tensor's place is used again after its last reader.",
+    ),
+    click.option(
+        "--values",
+        multiple=True,
+        metavar="FILE",
+        help="Your own values of inputs (.npz, .npy, HDF5), each named as in data.h5; or `exact`: "
+        "whole numbers of which sums are not rounded.",
+    ),
+    click.option(
+        "--seed",
+        type=SEED,
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Of the random inputs.",
+    ),
+)
+
+
+def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """All of WORKLOAD_OPTIONS, in their order."""
+    for option in reversed(WORKLOAD_OPTIONS):
+        command = option(command)
+    return command
+
+
+def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
+    """What the options of WORKLOAD_OPTIONS ask for: the plan, where it goes, its targets."""
+    from simgen.bundle.planning import Choices, Plan, chosen_targets
+
+    choices = Choices(
+        settings=_settings(given["settings"]),
+        passes=given["passes"],
+        layers=given["layers"],
+        algorithm=given["algorithm"],
+        rate=given["rate"],
+        inference=given["inference"],
+        fuse=given["fuse"],
+        reuse_memory=given["reuse_memory"],
+        values=tuple(given["values"]),
+        seed=given["seed"],
+    )
+    plan = Plan(given["workload"], choices)
+    output: Path = given["output"] or Path(plan.problem.name)
+    return plan, output, chosen_targets(given["targets"], given_settings(given))
+
+
+def reproduce(given: dict[str, Any]) -> str:
+    """The command again, with the options that are not at their defaults."""
+    from simgen.bundle.planning import spelling
+
+    words = ["simgen", "build", given["workload"]]
+    for name in given["targets"]:
+        words += ["--target", name]
+    for name, value in given_settings(given).items():
+        words += [spelling(name, value), *([] if isinstance(value, bool) else [str(value)])]
+    for setting in given["settings"]:
+        words += ["--set", setting]
+    if given["inference"] is not None:
+        words.append(PHASE[given["inference"]])
+    words += ["--fuse"] if given["fuse"] else []
+    words += ["--reuse-memory"] if given["reuse_memory"] else []
+    for name, option in CHOICES.items():
+        if given[name] is not None:
+            words += [option, str(given[name])]
+    for word in given["values"]:
+        words += ["--values", word]
+    if given["seed"]:
+        words += ["--seed", str(given["seed"])]
+    if given["output"]:
+        words += ["-o", str(given["output"])]
+    return shlex.join(words)
+
+
+def _settings(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    settings = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--set {text!r}: no setting; write KEY=VALUE, such as n=4")
+        settings.append((key.strip(), value.strip()))
+    return tuple(settings)

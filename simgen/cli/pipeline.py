@@ -1,0 +1,209 @@
+"""build and run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen.cli.numbers import Real
+from simgen.cli.options import (
+    BuildCommand,
+    RunCommand,
+    planned,
+    reproduce,
+    verbosity,
+    workload_options,
+)
+from simgen.errors import UsageError
+
+if TYPE_CHECKING:
+    from simgen.bundle.writing import Bundle
+    from simgen.compile.cache import Cache
+    from simgen.running.runs import Wish
+
+
+@click.command(cls=BuildCommand)
+@workload_options
+@click.option("--run", "and_run", is_flag=True, help="Run it too, on the first target that can.")
+@click.option(
+    "--replace",
+    "replace_results",
+    is_flag=True,
+    help="Remove results that are of no use to what is built now.",
+)
+@verbosity
+def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **given: Any) -> None:
+    """Make a bundle of WORKLOAD: a folder with programs, kernels, data and launch scripts.
+
+    WORKLOAD is a name from `simgen list workloads`, or a .dnnmark or .dnntemplate file.
+
+    \b
+    simgen build softmax_fwd
+    simgen build softmax_fwd --set n=4 --set c=10 --target host
+    simgen build alexnet.dnnmark --target gem5-se --arch gfx902 -o alexnet
+    simgen build block.dnntemplate --set N=16 --set K=64
+
+    Into a bundle that is there, targets are added. A build that would make results invalid is
+    refused (exit code 4) unless --replace allows it to remove them.
+    """
+    from simgen.cli import present
+
+    plan, output, targets = planned(given)
+    with present.stages(quiet) as tell:
+        made, builder = plan.write(output, targets, replace_results=replace_results, tell=tell)
+    if not quiet:
+        _say_built(made, len(plan.network.layers), builder.cache, verbose)
+        for target in targets:
+            for note in target.notes(made.path / target.name, details=verbose):
+                print(note)
+        print(f"reproduce: {reproduce(given)}")
+    if and_run:
+        from simgen.running.runs import Wish
+
+        _run(made, None, {}, Wish(), quiet, verbose, verified=True)
+    elif not quiet:
+        print(f"next: simgen run {shlex.quote(str(output))}")
+
+
+def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
+    from collections import Counter
+
+    from simgen.cli import present
+
+    workload = made.workload
+    nbytes = sum(buffer.spec.nbytes for buffer in workload.buffers)
+    print(
+        f"{made.path}: {present.many(layers, 'layer')}, "
+        f"{present.many(len(workload.launches), 'launch', 'launches')}, "
+        f"{present.size(nbytes)} of tensors; targets: {', '.join(made.targets)}"
+    )
+    if made.gone:
+        print(f"no longer valid, so removed: {', '.join(made.gone)}")
+    counted = Counter(str(outcome) for outcome in cache.outcomes)
+    if counted:
+        print("compiled: " + ", ".join(f"{n} {what}" for what, n in counted.items()))
+    if verbose:
+        rows = [(lookup.label, lookup.digest[:16], lookup.outcome) for lookup in cache.lookups]
+        present.table(None, ("compiled", "cache entry", ""), rows)
+
+
+@click.command(cls=RunCommand)
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--on", "target", metavar="T", help="Target. [default: the first that can run here]")
+@click.option(
+    "--timeout",
+    type=Real(0, min_open=True),
+    metavar="SECONDS",
+    help="End the run after this time.",
+)
+@click.option(
+    "--sweep",
+    "grid",
+    multiple=True,
+    metavar="O=V,V...",
+    help="Run at each value of an option below; may be given again, for all combinations.",
+)
+@click.option("--again", is_flag=True, help="Run the points of a sweep again that are done.")
+@click.option(
+    "--layers",
+    metavar="L",
+    help="Only these layers: conv1..pool1, or layers with commas between them.",
+)
+@click.option(
+    "--inputs",
+    metavar="R",
+    help="Where these layers' inputs come from: a target that has run, a results.h5, or "
+    "`reference`. [default: this target's result, or else the reference]",
+)
+@click.option("--resume", is_flag=True, help="Go on after the last finished layer of a run.")
+@verbosity
+def run(
+    bundle: Path,
+    target: str | None,
+    timeout: float | None,
+    grid: tuple[str, ...],
+    again: bool,
+    layers: str | None,
+    inputs: str | None,
+    resume: bool,
+    quiet: bool,
+    verbose: bool,
+    **options: str | int | None,
+) -> None:
+    """Run BUNDLE on a target; results come to BUNDLE/results/TARGET.
+
+    \b
+    simgen run softmax_fwd
+    simgen run softmax_fwd --on gem5-se --timeout 3600
+    GEM5=~/gem5 simgen run softmax_fwd
+    simgen run softmax_fwd --on cuda --warmup 3 --repeats 20
+    simgen run softmax_fwd --on gem5-se --sweep num_compute_units=2,4,8
+    simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
+    simgen run alexnet --on gem5-se --resume
+
+    Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,...; one that is there is not
+    run again, so that the same command goes on where it ended. Exit code 5: points failed.
+    The result of some layers is TARGET@LAYERS.
+    """
+    from simgen.bundle import writing as bundles
+    from simgen.running.runs import Wish
+
+    given = {name: value for name, value in options.items() if value is not None}
+    wish = Wish(timeout, layers, inputs, resume)
+    if grid and layers is not None:
+        raise UsageError("--layers: a sweep runs the whole network; leave --sweep or it out")
+    if again and not grid:
+        raise UsageError("--again: there is no --sweep; leave it out: every run is a new one")
+    with bundles.opened(bundle) as loaded:
+        if grid:
+            _sweep(loaded, target, given, grid, again, wish, quiet, verbose)
+        else:
+            _run(loaded, target, given, wish, quiet, verbose)
+
+
+def _sweep(
+    bundle: Bundle,
+    target: str | None,
+    options: dict[str, str | int],
+    grid: tuple[str, ...],
+    again: bool,
+    wish: Wish,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    from simgen.cli import sweeping
+    from simgen.running import sweeps
+
+    listener = sweeping.PrintingSweep(quiet, verbose)
+    swept = sweeps.run(bundle, target, options, grid, wish, listener, again=again)
+    if not quiet:
+        sweeping.table(swept)
+    swept.check()
+    if not quiet:
+        print(f"next: simgen report {shlex.quote(str(bundle.path))} -o report")
+
+
+def _run(
+    bundle: Bundle,
+    target: str | None,
+    options: dict[str, str | int],
+    wish: Wish,
+    quiet: bool,
+    verbose: bool,
+    *,
+    verified: bool = False,
+) -> None:
+    from simgen.bundle import results
+    from simgen.cli.following import Printing, say_ran
+    from simgen.running import runs
+
+    bundle, ended = runs.run(bundle, target, options, wish, Printing(quiet), verified=verified)
+    if not quiet:
+        say_ran(bundle, ended, verbose)
+        print(f"results: {ended.folder}")
+        where = shlex.quote(str(bundle.path))
+        compared = (ended.folder / results.OUTPUTS).exists()
+        print(f"next: simgen {f'diff {where}' if compared else f'report {where} -o report'}")

@@ -1,0 +1,414 @@
+"""What people see: tables, progress, sizes. Scripts get JSON instead."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.progress import Progress
+
+    from simgen.bundle.results import Result
+    from simgen.check.verdict import Diff, Verdict
+    from simgen.frontend.network import Network
+    from simgen.ir import OpCount, Workload
+    from simgen.study.correlation import Correlation
+    from simgen.study.page import Row
+
+    Done = Callable[[int, int], None]  # (what is done, all of it)
+
+PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
+PIPED_WIDTH = 200  # columns of a table where there is no terminal
+OF_BYTES = ("data", "checking data")  # kinds of work that are counted in them
+EXACT = "exact"  # in place of a share of a tolerance: there was none
+UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
+
+
+def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table on stdout; numbers to the right. Colours and cut lines only on a terminal."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[str(cell) for cell in row] for row in rows]
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    least = 1
+    for at, name in enumerate(columns):
+        column = [row[at] for row in cells if row[at]]
+        numbers = all(
+            cell[:1].isdigit() or cell[:1] in "-+." or cell in ("inf", EXACT) for cell in column
+        )
+        words = [*name.split(), *(column if numbers else " ".join(column).split())]
+        width = min(max(map(len, words), default=0), UNBROKEN)
+        made.add_column(
+            name,
+            justify="right" if cells and numbers else "left",
+            overflow="fold",
+            min_width=width,
+        )
+        least += width + 3
+    for row in cells:
+        made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
+    console = _console()
+    # A terminal that is too narrow breaks the lines, not the words and numbers in them.
+    console.width = max(console.width, least)
+    if title:
+        console.print(Text(title, style="italic"), soft_wrap=True)
+    console.print(made, soft_wrap=True)
+
+
+STYLES = {
+    "same": "green",
+    "DIFFERENT": "bold red",
+    "proved nothing": "yellow",
+    "ok": "green",
+    "missing": "yellow",
+}
+
+
+SAID = {"same": "", "different": " is different", "proved nothing": " proved nothing"}
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
+
+
+def size(nbytes: float) -> str:
+    """1536 -> "1.5 KiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if nbytes < 1024 or unit == "GiB":
+            break
+        nbytes /= 1024
+    return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+def count(value: float) -> str:
+    """1234567 -> "1.23M"."""
+    for unit in ("", "K", "M", "G", "T"):
+        if abs(value) < 1000 or unit == "T":
+            break
+        value /= 1000
+    return f"{value:.0f}" if unit == "" else f"{value:.3g}{unit}"
+
+
+def seconds(value: float) -> str:
+    """0.000123 -> "123 us"."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def shape(extents: Sequence[int]) -> str:
+    return "x".join(str(extent) for extent in extents)
+
+
+@contextlib.contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str, Callable[[int], str]], Done | None]]:
+    """Makes a callback (done, total) for each kind of work, from its name and how to write counts.
+
+    A bar for each on a terminal, otherwise now and then a line.
+    """
+    if quiet:
+        yield lambda what, text: None
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        shown = TextColumn("{task.fields[shown]}")
+        columns = (TextColumn("{task.description}"), BarColumn(), shown, TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            yield functools.partial(_bar, bars)
+    else:
+        yield _lines
+
+
+@contextlib.contextmanager
+def stages(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """A callback (what, done, total) that shows each kind of work; None where it is to be quiet."""
+    with progress(quiet) as kind:
+        shown: dict[str, Done | None] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in shown:
+                shown[what] = kind(what, size if what in OF_BYTES else str)
+            if show := shown[what]:
+                show(done, total)
+
+        yield None if quiet else tell
+
+
+def _bar(bars: Progress, what: str, text: Callable[[int], str]) -> Done:
+    task = bars.add_task(what, visible=False, total=None, shown="")
+
+    def show(done: int, total: int) -> None:
+        shown = f"{text(done)} of {text(total)}"
+        bars.update(task, completed=done, total=total, shown=shown, visible=True)
+
+    return show
+
+
+def _lines(what: str, text: Callable[[int], str]) -> Done:
+    last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_INTERVAL:
+            last = time.monotonic()
+            print(f"{what}: {text(done)} of {text(total)}", file=sys.stderr, flush=True)
+
+    return show
+
+
+def network(net: Network, *, settings: bool) -> None:
+    """The layers: what each reads, the shape of what it writes, and settings off their defaults."""
+    rows = []
+    for placed in net.layers:
+        data = ", ".join(shape(x.shape) for x in placed.node.inputs)
+        row = [placed.node.name, placed.layer.section, ", ".join(placed.previous) or data]
+        row.append(shape(placed.output.shape))
+        if settings:
+            kind = type(placed.layer)
+            changed = [
+                f"{key}={value}"
+                for key, value in placed.node.parameters
+                if kind.from_config([(key, value, "")]) != kind()
+            ]
+            row.append(" ".join(changed))
+        rows.append(row)
+    heads = ("layer", "section", "input", "output", *(["settings"] if settings else []))
+    table(None, heads, rows)
+
+
+def work(workload: Workload) -> None:
+    """A line for each layer and pass, their sum, and the memory of all tensors."""
+    from simgen.workload import costs as works
+
+    found = works.of(workload)
+    held = works.memory(workload)
+    rows = []
+    for each, before in zip(found, (None, *found)):
+        first = before is None or before.layer != each.layer
+        made = (each.tensor_bytes, each.workspace_bytes)
+        cells = _work_cells(each.count, each.parameters, *made)
+        rows.append((each.layer if first else "", each.direction, shape(each.output), *cells))
+    tensors = sum(each.tensor_bytes for each in found)
+    sums = _work_cells(works.total(found), held["parameters"] // 4, tensors, held["workspaces"])
+    rows.append(("all", "", "", *sums))
+    heads = ("layer", "pass", "output", "ops", "bytes", "ops/byte", "parameters")
+    table(None, (*heads, "tensors", "workspace"), rows)
+    parts = [f"{what} {size(n)}" for what, n in held.items() if n]
+    print(f"memory: {', '.join(parts[:-1])}; {parts[-1]}")
+
+
+def _work_cells(work: OpCount, parameters: int, tensors: int, workspace: int) -> tuple[str, ...]:
+    operations = work.flops + work.transcendentals
+    moved = work.read_bytes + work.written_bytes
+    return (
+        count(operations),
+        size(moved),
+        f"{operations / moved:.2f}" if moved else "",
+        count(parameters) if parameters else "",
+        size(tensors),
+        size(workspace) if workspace else "",
+    )
+
+
+def difference(report: Diff, details: bool) -> None:
+    """One pair: a line per tensor; the worst points and the histogram of what failed."""
+    from simgen.check.verdict import beyond_rounding  # brings NumPy, which a build does not need
+
+    rows = []
+    for verdict in report.verdicts:
+        compared = verdict.comparison
+        exact = verdict.exact and not compared.outside
+        cells = (
+            verdict.layer,
+            verdict.direction,
+            verdict.tensor,
+            compared.elements,
+            _relative(compared.max_error, compared.max_reference),
+            EXACT if exact else _share(compared.max_ratio),
+            "" if exact else _share(beyond_rounding(compared)),
+            *([compared.max_ulps] if details else []),
+            "DIFFERENT" if verdict.outcome == "different" else verdict.outcome,
+        )
+        rows.append(cells)
+    heads = [
+        "layer",
+        "pass",
+        "tensor",
+        "elements",
+        "error /\nlargest value",
+        "error /\ntolerance",
+        "all errors /\nrounding",
+        *(["most ULPs\napart"] if details else []),
+        "verdict",
+    ]
+    table(f"{report.a} against {report.b}", heads, rows)
+    bitwise = sum(verdict.exact for verdict in report.verdicts)
+    if bitwise:
+        print(f"{bitwise} of {many(len(rows), 'tensor')} compared bit for bit")
+    for verdict in report.verdicts:
+        if verdict.reasons:
+            print(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")
+    first = report.first_diverging
+    if first:
+        print(f"first diverging layer: {first.layer} ({first.direction})")
+    for verdict in report.verdicts:
+        # What is wrong only by the reference is shown where it is compared with that.
+        if details or (verdict is first and not verdict.comparison.passed):
+            _details(report, verdict)
+
+
+def _relative(error: float, largest: float) -> str:
+    """The error of a tensor as a part of its largest value; by itself where all values are 0."""
+    return f"{error / largest if largest else error:.2g}"
+
+
+def _share(ratio: float | None) -> str:
+    """Of a limit: 0.0345 -> "3.45%", 12 -> "12 x"; empty where none is known."""
+    if ratio is None:
+        return ""
+    if ratio > 1:
+        return f"{ratio:.3g} x" if ratio < float("inf") else "inf"
+    return f"{100 * ratio:.2f}%"
+
+
+def _details(report: Diff, verdict: Verdict) -> None:
+    from simgen.check.verdict import ulp_classes
+
+    compared = verdict.comparison
+    if compared.worst:
+        rows = [
+            (
+                "[" + ", ".join(str(i) for i in point.index) + "]",
+                f"{point.a:.9g}",
+                f"{point.b:.9g}",
+                f"{point.error:.3g}",
+                f"{point.bound:.3g}",
+            )
+            for point in compared.worst
+        ]
+        table(
+            f"worst points of {verdict.tensor}",
+            ("index", report.a, report.b, "error", "tolerance"),
+            rows,
+        )
+    pairs = [(name, n) for name, n in zip(ulp_classes(), compared.ulps) if n]
+    table(f"ULPs apart, {verdict.tensor}", ("ULPs", "elements"), pairs)
+
+
+def many(n: int, one: str, more: str = "") -> str:
+    return f"{n} {one if n == 1 else more or one + 's'}"
+
+
+def dispatches(workload: Workload) -> None:
+    """The launches, with grid, block and arguments."""
+    rows = [
+        (
+            step.layer,
+            step.direction,
+            launch.kernel,
+            shape(launch.grid),
+            workload.kernel(launch.kernel).block,
+            " ".join(launch.args),
+        )
+        for step in workload.steps
+        for launch in step.launches
+    ]
+    heads = ("layer", "pass", "kernel", "work-groups", "work-items", "arguments")
+    table(None, heads, rows)
+
+
+def launches(workload: Workload, found: Sequence[Result]) -> None:
+    """Seconds of each launch in each result that has them; with two results, their ratio."""
+    from simgen.bundle import results
+
+    found = [result for result in found if any("seconds" in each for each in result.launches)]
+    for result in (each for each in found if results.is_statistics_only(each)):
+        _own_launches(workload, result)
+    found = [result for result in found if not results.is_statistics_only(result)]
+    if not found:  # an emulator counts no time
+        return
+    rows = []
+    order = [(step, launch) for step in workload.steps for launch in step.launches]
+    for at, (step, launch) in enumerate(order):
+        times = [result.launches[at].get("seconds") for result in found]
+        if not any(result.launches[at] for result in found):  # the runs were about other layers
+            continue
+        cells = ["" if t is None else seconds(t) for t in times]
+        if len(found) == 2:
+            a, b = times
+            cells.append(f"{a / b:.3g}" if a is not None and b else "")
+        rows.append((at, step.layer, step.direction, launch.kernel, *cells))
+    heads = ["launch", "layer", "pass", "kernel", *(result.name for result in found)]
+    if len(found) == 2:
+        heads.append("ratio")
+    table(None, heads, rows)
+
+
+def _own_launches(workload: Workload, result: Result) -> None:
+    """Seconds of each launch of a result with other kernels than the workload's."""
+    from simgen.bundle import results
+
+    rows = []
+    ran = zip(results.kernels(result, workload), result.launches, strict=True)
+    for at, ((step, kernel), metrics) in enumerate(ran):
+        of = workload.steps[step]
+        time = seconds(metrics["seconds"]) if "seconds" in metrics else ""
+        rows.append((at, of.layer, of.direction, kernel, time))
+    table(None, ("launch", "layer", "pass", "kernel", result.name), rows)
+
+
+def report(found: Sequence[Row]) -> None:
+    """A line for each layer and target, with what architects ask for first."""
+    from simgen.study.page import derived
+
+    rows = []
+    for row in found:
+        rates = derived(row)
+        instructions = row.metrics.get("instructions")
+        rows.append(
+            (
+                row.bundle,
+                row.layer,
+                row.direction,
+                row.target,
+                row.verdict,
+                seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
+                "" if instructions is None else count(instructions),
+                *(f"{rates[n]:.1%}" if n in rates else "" for n in ("l1_hit_rate", "l2_hit_rate")),
+                *(count(rates[n]) if n in rates else "" for n in RATES),
+            )
+        )
+    heads = (
+        "bundle",
+        "layer",
+        "pass",
+        "target",
+        "verdict",
+        "time",
+        "instructions",
+        "L1 hits",
+        "L2 hits",
+    )
+    table(None, (*heads, "operations/s", "bytes/s"), rows)
+
+
+def correlations(found: Sequence[Correlation]) -> None:
+    """A line for each quantity that two targets both have, over their common layers."""
+    from simgen.study.page import CORRELATION_TITLES, correlation_cells
+
+    if found:
+        table("agreement", CORRELATION_TITLES, [correlation_cells(each) for each in found])
+
+
+RATES = ("operations_per_second", "bytes_per_second")

@@ -1,0 +1,96 @@
+"""Rules for 64-bit floats, and their use where 32 bits would round too early.
+
+MGPUSim adds, multiplies, inverts and converts 64-bit floats as IEEE 754 asks for. A product of two
+32-bit floats is exact in 64 bits.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from simgen.compile.legalise.assembly import integer, is_vgpr, registers, source_modifiers
+from simgen.compile.legalise.table import rule
+
+if TYPE_CHECKING:
+    from simgen.compile.legalise.site import Site
+
+    Pair = tuple[str, str, str]  # a pair of vector registers, its low one, its high one
+
+ONE_OVER_TWO_PI = 0x3FC45F306DC9C882  # what "0.15915494" stands for in 64 bits
+
+
+def constant(site: Site, value: float) -> str:
+    """A pair of vector registers with a 64-bit float."""
+    return _bits(site, int.from_bytes(struct.pack("<d", value), "little"))
+
+
+def _bits(site: Site, bits: int) -> str:
+    pair, low, high = site.vgpr_pair()
+    site.put("v_mov_b32_e32", low, hex(bits & 0xFFFFFFFF))
+    site.put("v_mov_b32_e32", high, hex(bits >> 32))
+    return pair
+
+
+def widened(site: Site, operand: str) -> str:
+    """A 32-bit float source as a 64-bit one."""
+    pair, _, _ = site.vgpr_pair()
+    site.put("v_cvt_f64_f32_e32", pair, site.in_vgpr(operand))
+    return pair
+
+
+def put(site: Site, name: str, a: str, b: str) -> str:
+    """A new pair with the result of v_NAME_f64."""
+    pair, _, _ = site.vgpr_pair()
+    site.put(f"v_{name}_f64", pair, a, b)
+    return pair
+
+
+def error_of_sum(site: Site, a: str, b: str, total: str) -> str:
+    """What rounding took from a + b = total, exactly (Knuth's TwoSum)."""
+    b_part = put(site, "add", total, f"-{a}")
+    a_part = put(site, "add", total, f"-{b_part}")
+    a_error, b_error = put(site, "add", a, f"-{a_part}"), put(site, "add", b, f"-{b_part}")
+    return put(site, "add", a_error, b_error)
+
+
+def _source(site: Site, operand: str) -> str:
+    """A 64-bit float source that MGPUSim reads right: constants go to registers."""
+    neg, absolute, body = source_modifiers(operand)
+    if registers(body):
+        return operand
+    value = integer(body)
+    if value is not None and not -16 <= value <= 64:
+        body = _bits(site, value << 32 & 0xFFFFFFFF00000000)  # a literal is the upper half
+    elif value is not None:
+        body = _bits(site, value & 0xFFFFFFFFFFFFFFFF)
+    elif body == "0.15915494":
+        body = _bits(site, ONE_OVER_TWO_PI)
+    else:
+        body = constant(site, float(body))
+    body = f"|{body}|" if absolute else body
+    return f"-{body}" if neg else body
+
+
+@rule("v_add_f64 v_mul_f64")
+def arithmetic(site: Site) -> None:
+    result, a, b = site.item.operands
+    a, b = _source(site, a), _source(site, b)
+    if not is_vgpr(a.strip("-|")) and not is_vgpr(b.strip("-|")):  # one scalar at most
+        a = put(site, "mul", a, constant(site, 1.0))
+    site.put(site.item.mnemonic, result, a, b)
+
+
+@rule("v_cvt_f64_f32* v_cvt_f64_i32*")
+def widen(site: Site) -> None:
+    result, x = site.item.operands
+    site.put(site.item.mnemonic.replace("_e64", "_e32"), result, site.in_vgpr(x))
+
+
+@rule("v_cvt_f32_f64*")
+def narrow(site: Site) -> None:
+    """Without modifiers or constants as it is, else through a product with one."""
+    result, x = site.item.operands
+    if not registers(x):
+        x = put(site, "mul", _source(site, x), constant(site, 1.0))
+    site.put("v_cvt_f32_f64_e32", result, x)

@@ -1,0 +1,95 @@
+"""What gem5's GPU model executes otherwise than an AMD GPU does -> what it executes the same.
+
+* A 16-bit vector instruction sets the upper half of its result's register to zero (gfx8 and gfx9),
+  and compilers rely on it. gem5 leaves that half as it was.
+* ds_read_b96 and ds_write_b96: gem5 moves three words for each lane between LDS and a buffer in
+  which the instruction has four (`initMemRead<3>` and `lane * 4`), so that all lanes but the first
+  get words of others.
+* A scalar load from the sum of a base, a register and a constant: gem5 leaves out the register
+  (smem.cc reads IMM and not SOFFSET_EN). Compilers write it with a constant of zero; for that there
+  is a form without the constant.
+* ds_read_b128: 21.0 (gfx801) and the VEGA model of 21.2 do not implement it.
+
+Seen in src/arch/amdgpu/vega/insts/ of gem5 at c91af552, and in wrong results there. On a GPU the
+rewritten text computes the same as the original.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simgen.compile.legalise.assembly import Instruction, parse, registers
+from simgen.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Those of which LLVM knows that they clear the upper half (zeroesHigh16BitsOfDest).
+_HALF = re.compile(
+    r"v_(?:lshlrev_b|lshrrev_b|ashrrev_i|add_u|sub_u|subrev_u|mul_lo_u|max_[ui]|min_[ui]|mad_u|mad_i)"
+    r"16(?:_e32|_e64)?\Z"
+)
+_SCALAR_LOAD = re.compile(r"s_(?:buffer_)?load_dword")
+_WAIT = re.compile(r"lgkmcnt\(\d+\)")
+
+
+def rewrite(text: str, *, b128: bool = True) -> str:
+    """A module's assembly text (clang's) for gem5; `b128`: for one that has ds_read_b128.
+
+    Raises:
+        RefusedError: a scalar load adds a register and a constant other than zero.
+    """
+    wide = ("ds_read_b96", "ds_write_b96", *(() if b128 else ("ds_read_b128",)))
+    lines = text.split("\n")
+    for kernel in parse(lines):
+        split = False
+        for at, item in kernel.items.items():
+            if not isinstance(item, Instruction):
+                continue
+            if _HALF.match(item.mnemonic):
+                result = item.operands[0]
+                lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
+            elif item.mnemonic in wide:
+                lines[at] = "\n".join(f"\t{part}" for part in _split(item))
+                split = True
+            elif _adds_register(item):
+                lines[at] = f"\t{_without_constant(kernel.name, item)}"
+        if split:  # what counted one of them as one operation has to wait for all
+            for at in kernel.items:
+                lines[at] = _WAIT.sub("lgkmcnt(0)", lines[at])
+    return "\n".join(lines)
+
+
+def _adds_register(item: Instruction) -> bool:
+    """Whether a scalar load has a register and a constant beside its base."""
+    load = _SCALAR_LOAD.match(item.mnemonic)
+    return bool(load and registers(item.operands[2]) and item.modifier("offset"))
+
+
+def _without_constant(kernel: str, item: Instruction) -> Instruction:
+    if int(item.modifier("offset") or "0", 0):
+        raise RefusedError(
+            f"gem5-se: kernel {kernel}: {item}: gem5 leaves out the register; write the kernel "
+            "without an index that all work-items share, or run it on another target"
+        )
+    return replace(item, tail=tuple(w for w in item.tail if not w.startswith("offset:")))
+
+
+def _split(item: Instruction) -> list[str]:
+    """Three or four words as two and the rest. A load's address must outlive its first part."""
+    load = item.mnemonic.startswith("ds_read")
+    words = registers(item.operands[0 if load else 1])
+    address = item.operands[1 if load else 0]
+    offset = int(item.modifier("offset") or 0)
+    verb = "read" if load else "write"
+
+    def part(data: Sequence[str], at: int) -> str:
+        text = data[0] if len(data) == 1 else f"v[{data[0][1:]}:{data[-1][1:]}]"
+        operands = (text, address) if load else (address, text)
+        width = 32 * len(data)
+        return f"ds_{verb}_b{width} {', '.join(operands)}" + (f" offset:{at}" if at else "")
+
+    parts = [part(words[:2], offset), part(words[2:], offset + 8)]
+    return parts[::-1] if address in words[:2] else parts

@@ -1,0 +1,149 @@
+"""Rules for 16-bit floats. The upper half of a result is zero, as on gfx8 and gfx9.
+
+Sums, differences and products of 16-bit floats that are rounded to 32 bits and then to 16 are
+rounded right: 24 >= 2 * 11 + 2 (Figueroa, "When is double rounding innocuous?", 1995).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING
+
+from simgen.compile.legalise import vector_float
+from simgen.compile.legalise.assembly import integer, is_constant, source_modifiers
+from simgen.compile.legalise.table import RULES, rule
+
+if TYPE_CHECKING:
+    from simgen.compile.legalise.site import Site
+
+TWO_TO_112 = "0x77800000"  # the difference of the exponents' biases
+SIGN_16 = "0x8000"
+
+
+@rule("v_cvt_f32_f16*")
+def widen(site: Site) -> None:
+    result, x = site.item.operands
+    site.put("v_mov_b32_e32", result, _widened(site, x))
+
+
+def _widened(site: Site, operand: str) -> str:
+    """A 16-bit float source as a 32-bit one, in a vector register and with its modifiers."""
+    neg, absolute, body = source_modifiers(operand)
+    held = site.vgpr()
+    value = integer(body)
+    if value is not None:
+        (number,) = struct.unpack("<e", (value & 0xFFFF).to_bytes(2, "little"))
+        site.put("v_mov_b32_e32", held, hex(int.from_bytes(struct.pack("<f", number), "little")))
+    elif is_constant(body):
+        site.put("v_mov_b32_e32", held, body)
+    else:
+        _widen_bits(site, held, site.in_vgpr(body))
+    if absolute:
+        site.put("v_and_b32_e32", held, "0x7fffffff", held)
+    if neg:
+        site.put("v_xor_b32_e32", held, "0x80000000", held)
+    return held
+
+
+def _widen_bits(site: Site, result: str, x: str) -> None:
+    """The bits in their new place, times 2^112: exact, and subnormals become normal.
+
+    Infinity and NaNs get the largest exponent.
+    """
+    bits, special, sign = site.vgpr(), site.vgpr(), site.vgpr()
+    mask, _, _ = site.sgpr_pair()
+    site.put("v_and_b32_e32", bits, "0x7fff", x)
+    site.put("v_mov_b32_e32", special, "0x7c00")
+    site.put("v_cmp_ge_u32_e64", mask, bits, special)
+    site.put("v_lshlrev_b32_e32", bits, "13", bits)
+    site.put("v_or_b32_e32", special, "0x7f800000", bits)
+    site.put("v_mul_f32_e32", bits, TWO_TO_112, bits)
+    site.select(bits, bits, special, mask)
+    site.put("v_and_b32_e32", sign, SIGN_16, x)
+    site.put("v_lshlrev_b32_e32", sign, "16", sign)
+    site.put("v_or_b32_e32", result, sign, bits)
+
+
+@rule("v_cvt_f16_f32*")
+def narrow(site: Site) -> None:
+    """To nearest even; MGPUSim's own instruction cuts off, and knows no subnormals."""
+    result, x = site.item.operands
+    _narrow(site, result, site.in_vgpr(x))
+
+
+def _narrow(site: Site, result: str, x: str) -> None:
+    """Normal results by adding half of the last place to the bits; a carry may give infinity.
+
+    Subnormal ones by adding 0.5, whose last place is theirs: the hardware's addition rounds.
+    """
+    bits, normal, small, limit = (site.vgpr() for _ in range(4))
+    mask, _, _ = site.sgpr_pair()
+    site.put("v_and_b32_e32", bits, "0x7fffffff", x)
+    site.put("v_lshrrev_b32_e32", normal, "13", bits)
+    site.put("v_and_b32_e32", normal, "1", normal)
+    site.add(normal, normal, bits)
+    site.put("v_mov_b32_e32", limit, hex((0xFFF - (112 << 23)) & 0xFFFFFFFF))
+    site.add(normal, normal, limit)
+    site.put("v_lshrrev_b32_e32", normal, "13", normal)
+    site.put("v_add_f32_e32", small, "0.5", bits)
+    site.put("v_mov_b32_e32", limit, "0x3f000000")
+    site.subtract(small, small, limit)
+    _choose(site, normal, small, bits, "lt", "0x38800000", limit, mask)  # below 2^-14
+    site.put("v_mov_b32_e32", small, "0x7c00")
+    _choose(site, normal, small, bits, "ge", "0x47800000", limit, mask)  # 65536 and more
+    site.put("v_lshrrev_b32_e32", small, "13", bits)
+    site.put("v_and_b32_e32", small, "0x3ff", small)
+    site.put("v_or_b32_e32", small, "0x7e00", small)
+    _choose(site, normal, small, bits, "gt", "0x7f800000", limit, mask)  # NaNs
+    site.put("v_lshrrev_b32_e32", small, "16", x)
+    site.put("v_and_b32_e32", small, SIGN_16, small)
+    site.put("v_or_b32_e32", result, normal, small)
+
+
+def _choose(
+    site: Site, result: str, other: str, bits: str, c: str, limit: str, held: str, mask: str
+) -> None:
+    site.put("v_mov_b32_e32", held, limit)
+    site.put(f"v_cmp_{c}_u32_e64", mask, bits, held)
+    site.select(result, result, other, mask)
+
+
+@rule("v_add_f16* v_sub_f16* v_subrev_f16* v_mul_f16*")
+def arithmetic(site: Site) -> None:
+    result, a, b = site.item.operands
+    name = site.item.mnemonic.split("_")[1]
+    a, b, held = _widened(site, a), _widened(site, b), site.vgpr()
+    site.put(f"v_{name}_f32_e32", held, a, b)
+    _narrow(site, result, held)
+
+
+@rule("v_max_f16* v_min_f16*")
+def extreme(site: Site) -> None:
+    """A NaN loses against a number. What comes out was a 16-bit float before."""
+    result, *sources = site.item.operands
+    a, b = (_widened(site, source) for source in sources)
+    held = site.vgpr()
+    if "max" in site.item.mnemonic:
+        vector_float.larger(site, held, a, b)
+    else:
+        vector_float.larger(site, held, f"-{a}", f"-{b}")
+        site.put("v_xor_b32_e32", held, "0x80000000", held)
+    _narrow(site, result, held)
+
+
+_ORDERED = ("lt", "eq", "le", "gt", "lg", "ge", "o")
+_NOT = ("nlt", "neq", "nle", "ngt", "nlg", "nge", "u")
+
+
+@rule(" ".join(f"v_cmp_{c}_f16*" for c in (*_ORDERED, *_NOT)))
+def compare(site: Site) -> None:
+    """As 32-bit floats, which keep the order."""
+    result, *sources = site.item.operands
+    a, b = (_widened(site, source) for source in sources)
+    name = re.sub(r"_f16_e..$", "_f32_e64", site.item.mnemonic)
+    site.become(name, result, a, b)
+    if name in RULES[site.arch]:
+        RULES[site.arch][name](site)
+    else:
+        site.out.append(site.item)

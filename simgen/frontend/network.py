@@ -1,0 +1,431 @@
+"""A config's sections -> layers with their shapes: names, order and extents resolved.
+
+Where DNNMark lets a layer take its shape from `previous_layer`, this is where it gets it. Nothing
+is lowered here, so that also layers without kernels can be shown.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from simgen.errors import ConfigError, UsageError, did_you_mean, printable
+from simgen.frontend.config import Entry, Place, Section
+from simgen.ir import Node, TensorSpec
+from simgen.layers import LAYERS
+from simgen.layers.base import EXTENTS, MAX_INT, Phase, check_range, parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from simgen.frontend.config import Config
+    from simgen.layers import Layer
+
+GENERAL = "DNNMark"  # the section that is no layer
+RUN_MODES = ("none", "standalone", "composed")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A layer at its place in the network."""
+
+    node: Node
+    layer: Layer
+    previous: tuple[str, ...]  # layers that its inputs come from, in order; (): the data file
+    output: TensorSpec
+    where: str  # of its section; no part of the workload, which is the same from another file
+    bound: tuple[tuple[str, str], ...] = ()  # (port, buffer), where that is not the layer's own
+
+
+@dataclass(frozen=True)
+class Network:
+    """Layers, each after those that it takes its inputs from.
+
+    In a slice, `previous` may name layers that are not in `layers`: what they would have written
+    comes from the data file.
+    """
+
+    run_mode: str
+    layers: tuple[Placed, ...]
+
+
+def make_layer(node: Node) -> Layer:
+    """The layer that a node stands for, as `workload.json` brings it back."""
+    entries = ((key, value, node.name) for key, value in node.parameters)
+    return LAYERS[node.kind].from_config(entries)
+
+
+def sample_section(kind: str) -> Section:
+    """The layer's sample problem as a config section."""
+    where = Place(f"built-in {kind}", 0)
+    layer = LAYERS[kind]
+    entries = (("name", kind), *layer.sample.items())
+    return Section(layer.section, tuple(Entry(k, v, where) for k, v in entries), where)
+
+
+def resolve(
+    config: Config,
+    settings: Iterable[tuple[str, str]] = (),
+    *,
+    algorithm: str | None = None,
+    layers: str | None = None,
+    phase: Phase | None = None,
+) -> Network:
+    """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
+
+    `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise.
+    So is what layers do in a `phase`; in inference, those that are for training only are left out.
+    `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
+    every layer on a way from a to b.
+
+    Raises:
+        ConfigError: an unknown section, key or value, a missing or impossible shape, a wrong or
+            duplicate name, a missing previous layer, a cycle.
+        UsageError: `layers` names a layer that is not there, or two with no way between them.
+    """
+    run_mode = _run_mode([s for s in config.sections if s.name == GENERAL])
+    sections = [s for s in config.sections if s.name != GENERAL]
+    if not sections:
+        raise ConfigError(config.source, "no layer section; add one, such as [Softmax]")
+    named = _by_name(sections)
+    previous = {name: _previous(name, section, named) for name, section in named.items()}
+    order = _order(named, previous)
+    if phase is not None:
+        named = _in_phase(named, phase)
+    if phase is Phase.INFERENCE:
+        named, previous = _without_training(named, previous)
+        order = [name for name in order if name in named]
+    kept = set(order) if layers is None else selected(layers, previous)
+    if algorithm is not None:
+        named = _with_algorithm(named, kept, algorithm)
+    named = _with_settings(named, list(settings))
+    needed = _reached(kept, previous)  # for the shapes
+    placed: dict[str, Placed] = {}
+    for name in (name for name in order if name in needed):
+        before = previous[name]
+        given = tuple(placed[each].output for each in before)
+        placed[name] = _place(name, named[name], before, given)
+    return Network(run_mode, tuple(each for name, each in placed.items() if name in kept))
+
+
+def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Names of the layers of a slice, as `resolve` takes it; `previous` are what each reads from.
+
+    Raises:
+        UsageError: it names a layer that is not there, or two with no way between them.
+    """
+    readers: dict[str, list[str]] = {name: [] for name in previous}
+    for name, before in previous.items():
+        for each in before:
+            readers[each].append(name)
+    where = f"--layers {printable(text)}"
+    kept: set[str] = set()
+    for word in text.split(","):
+        first, dots, last = (part.strip() for part in word.partition(".."))
+        ends = (first, last) if dots else (first,)
+        for end in ends:
+            if end not in previous:
+                fact = f"no layer named {printable(end)}"
+                raise UsageError(f"{where}: {fact}; {did_you_mean(end, previous)}")
+        found = _reached({first}, readers) & _reached({last}, previous) if dots else {first}
+        if not found:
+            cure = "write the earlier one first, or name layers with commas between them"
+            raise UsageError(f"{where}: no way from {first} to {last}; {cure}")
+        kept |= found
+    return kept
+
+
+def _reached(starts: Iterable[str], edges: Mapping[str, Iterable[str]]) -> set[str]:
+    """`starts` and all that can be reached from them; each edge is looked at once."""
+    found = set(starts)
+    todo = list(found)
+    while todo:
+        new = set(edges[todo.pop()]) - found
+        found |= new
+        todo += new
+    return found
+
+
+def _run_mode(sections: list[Section]) -> str:
+    if len(sections) > 1:
+        first, second = sections[0].where, sections[1].where
+        raise ConfigError(second, f"[{GENERAL}] is already at {first}; keep one")
+    mode = "none"
+    for entry in sections[0].entries if sections else ():
+        if entry.key != "run_mode":
+            fact = f"unknown key {printable(entry.key)} in [{GENERAL}]"
+            raise ConfigError(entry.where, f"{fact}; {did_you_mean(entry.key, ['run_mode'])}")
+        if entry.value not in RUN_MODES:
+            fact = f"run_mode is {printable(entry.value)}"
+            raise ConfigError(entry.where, f"{fact}; {did_you_mean(entry.value, RUN_MODES)}")
+        mode = entry.value
+    return mode
+
+
+def _kind(section: Section) -> str:
+    for kind, layer in LAYERS.items():
+        if layer.section == section.name:
+            return kind
+    known = [GENERAL, *(layer.section for layer in LAYERS.values())]
+    fact = f"unknown section {printable(section.name)}"
+    raise ConfigError(section.where, f"{fact}; {did_you_mean(section.name, known)}")
+
+
+def _by_name(sections: list[Section]) -> dict[str, Section]:
+    """Layer name -> section. A layer without a name gets its kind's."""
+    named: dict[str, Section] = {}
+    for section in sections:
+        entry = section.get("name")
+        name, where = (entry.value, entry.where) if entry else (_kind(section), section.where)
+        _kind(section)
+        if not NAME.match(name):
+            raise ConfigError(
+                where,
+                f"name is {printable(name)}; use 1 to 63 letters, digits, '_' and '-', "
+                "a letter or '_' first",
+            )
+        if name in named:
+            raise ConfigError(
+                where, f"name {name!r} is taken by the layer at {named[name].where}; choose another"
+            )
+        named[name] = section
+    return named
+
+
+def _with_settings(
+    named: dict[str, Section], settings: list[tuple[str, str]]
+) -> dict[str, Section]:
+    """The sections with each setting in place of, or added to, the entries of its layer.
+
+    A bare key goes to the only layer. In a network, a bare extent (n, c, h, w) goes to every
+    layer that gives it itself, so that `n=1` rescales the whole network.
+    """
+    named = dict(named)
+    for key, value in settings:
+        where = Place(f"--set {key}={value}", 0)
+        owner, dot, field = key.rpartition(".")
+        if dot and owner not in named:
+            fact = f"no layer named {printable(owner)}"
+            raise ConfigError(where, f"{fact}; {did_you_mean(owner, named)}")
+        if dot:
+            targets = [owner]
+        elif len(named) == 1:
+            targets = list(named)
+        elif field in EXTENTS:
+            targets = [n for n, s in named.items() if (e := s.get(field)) and e.value != "0"]
+        else:
+            targets = []
+        if not targets:
+            raise _without_layer(named, field, where)
+        for target in targets:
+            named[target] = _replaced(named[target], Entry(field, value, where))
+    return named
+
+
+def _without_layer(named: dict[str, Section], key: str, where: Place) -> ConfigError:
+    """A bare key in a network: it lacks its layer, or no layer here has it."""
+    layers = {name: LAYERS[_kind(section)] for name, section in named.items()}
+    known = {n: (*each.config_keys(), *each.common_keys()) for n, each in layers.items()}
+    having = [name for name, keys in known.items() if key in keys]
+    if having:
+        fact = f"there are several layers; write {having[0]}.{key}=..., for example"
+        return ConfigError(where, fact)
+    cure = did_you_mean(key, {each for keys in known.values() for each in keys})
+    return ConfigError(where, f"no layer here has a key {printable(key)}; {cure}")
+
+
+def _with_algorithm(
+    named: dict[str, Section], kept: set[str], algorithm: str
+) -> dict[str, Section]:
+    """The sections with the algorithm in each layer of the slice that has a choice."""
+    entry = Entry("algo", algorithm, Place(f"--algo {algorithm}", 0))
+    having = {n for n in kept if "algo" in LAYERS[_kind(named[n])].config_keys()}
+    if not having:
+        known = ", ".join(k for k, each in LAYERS.items() if "algo" in each.config_keys())
+        fact = "no layer here has a choice of algorithms"
+        raise ConfigError(entry.where, f"{fact}; leave it out (layers with one: {known})")
+    own = dict.fromkeys(a for n in having for a in LAYERS[_kind(named[n])].algorithms)
+    if algorithm not in own:  # a config's key may name a library's algorithms too
+        cure = did_you_mean(algorithm, own)
+        raise ConfigError(entry.where, f"algo is {printable(algorithm)}; {cure}")
+    return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
+
+
+def _in_phase(named: dict[str, Section], phase: Phase) -> dict[str, Section]:
+    """The sections with what their layers do in the phase."""
+    where = Place(f"--{phase}", 0)
+    found = {}
+    for name, section in named.items():
+        for key, value in LAYERS[_kind(section)].phases.get(phase, {}).items():
+            section = _replaced(section, Entry(key, value, where))
+        found[name] = section
+    return found
+
+
+def _without_training(
+    named: dict[str, Section], previous: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Section], dict[str, tuple[str, ...]]]:
+    """The layers that do something in inference, and what each reads then.
+
+    Raises:
+        ConfigError: one that does nothing reads the data file, and so its readers' extents are
+            not known; or there is nothing else.
+    """
+    gone = {name for name, section in named.items() if LAYERS[_kind(section)].training_only}
+    for name in gone:
+        if not previous[name]:
+            raise ConfigError(
+                named[name].where,
+                f"layer {name!r} is first and does nothing in inference; remove it and give its "
+                "n, c, h and w to the next layer",
+            )
+
+    def source(name: str) -> str:
+        while name in gone:
+            (name,) = previous[name]
+        return name
+
+    kept = {name: section for name, section in named.items() if name not in gone}
+    return kept, {name: tuple(map(source, previous[name])) for name in kept}
+
+
+def _replaced(section: Section, entry: Entry) -> Section:
+    if entry.key in ("name", "previous_layer"):
+        raise ConfigError(entry.where, f"{entry.key} cannot be set; edit the config instead")
+    kept = tuple(e for e in section.entries if e.key != entry.key)
+    return Section(section.name, (*kept, entry), section.where)
+
+
+def _previous(name: str, section: Section, named: Mapping[str, Section]) -> tuple[str, ...]:
+    """The layers that `previous_layer` names: one, or several with commas between them."""
+    entry = section.get("previous_layer")
+    if entry is None or entry.value in ("", "null"):
+        return ()
+    layer = LAYERS[_kind(section)]
+    found = tuple(word.strip() for word in entry.value.split(","))
+    for word in found:
+        if word not in named:
+            fact = f"previous_layer of {name!r} is {printable(word)}, which is no layer here"
+            raise ConfigError(entry.where, f"{fact}; {did_you_mean(word, named)}")
+    most = None if layer.several_inputs else int(layer.takes_input)
+    if most is not None and len(found) > most:
+        fact = f"previous_layer of {name!r} names {len(found)}, but [{layer.section}] takes {most}"
+        raise ConfigError(entry.where, f"{fact}; join layers with [Add] or [Concat] first")
+    return found
+
+
+def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Layer names, each after its previous layers, otherwise in the order of the file."""
+    places = {name: at for at, name in enumerate(named)}
+    graph = TopologicalSorter(previous)
+    try:
+        graph.prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1][:0:-1]  # each before the one that it reads
+        first = min(circle, key=places.__getitem__)
+        at = circle.index(first)
+        loop = " <- ".join((*circle[at:], *circle[:at], first))
+        entry = named[first].get("previous_layer")
+        raise ConfigError(
+            entry.where if entry else named[first].where,
+            f"layers feed each other in a circle ({loop}); give one of them previous_layer=null",
+        ) from None
+    names, order = list(named), []
+    ready: list[int] = []
+    while graph.is_active():
+        for name in graph.get_ready():
+            heapq.heappush(ready, places[name])
+        order.append(names[heapq.heappop(ready)])
+        graph.done(order[-1])
+    return order
+
+
+def _place(
+    name: str, section: Section, previous: tuple[str, ...], given: tuple[TensorSpec, ...]
+) -> Placed:
+    kind = _kind(section)
+    common = LAYERS[kind].common_keys()
+    own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
+    layer = LAYERS[kind].from_config(own)
+    inputs = _inputs(name, section, layer, previous, given)
+    try:
+        output = layer.output(inputs)
+    except ValueError as error:
+        # What the command line says of the layer is more likely wrong than the file.
+        given_there = (e.where for e in reversed(section.entries) if not e.where.line)
+        where = next(given_there, section.where)
+        raise ConfigError(where, f"layer {name!r}: {error}") from None
+    _check_size(name, section, output, "output")
+    parameters = tuple((key, value) for key, value, _ in own)
+    node = Node(name, kind, parameters, inputs)
+    return Placed(node, layer, previous, output, str(section.where))
+
+
+def _inputs(
+    name: str,
+    section: Section,
+    layer: Layer,
+    previous: tuple[str, ...],
+    given: tuple[TensorSpec, ...],
+) -> tuple[TensorSpec, ...]:
+    if not layer.takes_input:
+        return ()
+    for before, each in zip(previous, given, strict=True):
+        if len(each.shape) != len(EXTENTS):
+            shape = " x ".join(map(str, each.shape))
+            raise ConfigError(
+                section.where,
+                f"layer {name!r} takes a tensor (N, C, H, W), but {before!r} gives one of {shape}; "
+                "take another previous_layer",
+            )
+    if given:
+        return tuple(_input(name, section, each) for each in given)
+    return layer.workload_inputs(_input(name, section, None))
+
+
+def _input(name: str, section: Section, given: TensorSpec | None) -> TensorSpec:
+    """The input's (N, C, H, W): from the section, and from the previous layer where that has 0.
+
+    A first layer without h or w has 1 there, as DNNMark's fully connected sample leaves them out.
+    """
+    shape: list[int] = []
+    for axis, key in enumerate(EXTENTS):
+        entry = section.get(key)
+        value = 0
+        if entry is not None:
+            value = parse_value(int, key, entry.value, entry.where)
+            check_range(key, value, 0, None, entry.where)
+        if given is not None:
+            if value not in (0, given.shape[axis]):
+                assert entry is not None
+                raise ConfigError(
+                    entry.where,
+                    f"{key} is {value}, but the previous layer's output has {given.shape[axis]}; "
+                    "leave it out",
+                )
+            value = given.shape[axis]
+        elif value == 0 and key in ("h", "w") and entry is None:
+            value = 1
+        elif value == 0:
+            raise ConfigError(
+                entry.where if entry else section.where,
+                f"layer {name!r} has no {key}; give it, or a previous_layer to take it from",
+            )
+        shape.append(value)
+    x = TensorSpec(tuple(shape))
+    _check_size(name, section, x, "input")
+    return x
+
+
+def _check_size(name: str, section: Section, spec: TensorSpec, what: str) -> None:
+    if spec.size > MAX_INT:
+        extents = " x ".join(str(extent) for extent in spec.shape)
+        raise ConfigError(
+            section.where,
+            f"the {what} of layer {name!r} has {extents} elements, more than {MAX_INT}; "
+            "make n, c, h or w smaller",
+        )

@@ -1,0 +1,460 @@
+"""The algorithms of a convolution: which config value means which, and what each one computes.
+
+    direct         sums over the taps, with pixels in registers and filters in LDS
+    implicit_gemm  a matrix product whose second factor, the unrolled windows, is never in memory
+    im2col         unrolls the windows in a workspace, and then multiplies
+    winograd       F(2 x 2, 3 x 3): 16 products in place of 36; for 3 x 3 filters of stride 1
+    fft            Fourier transforms of tiles; for stride 1 and filters of up to 17 x 17 pixels
+
+DNNMark's values are those of cuDNN's enumerations. cuDNN's algorithms are not simgen's; each value
+stands for the one that is nearest in kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import sqrt
+from typing import TYPE_CHECKING, Protocol
+
+from simgen.ir import Launch, TensorSpec
+from simgen.layers.base import Lowering
+from simgen.layers.conv import (
+    direct as conv_direct,
+)
+from simgen.layers.conv import (
+    fft as conv_fft,
+)
+from simgen.layers.conv import (
+    implicit_gemm,
+    spread_of_sums,
+)
+from simgen.layers.conv import spread_of_transforms as transforms
+from simgen.layers.conv import (
+    winograd as conv_winograd,
+)
+from simgen.layers.conv.geometry import Geometry, Names, Split, to_image, to_result
+from simgen.layers.product.matrix_product import Channels, sum_of
+from simgen.numerics import rounding
+from simgen.numerics.rounding import U
+from simgen.numerics.spread import Spread, correlated, repeats
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simgen.layers.conv.geometry import Gather
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+
+FEW_ROWS = 16  # output channels; twice as many, where there are
+MANY_PIXELS = 2**15
+FEW_OF_ONE = 8  # rows, or products, with filters of one tap
+FEW_PRODUCTS = 128  # of a sum; of the filters' gradient, columns
+LITTLE = 2**24  # multiply-adds
+# From when on tiles are transformed: then that is faster on an H200, with four kernels and all.
+MUCH = 2**29  # multiply-adds
+FFT_CHANNELS, WINOGRAD_CHANNELS = 32, 64  # on both sides
+TAPS = 9
+WORKSPACE = 2**29  # elements at most
+FEW_RESULTS = 8  # rows and columns: fewer than half of the larger tiles' results
+
+
+Workspaces = tuple[tuple[str, TensorSpec], ...]  # (port, tensor)
+
+
+class Algorithm(StrEnum):
+    DIRECT = "direct"
+    IMPLICIT_GEMM = "implicit_gemm"
+    IM2COL = "im2col"
+    WINOGRAD = "winograd"
+    FFT = "fft"
+
+
+OURS = frozenset(str(each) for each in Algorithm)
+
+
+class Transform(Protocol):
+    """What a module knows that transforms tiles, multiplies and transforms back."""
+
+    TAKES: str  # which geometries, for a message
+
+    def fits(self, each: Gather) -> bool: ...
+    def fits_filters(self, g: Geometry) -> bool: ...
+    def workspaces(self, each: Gather) -> tuple[tuple[str, TensorSpec], ...]: ...
+    def filter_workspaces(self, g: Geometry) -> tuple[tuple[str, TensorSpec], ...]: ...
+    def gather(self, each: Gather, names: Names) -> Lowering: ...
+    def filters(self, g: Geometry, names: Names) -> Lowering: ...
+    def bound(self, source: Array, filters: Array, each: Gather) -> Array: ...
+    def filter_bound(self, image: Array, result: Array, g: Geometry) -> Array: ...
+
+
+TRANSFORMS: dict[Algorithm, Transform] = {
+    Algorithm.WINOGRAD: conv_winograd,
+    Algorithm.FFT: conv_fft,
+}
+
+
+class Algo(StrEnum):
+    """Forward and backward-filter algorithm; numbers are cudnnConvolutionBwdFilterAlgo_t.
+
+    A number above 0 leaves the forward algorithm at implicit GEMM, as in DNNMark.
+    """
+
+    ALGO_0 = "0"  # what DNNMark takes when nothing is given: simgen chooses, as for "auto"
+    ALGO_1 = "1"  # implicit GEMM, as 3
+    ALGO_FFT = "2"  # this one and ALGO_FFT_TILING: in tiles
+    ALGO_3 = "3"
+    ALGO_WINOGRAD = "4"
+    ALGO_WINOGRAD_NONFUSED = "5"
+    ALGO_FFT_TILING = "6"
+    FFT = "fft"  # forward too
+    WINOGRAD = "winograd"  # forward too
+    CUDNN = "cudnn"  # ask the library's heuristics: simgen's
+    AUTO = "auto"  # let the library measure: simgen's heuristics
+    DIRECT = "direct"  # this one and the next two: simgen's own names, for all passes
+    IMPLICIT_GEMM = "implicit_gemm"
+    IM2COL = "im2col"
+
+
+class DataAlgo(StrEnum):
+    """Backward-data algorithm; cudnnConvolutionBwdDataAlgo_t, and simgen's own names."""
+
+    ALGO_0 = "0"  # what DNNMark takes when nothing is given: `algo` if that is a name of simgen's
+    ALGO_1 = "1"  # implicit GEMM
+    FFT = "fft"
+    FFT_TILING = "fft_tiling"
+    WINOGRAD = "winograd"
+    WINOGRAD_NONFUSED = "winograd_nonfused"
+    DIRECT = "direct"
+    IMPLICIT_GEMM = "implicit_gemm"
+    IM2COL = "im2col"
+
+
+class Unknown(StrEnum):
+    """What is computed from the other two."""
+
+    RESULT = "result"
+    IMAGE = "image"
+    FILTERS = "filters"
+
+
+def for_forward(algo: Algo) -> Algorithm | None:
+    """What the config wants of the forward pass; None: simgen chooses."""
+    if algo in (Algo.ALGO_0, Algo.CUDNN, Algo.AUTO):
+        return None
+    return Algorithm(algo) if algo in OURS else Algorithm.IMPLICIT_GEMM
+
+
+def for_data(algo: Algo, data_algo: DataAlgo) -> Algorithm | None:
+    """The same of the backward-data pass."""
+    if data_algo is DataAlgo.ALGO_0:
+        return Algorithm(algo) if algo in OURS else None
+    if data_algo is DataAlgo.WINOGRAD_NONFUSED:
+        return Algorithm.WINOGRAD
+    if data_algo is DataAlgo.FFT_TILING:
+        return Algorithm.FFT
+    return Algorithm(data_algo) if data_algo in OURS else Algorithm.IMPLICIT_GEMM
+
+
+def for_filters(algo: Algo) -> Algorithm | None:
+    """The same of the backward-weight pass."""
+    if algo in (Algo.ALGO_FFT, Algo.ALGO_FFT_TILING):
+        return Algorithm.FFT
+    if algo in (Algo.ALGO_WINOGRAD, Algo.ALGO_WINOGRAD_NONFUSED):
+        return Algorithm.WINOGRAD
+    return for_forward(algo)
+
+
+def choose(g: Geometry, unknown: Unknown) -> Algorithm:
+    """The algorithm that should be fastest on a GPU.
+
+    Where there is much to compute, one that transforms tiles. Otherwise: a tile of a matrix product
+    needs some 32 rows and many products in each sum. Where there are few channels on either side,
+    most of it would be idle: then direct, but for 1 x 1, whose direct kernel uses no element twice.
+    So it is where there is little to compute at all: direct kernels execute the fewest
+    instructions, which counts in simulators.
+    """
+    transformed = _transformed(g, unknown)
+    if transformed:
+        return transformed
+    if not maps(g, unknown):
+        return Algorithm.IMPLICIT_GEMM
+    channels, filters = g.group_channels, g.group_filters
+    rows, depth = {
+        Unknown.RESULT: (filters, channels * g.taps),
+        Unknown.IMAGE: (channels, filters * g.taps),
+        Unknown.FILTERS: (filters, channels * g.taps),
+    }[unknown]
+    few_rows = FEW_ROWS if g.batch * g.pixels < MANY_PIXELS else 2 * FEW_ROWS
+    few = rows <= few_rows or depth <= FEW_PRODUCTS
+    if g.taps == 1:
+        few = min(rows, depth) < FEW_OF_ONE
+    little = g.batch * g.pixels * g.size <= LITTLE
+    return Algorithm.DIRECT if few or little else Algorithm.IMPLICIT_GEMM
+
+
+def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
+    """The algorithm that transforms tiles, if one pays.
+
+    Of 3 x 3 filters Winograd's is faster where there are many channels. The gradient of the filters
+    by FFT is, unless its tiles would be mostly empty.
+    """
+    channels = min(g.group_channels, g.group_filters)
+    if g.batch * g.pixels * g.size < MUCH or channels < FFT_CHANNELS or g.taps < TAPS:
+        return None
+    small = max(g.result) <= FEW_RESULTS
+    winograd = channels >= WINOGRAD_CHANNELS and (unknown is not Unknown.FILTERS or small)
+    for each in (Algorithm.WINOGRAD, Algorithm.FFT)[0 if winograd else 1 :]:
+        if _fits(each, g, unknown) and _largest(each, g, unknown) <= WORKSPACE:
+            return each
+    return None
+
+
+def _fits(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> bool:
+    """Whether one that transforms tiles can do the geometry."""
+    of = TRANSFORMS[algorithm]
+    return of.fits_filters(g) if unknown is Unknown.FILTERS else of.fits(gathers_of(g, unknown)[0])
+
+
+def _workspaces(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> Workspaces:
+    of = TRANSFORMS[algorithm]
+    if unknown is Unknown.FILTERS:
+        return of.filter_workspaces(g)
+    return of.workspaces(gathers_of(g, unknown)[0])
+
+
+def _largest(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> int:
+    """Elements of the largest workspace."""
+    return max(spec.size for _, spec in _workspaces(algorithm, g, unknown))
+
+
+def maps(g: Geometry, unknown: Unknown) -> bool:
+    """Whether the direct kernels can do the geometry."""
+    if unknown is Unknown.FILTERS:
+        return conv_direct.maps_filters(g)
+    return conv_direct.maps_gathers(gathers_of(g, unknown))
+
+
+def gathers_of(g: Geometry, unknown: Unknown) -> tuple[Gather, ...]:
+    """What computes a result or an image; nothing where the filters are computed."""
+    if unknown is Unknown.FILTERS:
+        return ()
+    return to_result(g) if unknown is Unknown.RESULT else to_image(g)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pass of a convolution, by one algorithm."""
+
+    g: Geometry
+    unknown: Unknown
+    algorithm: Algorithm
+    names: Names
+
+    @classmethod
+    def of(
+        cls,
+        g: Geometry,
+        unknown: Unknown,
+        wanted: Algorithm | None,
+        names: Names,
+        *,
+        in_place: bool = False,
+    ) -> Job:
+        """By the algorithm wanted, or by the one that simgen chooses.
+
+        With `in_place` it chooses one without workspaces, where there is such a one.
+        """
+        job = cls(g, unknown, wanted or choose(g, unknown), names)
+        if wanted or not in_place or not job.workspaces():
+            return job
+        others = [Algorithm.IMPLICIT_GEMM, *([Algorithm.DIRECT] if maps(g, unknown) else [])]
+        jobs = [cls(g, unknown, each, names) for each in others]
+        return min(jobs, key=lambda each: sum(spec.size for _, spec in each.workspaces()))
+
+    def check(self) -> None:
+        """Raises:
+        ValueError: the algorithm cannot do the geometry.
+        """
+        (r, s), (u, v), (d, e) = self.g.kernel, self.g.stride, self.g.dilation
+        fact = f"filters of {r} x {s} with stride {u} x {v} and dilation {d} x {e}"
+        if self.algorithm is Algorithm.DIRECT and not maps(self.g, self.unknown):
+            raise ValueError(f"{fact} are too large for algorithm direct; choose implicit_gemm")
+        if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
+            takes = TRANSFORMS[self.algorithm].TAKES
+            raise ValueError(f"{fact}; {self.algorithm} takes {takes}: choose implicit_gemm")
+
+    def workspaces(self) -> Workspaces:
+        """(port, tensor) of what the pass's own kernels write and read."""
+        if self.algorithm in TRANSFORMS:
+            return _workspaces(self.algorithm, self.g, self.unknown)
+        found = []
+        if self.algorithm is Algorithm.IM2COL:
+            gathers = self._gathers() if self._gathers() else to_result(self.g)
+            found.append((implicit_gemm.WINDOWS, implicit_gemm.windows(gathers)))
+        if self.splits > 1:
+            found.append((self.names.partial, TensorSpec((self.splits, self._size()))))
+        return tuple(found)
+
+    def lower(self) -> Lowering:
+        """Kernels and launches, without those of the bias's gradient."""
+        made, splits = self._products(), self.splits
+        if splits == 1:
+            return made
+        channels = Channels(self.names.epilogue, *self._channels())
+        kernel, grid = sum_of("conv", splits, self._size(), channels=channels)
+        args = (self.names.partial, *self.names.epilogue.ports, self.names.target)
+        launch = Launch(kernel.name, grid, args)
+        return Lowering((*made.kernels, kernel), (*made.launches, launch))
+
+    def bound(self, sums: Array, source: Array, filters: Array) -> Array:
+        """Bound on the error of each element that is computed.
+
+        `sums` are those of the absolute values of the terms, and `source` and `filters` the
+        absolute values of what the job reads.
+        """
+        if self.algorithm in TRANSFORMS:
+            of = TRANSFORMS[self.algorithm]
+            if self.unknown is Unknown.FILTERS:
+                return of.filter_bound(source, filters, self.g)
+            return of.bound(source, filters, self._gathers()[0])
+        split = self._split()
+        depth = split.depth + (split.splits if split.splits > 1 else 0)
+        made: Array = sums * rounding.accumulated(depth) + 16 * (depth + 1) * rounding.TINY
+        return made
+
+    def spread(self, source: Array, filters: Array, hard: Array) -> Spread:
+        """Of the errors of each element that is computed, of which `hard` are the bounds."""
+        g, of_filters = self.g, self.unknown is Unknown.FILTERS
+        if self.algorithm not in TRANSFORMS:
+            root, squares = self._walked(source, filters)
+            equal = self._equal(source, filters)
+            split = self._split()
+            depth = split.depth + (split.splits if split.splits > 1 else 0)
+            magnitude = hard / rounding.accumulated(depth)
+            sigma = U * root * rounding.SECOND_ORDER + 16 * (depth + 1) * rounding.TINY
+            gathers = self._gathers()
+            terms = max(each.met for each in gathers) if gathers else g.batch * g.pixels
+            return Spread(correlated(sigma, hard, terms, squares, magnitude, equal))
+        fft = self.algorithm is Algorithm.FFT
+        # A rounding of a transformed filter reaches all that it is multiplied with, and so on.
+        if of_filters:
+            of = transforms.fourier_filters if fft else transforms.winograd_filters
+            sigma, equal = of(source, filters, g)
+            shared = (g.group_filters + g.group_channels) * g.taps
+        else:
+            (each,) = self._gathers()
+            sigma, equal = (transforms.fourier if fft else transforms.winograd)(
+                source, filters, each
+            )
+            steps = conv_fft.tiles_of(each).steps if fft else (2, 2)
+            shared = each.count + each.group_out * steps[0] * steps[1]
+        largest = max(np.abs(t).max(initial=1.0) for t in (source, filters))
+        flushed = 2.0**24 * largest * rounding.TINY  # in no more than 2^24 elements of tiles
+        sigma = sqrt(equal) * sigma * rounding.SECOND_ORDER + flushed
+        return Spread(np.minimum(sigma, hard), shared)
+
+    def _walked(self, source: Array, filters: Array) -> tuple[Array, Array]:
+        """Roots of the sums of all squared partial sums, and sums of squared products."""
+        split = self._split()
+        if self.unknown is Unknown.RESULT:
+            return spread_of_sums.result(source, filters, self.g, split)
+        if self.unknown is Unknown.IMAGE:
+            return spread_of_sums.image_gradient(source, filters, self.g, split)
+        ends, inside = self._filter_chunks(split)
+        return spread_of_sums.filter_gradient(source, filters, self.g, ends, inside)
+
+    def _filter_chunks(self, split: Split) -> tuple[list[int], tuple[int, ...]]:
+        """Where chunks of the pixels of all samples end, and the stages of the sum of one."""
+        total = self.g.batch * self.g.pixels
+        if self.algorithm is Algorithm.DIRECT:
+            return conv_direct.filter_chunks(self.g)
+        return [min(total, split.chunk * (at + 1)) for at in range(split.splits)], ()
+
+    def _equal(self, source: Array, filters: Array) -> float:
+        """How many equal products a sum may have: no more than equal factors of either side."""
+        if self.unknown is Unknown.FILTERS:
+            channels = (t.swapaxes(0, 1).reshape(t.shape[1], -1) for t in (source, filters))
+            return min(repeats(each) for each in channels)
+        g = self.g
+        w = filters.reshape(g.groups, g.group_filters, g.group_channels, g.taps)
+        w = w if self.unknown is Unknown.RESULT else w.swapaxes(1, 2)
+        rows = np.ascontiguousarray(w).reshape(-1, w.shape[2] * g.taps)
+        return min(repeats(rows), repeats(source.reshape(len(source), -1)))
+
+    @property
+    def grain(self) -> float:
+        """What the grain of products becomes by transformations; 0: they have none."""
+        if self.algorithm not in TRANSFORMS:
+            return 1.0
+        return conv_winograd.GRAIN if self.algorithm is Algorithm.WINOGRAD else 0.0
+
+    @property
+    def growth(self) -> int:
+        """How much larger sums can be on their way than by themselves, in grains; 0: no grain."""
+        if self.algorithm not in TRANSFORMS:
+            return 1
+        return conv_winograd.GROWTH if self.algorithm is Algorithm.WINOGRAD else 0
+
+    def magnitudes(self, sums: Array, source: Array, filters: Array) -> Array:
+        """Bound on all that is added up on the way to each element; arguments as of `bound`."""
+        if self.algorithm is not Algorithm.WINOGRAD:
+            return sums
+        if self.unknown is Unknown.FILTERS:
+            return conv_winograd.filter_magnitude(source, filters, self.g)
+        return conv_winograd.magnitude(source, filters, self._gathers()[0])
+
+    @property
+    def splits(self) -> int:
+        """Partial sums of which each element that is computed is the sum."""
+        return self._split().splits
+
+    def _products(self) -> Lowering:
+        unrolled = self.algorithm is Algorithm.IM2COL
+        if self.algorithm in TRANSFORMS:
+            of = TRANSFORMS[self.algorithm]
+            if self.unknown is Unknown.FILTERS:
+                return of.filters(self.g, self.names)
+            return of.gather(self._gathers()[0], self.names)
+        if self.unknown is Unknown.FILTERS:
+            if self.algorithm is Algorithm.DIRECT:
+                return conv_direct.filters(self.g, self.names)
+            return implicit_gemm.filters(self.g, self.names, unrolled=unrolled)
+        if self.algorithm is Algorithm.DIRECT:
+            return conv_direct.gather(self._gathers(), self.names)
+        return implicit_gemm.gather(self._gathers(), self.names, unrolled=unrolled)
+
+    def _gathers(self) -> tuple[Gather, ...]:
+        return gathers_of(self.g, self.unknown)
+
+    def _channels(self) -> tuple[int, int]:
+        """Channels of what is computed, and elements of each, where it is no filters."""
+        g = self.g
+        if self.unknown is Unknown.RESULT:
+            return g.filters, g.pixels
+        return g.channels, g.image[0] * g.image[1]
+
+    def _size(self) -> int:
+        """Elements of what is computed."""
+        g = self.g
+        if self.unknown is Unknown.FILTERS:
+            return g.size
+        if self.unknown is Unknown.RESULT:
+            return g.batch * g.filters * g.pixels
+        return g.batch * g.channels * g.image[0] * g.image[1]
+
+    def _split(self) -> Split:
+        """How the sums are shared out."""
+        direct = self.algorithm is Algorithm.DIRECT
+        if self.algorithm in TRANSFORMS:
+            return Split(1, 1, 1)  # what they share out, their own kernels add
+        if self.unknown is Unknown.FILTERS:
+            return (
+                conv_direct.filter_split(self.g) if direct else implicit_gemm.filter_split(self.g)
+            )
+        gathers = self._gathers()
+        if direct:
+            return Split(gathers[0].depth, 1, max(each.met for each in gathers))
+        return implicit_gemm.gather_split(gathers)

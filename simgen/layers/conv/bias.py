@@ -1,0 +1,75 @@
+"""The gradient of a bias: the sum of dy over samples and pixels, for each channel."""
+
+from __future__ import annotations
+
+from math import ceil, log2, prod
+
+from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.layers.base import Lowering
+from simgen.layers.conv.geometry import Split
+from simgen.layers.product.matrix_product import sum_of
+from simgen.numerics.spread import stages
+
+BLOCK = 256  # work-items
+GROUPS = 528  # work-groups that fill a GPU
+LEAST = 16 * BLOCK  # elements of a work-group, unless a channel has fewer
+PARTIAL = "db_partial"  # the port
+
+
+def split(shape: tuple[int, ...]) -> Split:
+    """How the elements of a channel are shared out, for dy of an (N, K, P, Q) shape."""
+    n, k, *pixels = shape
+    total = n * prod(pixels)
+    vector = _vector(shape)
+    splits = max(1, min(ceil(GROUPS / k), total // LEAST))
+    chunk = ceil(total / splits / vector) * vector
+    rounds = ceil(chunk / (BLOCK * vector))
+    return Split(chunk, ceil(total / chunk), rounds + vector // 2 + int(log2(BLOCK)))
+
+
+def workspaces(shape: tuple[int, ...]) -> tuple[tuple[str, TensorSpec], ...]:
+    """(port, tensor) of partial sums."""
+    splits = split(shape).splits
+    return ((PARTIAL, TensorSpec((splits, shape[1]))),) if splits > 1 else ()
+
+
+def lower(shape: tuple[int, ...]) -> Lowering:
+    """db from dy."""
+    n, k, *pixels = shape
+    shared = split(shape)
+    constants = (
+        ("source", "dy"),
+        ("target", "db"),
+        ("batch", n),
+        ("filters", k),
+        ("pixels", prod(pixels)),
+        ("chunk", shared.chunk),
+        ("splits", shared.splits),
+        ("vector", _vector(shape)),
+    )
+    name = f"conv_bias_bwd_weight_{n}x{k}x{prod(pixels)}"
+    first = Kernel(name, "conv_bias.hip.j2", BLOCK, constants)
+    several = shared.splits > 1
+    launch = Launch(name, (shared.splits, k, 1), ("dy", PARTIAL if several else "db"))
+    if not several:
+        return Lowering((first,), (launch,))
+    second, grid = sum_of("conv_bias", shared.splits, k)
+    return Lowering((first, second), (launch, Launch(second.name, grid, (PARTIAL, "db"))))
+
+
+def inside(shape: tuple[int, ...]) -> float:
+    """Of a channel's sum, in the terms of simgen/numerics/spread.py."""
+    shared, vector = split(shape), _vector(shape)
+    rounds = ceil(shared.chunk / (BLOCK * vector))
+    return stages(2, 2 if vector == 4 else 1, 2 * rounds, *(2,) * int(log2(BLOCK)), shared.splits)
+
+
+def depth(shape: tuple[int, ...]) -> int:
+    """Roundings on the longest way from an element into its sum."""
+    shared = split(shape)
+    return shared.depth + shared.splits
+
+
+def _vector(shape: tuple[int, ...]) -> int:
+    """Elements of a load."""
+    return 4 if prod(shape[2:]) % 4 == 0 else 1

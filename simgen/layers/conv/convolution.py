@@ -1,0 +1,363 @@
+"""Convolution of images with a bank of K = num_output filters.
+
+    forward   y[n,k,p,q]  = sum over c,r,s of  x[n, c, p u + r d - a, q v + s e - b] * w[k,c,r,s]
+                            [+ bias[k]]
+    backward  dw[k,c,r,s] = sum over n,p,q of  x[n, c, p u + r d - a, q v + s e - b] * dy[n,k,p,q]
+              dx[n,c,i,j] = sum over k,r,s of  dy[n, k, (i - r d + a) / u, (j - s e + b) / v]
+                            * w[k,c,r,s], where both divisions leave no rest
+              db[k]       = sum over n,p,q of  dy[n,k,p,q]
+
+    x, dx  (N, C, H, W)     w, dw  (K, C / G, R, S)   y, dy  (N, K, P, Q)    b, db  (K,), bias=true
+    R, S   kernel_size      a, b   pad                u, v   stride          (height, width each)
+    d, e   dilation         G      group: the sum over c runs over the C / G channels of k's group
+    P = floor((H + 2 a - (R - 1) d - 1) / u) + 1, Q likewise; outside of x and y all is zero
+
+That is conv_mode "cross_correlation". "convolution" turns the filters by 180 degrees: w[k,c,r,s]
+stands for w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx:
+w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
+
+Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
+MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
+"cross_correlation". simgen means the same by a config on every machine: what cuDNN means.)
+`group` and `dilation` are keys of Caffe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import sqrt
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers.base import MAX_INT, Layer, Lowering, Port, Sums, key
+from simgen.layers.conv import (
+    algorithms as conv_algorithms,
+)
+from simgen.layers.conv import (
+    bias as conv_bias,
+)
+from simgen.layers.conv import (
+    reference as conv_reference,
+)
+from simgen.layers.conv.algorithms import Algo, Algorithm, DataAlgo, Job, Unknown
+from simgen.layers.conv.geometry import Geometry, Names
+from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.window import positions, spread
+from simgen.numerics import exactness
+from simgen.numerics.rounding import TINY, U, accumulated
+from simgen.numerics.spread import Spread, sum_spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+
+class Mode(StrEnum):
+    CONVOLUTION = "convolution"
+    CROSS_CORRELATION = "cross_correlation"
+    TRANSPOSE = "transpose"  # DNNMark: AMD only
+
+
+class Preference(StrEnum):
+    """How much memory an algorithm may take that simgen chooses. There is no key for the limit."""
+
+    NO_WORKSPACE = "no_workspace"
+    FASTEST = "fastest"
+    SPECIFY_WORKSPACE_LIMIT = "specify_workspace_limit"
+
+
+def _preference(name: str) -> Any:
+    return key(name, default=Preference.FASTEST, hint=True)
+
+
+@dataclass(frozen=True)
+class Convolution(Layer):
+    kind = "conv"
+    section = "Convolution"
+    passes: ClassVar[tuple[Pass, ...]] = (
+        Pass.FORWARD,
+        Pass.BACKWARD_DATA,
+        Pass.BACKWARD_WEIGHT,
+    )
+    parameters: ClassVar[tuple[str, ...]] = ("w", "b")
+    algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
+    shape_given = ("dx",)
+    per_sample = True
+    sample: ClassVar[Mapping[str, str]] = {
+        "n": "126",
+        "c": "3",
+        "h": "256",
+        "w": "256",
+        "conv_mode": "convolution",
+        "num_output": "32",
+        "kernel_size": "5",
+        "pad": "2",
+        "stride": "1",
+    }
+
+    mode: Mode = key("conv_mode", default=Mode.CROSS_CORRELATION)
+    num_output: int = key("num_output", default=32, least=1)
+    kernel_h: int = key("kernel_size", "kernel_size_h", default=5, least=1)
+    kernel_w: int = key("kernel_size", "kernel_size_w", default=5, least=1)
+    pad_h: int = key("pad", "pad_h", default=2, least=0)
+    pad_w: int = key("pad", "pad_w", default=2, least=0)
+    stride_h: int = key("stride", "stride_h", default=1, least=1)
+    stride_w: int = key("stride", "stride_w", default=1, least=1)
+    dilation_h: int = key("dilation", "dilation_h", default=1, least=1)
+    dilation_w: int = key("dilation", "dilation_w", default=1, least=1)
+    group: int = key("group", default=1, least=1)
+    bias: bool = key("bias", default=False)
+    # Whether to compute dx; the first layer needs none.
+    propagation: bool = key("propagation", default=True, hint=True)
+    algo: Algo = key("algo", default=Algo.ALGO_0, hint=True)
+    data_algo: DataAlgo = key("algod", default=DataAlgo.ALGO_0, hint=True)
+    forward_preference: Preference = _preference("conv_fwd_pref")
+    filter_preference: Preference = _preference("conv_bwd_filter_pref")
+    data_preference: Preference = _preference("conv_bwd_data_pref")
+
+    @property
+    def propagates(self) -> bool:
+        return self.propagation
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """What a forward pass does to y before it is stored."""
+        return NOTHING
+
+    def weights(self, x: TensorSpec) -> TensorSpec:
+        """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
+        channels = (self.num_output, x.shape[1] // self.group)
+        if self.mode is Mode.TRANSPOSE:
+            channels = (x.shape[1], self.num_output // self.group)
+        return TensorSpec((*channels, self.kernel_h, self.kernel_w))
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        if x.shape[1] % self.group or self.num_output % self.group:
+            fact = f"{x.shape[1]} channels and {self.num_output} filters"
+            raise ValueError(f"{fact} in groups of equal size; make group a divisor of both")
+        y = TensorSpec((x.shape[0], self.num_output, *self._extents(x.shape)), x.dtype)
+        for direction in self.passes:
+            job = self._job(x.shape, direction)
+            job.check()
+            tensors = (x, y, self.weights(x), *(spec for _, spec in job.workspaces()))
+            largest = max(spec.size for spec in tensors)
+            if largest > MAX_INT:
+                fact = f"a tensor of {largest} elements is larger than {MAX_INT}"
+                raise ValueError(f"{fact}; make n smaller")
+        return y
+
+    def _extents(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """P, Q for an (N, C, H, W) shape."""
+        extent = spread if self.mode is Mode.TRANSPOSE else positions
+        rows = (self.kernel_h - 1) * self.dilation_h + 1
+        columns = (self.kernel_w - 1) * self.dilation_w + 1
+        return (
+            extent("height", shape[2], rows, self.pad_h, self.stride_h),
+            extent("width", shape[3], columns, self.pad_w, self.stride_w),
+        )
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """One fused multiply-add per filter tap, in each of y, dw and dx.
+
+        2 K C / G R S per pixel of y ("transpose": of x), the taps that fall into the padding too,
+        as DeepBench and MIOpenDriver count. A bias adds N K P Q to y, and to db. Every tensor
+        counts once in the bytes; without `propagation` the backward pass neither computes dx nor
+        reads w.
+        """
+        (x,) = inputs
+        y, w = self.output(inputs), self.weights(x)
+        n, _, p, q = (x if self.mode is Mode.TRANSPOSE else y).shape
+        products = 2 * w.size * n * p * q
+        added, b = (y.size, 4 * self.num_output) if self.bias else (0, 0)
+        if direction is Pass.FORWARD:
+            return OpCount(products + added, 0, x.nbytes + w.nbytes + b, y.nbytes)
+        filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
+        # Of the gradients, y stands for dy, and x for dx.
+        data = OpCount(products, 0, w.nbytes + y.nbytes, x.nbytes)
+        if direction is Pass.BACKWARD_WEIGHT:
+            return filters
+        if direction is Pass.BACKWARD_DATA:
+            return data
+        once = OpCount(data.flops, 0, w.nbytes, x.nbytes)  # dy is read already
+        return filters + once if self.propagation else filters
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        y, w = self.output(inputs), self.weights(x)
+        fan_in = x.shape[1] // self.group * self.kernel_h * self.kernel_w
+        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
+        weights = Fill(Distribution.NORMAL, 0.0, sqrt(2 / fan_in))  # He et al. 2015
+        b = TensorSpec((self.num_output,))
+        work = [
+            Port(name, spec, scratch=True)
+            for name, spec in self._job(x.shape, direction).workspaces()
+        ]
+        if direction is Pass.FORWARD:
+            shift = [Port("b", b, Fill(Distribution.NORMAL, 0.0, 0.1))] if self.bias else []
+            return (Port("x", x, normal), Port("w", w, weights), *shift, *work, Port("y", y))
+        if direction is Pass.BACKWARD_DATA:
+            return (Port("w", w, weights), Port("dy", y, normal), *work, Port("dx", x))
+        gradients = [Port("dw", w)]
+        if self.bias:
+            gradients.append(Port("db", b))
+            work += [Port(name, s, scratch=True) for name, s in conv_bias.workspaces(y.shape)]
+        return (Port("x", x, normal), Port("dy", y, normal), *work, *gradients)
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        made = self._job(x.shape, direction).lower()
+        if direction is not Pass.BACKWARD_WEIGHT or not self.bias:
+            return made
+        bias = conv_bias.lower(self.output(inputs).shape)
+        return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
+
+    def geometry(self, shape: tuple[int, ...]) -> Geometry:
+        """The relation between x, of an (N, C, H, W) shape, w and y.
+
+        x is its image and y its result; for "transpose", y is the image and x the result.
+        """
+        n, c, h, w = shape
+        transposed = self.mode is Mode.TRANSPOSE
+        image, result = (h, w), self._extents(shape)
+        channels, filters = c, self.num_output
+        if transposed:
+            image, result, channels, filters = result, image, filters, channels
+        return Geometry(
+            batch=n,
+            channels=channels,
+            filters=filters,
+            groups=self.group,
+            image=image,
+            result=result,
+            kernel=(self.kernel_h, self.kernel_w),
+            pad=(self.pad_h, self.pad_w),
+            stride=(self.stride_h, self.stride_w),
+            dilation=(self.dilation_h, self.dilation_w),
+            flipped=self.mode is Mode.CONVOLUTION,
+        )
+
+    def _job(self, shape: tuple[int, ...], direction: Pass) -> Job:
+        g, transposed = self.geometry(shape), self.mode is Mode.TRANSPOSE
+        added = self.bias and direction is Pass.FORWARD
+        suffix = "_".join(
+            (str(direction), *(("transpose",) if transposed else ()), g.name,
+             *(("bias",) if added else ()), *self.epilogue.name)
+        )  # fmt: skip
+        if direction is Pass.BACKWARD_WEIGHT:
+            image, result = ("dy", "x") if transposed else ("x", "dy")
+            wanted = conv_algorithms.for_filters(self.algo)
+            names = Names(suffix, image, result, "dw")
+            small = self.filter_preference is Preference.NO_WORKSPACE
+            return Job.of(g, Unknown.FILTERS, wanted, names, in_place=small)
+        if direction is Pass.FORWARD:
+            unknown = Unknown.IMAGE if transposed else Unknown.RESULT
+            names = Names(suffix, "x", "w", "y", "b" if added else "", self.epilogue)
+            wanted = conv_algorithms.for_forward(self.algo)
+            small = self.forward_preference is Preference.NO_WORKSPACE
+            return Job.of(g, unknown, wanted, names, in_place=small)
+        unknown = Unknown.RESULT if transposed else Unknown.IMAGE
+        wanted = conv_algorithms.for_data(self.algo, self.data_algo)
+        small = self.data_preference is Preference.NO_WORKSPACE
+        return Job.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), in_place=small)
+
+    def _computed(self, tensors: Tensors, direction: Pass) -> Array:
+        """y, dx or dw, without the bias."""
+        g = self.geometry(tensors["x" if "x" in tensors else "dx"].shape)
+        transposed = self.mode is Mode.TRANSPOSE
+        if direction is Pass.BACKWARD_WEIGHT:
+            image, result = (tensors["x"], tensors["dy"])[:: -1 if transposed else 1]
+            return conv_reference.filter_gradient(image, result, g)
+        forward = direction is Pass.FORWARD
+        source, w = tensors["x" if forward else "dy"], tensors["w"]
+        if forward is transposed:
+            return conv_reference.image_gradient(source, w, g)
+        return conv_reference.result(source, w, g)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        made = self._computed(tensors, direction)
+        if direction is Pass.BACKWARD_DATA:
+            return {"dx": made}
+        if direction is Pass.BACKWARD_WEIGHT:
+            db = {"db": tensors["dy"].sum(axis=(0, 2, 3))} if self.bias else {}
+            return {"dw": made, **db}
+        return {"y": made + tensors["b"][:, None, None] if self.bias else made}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # Bounds go with the sums of the absolute values of the terms.
+        given = tensors["x" if "x" in tensors else "dx"].shape
+        job = self._job(given, direction)
+        absolute = {port: np.abs(tensor) for port, tensor in tensors.items()}
+        sums = self._computed(absolute, direction)
+        bound = job.bound(sums, absolute[job.names.source], absolute[job.names.filters])
+        if direction is Pass.BACKWARD_DATA:
+            return {"dx": bound}
+        if direction is Pass.BACKWARD_WEIGHT:
+            if not self.bias:
+                return {"dw": bound}
+            depth = conv_bias.depth(tensors["dy"].shape)
+            total = np.abs(tensors["dy"]).sum(axis=(0, 2, 3))
+            return {"dw": bound, "db": total * accumulated(depth) + TINY}
+        if self.bias:
+            # One more rounding, of the sum of both. Where there are partial sums, the bias is added
+            # to the first of them, and takes part in the sum of all.
+            b = np.abs(tensors["b"])[:, None, None]
+            bound = bound + U * (sums + bound) + accumulated(job.splits) * b + TINY
+        return {"y": bound}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        given = tensors["x" if "x" in tensors else "dx"].shape
+        job = self._job(given, direction)
+        port = {Pass.FORWARD: "y", Pass.BACKWARD_DATA: "dx", Pass.BACKWARD_WEIGHT: "dw"}[direction]
+        found = job.spread(tensors[job.names.source], tensors[job.names.filters], tolerance[port])
+        if self.bias and direction is Pass.FORWARD:
+            b = np.abs(tensors["b"])[:, None, None]
+            y = self.reference(tensors, direction)["y"]
+            sigma = found.sigma + U * np.abs(y) + accumulated(job.splits) * b
+            found = Spread(np.minimum(sigma, tolerance[port]), found.shared)
+        made = {port: found}
+        if "db" in tolerance:
+            dy = tensors["dy"].swapaxes(0, 1).reshape(self.num_output, -1)
+            inside = conv_bias.inside(tensors["dy"].shape)
+            made["db"] = Spread(sum_spread(dy, inside, tolerance["db"]))
+        return made
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        (x,) = inputs
+        job, g = self._job(x.shape, direction), self.geometry(x.shape)
+        growth = job.growth
+        if not growth:
+            return None
+        if direction is Pass.BACKWARD_WEIGHT:
+            return Sums(g.batch * g.pixels, growth)
+        channels = g.group_channels if job.unknown is Unknown.RESULT else g.group_filters
+        return Sums(channels * g.taps + (self.bias and direction is Pass.FORWARD), growth)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        job = self._job(tensors["x" if "x" in tensors else "dx"].shape, direction)
+        grain = job.grain * exactness.grain(tensors[job.names.source], tensors[job.names.filters])
+        port = job.names.target
+        found = {}
+        if grain:
+            absolute = {name: np.abs(tensor) for name, tensor in tensors.items()}
+            sizes = job.magnitudes(
+                self._computed(absolute, direction),
+                absolute[job.names.source],
+                absolute[job.names.filters],
+            )
+            if job.names.bias:
+                grain = min(grain, exactness.grain(tensors["b"]))
+                sizes = sizes + absolute["b"][:, None, None]
+            found[port] = exactness.settled(self.reference(tensors, direction)[port], sizes, grain)
+        if self.bias and direction is Pass.BACKWARD_WEIGHT:
+            dy, axes = tensors["dy"], (0, 2, 3)
+            sizes, of_dy = np.abs(dy).sum(axis=axes), exactness.grain(dy)
+            found["db"] = exactness.settled(dy.sum(axis=axes), sizes, of_dy)
+        return found

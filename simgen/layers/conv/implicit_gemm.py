@@ -1,0 +1,183 @@
+"""Convolution as a matrix product, on the tiles of tile.py.
+
+A gather: filters (M = output channels, K = input channels and taps) times windows (K, N = pixels of
+all samples). The gradient of the filters: gradients of the result (M = filters, K = pixels of all
+samples) times windows (K, N = input channels and taps). Groups are a batch of products.
+
+An implicit product finds each element of a window in the tensor itself, while it loads a tile.
+im2col has a kernel of its own unroll the windows into a workspace first. The products are the same.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.layers.base import Lowering
+from simgen.layers.conv.geometry import Split, to_result
+from simgen.layers.product import tile
+
+if TYPE_CHECKING:
+    from simgen.ir import Constants
+    from simgen.layers.conv.geometry import Gather, Geometry, Names
+
+BLOCK = 256  # work-items that unroll windows
+GROUPS_OF_UNIT = 4  # work-groups for each compute unit, where the pixels are shared out
+LEAST = 32  # steps of a work-group at least, there
+# The largest tiles leave no registers for the places of windows.
+TILES = tuple(
+    each
+    for each in tile.TILES
+    if each.rows * each.columns < 128 * 128
+    and each.item_rows * each.item_columns * each.depth <= 512
+)
+WINDOWS = "windows"  # the port of unrolled windows
+UNROLLED = (  # what a kernel that unrolls them reads of a gather
+    "batch", "groups", "group_in",
+    *(f"{axis}_{name}" for axis in ("rows", "columns")
+      for name in ("count", "source", "start", "stride", "taps", "gap", "divide")),
+)  # fmt: skip
+
+
+def gather(gathers: tuple[Gather, ...], names: Names, *, unrolled: bool) -> Lowering:
+    """One product for each gather; partial sums where `gather_split` says so."""
+    made = [
+        _gather(each, names, at if len(gathers) > 1 else None, unrolled, len(gathers) == 1)
+        for at, each in enumerate(gathers)
+    ]
+    return Lowering(
+        tuple(kernel for one in made for kernel in one.kernels),
+        tuple(launch for one in made for launch in one.launches),
+    )
+
+
+def windows(gathers: tuple[Gather, ...]) -> TensorSpec:
+    """The workspace of im2col; one phase after the other uses it."""
+    sizes = [each.groups * each.depth * each.count for each in gathers]
+    return TensorSpec((max(sizes),))
+
+
+def gather_split(gathers: tuple[Gather, ...]) -> Split:
+    """How the sum over channels and taps is shared out."""
+    found = _cut(gathers[0], several=len(gathers) > 1)
+    met = max(each.met for each in gathers)
+    return Split(found.chunk, found.splits, min(found.chunk, met) if found.splits > 1 else met)
+
+
+def filter_split(g: Geometry) -> Split:
+    """How the sum over pixels and samples is shared out."""
+    found = _filter_cut(g)
+    return Split(found.chunk, found.splits, min(found.chunk, g.batch * g.pixels))
+
+
+def _cut(each: Gather, *, several: bool) -> tile.Cut:
+    # Phases write one partial tensor together: each would need as many chunks as the others.
+    splits = 1 if several else tile.SPLITS
+    m, n, k = each.group_out, each.count, each.depth
+    return tile.cut(m, n, k, each.groups, tiles=TILES, splits=splits)
+
+
+def _filter_cut(g: Geometry) -> tile.Cut:
+    """As `tile.cut`, but with as many chunks as fill a GPU: the sum is by far the longest side."""
+    columns, depth = g.group_channels * g.taps, g.batch * g.pixels
+    found = tile.cut(g.group_filters, columns, depth, g.groups, tiles=TILES)
+    across, down = found.tile.grid(g.group_filters, columns)
+    steps = ceil(depth / found.tile.depth)
+    wanted = min(GROUPS_OF_UNIT * tile.UNITS // (across * down * g.groups), steps // LEAST)
+    if wanted <= found.splits:
+        return found
+    chunk = ceil(steps / wanted) * found.tile.depth
+    return tile.Cut(found.tile, chunk, ceil(depth / chunk))
+
+
+def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone: bool) -> Lowering:
+    found = _cut(each, several=not alone)
+    algorithm = "im2col" if unrolled else "gemm"
+    whole = each.rows.whole and each.columns.whole
+    pixels = each.rows.count * each.columns.count
+    along_m = each.out_stride == 1 and each.group_in > 1
+    straight = not along_m and each.straight
+    writes = names if found.splits == 1 else names.summing
+    constants: Constants = (
+        *writes.constants,
+        *each.constants,
+        ("unrolled", int(unrolled)),
+        ("straight", int(straight)),
+        ("splits", found.splits),
+        ("chunk", found.chunk),
+        ("left_along", "m" if along_m else "k"),
+        ("left_width", _left_width(each, along_m=along_m, straight=straight)),
+        ("right_along", "n"),
+        ("right_width", tile.width(pixels) if unrolled else 1),
+        ("store_width", tile.width(pixels) if whole else 1),
+        *tile_constants(found.tile),
+    )
+    name = names.kernel(algorithm, phase)
+    kernel = Kernel(name, "conv_gemm.hip.j2", found.tile.block, constants)
+    across, down = found.tile.grid(each.group_out, each.count)
+    written = names.partial if found.splits > 1 else names.target
+    read = WINDOWS if unrolled else names.source
+    args = (read, *writes.gather_args[1:-1], written)
+    launch = Launch(name, (across, down, each.groups * found.splits), args)
+    if not unrolled:
+        return Lowering((kernel,), (launch,))
+    first = _unroll(each, names, phase)
+    return Lowering((*first.kernels, kernel), (*first.launches, launch))
+
+
+def _left_width(each: Gather, *, along_m: bool, straight: bool) -> int:
+    """Elements of a load of filters."""
+    if along_m:
+        return tile.width(each.group_out)
+    return tile.width(each.depth) if straight else 1
+
+
+def tile_constants(found: tile.Tile) -> tuple[tuple[str, int], ...]:
+    """Those of the tile; a convolution has groups of channels besides its groups of work-items."""
+    return tuple(
+        ("launch_groups" if name == "groups" else name, value) for name, value in found.constants
+    )
+
+
+def _unroll(each: Gather, names: Names, phase: int | None) -> Lowering:
+    wide = 4 if each.columns.count % 4 == 0 else 1
+    name = names.kernel("windows", phase)
+    constants: Constants = (("source", names.source), *each.some(*UNROLLED), ("wide", wide))
+    kernel = Kernel(name, "conv_windows.hip.j2", BLOCK, constants)
+    grid = (ceil(each.groups * each.depth * each.count / (wide * BLOCK)), 1, 1)
+    return Lowering((kernel,), (Launch(name, grid, (names.source, WINDOWS)),))
+
+
+def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
+    """The gradient of the filters, or its partial sums."""
+    found = _filter_cut(g)
+    columns = g.group_channels * g.taps
+    turned = g.flipped and g.taps > 1
+    constants: Constants = (
+        ("image", names.source),
+        ("result", names.filters),
+        ("target", names.target),
+        *g.constants,
+        ("unrolled", int(unrolled)),
+        ("splits", found.splits),
+        ("chunk", found.chunk),
+        ("left_along", "k"),
+        ("left_width", tile.width(g.pixels)),
+        ("right_along", "k"),
+        ("right_width", tile.width(g.pixels) if unrolled else 1),
+        ("store_width", 1 if turned else tile.width(columns)),
+        *tile_constants(found.tile),
+    )
+    name = names.kernel("im2col" if unrolled else "gemm")
+    kernel = Kernel(name, "conv_gemm_filters.hip.j2", found.tile.block, constants)
+    across, down = found.tile.grid(g.group_filters, columns)
+    written = names.partial if found.splits > 1 else names.target
+    read = WINDOWS if unrolled else names.source
+    grid = (across, down, g.groups * found.splits)
+    launch = Launch(name, grid, (read, names.filters, written))
+    if not unrolled:
+        return Lowering((kernel,), (launch,))
+    (windows_of,) = to_result(g.straightened)
+    first = _unroll(windows_of, names, None)
+    return Lowering((*first.kernels, kernel), (*first.launches, launch))

@@ -1,0 +1,111 @@
+"""What the algorithms that transform tiles, Winograd's and Fourier's, have in common.
+
+Each transforms filters and tiles of pixels, multiplies place by place of the transformed tiles, a
+matrix product for every place and group, and transforms the products back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.ir import Kernel, Launch
+from simgen.layers.conv.implicit_gemm import tile_constants
+from simgen.layers.product import tile
+from simgen.layers.product.matrix_product import UNALIGNED
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simgen.ir import Constants
+    from simgen.layers.conv.geometry import Gather
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+
+@dataclass(frozen=True)
+class Products:
+    """(m, k) times (k, n) for all places of a transformed tile and all groups, by rows."""
+
+    m: int
+    n: int
+    k: int
+    places: int
+    groups: int
+    right_along: str = "n"  # "k": the second factors lie as (n, k)
+    most: int = 1  # chunks of k; the products of each lie behind those of the one before
+
+    @property
+    def cut(self) -> tile.Cut:
+        tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
+        batch = self.places * self.groups
+        return tile.cut(self.m, self.n, self.k, batch, tiles=tiles, splits=self.most)
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        """Elements of a load of either side."""
+        return tile.width(self.k), tile.width(self.k if self.right_along == "k" else self.n)
+
+    def lower(self, name: str, algorithm: str, args: tuple[str, str, str]) -> tuple[Kernel, Launch]:
+        """`algorithm` is for a comment."""
+        found = self.cut
+        left_width, right_width = self._widths
+        constants: Constants = (
+            ("algorithm", algorithm),
+            ("places", self.places),
+            ("groups", self.groups),
+            ("m", self.m),
+            ("n", self.n),
+            ("k", self.k),
+            ("splits", found.splits),
+            ("chunk", found.chunk),
+            ("left_along", "k"),
+            ("left_width", left_width),
+            ("right_along", self.right_along),
+            ("right_width", right_width),
+            ("store_width", tile.width(self.n)),
+            *tile_constants(found.tile),
+        )
+        kernel = Kernel(name, "conv_products.hip.j2", found.tile.block, constants)
+        across, down = found.tile.grid(self.m, self.n)
+        return kernel, Launch(name, (across, down, self.places * self.groups * found.splits), args)
+
+
+def ordered(filters: Array, each: Gather) -> Array:
+    """(G, output channels, input channels, R, S), with taps in the order of the sum."""
+    places = [
+        np.arange(count) * stride
+        for count, stride in (
+            (each.groups, each.group_stride),
+            (each.group_out, each.out_stride),
+            (each.group_in, each.in_stride),
+        )
+    ]
+    for axis, stride in ((each.rows, each.kernel[1]), (each.columns, 1)):
+        places.append((axis.filter_first + axis.filter_step * np.arange(axis.taps)) * stride)
+    taken: Array = filters.reshape(-1)[sum(np.ix_(*places), start=np.zeros((), np.int64))]
+    return taken
+
+
+def windows(
+    image: Array,
+    starts: tuple[int, int],
+    counts: tuple[int, int],
+    steps: tuple[int, int],
+    sizes: tuple[int, int],
+) -> Array:
+    """Tiles of an image (C, H, W): (C, tiles down, tiles across, rows, columns).
+
+    There are `counts` of `sizes` pixels, `steps` apart; outside of the image all is zero.
+    """
+    found = image
+    axes = zip(starts, counts, steps, sizes, strict=True)
+    for at, (start, count, step, size) in enumerate(axes, 1):
+        places = start + np.arange((count - 1) * step + size)
+        inside = (places >= 0) & (places < image.shape[at])
+        taken = np.take(found, np.where(inside, places, 0), axis=at)
+        found = taken * inside.reshape([-1 if at == each_axis else 1 for each_axis in range(3)])
+    views = np.lib.stride_tricks.sliding_window_view(found, sizes, axis=(1, 2))
+    tiles: Array = views[:, :: steps[0], :: steps[1]]
+    return tiles

@@ -1,0 +1,329 @@
+"""Batch normalisation: zero mean and unit variance of each feature, then an affine map.
+
+    forward   mean = sum(x) / M      var = sum((x - mean)^2) / M      r = 1 / sqrt(var + epsilon)
+              y = w * (x - mean) * r + b
+              new_running_mean = (1 - f) running_mean + f mean                  f = exp_avg_factor
+              new_running_var  = (1 - f) running_var  + f var M / (M - 1)
+    backward  db = sum(dy)        dw = sum(dy * (x - mean) * r)
+              dx = w * r * (dy - db / M - (x - mean) * r * dw / M)
+
+    x, y, dx, dy  (N, C, H, W)     saved_mean, saved_invstd  mean and r
+
+    batchnorm_mode "per_activation"  sums over N:        M = N,      w, b, mean, ... (1, C, H, W)
+    batchnorm_mode "spatial"         sums over N, H, W:  M = N H W,  w, b, mean, ... (1, C, 1, 1)
+
+With save_intermediates, forward leaves mean and r for backward, which otherwise computes them
+again. With batchnorm_statistics "running", as in inference and where a network is trained further
+with its statistics frozen, mean and var are running_mean and running_var, which are constants: dx
+is w * r * dy. Of a batch with M = 1, the variance is 0, the unbiased one too.
+
+Source: cudnnBatchNormalizationForwardTraining, -ForwardInference and -Backward; Ioffe and Szegedy,
+"Batch Normalization", 2015, algorithms 1 and 2. The variance of a batch that does not fit into one
+work-group is put together from those of its chunks: Chan, Golub and LeVeque, "Algorithms for
+computing the sample variance", 1983, eq. 2.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import prod, sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers.base import Layer, Lowering, Phase, Port, key
+from simgen.layers.norm.batch_norm_errors import Errors, inverse_root, product
+from simgen.layers.norm.batch_norm_kernels import Stages, unbiased
+from simgen.layers.norm.batch_norm_spread import Spreads
+from simgen.layers.reduction import View
+from simgen.numerics import exactness
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32
+from simgen.numerics.spread import Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+# Of the data file's x. Where statistics are of the batch, variances are small: epsilon shows.
+X_MEAN, X_STD = 1 / 32, 1 / 8
+# Where they are given, networks depend on their size, so that those of few features are small. The
+# weights of these make up for it and more, for an activation that follows to be saturated.
+GIVEN_MEAN, GIVEN_STD = 0.5, 2.0
+FEW = 32  # one feature in so many
+SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
+AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
+
+
+class Mode(StrEnum):
+    PER_ACTIVATION = "per_activation"
+    SPATIAL = "spatial"
+
+
+class Statistics(StrEnum):
+    BATCH = "batch"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class BatchNorm(Layer):
+    kind = "bn"
+    section = "BatchNorm"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    parameters = ("w", "b")
+    phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {
+        Phase.INFERENCE: {"batchnorm_statistics": "running"},
+        Phase.TRAINING: {"batchnorm_statistics": "batch"},
+    }
+    sample: ClassVar[Mapping[str, str]] = {
+        "n": "100",
+        "c": "1000",
+        "h": "1",
+        "w": "1",
+        "batchnorm_mode": "per_activation",
+        "save_intermediates": "true",
+        "exp_avg_factor": "0.5",
+        "epsilon": "1e-5",
+    }
+
+    mode: Mode = key("batchnorm_mode", default=Mode.PER_ACTIVATION)
+    save_intermediates: bool = key("save_intermediates", default=True)
+    exp_avg_factor: float = key("exp_avg_factor", default=1.0, least=0, most=1)
+    # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
+    # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
+    statistics: Statistics = key("batchnorm_statistics", default=Statistics.BATCH)
+
+    @property
+    def factor(self) -> float:
+        """exp_avg_factor as float32."""
+        return float32(self.exp_avg_factor)
+
+    @property
+    def frozen(self) -> bool:
+        return self.statistics is Statistics.RUNNING
+
+    @property
+    def data_parallel(self) -> bool:  # type: ignore[override]  # of the class in other layers
+        """With given statistics, samples do not depend on each other."""
+        return self.frozen
+
+    def parameter(self, x: TensorSpec) -> TensorSpec:
+        """Of w, b, and of each statistic."""
+        _, c, h, w = x.shape
+        shape = (1, c, 1, 1) if self.mode is Mode.SPATIAL else (1, c, h, w)
+        return TensorSpec(shape, x.dtype)
+
+    def view(self, shape: tuple[int, ...]) -> View:
+        n, c, *image = shape
+        return View(n, c, prod(image)) if self.mode is Mode.SPATIAL else View(n, c * prod(image), 1)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        return x
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Operations per element of x, and per statistic; every tensor counts once in the bytes.
+
+        Forward: 6 per element (1 for the mean, 3 for the variance, 2 for y) and 11 per statistic
+        (mean, variance, epsilon, scale r, and 7 to update the running ones), with one square root.
+        Backward: 9 per element (2 for the normalised x, 3 for the two sums, 4 for dx) and 3 per
+        statistic; without saved ones, 3 and 3 more, and the square root.
+        Running statistics: forward 3 and 2 with the square root, backward 5 and 3 with it.
+        """
+        (x,) = inputs
+        one = self.parameter(x)
+        if self.frozen and direction is Pass.FORWARD:
+            read = x.nbytes + 4 * one.nbytes
+            return OpCount(3 * x.size + 2 * one.size, one.size, read, x.nbytes)
+        if self.frozen:
+            read, written = 2 * x.nbytes + 3 * one.nbytes, x.nbytes + 2 * one.nbytes
+            return OpCount(5 * x.size + 3 * one.size, one.size, read, written)
+        if direction is Pass.FORWARD:
+            saved = 2 if self.save_intermediates else 0
+            # With a factor of one, the old running statistics do not matter.
+            history = 2 if self.factor < 1 else 0
+            flops = 6 * x.size + 11 * one.size
+            read = x.nbytes + (2 + history) * one.nbytes
+            return OpCount(flops, one.size, read, x.nbytes + (2 + saved) * one.nbytes)
+        again = 0 if self.save_intermediates else 1
+        flops = (9 + 3 * again) * x.size + (3 + 3 * again) * one.size
+        read = 2 * x.nbytes + (1 if again else 3) * one.nbytes
+        return OpCount(flops, again * one.size, read, x.nbytes + 2 * one.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        one, view = self.parameter(x), self.view(x.shape)
+        stages = self._stages(x, direction)
+        parts = TensorSpec((stages.chunks, one.size))
+        specs = dict.fromkeys(("x", "y", "dx", "dy"), x)
+        fills = _fills(view.elements, self.frozen)
+        return (
+            *(Port(name, specs.get(name, one), fills[name]) for name in stages.reads),
+            *(Port(name, specs.get(name, one)) for name in stages.writes),
+            *(
+                Port(name, parts if "part" in name else one, scratch=True)
+                for name in stages.workspaces
+            ),
+        )
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        return self._stages(x, direction).lower()
+
+    def _stages(self, x: TensorSpec, direction: Pass) -> Stages:
+        return Stages(
+            view=self.view(x.shape),
+            direction=direction,
+            factor=self.factor,
+            epsilon=float32(self.epsilon),
+            frozen=self.frozen,
+            kept=self.save_intermediates,
+        )
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._by_features(lambda part: self._reference(part, direction), tensors)
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._errors(tensors, direction, Errors)
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        found = self._errors(tensors, direction, Spreads)
+        features = self.view(tensors["x"].shape).features
+        return {
+            name: Spread(np.minimum(sigma, tolerance[name]), sigma.size // features)
+            for name, sigma in found.items()
+        }
+
+    def _errors(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
+        def bounds(part: Tensors) -> Tensors:
+            found = self._tolerance(part, direction, kind)
+            # What is exact cannot fall below the smallest normal number either.
+            return {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
+
+        return self._by_features(bounds, tensors)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is not Pass.BACKWARD:
+            return {}
+        dy, axes = tensors["dy"], self._axes()
+        grain = exactness.grain(dy)
+        if not grain:
+            return {}
+        sums, sizes = (t.sum(axis=axes, keepdims=True) for t in (dy, np.abs(dy)))
+        return {"db": exactness.settled(sums, sizes, grain)}
+
+    def _by_features(self, method: Callable[[Tensors], Tensors], tensors: Tensors) -> Tensors:
+        """`method` on some channels after others: intermediate results stay small."""
+        n, c, h, w = tensors["x"].shape
+        count = max(1, AT_ONCE // (n * h * w))
+        parts = [
+            method({name: values[:, at : at + count] for name, values in tensors.items()})
+            for at in range(0, c, count)
+        ]
+        return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
+
+    def _axes(self) -> tuple[int, ...]:
+        return (0, 2, 3) if self.mode is Mode.SPATIAL else (0,)
+
+    def _moments_of(self, tensors: Tensors) -> tuple[Array, Array]:
+        """mean and var, as the pass has them; r where it was saved is taken from there."""
+        if self.frozen:
+            return tensors["running_mean"], tensors["running_var"]
+        x = tensors["x"]
+        mean = x.mean(axis=self._axes(), keepdims=True)
+        return mean, np.square(x - mean).mean(axis=self._axes(), keepdims=True)
+
+    def _statistics_of(self, tensors: Tensors) -> tuple[Array, Array]:
+        """mean and r, as a backward pass has them."""
+        if "saved_mean" in tensors:
+            return tensors["saved_mean"], tensors["saved_invstd"]
+        mean, var = self._moments_of(tensors)
+        return mean, 1 / np.sqrt(var + float32(self.epsilon))
+
+    def _reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        x, axes = tensors["x"], self._axes()
+        if direction is Pass.BACKWARD:
+            mean, r = self._statistics_of(tensors)
+            dy = tensors["dy"]
+            d = x - mean
+            db = dy.sum(axis=axes, keepdims=True)
+            dw = (dy * d).sum(axis=axes, keepdims=True) * r
+            m = x.size // db.size
+            inner = dy if self.frozen else dy - db / m - d * (r * dw / m)
+            return {"dx": tensors["w"] * r * inner, "dw": dw, "db": db}
+        mean, var = self._moments_of(tensors)
+        r = 1 / np.sqrt(var + float32(self.epsilon))
+        made = {"y": tensors["w"] * r * (x - mean) + tensors["b"]}
+        if self.frozen:
+            return made
+        if self.save_intermediates:
+            made |= {"saved_mean": mean, "saved_invstd": r}
+        new_var = self.factor * unbiased(x.size // mean.size) * var
+        made |= {"new_running_mean": self.factor * mean, "new_running_var": new_var}
+        if self.factor < 1:
+            made["new_running_mean"] += (1 - self.factor) * tensors["running_mean"]
+            made["new_running_var"] += (1 - self.factor) * tensors["running_var"]
+        return made
+
+    def _tolerance(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
+        errors = kind(self.view(tensors["x"].shape).tiling(), self._axes())
+        x, w = tensors["x"], tensors["w"]
+        epsilon = float32(self.epsilon)
+        if "saved_mean" in tensors:
+            mean, r = tensors["saved_mean"], tensors["saved_invstd"]
+            mean_error = var_error = r_error = np.zeros_like(mean)
+        else:
+            mean, var = self._moments_of(tensors)
+            mean_error, var_error = (np.zeros_like(mean),) * 2
+            if not self.frozen:
+                mean_error, var_error = errors.moments(x, var)
+            r, r_error = inverse_root(var, var_error, epsilon)
+        d = x - mean
+        d_error = mean_error + U * (np.abs(d) + mean_error)
+        scale_error = product(w, 0.0, r, r_error)
+        if direction is Pass.BACKWARD:
+            return errors.gradients(tensors, (d, d_error), (r, r_error), scale_error, self.frozen)
+        product_error = product(w * r, scale_error, d, d_error)
+        y = w * r * d + tensors["b"]
+        found = {"y": product_error + U * (np.abs(y) + product_error)}
+        if self.frozen:
+            return found
+        if self.save_intermediates:
+            found |= {"saved_mean": mean_error, "saved_invstd": r_error}
+        # Where the old statistics do not count, any stand for them.
+        keep = 1 - self.factor
+        old = [tensors[f"running_{name}"] if keep else new for name, new in
+               (("mean", mean), ("var", var))]  # fmt: skip
+        scale = self.factor * unbiased(x.size // mean.size)
+        return found | {
+            "new_running_mean": errors.running(old[0], mean, mean_error, keep, self.factor),
+            "new_running_var": errors.running(old[1], var, var_error, keep, scale),
+        }
+
+
+def _fills(elements: int, frozen: bool) -> dict[str, Fill]:
+    """Statistics about as a batch of the data file's x would give them."""
+    normal = Distribution.NORMAL
+    mean, std = (GIVEN_MEAN, GIVEN_STD) if frozen else (X_MEAN, X_STD)
+    var, invstd = std**2, 1 / std
+    relative = 1 / sqrt(2 * elements)  # of a standard deviation
+    found = {
+        "x": Fill(normal, mean, std),
+        "dy": Fill(normal, 0.0, 1.0),
+        "w": Fill(normal, 1.0, 0.25),
+        "b": Fill(normal, 0.0, 0.25),
+        "running_mean": Fill(normal, mean, std / 4),
+        "running_var": Fill(normal, var, var / 8, low=var / 8),
+        "saved_mean": Fill(normal, mean, std / sqrt(elements)),
+        "saved_invstd": Fill(normal, invstd, invstd * relative, low=invstd / 4),
+    }
+    if frozen:
+        found["running_var"] = replace(found["running_var"], every=FEW, times=SMALL_VAR)
+        found["w"] = replace(found["w"], every=FEW, times=SMALL_W)
+    return found

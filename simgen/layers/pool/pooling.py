@@ -1,0 +1,384 @@
+"""Pooling: the largest value or the mean of each window of a channel.
+
+    forward   y[n,c,p,q] = max or mean of  x[n, c, p u - a + r, q v - b + s]   over r < R, s < S
+    backward  dx = dy of every window in which the element was the maximum (the first, if several)
+              dx = sum of dy / (elements of the window), over the windows that hold the element
+
+    x, dx  (N, C, H, W)     y, dy  (N, C, P, Q)     P = ceil((H + 2 a - R) / u) + 1, Q likewise
+    R, S   kernel_size      a, b   pad              u, v   stride         (height, width each)
+
+Of equal maxima the first in row-major order gets the gradient. The padding never is a maximum. In
+the mean it counts as zeros with "avg_include_padding", which divides by R S; "avg_exclude_padding"
+divides by the number of elements inside the image, and so does "avg". What a window with a NaN
+gives is not defined.
+
+The division by the stride is rounded up, as in DNNMark and Caffe, but no window begins beyond the
+image. What windows then hold beyond the padding counts in no mean. With round_mode "floor" it is
+rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch.
+
+Source: cudnnPoolingForward and cudnnPoolingBackward; "avg" is miopenPoolingAverage of MIOpen. The
+extents are those of DNNMark's pool_layer.h and of Caffe's and PyTorch's ceil mode; with "floor",
+of cudnnGetPooling2dForwardOutputDim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil, gcd, prod, sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.pool import along_axis, gradient_tile
+from simgen.layers.reduction import power_of_two
+from simgen.numerics import exactness
+from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
+from simgen.numerics.spread import Spread, repeats, stages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.ir import Constants
+    from simgen.layers.base import Tensors
+    from simgen.layers.pool.along_axis import Axis, Ints
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+BLOCK = 256  # work-items
+LEVELS = 32  # of x on either side of 0, so that many windows have more than one maximum
+UNROLLED = 64  # elements of a window up to which one work-item reads it, without a loop
+ROW = 24  # and of a row of it: the tests of more need too many scalar registers
+FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
+MOST = 8  # elements of a row that a work-item makes
+EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
+
+
+class Mode(StrEnum):
+    MAX = "max"
+    AVG = "avg"  # DNNMark: AMD only, where the next two are missing
+    AVG_INCLUDE_PADDING = "avg_include_padding"
+    AVG_EXCLUDE_PADDING = "avg_exclude_padding"
+
+
+class Rounding(StrEnum):
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+
+@dataclass(frozen=True)
+class Pooling(Layer):
+    kind = "pool"
+    section = "Pooling"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    shape_given = ("dx",)
+    per_sample = True
+    sample: ClassVar[Mapping[str, str]] = {
+        "n": "100",
+        "c": "3",
+        "h": "256",
+        "w": "256",
+        "pool_mode": "max",
+        "kernel_size": "3",
+        "pad": "0",
+        "stride": "2",
+    }
+
+    mode: Mode = key("pool_mode", default=Mode.MAX)
+    kernel_h: int = key("kernel_size", "kernel_size_h", default=3, least=1)
+    kernel_w: int = key("kernel_size", "kernel_size_w", default=3, least=1)
+    pad_h: int = key("pad", "pad_h", default=0, least=0)
+    pad_w: int = key("pad", "pad_w", default=0, least=0)
+    stride_h: int = key("stride", "stride_h", default=2, least=1)
+    stride_w: int = key("stride", "stride_w", default=2, least=1)
+    rounding: Rounding = key("round_mode", default=Rounding.CEIL)  # Caffe's name
+
+    def axes(self, shape: tuple[int, ...]) -> tuple[Axis, Axis]:
+        """Where windows lie along the height and the width of an (N, C, H, W) shape.
+
+        Raises:
+            ValueError: there is no window, or one without any element.
+        """
+        up = self.rounding is Rounding.CEIL
+        _, _, h, w = shape
+        return (
+            along_axis.axis("height", h, self.kernel_h, self.pad_h, self.stride_h, round_up=up),
+            along_axis.axis("width", w, self.kernel_w, self.pad_w, self.stride_w, round_up=up),
+        )
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        rows, columns = self.axes(x.shape)
+        return TensorSpec((*x.shape[:2], rows.windows, columns.windows), x.dtype)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Per element of y, for windows of R S elements, the padding counted as elements.
+
+        Forward: R S - 1 comparisons, or as many additions and a multiplication. Backward: the
+        comparisons once more, to find the maximum, and one addition; or a multiplication and R S
+        additions. x is read in backward only to find the maximum.
+        """
+        (x,) = inputs
+        y = self.output(inputs)
+        window = self.kernel_h * self.kernel_w
+        largest = self.mode is Mode.MAX
+        if direction is Pass.FORWARD:
+            return OpCount((window - 1 if largest else window) * y.size, 0, x.nbytes, y.nbytes)
+        flops = (window if largest else window + 1) * y.size
+        return OpCount(flops, 0, y.nbytes + (x.nbytes if largest else 0), x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        """The backward pass of "max" searches x again, so that nothing but x is kept from the
+        forward pass. Where work-items share a window, that is a kernel of its own: in `first` it
+        leaves where the maximum of each window is, as r S + s."""
+        (x,) = inputs
+        y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
+        source = Fill(Distribution.WHOLE, LEVELS, 1.0) if self.mode is Mode.MAX else normal
+        if direction is Pass.FORWARD:
+            return (Port("x", x, source), Port("y", y))
+        gradients = (Port("dy", y, normal), Port("dx", x))
+        if self.mode is not Mode.MAX:
+            return gradients
+        if self.slices(x.shape) == 1:
+            return (Port("x", x, source), *gradients)
+        first = Port("first", TensorSpec(y.shape, DType.I32), scratch=True)
+        return (Port("x", x, source), *gradients, first)
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        largest = self.mode is Mode.MAX
+        if direction is Pass.FORWARD:
+            forward = self._reduction(x.shape, "max" if largest else "mean")
+            steps: list[tuple[tuple[Kernel, int], tuple[str, ...]]] = [(forward, ("x", "y"))]
+        elif largest and self.slices(x.shape) == 1:
+            steps = [(self._searching(x.shape), ("x", "dy", "dx"))]
+        elif largest:
+            first, gathering = self._reduction(x.shape, "first"), self._gathering(x.shape)
+            steps = [(first, ("x", "first")), (gathering, ("dy", "first", "dx"))]
+        else:
+            steps = [(self._gathering(x.shape), ("dy", "dx"))]
+        kernels = tuple(kernel for (kernel, _), _ in steps)
+        launches = (Launch(kernel.name, (grid, 1, 1), args) for (kernel, grid), args in steps)
+        return Lowering(kernels, tuple(launches))
+
+    def _reduction(self, shape: tuple[int, ...], op: str) -> tuple[Kernel, int]:
+        """The kernel from x to the maximum, its place or the mean of each window; its grid.
+
+        The place only where work-items share a window.
+        """
+        rows, columns = self.axes(shape)
+        planes = shape[0] * shape[1]
+        slices = self.slices(shape)
+        if slices > 1:
+            constants: Constants = (("slices", slices),)
+            template, items = "pooling_shared.hip.j2", rows.windows * columns.windows * slices
+        else:
+            load, results = self._vectors(columns)
+            # Two windows one above the other read the rows once that both hold.
+            tall = 2 if self.stride_h < self.kernel_h and self._small else 1
+            constants = (("load", load), ("results", results), ("rows", tall))
+            template = "pooling.hip.j2"
+            items = ceil(rows.windows / tall) * ceil(columns.windows / results)
+        name, shared = self._constants(shape, op)
+        constants = (("op", op), *shared, *constants)
+        direction = Pass.BACKWARD if op == "first" else Pass.FORWARD
+        kernel = Kernel(f"pool_{direction}_{op}_{name}", template, BLOCK, constants)
+        return kernel, ceil(planes * items / BLOCK)
+
+    def _vectors(self, columns: Axis) -> tuple[int, int]:
+        """Elements of a load, and results of a work-item."""
+        if columns.extent % 4 or self.stride_w > 8:
+            return 1, 1
+        # Neighbouring work-items then begin a multiple of 16 bytes apart.
+        return 4, 4 if columns.windows % 4 == 0 else 4 // gcd(self.stride_w, 4)
+
+    @property
+    def _small(self) -> bool:
+        return self.kernel_h * self.kernel_w <= FEW
+
+    def _searching(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
+        """The kernel from x and dy to dx of "max", where one work-item reads a window; its grid."""
+        rows, columns = self.axes(shape)
+        planes = shape[0] * shape[1]
+        load, _ = self._vectors(columns)
+        # Tiles begin with any window: searches begin at 16 bytes if so many windows lie between.
+        results = 4 // gcd(self.stride_w, 4) if load == 4 else 1
+        # Neighbours share windows. Where rows begin anywhere, they are stored one by one.
+        vector = 4 if 4 % self.stride_w == 0 else self.stride_w
+        if self.kernel_w > FEW or vector > MOST:
+            vector = 1
+        tile = gradient_tile.choose(planes, rows, columns, BLOCK, results, vector)
+        name, shared = self._constants(shape, "max")
+        constants: Constants = (
+            *shared, ("load", load), ("results", results), ("vector", vector), *tile.constants
+        )  # fmt: skip
+        kernel = Kernel(f"pool_bwd_max_{name}", "pooling_backward_max.hip.j2", BLOCK, constants)
+        return kernel, tile.groups(planes, rows, columns)
+
+    def _vector(self, w: int) -> int:
+        """Elements of a row of dx that a work-item makes."""
+        # Four neighbours are in the same place of their windows in each work-item.
+        return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW else 1
+
+    def _gathering(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
+        """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
+        op = "max" if self.mode is Mode.MAX else "mean"
+        name, shared = self._constants(shape, op)
+        vector = self._vector(shape[3])
+        constants: Constants = (("op", op), *shared, ("vector", vector))
+        kernel = Kernel(f"pool_bwd_{op}_{name}", "pooling_backward.hip.j2", BLOCK, constants)
+        return kernel, ceil(prod(shape) // vector / BLOCK)
+
+    def _constants(self, shape: tuple[int, ...], op: str) -> tuple[str, Constants]:
+        """What all kernels are made of, as part of a name and as constants."""
+        rows, columns = self.axes(shape)
+        planes, (h, w) = shape[0] * shape[1], shape[2:]
+        sizes = {"planes": planes, "h": h, "w": w, "p": rows.windows, "q": columns.windows}
+        name = f"{planes}x{h}x{w}_{rows.windows}x{columns.windows}"
+        for what in ("kernel", "pad", "stride"):
+            along = {axis: getattr(self, f"{what}_{axis}") for axis in "hw"}
+            sizes |= {f"{what}_{axis}": value for axis, value in along.items()}
+            name += f"_{what[0]}{along['h']}x{along['w']}"
+        if op == "mean":
+            margin_h, margin_w = self.margins
+            even = not (rows.clipped(margin_h) or columns.clipped(margin_w))
+            if even:
+                margin_h, margin_w = 0, 0  # never read
+            else:
+                name += f"_m{margin_h}x{margin_w}"
+            sizes |= {"even": int(even), "margin_h": margin_h, "margin_w": margin_w}
+        return name, tuple(sizes.items())
+
+    @property
+    def margins(self) -> tuple[int, int]:
+        """Rows and columns around the image that count in a mean."""
+        included = self.mode is Mode.AVG_INCLUDE_PADDING
+        return (self.pad_h, self.pad_w) if included else (0, 0)
+
+    def slices(self, shape: tuple[int, ...]) -> int:
+        """Work-items that share a window: several where it is large, or where whole images are
+        averaged, whose elements lie side by side."""
+        window = self.kernel_h * self.kernel_w
+        whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
+        if window <= (FEW if whole else UNROLLED) and self.kernel_w <= ROW:
+            return 1
+        return int(min(BLOCK, power_of_two(ceil(window / EACH))))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is Pass.FORWARD:
+            x = tensors["x"]
+            if self.mode is Mode.MAX:
+                return {"y": self._largest(x)[0]}
+            return {"y": self._mean(x)}
+        return {"dx": self._gradient(tensors, tensors["dy"])}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self.mode is Mode.MAX:
+            if direction is Pass.FORWARD:
+                return {"y": np.zeros_like(self._largest(tensors["x"])[0])}  # one of its operands
+            dy = tensors["dy"]
+            # Additions of the zeros of other windows are exact, and so is the first that is not.
+            hits = self._gradient(tensors, np.ones_like(dy))
+            bound = self._gradient(tensors, np.abs(dy)) * np.maximum(hits - 1, 0) * U
+            return {"dx": bound * SECOND_ORDER}
+        # Each element of the sum is rounded by the additions after it, by the product with the
+        # reciprocal of the number of elements, and by that: 1 / float(n), or fast_rcp(float(n)).
+        shape = tensors["x" if direction is Pass.FORWARD else "dx"].shape
+        reciprocal = 2 * U if self._even(shape) else U + RCP
+        if direction is Pass.FORWARD:
+            roundings = (self._additions(shape) + 1) * U + reciprocal
+            return {"y": self._mean(np.abs(tensors["x"])) * roundings * SECOND_ORDER + TINY}
+        terms = ceil(self.kernel_h / self.stride_h) * ceil(self.kernel_w / self.stride_w)
+        bound = self._gradient(tensors, np.abs(tensors["dy"])) * (terms * U + reciprocal)
+        return {"dx": bound * SECOND_ORDER + TINY}
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        if self.mode is Mode.MAX or direction is Pass.BACKWARD:  # few roundings
+            return super().spread(tensors, direction, tolerance)
+        x = tensors["x"]
+        slices, window = self.slices(x.shape), self.kernel_h * self.kernel_w
+        tree = (ceil(window / slices), *(2,) * (slices.bit_length() - 1))
+        inside = stages(*(tree if slices > 1 else (self.kernel_w, self.kernel_h)))
+        equal = min(window, repeats(x.reshape(-1, x.shape[2] * x.shape[3])))
+        root = np.sqrt(self._mean(np.square(x)) / self._counted(x.shape))
+        rest = 4 * U * np.abs(self._mean(x)) + TINY  # the division
+        sigma = sqrt(equal) * inside * U * SECOND_ORDER * root + rest
+        return {"y": Spread(np.minimum(sigma, tolerance["y"]))}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        window = self.kernel_h * self.kernel_w
+        if self.mode is Mode.MAX and direction is Pass.FORWARD:
+            return Sums()
+        halves = window == power_of_two(window) and self._even(inputs[0].shape)
+        return Sums(window, whole=self.mode is Mode.MAX or halves)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """Of a mean, its sum; then one product with 1 / float(R S), if all windows have that."""
+        forward, largest = direction is Pass.FORWARD, self.mode is Mode.MAX
+        source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
+        if (forward and largest) or not (largest or self._even(shape)):
+            return {}
+        grain = exactness.grain(source)
+        if not grain:
+            return {}
+        sums, sizes = (
+            self._windows(t) if forward else self._gradient(tensors, t, mean=False)
+            for t in (source, np.abs(source))
+        )
+        made = exactness.settled(sums, sizes, grain)
+        if not largest:
+            made = exactness.scaled(made, float32(1 / (self.kernel_h * self.kernel_w)))
+        return {"y" if forward else "dx": made}
+
+    def _additions(self, shape: tuple[int, ...]) -> int:
+        """Roundings on the longest way from an element to its window's sum."""
+        slices = self.slices(shape)
+        if slices == 1:
+            return self.kernel_h + self.kernel_w - 2
+        return ceil(self.kernel_h * self.kernel_w / slices) + slices.bit_length() - 2
+
+    def _even(self, shape: tuple[int, ...]) -> bool:
+        clipped = [axis.clipped(margin) for axis, margin in zip(self.axes(shape), self.margins)]
+        return not any(clipped)
+
+    def _counted(self, shape: tuple[int, ...]) -> Array:
+        """(P, Q): elements that count in the mean of each window."""
+        rows, columns = self.axes(shape)
+        margin_h, margin_w = self.margins
+        found: Array = np.outer(rows.counted(margin_h), columns.counted(margin_w)).astype(float)
+        return found
+
+    def _mean(self, x: Array) -> Array:
+        found: Array = self._windows(x) / self._counted(x.shape)
+        return found
+
+    def _windows(self, x: Array) -> Array:
+        """The sum of each window."""
+        rows, columns = self.axes(x.shape)
+        return along_axis.total(rows, along_axis.total(columns, x).swapaxes(2, 3)).swapaxes(2, 3)
+
+    def _largest(self, x: Array) -> tuple[Array, Ints]:
+        """The maxima (N, C, P, Q), and their indices in a plane of x."""
+        rows, columns = self.axes(x.shape)
+        across, s = along_axis.largest(columns, x)
+        best, r = along_axis.largest(rows, across.swapaxes(2, 3))
+        h = (r + rows.starts).swapaxes(2, 3)
+        w = np.take_along_axis(s, h, axis=2) + columns.starts
+        return best.swapaxes(2, 3), h * columns.extent + w
+
+    def _gradient(self, tensors: Tensors, dy: Array, *, mean: bool = True) -> Array:
+        """dx of some dy: it is linear in that. Without `mean`, it is not divided by elements."""
+        shape = tensors["dx"].shape
+        if self.mode is not Mode.MAX:
+            rows, columns = self.axes(shape)
+            across = along_axis.spread(columns, dy / self._counted(shape) if mean else dy)
+            return along_axis.spread(rows, across.swapaxes(2, 3)).swapaxes(2, 3)
+        _, at = self._largest(tensors["x"])
+        plane = shape[2] * shape[3]
+        planes = np.arange(shape[0] * shape[1]).reshape(*shape[:2], 1, 1) * plane
+        size = shape[0] * shape[1] * plane
+        found: Array = np.bincount((planes + at).reshape(-1), dy.reshape(-1), size).astype(float)
+        return found.reshape(shape)

@@ -1,0 +1,211 @@
+"""Fully connected layer: a matrix product with the images laid flat.
+
+    forward   y[n,k]  = sum over i of  x[n,i] * w[k,i]   [+ b[k]]
+    backward  dw[k,i] = sum over n of  x[n,i] * dy[n,k]
+              db[k]   = sum over n of  dy[n,k]
+              dx[n,i] = sum over k of  dy[n,k] * w[k,i]
+
+    x, dx  (N, C, H, W) seen as (N, I), I = C H W      w, dw  (K, I), K = num_output
+    y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
+
+Source: DNNMark's FullyConnectedLayer (core/include/layers/fc_layer.h), three GEMMs and no bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.product.matrix_product import Product, sum_of
+from simgen.numerics import exactness
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.numerics.spread import Spread, order, sum_spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+LAYOUT = {  # whether the left and the right side of a pass's product lie transposed
+    Pass.FORWARD: (False, True),
+    Pass.BACKWARD_DATA: (False, False),
+    Pass.BACKWARD_WEIGHT: (True, False),
+}
+FACTORS = {  # what a pass writes, and the tensors that it multiplies
+    Pass.FORWARD: ("y", "x", "w"),
+    Pass.BACKWARD_DATA: ("dx", "dy", "w"),
+    Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
+}
+
+
+@dataclass(frozen=True)
+class FullyConnected(Layer):
+    kind = "fc"
+    section = "FullyConnected"
+    passes: ClassVar[tuple[Pass, ...]] = (
+        Pass.FORWARD,
+        Pass.BACKWARD_DATA,
+        Pass.BACKWARD_WEIGHT,
+    )
+    parameters: ClassVar[tuple[str, ...]] = ("w", "b")
+    data_parallel = True
+    shape_given = ("dx",)
+    sample: ClassVar[Mapping[str, str]] = {
+        "n": "100",
+        "c": "9162",
+        "h": "1",
+        "w": "1",
+        "num_output": "4096",
+    }
+
+    num_output: int = key("num_output", default=4096, least=1)
+    bias: bool = key("bias", default=False)
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """What a forward pass does to y before it is stored."""
+        return NOTHING
+
+    def weights(self, x: TensorSpec) -> TensorSpec:
+        """w: (K, I)."""
+        return TensorSpec((self.num_output, prod(x.shape[1:])), x.dtype)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        self.product(x, Pass.FORWARD).check()
+        return TensorSpec((x.shape[0], self.num_output, 1, 1), x.dtype)
+
+    def product(self, x: TensorSpec, direction: Pass) -> Product:
+        """The GEMM of a pass."""
+        n, i, k = x.shape[0], prod(x.shape[1:]), self.num_output
+        extents = {
+            Pass.FORWARD: (n, k, i),
+            Pass.BACKWARD_DATA: (n, i, k),
+            Pass.BACKWARD_WEIGHT: (k, i, n),
+        }[direction]
+        forward = direction is Pass.FORWARD
+        return Product(
+            *extents,
+            *LAYOUT[direction],
+            bias=self.bias and forward,
+            epilogue=self.epilogue if forward else NOTHING,
+        )
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """2 N I K for each of y, dw and dx, N K for b and for db; every tensor counts once in the
+        bytes."""
+        (x,) = inputs
+        y, w = self.output(inputs), self.weights(x)
+        b = TensorSpec((self.num_output,), x.dtype)
+        flops, extra = 2 * x.shape[0] * w.size, (y.size if self.bias else 0)
+        b_nbytes = b.nbytes if self.bias else 0
+        if direction is Pass.FORWARD:
+            return OpCount(flops + extra, 0, x.nbytes + w.nbytes + b_nbytes, y.nbytes)
+        if direction is Pass.BACKWARD_DATA:
+            return OpCount(flops, 0, y.nbytes + w.nbytes, x.nbytes)
+        return OpCount(flops + extra, 0, x.nbytes + y.nbytes, w.nbytes + b_nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        y, w = self.output(inputs), self.weights(x)
+        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
+        # He et al., "Delving Deep into Rectifiers", 2015: activations keep their size.
+        weights = Fill(Distribution.NORMAL, 0.0, sqrt(2 / w.shape[1]))
+        b = TensorSpec((self.num_output,), x.dtype)
+        workspace = self.product(x, direction).workspace
+        partial = (Port("partial", workspace, scratch=True),) if workspace else ()
+        if direction is Pass.FORWARD:
+            bias = (Port("b", b, Fill(Distribution.NORMAL, 0.0, 0.1)),) if self.bias else ()
+            return (Port("x", x, normal), Port("w", w, weights), *bias, Port("y", y), *partial)
+        if direction is Pass.BACKWARD_DATA:
+            return (Port("w", w, weights), Port("dy", y, normal), Port("dx", x), *partial)
+        db = (Port("db", b),) if self.bias else ()
+        return (Port("x", x, normal), Port("dy", y, normal), Port("dw", w), *db, *partial)
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        product = self.product(x, direction)
+        prefix = f"fc_{direction}"
+        if direction is Pass.FORWARD:
+            return Lowering(*product.lower(prefix, "x", "w", "b" if self.bias else None, "y"))
+        if direction is Pass.BACKWARD_DATA:
+            return Lowering(*product.lower(prefix, "dy", "w", None, "dx"))
+        kernels, launches = product.lower(prefix, "dy", "x", None, "dw")
+        if self.bias:
+            column_sum, grid = sum_of(f"{prefix}_bias", x.shape[0], self.num_output)
+            kernels = (*kernels, column_sum)
+            launches = (*launches, Launch(column_sum.name, grid, ("dy", "db")))
+        return Lowering(kernels, launches)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        rows = {name: _rows(values) for name, values in tensors.items()}
+        if direction is Pass.FORWARD:
+            y = rows["x"] @ rows["w"].T
+            return {"y": (y + tensors["b"] if self.bias else y)[:, :, np.newaxis, np.newaxis]}
+        if direction is Pass.BACKWARD_DATA:
+            dx = rows["dy"] @ rows["w"]
+            return {"dx": dx.reshape(len(dx), *tensors["dx"].shape[1:])}
+        dw = {"dw": rows["dy"].T @ rows["x"]}
+        return dw | {"db": rows["dy"].sum(axis=0)} if self.bias else dw
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        product, left, right = self._sides(tensors, direction)
+        found = self.reference(tensors, direction)
+        port, *_ = FACTORS[direction]
+        made = {port: product.bound(left, right, _rows(found[port])).reshape(found[port].shape)}
+        if "db" in found:  # in whatever order, each takes part in as many additions at most
+            dy = _rows(tensors["dy"])
+            made["db"] = len(dy) * U * np.abs(dy).sum(axis=0) * SECOND_ORDER + TINY
+        return made
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        product, left, right = self._sides(tensors, direction)
+        port, *_ = FACTORS[direction]
+        y, hard = (_rows(each[port]) for each in (self.reference(tensors, direction), tolerance))
+        sigma = product.spread(left, right, y, hard).reshape(tolerance[port].shape)
+        made = {port: Spread(sigma)}
+        if "db" in tolerance:
+            dy = _rows(tensors["dy"]).T
+            made["db"] = Spread(sum_spread(dy, order(dy.shape[1]), tolerance["db"]))
+        return made
+
+    def _sides(self, tensors: Tensors, direction: Pass) -> tuple[Product, Array, Array]:
+        """The product of a pass, and its factors as it reads them."""
+        _, a, b = FACTORS[direction]
+        left, right = _rows(tensors[a]), _rows(tensors[b])
+        left = left.T if direction is Pass.BACKWARD_WEIGHT else left
+        right = right.T if direction is Pass.FORWARD else right
+        (m, k), n = left.shape, right.shape[1]
+        return Product(m, n, k, *LAYOUT[direction]), left, right
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        (x,) = inputs
+        added = int(self.bias and direction is Pass.FORWARD)
+        return Sums(self.product(x, direction).k + added)
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        port, *factors = FACTORS[direction]
+        grains = {port: exactness.grain(*(tensors[factor] for factor in factors))}
+        if "b" in tensors:
+            grains[port] = min(grains[port], exactness.grain(tensors["b"]))
+        if self.bias and direction is Pass.BACKWARD_WEIGHT:
+            grains["db"] = exactness.grain(tensors["dy"])
+        if not any(grains.values()):
+            return {}
+        values = self.reference(tensors, direction)
+        sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
+        return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
+
+
+def _rows(tensor: Array) -> Array:
+    """(N, I) of (N, C, H, W), and weights as they are."""
+    return tensor.reshape(len(tensor), -1)

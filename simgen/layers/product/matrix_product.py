@@ -1,0 +1,406 @@
+"""A matrix product as kernels: what the layers gemm and fully connected are made of.
+
+    y (m, n) = alpha * sum over k of A(m, k) B(k, n)  [+ beta c(m, n)]  [+ bias(n)]  [epilogue]
+
+A lies in memory as (m, k) or, transposed, as (k, m); B as (k, n) or (n, k); all of them by rows.
+
+Products of many rows and columns are computed in tiles (tile.py). Where one side is short, reading
+the other matrix is all of the work, and a kernel of its own reads it once. Either may cut k into
+chunks: then the kernel leaves one partial sum for each chunk, and a second kernel adds them in
+order. So there are no atomics, and results are the same on every run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import TYPE_CHECKING
+
+from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.product import tile
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
+from simgen.numerics.spread import Walk, correlated, order, repeats, stages
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simgen.ir import Constants
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+BLOCK = 256  # work-items, where there are no tiles
+SHORT = 8  # the longest short side
+LEAST_DEPTH = 64  # of k, for a kernel of short sides: below, there is nothing to share
+RESULTS = 16  # of a work-item, at most, where rows lie along k: each needs BLOCK floats of LDS
+GROUPS = 2 * tile.UNITS  # work-groups that fill a GPU
+STRIDE = 64  # products between the sums that a bound is made of
+PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
+UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
+LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
+
+Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
+
+
+@dataclass(frozen=True)
+class Product:
+    """Extents, layout and what is added."""
+
+    m: int
+    n: int
+    k: int
+    a_transposed: bool = False
+    b_transposed: bool = False
+    alpha: float = 1.0  # a float32 number, as beta
+    beta: float = 0.0
+    bias: bool = False
+    epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
+
+    def check(self) -> None:
+        """Raises:
+        ValueError: a matrix is too large for the kernels' offsets.
+        """
+        largest = max(self.m * self.k, self.k * self.n, self.m * self.n)
+        if largest > LARGEST:
+            raise ValueError(
+                f"a matrix of {largest} elements is larger than {LARGEST}; make it smaller"
+            )
+
+    @property
+    def short(self) -> bool:
+        """Whether one side is so short that it has the kernel for that."""
+        return min(self.m, self.n) <= SHORT and self.k >= LEAST_DEPTH
+
+    @property
+    def chunks(self) -> tuple[int, int]:
+        """(length of a chunk of k, number of chunks)."""
+        if not self.short:
+            found = self._cut
+            return found.chunk, found.splits
+        groups = ceil(max(self.m, self.n) / self._results_of_a_group)
+        least = 1024 if self._along_k else 128  # of k: what is worth a work-group
+        fill = GROUPS if self._along_k else 3 * GROUPS  # columns: fewer loads at a time
+        wanted = max(1, min(fill // groups, self.k // least, tile.SPLITS))
+        chunk = ceil(ceil(self.k / wanted) / 64) * 64
+        return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
+
+    @property
+    def workspace(self) -> TensorSpec | None:
+        """Partial sums, (chunks, m, n), where k is cut."""
+        _, splits = self.chunks
+        return TensorSpec((splits, self.m, self.n)) if splits > 1 else None
+
+    def lower(self, prefix: str, a: str, b: str, added: str | None, y: str) -> Call:
+        """Kernels, whose names begin with `prefix`, and launches.
+
+        `a`, `b`, `y` and `added` (c or the bias) are names of ports; the workspace is the port
+        "partial".
+        """
+        _, splits = self.chunks
+        target = "partial" if splits > 1 else y
+        after = (*((added,) if added else ()), *self.epilogue.ports)
+        extra = after if splits == 1 else ()
+        kernel, grid = (self._short if self.short else self._tiled)(prefix)
+        launch = Launch(kernel.name, grid, (a, b, *extra, target))
+        if splits == 1:
+            return (kernel,), (launch,)
+        second, grid = sum_of(
+            prefix,
+            splits,
+            self.m * self.n,
+            self._scales,
+            self.n if self.bias else 0,
+            Channels(self.epilogue, self.n),
+        )
+        args = ("partial", *after, y)
+        return (kernel, second), (launch, Launch(second.name, grid, args))
+
+    def bound(self, a: Array, b: Array, y: Array) -> Array:
+        """Bound on the error of each result: of op(A) (m, k), op(B) (k, n) and y in float64.
+
+        A fused multiply-add that gives the sum s rounds by U |s| at most, and so does an addition:
+        all errors of a result are below U times the sum of what |s| was on its way. Higham,
+        "Accuracy and Stability of Numerical Algorithms", 2002, section 3.3: running error analysis.
+        """
+        bound = np.empty_like(y)
+        weights = np.abs(b)
+        panel = max(1, PANEL // self.n)
+        for start in range(0, self.m, panel):
+            rows = a[start : start + panel]
+            found = self._short_sums(rows, weights) if self.short else self._sums(rows, b, weights)
+            bound[start : start + panel] = found
+        # The second order: |s| itself is in error by as much. Then alpha rounds, and adding c or b.
+        bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self.k + 3) * U)
+        bound += 2 * U * np.abs(y) + (self.k + 4) * TINY
+        return bound
+
+    def _sums(self, a: Array, b: Array, weights: Array) -> Array:
+        """At least the sum of |s| over all additions, where k goes in order within a chunk.
+
+        After `i` products of a block of k, |s| is at most that at the start of the block plus the
+        absolute values of those products.
+        """
+        chunk, _ = self.chunks
+        counts = np.empty(self.k)  # how many sums of its block a product takes part in
+        total: Array = np.zeros((len(a), self.n))
+        result = np.zeros_like(total)  # of the second kernel
+        for first in range(0, self.k, chunk):
+            last = min(first + chunk, self.k)
+            partial = np.zeros_like(total)
+            for start in range(first, last, STRIDE):
+                end = min(start + STRIDE, last)
+                counts[start:end] = np.arange(end - start, 0, -1)
+                total += (end - start) * np.abs(partial)
+                partial += a[:, start:end] @ b[start:end]
+            result += partial
+            total += np.abs(result)
+        total += (np.abs(a) * counts) @ weights
+        return total
+
+    def _short_sums(self, a: Array, weights: Array) -> Array:
+        """The same where work-items share a sum: each product takes part in few of them."""
+        chunk, splits = self.chunks
+        each = ceil(chunk / self._slices) + (tile.width(self.k) if self._along_k else 1)
+        shared = 2 * 16 if self._along_k else self._slices
+        sums: Array = (np.abs(a) @ weights) * (each + shared + splits)
+        return sums
+
+    def spread(self, a: Array, b: Array, y: Array, hard: Array) -> Array:
+        """Proxy standard deviation of the error of each result, as `bound` takes them."""
+        sigma = np.empty_like(y)
+        equal = min(repeats(a), repeats(b.T))
+        panel = max(1, PANEL // self.n)
+        for start in range(0, self.m, panel):
+            part = slice(start, start + panel)
+            walk, squares, magnitude = self._walk(a[part], b)
+            alpha = abs(self.alpha)
+            root = walk.root(self._inside, squares) * (alpha * U * SECOND_ORDER)
+            # Rounding by alpha, and adding c or b; what is flushed to zero.
+            rest = 2 * U * np.abs(y[part]) + (self.k + 4) * TINY
+            most = hard[part] - rest
+            terms = alpha**2 * squares, alpha * magnitude
+            sigma[part] = correlated(root, most, self.k, *terms, equal) + rest
+        return sigma
+
+    def _walk(self, a: Array, b: Array) -> tuple[Walk, Array, Array]:
+        """Sums in order within a chunk, or within each work-item's share of it; of all products
+        the sums of squares and of absolute values.
+
+        Where rows lie along k, shares are so many and short that they are taken in stages.
+        """
+        chunk, _ = self.chunks
+        lanes = self._slices if self.short and not self._along_k else 1
+        block = chunk if self.short and self._along_k else self._block
+        walk = Walk((len(a), self.n))
+        squares, magnitude = np.zeros_like(walk.total), np.zeros_like(walk.total)
+        for first in range(0, self.k, chunk):
+            last = min(first + chunk, self.k)
+            for lane in range(first, min(first + lanes, last)):
+                for start in range(lane, last, block * lanes):
+                    part = slice(start, min(start + block * lanes, last), lanes)
+                    left, right = a[:, part], b[part]
+                    walk.add(left.shape[1], left @ right)
+                    squares += np.square(left) @ np.square(right)
+                    magnitude += np.abs(left) @ np.abs(right)
+                walk.end()
+        return walk, squares, magnitude
+
+    @property
+    def _block(self) -> int:
+        """Products between sums that are computed: the root of all makes both of one size."""
+        return max(STRIDE, ceil(sqrt(self.k)))
+
+    @property
+    def _inside(self) -> float:
+        """Of a block, in the terms of simgen/numerics/spread.py."""
+        chunk, _ = self.chunks
+        if not (self.short and self._along_k):
+            return order(min(self._block, chunk))
+        each = ceil(chunk / self._slices) + tile.width(self.k)
+        return stages(each, self._slices // 16, 16)
+
+    @property
+    def _scales(self) -> tuple[float, float]:
+        return self.alpha, self.beta
+
+    @property
+    def _layout(self) -> str:
+        """nn, nt, tn or tt, as BLAS says it."""
+        return "".join("t" if each else "n" for each in (self.a_transposed, self.b_transposed))
+
+    def _name(self, prefix: str, how: str) -> str:
+        chunk, splits = self.chunks
+        parts = [prefix, self._layout, f"{self.m}x{self.n}x{self.k}", how]
+        if splits > 1:
+            return "_".join((*parts, f"by{chunk}"))
+        bias = ("bias",) if self.bias else ()
+        return "_".join((*parts, *_scales(self._scales), *bias, *self.epilogue.name))
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        """Elements of a load from A and from B."""
+        left = tile.width(self.m if self.a_transposed else self.k)
+        return left, tile.width(self.k if self.b_transposed else self.n)
+
+    @property
+    def _cut(self) -> tile.Cut:
+        """Loads of one element need more registers for their places than the largest tile has."""
+        tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
+        return tile.cut(self.m, self.n, self.k, tiles=tiles)
+
+    def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
+        found = self._cut
+        left_width, right_width = self._widths
+        constants: Constants = (
+            ("m", self.m),
+            ("n", self.n),
+            ("k", self.k),
+            ("alpha", self.alpha if found.splits == 1 else 1.0),
+            ("beta", self.beta if found.splits == 1 else 0.0),
+            ("bias", int(self.bias and found.splits == 1)),
+            ("splits", found.splits),
+            ("chunk", found.chunk),
+            ("left_along", "m" if self.a_transposed else "k"),
+            ("left_width", left_width),
+            ("right_along", "k" if self.b_transposed else "n"),
+            ("right_width", right_width),
+            ("store_width", tile.width(self.n)),
+            *found.tile.constants,
+            *(self.epilogue.constants if found.splits == 1 else ()),
+        )
+        name = self._name(prefix, f"t{found.tile}")
+        kernel = Kernel(name, "gemm.hip.j2", found.tile.block, constants)
+        return kernel, (*found.tile.grid(self.m, self.n), found.splits)
+
+    # ---- A short side ----
+
+    @property
+    def _few_rows(self) -> bool:
+        """Whether m is the short side: then w, the matrix that is long, is B; otherwise A."""
+        return self.m <= self.n
+
+    @property
+    def _along_k(self) -> bool:
+        """Whether rows of w lie along k, and so its elements if there is one row only."""
+        if max(self.m, self.n) == 1:
+            return True
+        return self.b_transposed if self._few_rows else not self.a_transposed
+
+    @property
+    def _slices(self) -> int:
+        """Work-items that share a result."""
+        if not self._along_k:
+            return 4
+        return BLOCK if self.k >= 2 * BLOCK * tile.width(self.k) else 64
+
+    @property
+    def _rows(self) -> int:
+        """Rows of w that a work-item multiplies with the same elements of x."""
+        return max(1, min(4, RESULTS // min(self.m, self.n)))
+
+    @property
+    def _results_of_a_group(self) -> int:
+        """Along the long side."""
+        lanes = BLOCK // self._slices
+        return lanes * (self._rows if self._along_k else tile.width(max(self.m, self.n)))
+
+    def _short(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
+        chunk, splits = self.chunks
+        m, n, k = self.m, self.n, self.k
+        # Elements between neighbours along m and k, and along n and k.
+        a = (1, m) if self.a_transposed else (k, 1)
+        b = (k, 1) if self.b_transposed else (1, n)
+        (few, x), (many, w) = ((m, a), (n, b)) if self._few_rows else ((n, b), (m, a))
+        w_width = tile.width(k if self._along_k else many)
+        together = x[1] == 1 and (few == 1 or x[0] % w_width == 0)
+        y = (n, 1) if self._few_rows else (1, n)
+        constants: Constants = (
+            ("few", few),
+            ("many", many),
+            ("k", k),
+            ("along_k", int(self._along_k)),
+            ("x_few", x[0]),
+            ("x_k", x[1]),
+            ("w_many", w[0]),
+            ("w_k", w[1]),
+            ("y_few", y[0]),
+            ("y_many", y[1]),
+            ("rows", self._rows),
+            ("slices", self._slices),
+            ("x_width", w_width if together else 1),
+            ("w_width", w_width),
+            ("y_width", w_width if y[1] == 1 else 1),
+            ("x_first", int(self._few_rows)),
+            ("splits", splits),
+            ("chunk", chunk),
+            ("alpha", self.alpha if splits == 1 else 1.0),
+            ("beta", self.beta if splits == 1 else 0.0),
+            ("bias", int(self.bias and splits == 1)),
+            ("few_columns", int(not self._few_rows)),
+            *(self.epilogue.constants if splits == 1 else ()),
+        )
+        kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip.j2", BLOCK, constants)
+        return kernel, (ceil(many / self._results_of_a_group), 1, splits)
+
+
+@dataclass(frozen=True)
+class Channels:
+    """An epilogue, and the channel of each element: that of element i is i / inner % count."""
+
+    epilogue: Epilogue = NOTHING
+    count: int = 1
+    inner: int = 1
+
+    @property
+    def constants(self) -> Constants:
+        if self.epilogue == NOTHING:
+            return ()
+        return (*self.epilogue.constants, ("channels", self.count), ("inner", self.inner))
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """Parts of a kernel's name."""
+        if self.epilogue == NOTHING:
+            return ()
+        return (*self.epilogue.name, f"{self.count}x{self.inner}")
+
+
+def sum_of(
+    prefix: str,
+    terms: int,
+    size: int,
+    scales: tuple[float, float] = (1.0, 0.0),
+    bias: int = 0,
+    channels: Channels = Channels(),
+) -> tuple[Kernel, tuple[int, int, int]]:
+    """The kernel that adds `terms` tensors of `size` elements, which lie one behind the other.
+
+    `scales` are (alpha, beta); a `bias` of so many elements is added to each row of as many.
+    """
+    width = tile.width(size)
+    slices = 1
+    while slices < 16 and terms > 32 * slices and size // width * slices < GROUPS * BLOCK:
+        slices *= 4
+    alpha, beta = scales
+    constants: Constants = (
+        ("terms", terms),
+        ("size", size),
+        ("slices", slices),
+        ("width", width),
+        ("alpha", alpha),
+        ("beta", beta),
+        ("bias", bias),
+        *channels.constants,
+    )
+    added = (f"bias{bias}",) if bias else ()
+    parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *added, *channels.name)
+    kernel = Kernel("_".join(parts), "gemm_sum.hip.j2", BLOCK, constants)
+    return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
+
+
+def _scales(scales: tuple[float, float]) -> list[str]:
+    """Parts of a kernel's name."""
+    alpha, beta = scales
+    found = [f"a{identifier(alpha)}"] if alpha != 1 else []
+    return found + ([f"b{identifier(beta)}"] if beta != 0 else [])

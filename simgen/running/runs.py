@@ -1,0 +1,327 @@
+"""Runs as a user asks for them: anew, of some layers, or from where an earlier run was stopped.
+
+`simgen.running.process` runs one script; here it is decided on which target, in which folder and
+from which inputs, and the result is collected. What there is to tell goes to a Listener.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from simgen.bundle import finding, results, run_record
+from simgen.bundle import writing as bundles
+from simgen.bundle.finding import find_result
+from simgen.bundle.planning import spelling
+from simgen.compile import cache
+from simgen.compile.build import Builder
+from simgen.errors import UsageError, did_you_mean
+from simgen.running import process, selection
+from simgen.storage import locks, seal
+from simgen.targets import TARGETS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from simgen.bundle.results import Result
+    from simgen.bundle.run_record import Start
+    from simgen.bundle.writing import Bundle
+    from simgen.ir import Workload
+    from simgen.targets import Target
+    from simgen.targets.base import Progress
+
+    Options = Mapping[str, str | int]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the user asked for, beside the target and its options."""
+
+    timeout: float | None = None  # seconds
+    layers: str | None = None
+    inputs: str | None = None
+    resume: bool = False
+
+
+class Follower(Protocol):
+    """Is called now and then, while a run goes on; `passed` are seconds."""
+
+    def tick(self, passed: float) -> None:
+        """The target tells nothing more."""
+
+    def preparing(self, what: str, passed: float) -> None:
+        """No launch has begun."""
+
+    def progress(self, progress: Progress, passed: float) -> None:
+        """How far it has come."""
+
+
+class Listener:
+    """Is told what happens. This one heeds nothing; whoever wants to know overrides a method."""
+
+    def tell(self, line: str) -> None:
+        """What was decided, in a line for people."""
+
+    def notice(self, line: str) -> None:
+        """What run.sh says that it is about."""
+
+    def checking(self) -> AbstractContextManager[Callable[[int, int], None] | None]:
+        """A callback for bytes of the input data that are compared with their digest, and all."""
+        return contextlib.nullcontext()
+
+    def following(self, name: str, todo: Workload) -> AbstractContextManager[Follower | None]:
+        """For a run of the workload on the target of this name."""
+        return contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended well."""
+
+    folder: Path
+    result: Result
+
+
+def run(
+    bundle: Bundle,
+    target: str | None,
+    options: Options,
+    wish: Wish,
+    listener: Listener,
+    *,
+    verified: bool = False,
+) -> tuple[Bundle, Ended]:
+    """Run an opened bundle on a target, or on the first that can; the bundle with what that added.
+
+    `verified` says that the input data have just been written.
+
+    Raises:
+        UsageError: what is asked for does not go together, or the bundle cannot do it.
+        DamagedError, MissingError, RefusedError, RunError: as `simgen.running.process.run`.
+    """
+    chosen = choose(bundle, target, options, wish, listener)
+    if not verified:
+        verify(bundle, listener)
+    bundle = extended(bundle, chosen, options)
+    return bundle, once(bundle, chosen, options, wish, listener)
+
+
+def choose(
+    bundle: Bundle, name: str | None, options: Options, wish: Wish, listener: Listener
+) -> Target:
+    """The target that was named, or the first that can run; it has all of the options.
+
+    Raises:
+        UsageError: the bundle has no such target, or the target no such option.
+        MissingError: none can run here.
+    """
+    if name is None and wish.resume:
+        name = _stopped_on(bundle)
+    if name is None:
+        name, passed = process.choose(bundle)
+        for other, reasons in passed.items():
+            listener.tell(f"not on {other}: {' | '.join(reasons)}")
+    elif name not in bundle.targets:
+        raise UsageError(f"--on {name!r}: no target of the bundle; {_other(name, bundle)}")
+    chosen = finding.target_of(bundle, name)
+    for option in options:
+        if option not in chosen.run_options:
+            raise UsageError(f"{spelling(option)}: {name} has no such option; leave it out")
+    check(wish, chosen, options)
+    return chosen
+
+
+def check(wish: Wish, target: Target, options: Options) -> None:
+    """Refuse what does not go together.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if wish.timeout is not None and not (math.isfinite(wish.timeout) and wish.timeout > 0):
+        raise UsageError(f"--timeout {wish.timeout!r}: no time; write a number of seconds above 0")
+    if wish.inputs and not wish.layers:
+        raise UsageError("--inputs: the whole network reads from the data file; add --layers")
+    if wish.inputs and wish.resume:
+        raise UsageError("--inputs: the stopped run has its inputs; leave it out")
+    reason = target.whole_only()
+    if reason and (wish.layers or wish.resume):
+        raise UsageError(f"{'--layers' if wish.layers else '--resume'}: {target.name}: {reason}")
+    if reason and options.get("keep") == "yes":
+        raise UsageError(f"--keep: {target.name}: {reason}")
+
+
+def verify(bundle: Bundle, listener: Listener) -> None:
+    """Compare the input data with their digests, once for all runs of a command.
+
+    Raises:
+        DamagedError: they are not what was built.
+    """
+    with listener.checking() as progress:
+        bundles.verify_values(bundle, progress)
+
+
+def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
+    """The bundle with all that a run with these options needs."""
+    name = target.extension(options)
+    folder = f"{target.name}/{name}"
+    if not name or any(file.startswith(f"{folder}/") for file in bundle.manifest["files"]):
+        return bundle
+    files = target.extend(options, bundle.workload, Builder(cache.default()))
+    return bundles.extend(bundle, folder, files)
+
+
+def once(
+    bundle: Bundle,
+    target: Target,
+    options: Options,
+    wish: Wish,
+    listener: Listener,
+    name: str | None = None,
+) -> Ended:
+    """Run the target; the result is called `name` in a sweep."""
+    steps = None if wish.layers is None else selection.selected(bundle.workload, wish.layers)
+    if steps is None or len(steps) == len(bundle.workload.steps):
+        steps = None
+        result = name or (_stopped(bundle, target) if wish.resume else target.name)
+    else:
+        result = selection.result_name(target.name, str(wish.layers))
+    swept = name is not None
+    with locks.running(bundle.path, bundle.path / bundles.RESULTS, result) as held:
+        environment = {target.run_options[k].variable: str(v) for k, v in options.items()}
+        start: Start | None
+        resumes = wish.resume and not (swept and run_record.stopped(bundle, result) is None)
+        if resumes:
+            start, before = run_record.resume(bundle, target, result, environment)
+            _tell_resumed(start, listener)
+            environment = {**before, **environment}
+        else:
+            start = _start(bundle, target, environment, wish, listener, result, steps)
+        folder = _launch(bundle, target, environment, wish, listener, result, start, held)
+        found = results.collect(bundle, target, folder, result, check=False)
+        results.save(found, bundle.workload, folder / results.FILE)
+        seal.add(folder, results.FILE)
+    return Ended(folder, found)
+
+
+def _launch(
+    bundle: Bundle,
+    target: Target,
+    environment: Mapping[str, str],
+    wish: Wish,
+    listener: Listener,
+    result: str,
+    start: Start | None,
+    held: tuple[int, ...],
+) -> Path:
+    todo = start.todo if start else bundle.workload
+    listener.tell(f"running on {target.name}")
+    with listener.following(target.name, todo) as follow:
+        return process.run(
+            bundle,
+            target.name,
+            result=result,
+            start=start,
+            timeout=wish.timeout,
+            environment=environment,
+            tick=follow.tick if follow else None,
+            progress=follow.progress if follow else None,
+            preparing=follow.preparing if follow else None,
+            say=listener.notice,
+            held=held,
+        )
+
+
+def _start(
+    bundle: Bundle,
+    target: Target,
+    environment: Mapping[str, str],
+    wish: Wish,
+    listener: Listener,
+    result: str,
+    steps: list[int] | None,
+) -> Start | None:
+    """A folder with what a part of the workload reads; None: all layers, anew."""
+    run_record.sweep_away(bundle, result)
+    if steps is None:
+        _tell_stopped(bundle, result, wish, listener)
+        return None
+    process.check(bundle, target)
+    source = _source(bundle, target, wish.inputs)
+    origin = source.name if source else selection.REFERENCE
+    layers = str(wish.layers)
+    start = run_record.begin(
+        bundle, target, result, environment, steps, layers=layers, inputs=origin
+    )
+    try:
+        selection.prepare(start, bundle, source)
+    except BaseException:
+        run_record.discard(start)
+        raise
+    count = len(bundle.workload.steps)
+    given = f"; inputs: {origin}" if selection.given(bundle.workload, steps) else ""
+    listener.tell(
+        f"layers {layers}: {len(steps)} of {count} step{'' if count == 1 else 's'}{given}"
+    )
+    return start
+
+
+def _source(bundle: Bundle, target: Target, inputs: str | None) -> Result | None:
+    """The result that a part's inputs come from; None: the reference."""
+    if inputs == selection.REFERENCE:
+        return None
+    if inputs:
+        return find_result(bundle, inputs)
+    folder = bundle.results(target.name)
+    return results.collect(bundle, target, folder) if folder else None
+
+
+def _stopped_on(bundle: Bundle) -> str | None:
+    """The first target that a run was stopped on; None if there is none."""
+    return next((name for name in bundle.targets if run_record.results_stopped(bundle, name)), None)
+
+
+def _stopped(bundle: Bundle, target: Target) -> str:
+    """The result that a run was stopped on; the target's own where there is none.
+
+    Raises:
+        UsageError: there are several.
+    """
+    found = run_record.results_stopped(bundle, target.name)
+    if len(found) > 1:
+        raise UsageError(
+            f"--resume: several runs were stopped ({', '.join(found)}); say which one with the "
+            "--layers or the --sweep that it had"
+        )
+    return found[0] if found else target.name
+
+
+def _other(target: str, bundle: Bundle) -> str:
+    """The cure for a target that the bundle does not have."""
+    if target in TARGETS:
+        return f"add it: build the bundle again with --target {target}"
+    return did_you_mean(target, bundle.targets)
+
+
+def _tell_resumed(start: Start, listener: Listener) -> None:
+    total = sum(len(start.whole.steps[at].launches) for at in start.run.steps)
+    done = total - len(start.todo.launches)
+    layers = f" of layers {start.run.layers}" if start.run.layers else ""
+    listener.tell(f"{start.result}: goes on after {done} of {total} launches{layers}")
+
+
+def _tell_stopped(bundle: Bundle, name: str, wish: Wish, listener: Listener) -> None:
+    if wish.resume:
+        return
+    try:
+        if run_record.stopped(bundle, name) is None:
+            return
+    except UsageError:  # a simulator goes on without its script
+        return
+    listener.tell(
+        f"note: an earlier run on {name} was stopped after a finished layer; this one starts "
+        "anew, and --resume would go on with it"
+    )

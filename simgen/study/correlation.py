@@ -1,0 +1,168 @@
+"""How well two targets agree over layers: what Accel-Sim's correlator reports of its kernels.
+
+For a quantity with the values a_i on the target that is compared with and b_i on the other, over
+the layers that both measured:
+
+    Pearson's r      covariance(a, b) / (deviation(a) deviation(b)): do they grow together?
+    plain error      100 / n sum |b_i - a_i| / |a_i|, the mean absolute percentage error
+    scaled error     the same of s b_i, where s = sum a_i b_i / sum b_i^2 is the factor of least
+                     squares: what is left when one is slower or larger throughout
+
+Of a rate, which is a share already, the plain error is 100 / n sum |b_i - a_i|, in percentage
+points: relative to a hit rate near 0, any other would be off by thousands of per cent.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.bundle.result_names import target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Points = Mapping[tuple[str, str], Mapping[str, float]]  # (bundle, layer and pass) -> metrics
+
+LEAST = 3  # layers: r of two is always 1 or -1
+HARDWARE = ("cuda", "hip")  # a simulator's error is that against a GPU, where both ran
+ANY = "any"  # stands for a quantity, where there are too few layers for all of them
+QUANTITIES = (
+    "seconds",
+    "cycles",
+    "instructions",
+    "valu_instructions",
+    "salu_instructions",
+    "lds_instructions",
+    "vector_memory_reads",
+    "vector_memory_writes",
+    "scalar_memory_reads",
+    "l1_accesses",
+    "l1_misses",
+    "l1_hit_rate",
+    "l2_accesses",
+    "l2_misses",
+    "l2_hit_rate",
+    "dram_read_bytes",
+    "dram_written_bytes",
+)
+RATES = ("l1_hit_rate", "l2_hit_rate")
+COLUMNS = (
+    "quantity", "reference", "target", "layers", "pearson_r", "mean_absolute_percentage_error",
+    "scale", "scaled_mean_absolute_percentage_error", "note",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """One quantity of two targets; None where the layers do not define it, and `note` says why."""
+
+    quantity: str
+    reference: str
+    target: str
+    layers: int  # that both measured
+    pearson: float | None = None
+    error: float | None = None  # per cent; of RATES, percentage points
+    scale: float | None = None
+    scaled_error: float | None = None  # per cent
+    note: str = ""
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As text, by COLUMNS."""
+        numbers = (self.pearson, self.error, self.scale, self.scaled_error)
+        shown = ["" if n is None else f"{n:.9g}" for n in numbers]
+        head = (self.quantity, self.reference, self.target, str(self.layers))
+        return (*head, *shown, self.note)
+
+
+def pairs(targets: Sequence[str]) -> list[tuple[str, str]]:
+    """Every two targets, in the order given, but hardware first. Points of a sweep are compared
+    with other targets, not with each other."""
+    ordered = sorted(dict.fromkeys(targets), key=lambda name: target_of(name) not in HARDWARE)
+    both = itertools.combinations(ordered, 2)
+    return [(a, b) for a, b in both if target_of(a) != target_of(b)]
+
+
+def of(measured: Mapping[str, Points]) -> list[Correlation]:
+    """Every quantity that two targets both have, and `seconds` even if they have not.
+
+    `measured` holds the metrics of each layer and pass by target. Of two targets with too few
+    common layers for any quantity there is one line that says so.
+    """
+    found = []
+    for reference, target in pairs(list(measured)):
+        a, b = measured[reference], measured[target]
+        shared = {quantity: common(a, b, quantity) for quantity in QUANTITIES}
+        if max(map(len, shared.values())) < LEAST:
+            found.append(_too_few(reference, target, a, b, max(map(len, shared.values()))))
+            continue
+        for quantity, values in shared.items():
+            if values or quantity == "seconds":
+                found.append(correlate(quantity, reference, target, values))
+    return found
+
+
+def _too_few(reference: str, target: str, a: Points, b: Points, most: int) -> Correlation:
+    """The line of two targets of which no quantity has enough layers."""
+    both = sum(place in b for place in a)
+    note = f"{_layers(both)}, {LEAST} are needed"
+    if both >= LEAST:
+        note = f"{_layers(both)}, no quantity that both count in {LEAST} of them"
+    return Correlation(ANY, reference, target, most, note=note)
+
+
+def _layers(count: int) -> str:
+    return f"{count or 'no'} common {'layer' if count == 1 else 'layers'}"
+
+
+def common(a: Points, b: Points, quantity: str) -> list[tuple[float, float]]:
+    """The quantity's values in each layer where both have it, in the order of `a`."""
+    return [
+        (metrics[quantity], b[place][quantity])
+        for place, metrics in a.items()
+        if quantity in metrics and quantity in b.get(place, {})
+    ]
+
+
+def correlate(
+    quantity: str, reference: str, target: str, values: Sequence[tuple[float, float]]
+) -> Correlation:
+    """The measures of (reference, target) values. Layers in which the reference is 0 have no
+    relative error and are left out of both errors."""
+    count = len(values)
+    if count < LEAST:
+        note = f"{_layers(count)} with it, {LEAST} are needed"
+        return Correlation(quantity, reference, target, count, note=note)
+    a, b = ([float(pair[side]) for pair in values] for side in (0, 1))
+    same = reference if len(set(a)) == 1 else target if len(set(b)) == 1 else None
+    notes = [f"the same in all layers on {same}"] if same else []
+    pearson = None if same else statistics.correlation(a, b)
+    if quantity in RATES:
+        apart = 100 * statistics.fmean(abs(y - x) for x, y in values)
+        note = "; ".join([*notes, "error in percentage points"])
+        return Correlation(quantity, reference, target, count, pearson, apart, note=note)
+    zeros = a.count(0.0)
+    if zeros:
+        notes.append(f"errors without {zeros} of {count}, where {reference} has 0")
+    squares = sum(y * y for y in b)
+    scale = sum(x * y for x, y in values) / squares if squares else None
+    return Correlation(
+        quantity,
+        reference,
+        target,
+        count,
+        pearson,
+        _error(values, 1.0),
+        scale,
+        None if scale is None else _error(values, scale),
+        "; ".join(notes),
+    )
+
+
+def _error(values: Sequence[tuple[float, float]], scale: float) -> float | None:
+    """Mean absolute percentage error of `scale` times the second values."""
+    relative = [abs(scale * y - x) / abs(x) for x, y in values if x]
+    return 100 * statistics.fmean(relative) if relative else None

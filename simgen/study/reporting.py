@@ -1,0 +1,88 @@
+"""What `simgen report` writes: the page, the tables and the trace database of several bundles."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from simgen.bundle import verdict_file
+from simgen.bundle import writing as bundles
+from simgen.bundle.finding import find_result
+from simgen.errors import UsageError, one_line
+from simgen.study import page as report_page
+from simgen.study import trace
+from simgen.study.trace import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from simgen.bundle.writing import Bundle
+    from simgen.study.page import Row
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written, and the rows of it."""
+
+    page: Path  # report.html; beside it metrics.csv, correlation.csv and trace.sqlite3
+    rows: tuple[Row, ...]  # one for each layer, pass and result
+    idle: tuple[str, ...]  # bundles that have not run
+
+    @property
+    def doubts(self) -> list[str]:
+        """What a reader must know before he believes the numbers."""
+        return report_page.doubts(self.rows)
+
+
+def write(paths: Sequence[Path], output: Path) -> Report:
+    """Write what all results in the bundles measured into the folder `output`.
+
+    Raises:
+        UsageError: a bundle is given twice, there is none, or nothing has run.
+        DamagedError: a result is not what its run left.
+    """
+    names = _names(paths)
+    with contextlib.ExitStack() as held:
+        loaded = [held.enter_context(bundles.opened(path)) for path in paths]
+        ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
+        if not any(ran):
+            raise UsageError(f"{paths[0]}: nothing has run yet; run it with: simgen run {paths[0]}")
+        found = [
+            row
+            for name, made, runs in zip(names, loaded, ran)
+            for row in report_page.rows(
+                made,
+                [run.result for run in runs],
+                name,
+                {run.result.name: run.verdict for run in runs},
+            )
+        ]
+        page = report_page.write(output, found)
+        trace.write(output / trace.FILE, zip(names, loaded, ran))
+    idle = tuple(name for name, runs in zip(names, ran) if not runs)
+    return Report(page, tuple(found), idle)
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Their folders' names; paths as given, where two have the same name.
+
+    Raises:
+        UsageError: a bundle is given twice.
+    """
+    homes = [path.resolve() for path in paths]
+    for at, home in enumerate(homes):
+        if home in homes[:at]:
+            raise UsageError(f"{paths[at]}: given twice; name each bundle once")
+    names = [one_line(home.name) for home in homes]
+    return names if len(set(names)) == len(names) else [one_line(str(path)) for path in paths]
+
+
+def _ran(bundle: Bundle, name: str) -> Run:
+    """A target's result, when it was complete, and what `simgen diff` said of it."""
+    result = find_result(bundle, name)
+    folder = bundle.path / bundles.RESULTS / name
+    ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
+    return Run(result, ended, verdict_file.read(folder))

@@ -1,0 +1,162 @@
+"""What gem5's `configs/example/apu_se.py` takes and does, by version; the GPUs that it simulates.
+
+Read in the sources of gem5 (apu_se.py; GPU.py, gpu_compute_driver.* and kernel_code.hh in
+src/gpu-compute; configs/ruby/GPU_VIPER.py; util/dockerfiles) at the last tag of each version up to
+v24.0.0.1, and on develop at c91af552, which became 24.1. The image of 23.0 is the one that
+gem5-resources named for it; those of 24.1 and 25.0 are named after the pattern of 24.0. No image
+was published for 21.0 and 21.1: 21.2's is the oldest.
+
+The launcher speaks the same to the drivers of all these versions. Those before 24.0 take a kernel's
+descriptor for the first 64 bytes of an amd_kernel_code_t, which has the same fields there, and read
+register counts behind it: where these are 0, as in linked code objects, the descriptor's count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError
+from simgen.targets.base import RunOption
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simgen.compile.code_object import KernelInfo
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What the launcher and gem5's build must know of a GPU."""
+
+    build: str  # folder in build/, as scons names it
+    gpu_id: int  # under which gem5's driver knows it
+    dgpu: bool = False  # a discrete GPU; else it shares the memory of the CPU
+    doorbell_nbytes: int = 4  # 4: it takes the number of packets; 8: the index of the last one
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of gem5."""
+
+    image: str  # Docker image in which it can be built and run
+    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation
+    dumps: bool = False  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
+    without_b128: tuple[str, ...] = ()  # GPUs of which the model lacks ds_read_b128
+
+
+GPUS = {
+    "gfx902": Gpu("VEGA_X86", 2765),
+    "gfx900": Gpu("VEGA_X86", 22124, dgpu=True, doorbell_nbytes=8),
+    "gfx801": Gpu("GCN3_X86", 2765),
+    "gfx803": Gpu("GCN3_X86", 50156, dgpu=True),
+}
+GCN3 = ("gfx801", "gfx803")
+BOTH = (*GCN3, "gfx902", "gfx900")
+VEGA = ("gfx902", "gfx900")
+_OLD = "gcr.io/gem5-test/gcn-gpu"
+_NEW = "ghcr.io/gem5/gcn-gpu"
+
+VERSIONS = {
+    "21.0": Version(f"{_OLD}:v21-2", ("gfx801",), without_b128=("gfx801",)),
+    "21.1": Version(f"{_OLD}:v21-2", GCN3),
+    "21.2": Version(f"{_OLD}:v21-2", BOTH, without_b128=VEGA),
+    "22.0": Version(f"{_OLD}:v22-0", BOTH),
+    "22.1": Version(f"{_OLD}:v22-1", BOTH),
+    "23.0": Version(f"{_NEW}:v22-1", BOTH),
+    "23.1": Version("ghcr.io/gem5-test/gcn-gpu:v23-1", BOTH),
+    "24.0": Version(f"{_NEW}:v24-0", VEGA, dumps=True),
+    "24.1": Version(f"{_NEW}:v24-1", VEGA, dumps=True),
+    "25.0": Version(f"{_NEW}:v25-0", VEGA, dumps=True),
+    "develop": Version(f"{_NEW}:latest", VEGA, dumps=True),
+}
+# Its driver ignores the requests for events, and its statistics have other names.
+TOO_OLD = "20.1"
+
+_SIZE = r"[1-9]\d{0,8}([KMG]i|[kMG])B"
+_CLOCK = r"[1-9]\d{0,4}(\.\d{1,6})?[MG]Hz"
+
+SIMDS = 4  # SIMD units of a compute unit, as apu_se.py makes them
+
+# Options that every version above has, under gem5's own names.
+HARDWARE = {
+    "num_compute_units": RunOption(
+        "SIMGEN_NUM_COMPUTE_UNITS", "compute units [default: 4]", least=1
+    ),
+    "wfs_per_simd": RunOption(
+        "SIMGEN_WFS_PER_SIMD", "wavefronts per SIMD unit [default: 10]", least=1
+    ),
+    "vreg_file_size": RunOption(
+        "SIMGEN_VREG_FILE_SIZE", "vector registers per SIMD unit [default: 2048]", least=1
+    ),
+    "reg_alloc_policy": RunOption(
+        "SIMGEN_REG_ALLOC_POLICY",
+        "simple: one work-group at a time on a compute unit [default: gem5's, dynamic from 22.0]",
+        ("simple", "dynamic"),
+    ),
+    "lds_size": RunOption(
+        "SIMGEN_LDS_SIZE", "bytes of LDS per compute unit [default: 65536]", least=1
+    ),
+    "tcp_size": RunOption(
+        "SIMGEN_TCP_SIZE", "L1 of a compute unit [default: 16KiB]", pattern=_SIZE, example="16KiB"
+    ),
+    "tcc_size": RunOption("SIMGEN_TCC_SIZE", "L2 [default: 256KiB]", pattern=_SIZE, example="1MiB"),
+    "sqc_size": RunOption(
+        "SIMGEN_SQC_SIZE", "instruction cache [default: 32KiB]", pattern=_SIZE, example="32KiB"
+    ),
+    "gpu_clock": RunOption(
+        "SIMGEN_GPU_CLOCK", "clock of the GPU [default: 1GHz]", pattern=_CLOCK, example="1.5GHz"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Knob:
+    """An option of apu_se.py in a bundle's run.sh."""
+
+    flag: str  # its name, with the dashes
+    variable: str  # of the environment, that holds its value
+    least: int = 0  # 0: any. With less gem5 never starts a work-group, and never ends
+
+
+def hardware(kernels: Iterable[tuple[int, KernelInfo]]) -> list[Knob]:
+    """The options of HARDWARE for kernels, each with the work-items of its work-group.
+
+    A work-group's wavefronts are spread over the SIMD units (ComputeUnit::hasDispResources).
+    """
+    least = dict.fromkeys(("wfs_per_simd", "vreg_file_size", "lds_size"), 1)
+    for block, info in kernels:
+        wavefronts = ceil(ceil(block / 64) / SIMDS)
+        needs = (wavefronts, wavefronts * info.vgprs, info.lds_nbytes)
+        least = {name: max(n, need) for (name, n), need in zip(least.items(), needs, strict=True)}
+    return [
+        Knob(f"--{name.replace('_', '-')}", option.variable, least.get(name, 0))
+        for name, option in HARDWARE.items()
+    ]
+
+
+def check(version: str, arch: str) -> None:
+    """Refuse a GPU that a version of gem5 does not simulate.
+
+    Raises:
+        UsageError: it does not, or the version is too old for the launcher.
+    """
+    if version == TOO_OLD:
+        raise UsageError(
+            f"gem5-se: --gem5-version {version}: its driver has no events, which the launcher "
+            f"waits for; use {next(iter(VERSIONS))} or later"
+        )
+    found = VERSIONS.get(version)
+    if found and arch in GPUS and arch not in found.gpus:
+        raise UsageError(
+            f"gem5-se: --arch {arch}: gem5 {version} has no such GPU; "
+            f"take --arch {' or '.join(found.gpus)}, or another --gem5-version"
+        )
+
+
+def options(version: str, arch: str) -> tuple[str, ...]:
+    """The options of apu_se.py that choose the GPU; a version with one GPU has none."""
+    if len(VERSIONS[version].gpus) == 1:
+        return ()
+    return (f"--gfx-version={arch}", *(("--dgpu",) if GPUS[arch].dgpu else ()))

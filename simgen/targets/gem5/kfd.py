@@ -1,0 +1,120 @@
+"""The launcher without a runtime: a static program that speaks to the emulated /dev/kfd itself.
+
+The program is templates/launchers/gem5_se.c.j2. It needs no ROCm, no C library and one simulated
+CPU, and runs wherever gem5 runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.compile import code_object, render
+from simgen.ir import GUARD, PAGE
+from simgen.targets.base import File
+from simgen.targets.gem5.launcher import (
+    MIB,
+    Built,
+    Command,
+    Launcher,
+    Machine,
+    memory_text,
+    power_of_two,
+)
+from simgen.workload import costs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simgen.compile.build import Builder
+    from simgen.ir import Workload
+    from simgen.targets.base import Job
+
+# Page tables, the stack, the program: gem5 gives a page of simulated memory to each page touched.
+SLACK = 64 * MIB
+KERNARG_NBYTES = 256  # no kernel has more than 32 arguments
+
+# Operations and words moved that take gem5 some ten seconds. From here on a run keeps what layers
+# leave, which costs the simulated CPU 40 instructions per layer and 60 more.
+LONG = 2e6
+
+SOURCE = "gem5_se.c"
+FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
+
+
+class Kfd(Launcher):
+    name: ClassVar[str] = "kfd"
+    runtime: ClassVar[bool] = False
+
+    def command(self, machine: Machine, workload: Workload) -> Command:
+        """One CPU, and nothing of the caller's environment.
+
+        The program's arguments and environment lie on its stack, and their length moves the
+        simulated timing, seen by 2 %. So they are the same for everybody.
+        """
+        memory = memory_text(memory_nbytes(workload))
+        more = workload.left and sum(costs.weights(workload)) >= LONG
+        return Command(
+            before=("-n1", f"--mem-size={memory}", *machine.options, "--env=/dev/null"),
+            after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
+            launches=len(workload.launches),
+            outputs_nbytes=workload.arena_nbytes - workload.outputs_offset,
+            keeps=bool(more) if workload.left else None,
+        )
+
+    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+        """`binary`, and what it was compiled from, to read."""
+        linked = machine.linked(job, builder)
+        files = sources(machine, job, linked)
+        binary = builder.executable(files, SOURCE, FLAGS)
+        texts = {f"src/{k}": File(v) for k, v in files.items() if not k.endswith(".img")}
+        blocks = (kernel.block for kernel in job.workload.kernels)
+        return Built(
+            {"binary": File(binary, executable=True), **texts},
+            tuple((block, info) for block, (_, info) in zip(blocks, linked, strict=True)),
+        )
+
+
+def sources(
+    machine: Machine, job: Job, linked: Sequence[tuple[bytes, code_object.KernelInfo]]
+) -> dict[str, bytes]:
+    """Everything the program is compiled from, by file name."""
+    workload = job.workload
+    code, table, kernarg = b"", [], 0
+    for kernel, (elf, info) in zip(workload.kernels, linked, strict=True):
+        kernarg = max(kernarg, info.kernarg_nbytes)
+        table.append(
+            {
+                "name": kernel.name,
+                "descriptor": len(code) + info.descriptor_offset,
+                "lds_nbytes": info.lds_nbytes,
+            }
+        )
+        image = code_object.memory_image(elf)
+        # Each on its own pages: where a kernel lies in caches and TLBs, and so its timing,
+        # must not depend on the kernels before it.
+        code += image + bytes(-len(image) % PAGE)
+    program = render.text(
+        "launchers/gem5_se.c.j2",
+        workload=workload,
+        arch=machine.arch,
+        gpu=machine.gpu,
+        m5ops=machine.m5ops,
+        dump=not machine.version.dumps,
+        kernels=table,
+        kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
+    )
+    return {
+        SOURCE: program.encode(),
+        "table.h": render.text(
+            "launchers/table.h.j2", workload=workload, guard=GUARD, data_id=job.data_id
+        ).encode(),
+        "system.h": render.text("launchers/system.h").encode(),
+        **({"state.h": render.text("launchers/state.h").encode()} if workload.left else {}),
+        "code.img": code,
+    }
+
+
+def memory_nbytes(workload: Workload) -> int:
+    """The simulated memory that a run needs, in bytes: a power of two."""
+    kernargs = KERNARG_NBYTES * len(workload.launches)
+    return power_of_two(workload.arena_nbytes + kernargs + SLACK)

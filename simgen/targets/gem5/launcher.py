@@ -1,0 +1,171 @@
+"""What a launcher of gem5-se is: the program under apu_se.py, how it is started, what it leaves."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.compile import code_object
+from simgen.compile.legalise import cache_policy, gem5
+from simgen.errors import SimgenError
+from simgen.targets.gem5 import apu_se
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from simgen.compile.build import Builder
+    from simgen.ir import Workload
+    from simgen.targets.base import File, Job, Lack
+
+LAUNCHERS: dict[str, Launcher] = {}  # by name; simgen.targets.gem5.se imports all of them
+
+MIB = 1 << 20
+LEAST_MEMORY = 512 * MIB  # what gem5 simulates by default
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is simulated, as the settings of gem5-se say it."""
+
+    arch: str
+    gem5_version: str
+    m5ops: bool = False
+    l1: str = cache_policy.CACHED
+
+    @property
+    def gpu(self) -> apu_se.Gpu:
+        return apu_se.GPUS[self.arch]
+
+    @property
+    def version(self) -> apu_se.Version:
+        return apu_se.VERSIONS[self.gem5_version]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of apu_se.py that choose the GPU."""
+        return apu_se.options(self.gem5_version, self.arch)
+
+    def linked(self, job: Job, builder: Builder) -> list[tuple[bytes, code_object.KernelInfo]]:
+        """The code object and the resources of each kernel of the workload.
+
+        Raises:
+            RefusedError: a kernel has an instruction that this gem5 executes wrongly.
+        """
+        kernels = job.workload.kernels
+        texts = [job.sources[kernel.name] for kernel in kernels]
+        objects = builder.code_objects(texts, self.arch, self.rewritten)
+        return [
+            (elf, kernel_info(elf, kernel.name, self.arch))
+            for kernel, elf in zip(kernels, objects, strict=True)
+        ]
+
+    def rewritten(self, assembly: str) -> str:
+        """Assembly text with what this gem5 executes wrongly replaced, and the cache policy."""
+        b128 = self.arch not in self.version.without_b128
+        return cache_policy.apply(gem5.rewrite(assembly, b128=b128), self.arch, self.l1)
+
+
+@dataclass(frozen=True)
+class Command:
+    """How apu_se.py starts a program, and what a run leaves.
+
+    `before` and `after` are words of the shell, quoted where they need it. They are read in the
+    folder of the results (results/NAME or one beside it), where gem5 runs: the bundle is `../..`.
+    """
+
+    before: tuple[str, ...]  # options of apu_se.py that those of the user may override
+    after: tuple[str, ...]  # those behind the user's: -c and --options
+    launches: int | None  # kernels that must have run; None: only the program knows how many
+    outputs_nbytes: int | None  # size of outputs.bin; None: it leaves none
+    mounts: tuple[str, ...] = ()  # more volumes of the container, HOST:CONTAINER, shell words
+    root: bool = False  # in the container the program runs as root, else as the user
+    keeps: bool | None = None  # default of SIMGEN_KEEP; None: it keeps nothing
+    in_image: bool = False  # it needs gem5's image, unless SIMGEN_DOCKER is 0
+
+
+@dataclass(frozen=True)
+class Built:
+    """A launcher's files in the target's folder, beside run.sh."""
+
+    files: Mapping[str, File]
+    # Work-items of a work-group and resources of each kernel, where they are known: run.sh refuses
+    # hardware options with which a work-group does not fit on a compute unit.
+    kernels: tuple[tuple[int, code_object.KernelInfo], ...] = ()
+    variables: Mapping[str, object] = field(default_factory=dict)  # more of them, for `template`
+
+
+class Launcher(ABC):
+    """One way to start kernels under apu_se.py. It has no state; defining it registers it."""
+
+    name: ClassVar[str]
+    template: ClassVar[str] = "targets/gem5-se.run.sh.j2"  # of run.sh, or one that extends it
+    # What a log holds -> fact and cure, before those of gem5-se.
+    diagnoses: ClassVar[tuple[tuple[str, str], ...]] = ()
+    own_kernels: ClassVar[bool] = False  # it runs others than the workload's
+    runtime: ClassVar[bool] = True  # a library starts the kernels
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        LAUNCHERS[cls.name] = cls()
+
+    def check(self, machine: Machine) -> None:
+        """Refuse settings that the launcher cannot serve.
+
+        Raises:
+            UsageError: it cannot.
+        """
+        return
+
+    def missing(self) -> list[Lack]:
+        """What the launcher needs of this machine beside gem5 and does not find."""
+        return []
+
+    @abstractmethod
+    def command(self, machine: Machine, workload: Workload) -> Command:
+        """What the launcher adds to the command line of apu_se.py."""
+
+    @abstractmethod
+    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+        """The files that it runs."""
+
+    def mapped_nbytes(self, workload: Workload) -> int:
+        """As `Target.mapped_nbytes`."""
+        return 0
+
+    def ran(self, workload: Workload, launches: int) -> tuple[tuple[int, str], ...] | None:
+        """As `Target.ran`."""
+        return None
+
+    def whole_only(self) -> str | None:
+        """As `Target.whole_only`."""
+        return None
+
+    def notes(self, folder: Path) -> list[str]:
+        """What a build tells of the target's folder, in lines."""
+        return []
+
+
+def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
+    """Resources of kernel `name` of a code object that must be for `arch`."""
+    found = code_object.kernels(elf)
+    if code_object.machine(elf) != arch or name not in found:
+        raise SimgenError(
+            f"gem5-se: the code object holds {', '.join(found)} for {code_object.machine(elf)}, "
+            f"not {name} for {arch}; clear the cache"
+        )
+    return found[name]
+
+
+def power_of_two(nbytes: int) -> int:
+    """The least simulated memory, in bytes, that holds `nbytes`: a power of two."""
+    size = LEAST_MEMORY
+    while size < nbytes:
+        size *= 2
+    return size
+
+
+def memory_text(nbytes: int) -> str:
+    """As gem5 spells it: 512MiB, 4GiB."""
+    return f"{nbytes // MIB}MiB" if nbytes < 1024 * MIB else f"{nbytes // MIB // 1024}GiB"

@@ -1,0 +1,177 @@
+"""Code objects for a simulator that lacks instructions: legalised, checked, and their cost told."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.compile import code_object, legalise, render, source_line
+from simgen.compile.legalise import cache_policy
+from simgen.compile.legalise.implemented import unimplemented
+from simgen.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from simgen.compile.build import Builder
+    from simgen.ir import Workload
+
+ENTRY = re.compile(r"^\s*\.amdhsa_kernel\s+(\w+)", re.MULTILINE)
+_NUMBERED = re.compile(r"kernel (\w+) .*?(instruction (\d+), \w+)")  # what a launcher says
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Linked code objects by kernel, and what was replaced in each."""
+
+    objects: Mapping[str, bytes]
+    replaced: Mapping[str, legalise.Legalised]  # empty if nothing was to be replaced
+
+    def costs(self) -> bytes:
+        """A JSON file: kernel -> {"instructions": before, "replaced": {mnemonic: n}, "added": n}.
+
+        `added` is how many instructions the kernel has more than before.
+        """
+        costs = {
+            name: {"instructions": m.instructions, "replaced": m.replaced, "added": m.added}
+            for name, m in sorted(self.replaced.items())
+        }
+        return (json.dumps(costs, indent=1) + "\n").encode()
+
+    def emulated(self) -> bytes:
+        """A line for each kernel that is right in emulation only, and why; empty if there is none.
+
+        `run.sh` says the first of them where such kernels are to be timed.
+        """
+        return "".join(
+            f"kernel {name}: {mnemonic}: {why}\n"
+            for name, made in sorted(self.replaced.items())
+            for mnemonic, why in list(made.emulated.items())[:1]
+        ).encode()
+
+
+def build(
+    workload: Workload,
+    sources: Mapping[str, str],
+    builder: Builder,
+    target: str,
+    arch: str,
+    *,
+    replace: bool,
+    l1: str = cache_policy.CACHED,
+) -> Kernels:
+    """Compile rendered kernels; with `replace`, into what the simulator implements.
+
+    `l1` is the cache policy of vector loads.
+
+    Raises:
+        RefusedError: an instruction is not there in the simulator and has no replacement. Names
+            target, kernel, layer, pass, template and the line of the rendered source.
+    """
+    replaced: dict[str, legalise.Legalised] = {}
+
+    def rewrite(text: str) -> str:
+        return cache_policy.apply(implemented(text) if replace else text, arch, l1)
+
+    def implemented(text: str) -> str:
+        try:
+            made = legalise.rewrite(text, arch)
+        except legalise.NoRuleError as refusal:
+            found = source_line.of_refusal(sources[refusal.kernel], arch)
+            place = _place(workload, refusal.kernel, found)
+            raise RefusedError(f"{target}: {place}: {refusal.fact}") from None
+        replaced.update(dict.fromkeys(ENTRY.findall(text), made))
+        return made.text
+
+    linked = builder.code_objects(list(sources.values()), arch, rewrite)
+    objects = dict(zip(sources, linked, strict=True))
+    if replace:
+        for name, elf in objects.items():
+            _check(workload, sources[name], name, elf, target, arch)
+    return Kernels(objects, replaced)
+
+
+def _check(workload: Workload, source: str, name: str, elf: bytes, target: str, arch: str) -> None:
+    """The last gate: no instruction of the machine code is missing in the simulator."""
+    lacks = unimplemented(code_object.instructions(elf, name), arch)
+    if not lacks:
+        return
+    first = lacks[0]
+    found = source_line.of_instruction(
+        source, render.prelude(), arch, name, first.number, legalised=True
+    )
+    place = _place(workload, name, found)
+    what = f"{found.instruction} ({arch}, {first})" if found else f"{first} ({arch})"
+    raise RefusedError(
+        f"{target}: {place}: {what}: the simulator does not implement it; write the kernel "
+        "without it, or see the simulator as it is with --no-legalise"
+    )
+
+
+def _place(workload: Workload, kernel: str, found: source_line.Origin | None) -> str:
+    steps = [s for s in workload.steps for launch in s.launches if launch.kernel == kernel]
+    layer = f' (layer "{steps[0].layer}", {steps[0].direction})' if steps else ""
+    templates = [k.template for k in workload.kernels if k.name == kernel]
+    template = f", kernels/{templates[0]}" if templates else ""
+    line = f", rendered line {found.line}, {found.quoted}" if found and found.line else ""
+    return f"kernel {kernel}{layer}{template}{line}"
+
+
+def located(fact: str, bundle: Path, workload: Workload, arch: str, *, replaced: bool) -> str:
+    """A launcher's error with the line of the source, where it names an instruction by number.
+
+    "instruction 12, v_exp_f32" becomes "v_exp_f32_e32 v0, v1 (src/KERNEL.hip:34 of
+    kernels/TEMPLATE, 'y[at] = ...;')"; all else stays.
+    """
+    said = _NUMBERED.search(fact)
+    if not said:
+        return fact
+    kernel, words, number = said[1], said[2], int(said[3])
+    # A kernel of a share of the batch lies in that share's folder.
+    sources = [bundle / "src" / f"{kernel}.hip", *bundle.glob(f"*/*/src/{kernel}.hip")]
+    try:
+        path = next(path for path in sources if path.is_file())
+        source, prelude = path.read_text(), (bundle / "src" / "prelude.h").read_text()
+    except (OSError, StopIteration, UnicodeDecodeError):
+        return fact
+    found = source_line.of_instruction(source, prelude, arch, kernel, number, legalised=replaced)
+    if found is None:
+        return fact
+    template = next((k.template for k in workload.kernels if k.name == kernel), None)
+    file = path.relative_to(bundle)
+    place = f"{file}:{found.line}" if found.line else str(file)
+    place += f" of kernels/{template}" if template else ""
+    text = f", {found.quoted}" if found.line else ""
+    return fact.replace(words, f"{found.instruction} ({place}{text})", 1)
+
+
+def notes(replaced: Path, target: str, *, details: bool) -> list[str]:
+    """What was replaced, in a line for all kernels; with `details`, in one for each, too.
+
+    `replaced` is the file that holds `Kernels.costs`. No lines if it holds none.
+    """
+    try:
+        costs = json.loads(replaced.read_text())
+    except (OSError, ValueError):
+        return []
+    if not costs:
+        return []
+    file = "/".join((target, *replaced.parts[-2:]))
+    lines = [f"{target}: replaced {_cost(list(costs.values()))}, see {file}"]
+    if details:
+        for name, cost in costs.items():
+            counted = ", ".join(f"{n} {what}" for what, n in cost["replaced"].items())
+            lines.append(f"  {name}: {_cost([cost])}{': ' if counted else ''}{counted}")
+    return lines
+
+
+def _cost(costs: list[dict[str, Any]]) -> str:
+    """12 of 430 instructions by 31 (+4.4 %)."""
+    replaced = sum(sum(cost["replaced"].values()) for cost in costs)
+    added = sum(cost["added"] for cost in costs)
+    before = sum(cost["instructions"] for cost in costs)
+    more = f" ({100 * added / before:+.1f} %)" if before else ""
+    return f"{replaced} of {before} instructions by {replaced + added}{more}"

@@ -1,0 +1,94 @@
+"""The launcher with ROCm: a HIP host program, for those who study what the runtime costs.
+
+The simulated CPUs run all of the HIP runtime. It is the one of the machine or the container in
+which gem5 runs: ROCm 4.0 in gem5's own image, because newer C libraries and drivers ask for more
+than gem5 emulates.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.errors import UsageError
+from simgen.targets.base import Lack
+from simgen.targets.gem5.launcher import (
+    MIB,
+    Built,
+    Command,
+    Launcher,
+    Machine,
+    kernel_info,
+    memory_text,
+    power_of_two,
+)
+from simgen.targets.untested.hip_program import Place, Program
+
+if TYPE_CHECKING:
+    from simgen.compile.build import Builder
+    from simgen.ir import Workload
+    from simgen.targets.base import Job
+
+RUNTIME_NBYTES = 448 * MIB  # libraries, threads' stacks, and what the runtime allocates
+IMAGE_CURE = "install Docker, or set SIMGEN_DOCKER=0 to have gem5 run the libamdhip64 that is here"
+IMAGE = "run it in gem5's image, which has ROCm 4.0 (SIMGEN_DOCKER=1)"
+
+
+class Hip(Launcher):
+    name: ClassVar[str] = "hip"
+    diagnoses: ClassVar[tuple[tuple[str, str], ...]] = (
+        # apu_se.py gives the CPU a vendor that newer C libraries do not know, so that they take it
+        # to have no features.
+        (
+            r"CPU ISA level is lower than required()",
+            f"the C library of this machine does not start on gem5's CPU{{}}; {IMAGE}",
+        ),
+        (r"syscall (\w+) \(#\d+\) unimplemented", f"gem5 has no system call {{}}; {IMAGE}"),
+        (
+            r"(bad ioctl|GPU cache info missing)",
+            f"this ROCm is too new for gem5's driver ({{}}); {IMAGE}",
+        ),
+    )
+
+    def check(self, machine: Machine) -> None:
+        if machine.m5ops:
+            raise UsageError(
+                "gem5-se: --m5ops: the HIP program has no such instructions; leave it out, or "
+                "take --launcher kfd"
+            )
+
+    def missing(self) -> list[Lack]:
+        if os.environ.get("SIMGEN_DOCKER", "1") == "1" and shutil.which("docker") is None:
+            return [Lack("there is no docker, and gem5's image has the HIP runtime", IMAGE_CURE)]
+        return []
+
+    def command(self, machine: Machine, workload: Workload) -> Command:
+        """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
+        memory = memory_text(power_of_two(workload.arena_nbytes + RUNTIME_NBYTES))
+        return Command(
+            before=("-n3", f"--mem-size={memory}", *machine.options),
+            after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
+            launches=len(workload.launches),
+            outputs_nbytes=workload.arena_nbytes - workload.outputs_offset,
+            in_image=True,
+        )
+
+    def build(self, machine: Machine, job: Job, builder: Builder) -> Built:
+        """`binary`, and what it was compiled from."""
+        program = Program(
+            machine.arch,
+            Place.SYSCALLS,
+            rewrite=machine.rewritten,
+            dump=not machine.version.dumps,
+            apu=not machine.gpu.dgpu,
+        )
+        objects = program.code_objects(job, builder)
+        kernels = tuple(
+            (kernel.block, kernel_info(elf, kernel.name, machine.arch))
+            for kernel, elf in zip(job.workload.kernels, objects, strict=True)
+        )
+        return Built(program.build(job, builder), kernels)
+
+    def whole_only(self) -> str:
+        return "the HIP program runs all layers; build it with --launcher kfd to run some"

@@ -1,0 +1,89 @@
+"""Native: the rendered kernels on an AMD GPU, through a HIP host program.
+
+The program (templates/launchers/hip.c.j2) carries its code objects and opens libamdhip64 when it
+runs, so that a bundle can be made without ROCm and carried to the machine that has the GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.compile import render, toolchain
+from simgen.targets import launch_rows
+from simgen.targets.base import File, Lack, RunOption, Target, l1_setting, log_text, setting
+from simgen.targets.untested.hip_program import LIBRARY_NAMES, Place, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simgen.compile.build import Builder
+    from simgen.ir import Workload
+    from simgen.targets.base import Job
+
+DRIVER = Path("/dev/kfd")
+
+
+@dataclass(frozen=True)
+class Hip(Target):
+    """Settings: the GPU, the cache policy."""
+
+    name: ClassVar[str] = "hip"
+    summary: ClassVar[str] = "this machine's AMD GPU, through ROCm's HIP, timed with HIP events"
+    run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
+
+    arch: str = setting("gfx90a", "GPU to compile kernels for", toolchain.AMD_ARCHS)
+    l1: str = l1_setting()
+
+    def missing(self, bundle: Path | None = None) -> list[Lack]:
+        if not DRIVER.exists():
+            cure = "run it on a machine with an AMD GPU, its driver (amdgpu) and ROCm"
+            return [Lack(f"there is no {DRIVER}", cure)]
+        lacks = []
+        if not os.access(DRIVER, os.R_OK | os.W_OK):
+            lacks.append(Lack(f"{DRIVER} may not be used", "join the groups render and video"))
+        if not any(_loads(name) for name in LIBRARY_NAMES):
+            cure = "install ROCm, or name the library's folder in LD_LIBRARY_PATH"
+            lacks.append(Lack("there is no libamdhip64", cure))
+        return lacks
+
+    def folder(self, job: Job, builder: Builder) -> dict[str, File]:
+        run = render.text(
+            "targets/hip.run.sh.j2",
+            name=job.workload.name,
+            target=self.name,
+            digest=job.digest,
+            arch=self.arch,
+        )
+        program = Program(self.arch, Place.GPU, l1=self.l1)
+        return {"run.sh": File(run.encode(), executable=True), **program.build(job, builder)}
+
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        """`seconds` is the median over the timed rounds, between HIP events."""
+        return launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
+
+    def whole_only(self) -> str:
+        return "the HIP program runs all layers; take the host target to run some"
+
+    def machine(self, results: Path) -> Mapping[str, str]:
+        """What the program says in its log: the GPU's name and the version of HIP."""
+        log = log_text(results)
+        found = re.findall(r"^simgen: (gpu|hip_runtime): (.+)$", log, re.MULTILINE)
+        return {"arch": self.arch, **dict(found)}
+
+    def diagnosis(self, log: str) -> str | None:
+        lines = re.findall(r"simgen: error: (.*)$", log, re.MULTILINE)
+        return lines[0].removeprefix(f"{self.name}: ") if lines else None
+
+
+def _loads(library: str) -> bool:
+    """Whether the dynamic linker finds a library and all that it needs."""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True

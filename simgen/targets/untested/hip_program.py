@@ -1,0 +1,119 @@
+"""The HIP host program (templates/launchers/hip.c.j2): what it is made from, and for whom.
+
+The same program runs under gem5's syscall emulation, as the guest of a full-system simulation, and
+on an AMD GPU. It is compiled without ROCm and opens libamdhip64 when it runs.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from simgen.compile import render
+from simgen.compile.legalise import cache_policy, gem5
+from simgen.errors import SimgenError
+from simgen.ir import GUARD, PAGE
+from simgen.targets.base import File
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from simgen.compile.build import Builder
+    from simgen.targets.base import Job
+
+SOURCE = "hip.c"
+FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
+# Of glibc; before its version 2.34 the second one was a library of its own, and its name still is.
+LIBRARIES = {"libc.so.6": ("__libc_start_main",), "libdl.so.2": ("dlopen", "dlsym", "dlerror")}
+# Of the HIP runtime, the version in its name being ROCm's first number; hip_api.h opens the same.
+LIBRARY_NAMES = (*(f"libamdhip64.so.{version}" for version in (7, 6, 5, 4)), "libamdhip64.so")
+
+
+class Place(StrEnum):
+    """Where the program runs."""
+
+    GPU = "gpu"  # this machine: launches are timed
+    SYSCALLS = "syscalls"  # gem5's apu_se.py
+    GUEST = "guest"  # gem5's full system: the data file is a part of the program
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the launcher depends on, beside the workload."""
+
+    arch: str
+    place: Place
+    l1: str = cache_policy.CACHED
+    rewrite: Callable[[str], str] | None = None  # of assembly text, for what simulators do wrong
+    dump: bool = False  # the program has gem5 dump statistics, by an instruction
+    apu: bool = False  # the GPU of gem5's apu_se.py shares the memory of the CPU
+
+    def code_objects(self, job: Job, builder: Builder) -> list[bytes]:
+        """An ELF code object for each kernel of the workload, in order."""
+        texts = [job.sources[kernel.name] for kernel in job.workload.kernels]
+        return builder.code_objects(texts, self.arch, self.rewritten)
+
+    def rewritten(self, assembly: str) -> str:
+        """Assembly text as it is assembled here."""
+        text = version_4(self.rewrite(assembly) if self.rewrite else assembly)
+        return cache_policy.apply(text, self.arch, self.l1)
+
+    def build(self, job: Job, builder: Builder) -> dict[str, File]:
+        """`binary`, and all that it was compiled from, in `src/`."""
+        files = self.sources(job, self.code_objects(job, builder))
+        binary = builder.executable(files, SOURCE, FLAGS, LIBRARIES)
+        return {
+            "binary": File(binary, executable=True),
+            **{f"src/{name}": File(content) for name, content in files.items()},
+        }
+
+    def sources(self, job: Job, objects: Sequence[bytes]) -> dict[str, bytes]:
+        """Everything the program is compiled from, by file name."""
+        image, table = b"", []
+        for kernel, elf in zip(job.workload.kernels, objects, strict=True):
+            table.append({"name": kernel.name, "offset": len(image)})
+            image += elf + bytes(-len(elf) % PAGE)
+        program = render.text(
+            "launchers/hip.c.j2",
+            workload=job.workload,
+            arch=self.arch,
+            kernels=table,
+            host_memory=self.place is Place.SYSCALLS,
+            timed=self.place is Place.GPU,
+            guest=self.place is Place.GUEST,
+            dump=self.dump,
+            apu=self.apu,
+        )
+        tensors = render.text(
+            "launchers/table.h.j2", workload=job.workload, guard=GUARD, data_id=job.data_id
+        )
+        times = {"hip_times.h": render.text("launchers/hip_times.h").encode()}
+        return {
+            SOURCE: program.encode(),
+            **(times if self.place is Place.GPU else {}),
+            "table.h": tensors.encode(),
+            "hip_api.h": render.text("launchers/hip_api.h.j2", libraries=LIBRARY_NAMES).encode(),
+            "system.h": render.text("launchers/system.h").encode(),
+            "code.img": image,
+        }
+
+
+def for_gem5(assembly: str) -> str:
+    """Assembly text with what gem5's VEGA model executes wrongly replaced."""
+    return gem5.rewrite(assembly)
+
+
+def version_4(assembly: str) -> str:
+    """Assembly text of a code object of version 5 (clang's) as one of version 4.
+
+    All HIP runtimes from ROCm 4.1 on load it; version 5 came with 5.2. Kernels that take no
+    hidden argument, as all here, are the same in both (LLVM, AMDGPUUsage.html, "Code Object V5
+    Metadata"). For ROCm 4.0 the program under gem5 makes version 3 of it.
+    """
+    text, directives = re.subn(r"(\.amdhsa_code_object_version) 5\b", r"\1 4", assembly)
+    text, versions = re.subn(r"(amdhsa\.version:\n\s*- 1\n\s*- )2\b", r"\g<1>1", text)
+    if directives != 1 or versions != 1 or "hidden_" in text:
+        raise SimgenError("hip: the compiler writes other code objects than of version 5")
+    return text

@@ -1,0 +1,149 @@
+"""Inputs of whole numbers, so small that sums of the workload's layers are exact in float32.
+
+A layer tells how many terms the sums of a pass have (`Layer.sums`). Where all terms of a sum come
+from the data file, numbers up to a are drawn such that
+
+    a^2 * terms <= 2^24
+
+and no sum of them is rounded, whatever the numbers are (simgen/numerics/exactness.py). There are no
+zeros among them, so that each product counts in its sum. (Where sums are so long that the numbers
+have few bits, a kernel that rounds its inputs to a narrower type changes nothing: random values
+show that.)
+
+In a network, sums are terms of the next sums, and grow. Weights are then -1, 0 and 1, with so many
+zeros that a sum of squares grows by g^2 from one layer to the next: of k terms, a share 2 g^2 / k
+(He et al. 2015, who count that activations lose half of it). Behind n such layers numbers are about
+g^n, and sums of the absolute values of terms g^n 2 g^2, or g^m g^n terms, where gradients of
+parameters multiply what comes from both sides. g is as large as these stay below 2^20, which leaves
+a factor of 16 to chance. How exact a result is, `simgen diff` finds in the tensors themselves.
+
+Inputs of a layer whose sums are never exact, or that gets what such a layer wrote, stay as they
+are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from math import floor, sqrt
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError
+from simgen.frontend.network import make_layer
+from simgen.ir import Distribution, DType, Fill, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simgen.ir import Buffer, Workload
+    from simgen.layers.base import Sums
+
+WORD = "exact"  # in place of a file of --values
+MOST = 2**24  # grains of a float32 number
+AIM = 2**20  # grains of sums that are not bounded but estimated
+LARGEST = 300  # of the numbers: more than the 8 bits of bfloat16, which would round them
+FEW = 8  # the same where no sums ask for more, and at the start of a network
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What a step means for the size of its inputs."""
+
+    sums: Sums
+    given: int  # factors of a term that come from the data file, weights apart
+    depth: int  # layers with weights that the other factors went through, together
+    weighted: bool
+
+
+@dataclass
+class _Survey:
+    """The steps whose sums can be exact."""
+
+    depths: dict[str, int] = field(default_factory=dict)  # of whole tensors that steps wrote
+    broken: set[str] = field(default_factory=set)  # tensors that are not whole
+    terms: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # of weights
+    inputs: set[str] = field(default_factory=set)  # that are drawn anew
+    steps: list[_Step] = field(default_factory=list)
+
+
+def given(workload: Workload) -> Workload:
+    """The workload with whole numbers in place of other random values, where that may help.
+
+    Raises:
+        UsageError: it helps nowhere.
+    """
+    survey = _survey(workload)
+    if not survey.inputs:
+        raise UsageError(
+            f"--values {WORD}: no layer of {workload.name} has sums that are exact, or all of them "
+            "get what another has rounded; leave it out, or choose another --algo than fft"
+        )
+    largest, weights = _sizes(survey)
+    buffers = []
+    for buffer in workload.buffers:
+        if buffer.name in survey.inputs and buffer.fill:
+            whole, clips = weights.get(buffer.name, largest), (buffer.fill.low, buffer.fill.high)
+            buffer = replace(buffer, fill=replace(whole, low=clips[0], high=clips[1]))
+        buffers.append(buffer)
+    return replace(workload, buffers=tuple(buffers))
+
+
+def _survey(workload: Workload) -> _Survey:
+    found = _Survey()
+    buffers = {buffer.name: buffer for buffer in workload.buffers}
+    for step in workload.steps:
+        node = workload.node(step.layer)
+        layer = make_layer(node)
+        sums = layer.sums(node.inputs, step.direction)
+        read = {name for _, name in step.reads}
+        if sums is None or read & found.broken:
+            found.broken |= {name for _, name in step.writes}
+            continue
+        weights = {name for port, name in step.reads if port in layer.parameters}
+        for name in weights:
+            found.terms[name] = max(found.terms[name], sums.terms)
+        found.inputs |= {name for name in read if _is_drawn(buffers[name])}
+        data = read - weights
+        depth = sum(found.depths.get(name, 0) for name in data)
+        given = len({name for name in data if buffers[name].role is Role.INPUT})
+        found.steps.append(_Step(sums, given, depth, bool(weights)))
+        for _, name in step.writes:
+            found.depths[name] = depth + bool(weights)
+            if not sums.whole:
+                found.broken.add(name)
+    return found
+
+
+def _is_drawn(buffer: Buffer) -> bool:
+    return buffer.role is Role.INPUT and buffer.spec.dtype is DType.F32
+
+
+def _sizes(survey: _Survey) -> tuple[Fill, dict[str, Fill]]:
+    """Fills of inputs, and those of weights, by buffer, that have others."""
+    longest = max((step.sums.terms * step.sums.growth for step in survey.steps), default=1)
+    if not any(step.depth for step in survey.steps):
+        largest = min(LARGEST if longest > 1 else FEW, floor(sqrt(MOST / longest)))
+        share = 1.0 if largest else sqrt(AIM / longest)
+        return _whole(max(1, largest), share), {}
+    chosen, growth = 1, 1.0
+    for largest in (FEW, 4, 2, 1):
+        chosen, growth = largest, min(_growths(survey, largest), default=float(MOST))
+        if growth >= 2:
+            break
+    kept = 2 * max(1.0, growth) ** 2
+    weights = {name: _whole(1, min(1.0, kept / terms)) for name, terms in survey.terms.items()}
+    return _whole(chosen, 1.0), weights
+
+
+def _growths(survey: _Survey, largest: int) -> Iterator[float]:
+    """What each step leaves as growth from layer to layer, for inputs up to `largest`."""
+    for step in survey.steps:
+        room = AIM / (largest**step.given * step.sums.growth)
+        if step.weighted:
+            yield (room / 2) ** (1 / (step.depth + 2))
+        elif step.depth:
+            yield (room / step.sums.terms) ** (1 / step.depth)
+
+
+def _whole(largest: int, share: float) -> Fill:
+    return Fill(Distribution.WHOLE, float(largest), share)

@@ -1,0 +1,186 @@
+"""A user's own values of input tensors (images, trained weights), from .npz, .npy and HDF5 files.
+
+The workload keeps the digest of such a tensor's values (`Buffer.values`), so that a bundle is one
+of the same workload only with the same values; data.h5 gets the values themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import lzma
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import UsageError, cut, did_you_mean, one_line, printable
+from simgen.ir import DType
+from simgen.storage import hdf5
+from simgen.storage.files import open_regular
+from simgen.tensors.data_file import CANARY_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import IO
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.ir import Buffer, Workload
+
+OPTION = "--values"
+FORMATS = "give a .npz, .npy or HDF5 file"
+NPY = b"\x93NUMPY"
+UNREADABLE = (  # what the readers of NumPy and zip raise at a file that is damaged or none
+    OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, RuntimeError,
+    ArithmeticError, SyntaxError, MemoryError, tokenize.TokenError, struct.error,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Array:
+    """What a file says that it holds, before it is read."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    read: Callable[[], NDArray[Any]]
+
+
+def read(paths: Sequence[Path], workload: Workload) -> dict[str, NDArray[Any]]:
+    """The values in the files by input buffer of the workload, in the buffer's shape and type.
+
+    A .npz or HDF5 file names each tensor; a .npy file is named as its tensor (conv1.w.npy).
+    Floating-point values are rounded to float32, whole numbers are taken for labels only.
+    Shapes are compared before values are read, and no file is read but these.
+
+    Raises:
+        UsageError: a file cannot be read, gives nothing, or holds what is no input or does not fit
+            it.
+    """
+    inputs = {buffer.name: buffer for buffer in workload.inputs}
+    found: dict[str, NDArray[Any]] = {}
+    for path in paths:
+        count = len(found)
+        try:
+            for name, array in _arrays(path):
+                if name != CANARY_NAME:  # of another bundle's data.h5
+                    place = f"{_place(path)}: {printable(name)}"
+                    _check_name(place, name, inputs, found, workload)
+                    found[name] = _fitted(place, array, inputs[name])
+        except UNREADABLE as error:
+            fact = getattr(error, "strerror", None) or cut(one_line(str(error)), 200)
+            raise UsageError(f"{_place(path)}: {fact}; {FORMATS}") from None
+        if len(found) == count:
+            raise UsageError(
+                f"{_place(path)}: holds no tensor, so that all inputs would be random; {FORMATS} "
+                "with values of an input, or leave it out"
+            )
+    return found
+
+
+def _check_name(
+    place: str,
+    name: str,
+    inputs: Mapping[str, Buffer],
+    found: Mapping[str, NDArray[Any]],
+    workload: Workload,
+) -> None:
+    if name not in inputs:
+        cure = did_you_mean(name, inputs)
+        raise UsageError(f"{place}: no input of {workload.name}; {cure}")
+    if name in found:
+        raise UsageError(f"{place}: has values already; give each tensor once")
+
+
+def given(workload: Workload, values: Mapping[str, NDArray[Any]]) -> Workload:
+    """The workload with these values of its inputs in place of random ones."""
+    buffers = tuple(
+        replace(b, values=hashlib.sha256(values[b.name].data).hexdigest())
+        if b.name in values
+        else b
+        for b in workload.buffers
+    )
+    return replace(workload, buffers=buffers)
+
+
+def _arrays(path: Path) -> Iterator[tuple[str, _Array]]:
+    """What a file holds, by name; arrays of Python objects are never unpickled."""
+    with open_regular(path) as file:
+        start = file.read(len(NPY))
+        file.seek(0)
+        if start == NPY:
+            yield path.name.removesuffix(".npy"), _npy(file)
+        elif start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+            yield from _members(file)
+        else:  # other bytes may stand before an HDF5 file, as in data.h5
+            with hdf5.opened(path) as h5:
+                for name, found in hdf5.datasets(h5):
+                    read = functools.partial(hdf5.values, found)
+                    yield name, _Array(found.shape, found.dtype, read)
+
+
+def _members(file: IO[bytes]) -> Iterator[tuple[str, _Array]]:
+    """The arrays of a .npz file."""
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename:
+                raise ValueError(f"its member {printable(name)} is no .npy file")
+            with archive.open(member) as stream:
+                yield name, _npy(stream)
+
+
+def _npy(stream: IO[bytes]) -> _Array:
+    """The array of a .npy file; its header is read, and the stream stands behind it."""
+    import numpy as np
+    from numpy.lib import format as npy
+
+    version = npy.read_magic(stream)
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"a .npy file of version {version[0]}.{version[1]}")
+    shape, by_columns, dtype = readers[version](stream)
+
+    def values() -> NDArray[Any]:
+        size = math.prod(shape)
+        content = stream.read(size * dtype.itemsize)
+        flat = np.frombuffer(content, dtype, size)  # ValueError where there are fewer
+        return flat.reshape(shape, order="F" if by_columns else "C")
+
+    return _Array(shape, dtype, values)
+
+
+def _fitted(place: str, given: _Array, buffer: Buffer) -> NDArray[Any]:
+    import numpy as np
+
+    spec = buffer.spec
+    if given.shape != spec.shape:
+        fact = f"has shape {_shape(given.shape)}, the input {_shape(spec.shape)}"
+        raise UsageError(f"{place}: {fact}; reshape it, or change the layer with --set")
+    if given.dtype.kind not in ("f" if spec.dtype is DType.F32 else "iu"):
+        fact = f"has elements of type {cut(str(given.dtype), 60)}, the input {spec.dtype.numpy}"
+        raise UsageError(f"{place}: {fact}; convert it")
+    array = given.read()
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(array, spec.dtype.numpy)
+    if spec.dtype is DType.I32 and (values != array).any():
+        raise UsageError(f"{place}: holds numbers of more than 32 bits; correct them")
+    if not np.isfinite(values).all():
+        at = np.unravel_index(int(np.argmin(np.isfinite(values))), spec.shape)
+        where = ", ".join(map(str, at))
+        raise UsageError(f"{place}: [{where}] is {array[at]}, no finite float32; correct it")
+    return values
+
+
+def _place(path: Path) -> str:
+    return f"{OPTION} {one_line(str(path))}"
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return cut("x".join(map(str, shape)), 60) or "()"

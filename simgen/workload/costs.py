@@ -1,0 +1,128 @@
+"""What a workload costs, by layer and pass: operations, compulsory bytes, memory.
+
+Counted from shapes (`Layer.count`), so the figures are the algorithm's, whatever the kernels do.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.frontend.network import make_layer
+from simgen.ir import OpCount, Pass, Role, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from simgen.ir import Step, Workload
+
+WORD = 4  # bytes
+KINDS = ("parameters", "new parameters", "inputs", "activations", "gradients", "workspaces")
+GRADIENT = re.compile(r"d(x\d*|y|w|b)\Z")  # port; see Port for the names
+
+
+@dataclass(frozen=True)
+class Work:
+    """One layer in one pass. Sizes are those of tensors in bytes, without what aligns them."""
+
+    layer: str
+    kind: str
+    direction: Pass
+    output: tuple[int, ...]  # shape of the layer's y
+    count: OpCount
+    parameters: int  # elements of the trained tensors that the step reads
+    tensor_bytes: int  # of what it leaves: activations in fwd, gradients in bwd
+    workspace_bytes: int
+
+    @property
+    def intensity(self) -> float:
+        """Operations per compulsory byte (Williams et al., "Roofline", CACM 52(4), 2009)."""
+        moved = self.count.read_bytes + self.count.written_bytes
+        return (self.count.flops + self.count.transcendentals) / moved if moved else 0.0
+
+
+def of_step(workload: Workload, step: Step) -> Work:
+    """The work of one of the workload's steps."""
+    node = workload.node(step.layer)
+    layer = make_layer(node)
+    written = {name for _, name in step.writes}
+    used = {name for launch in step.launches for name in launch.args} - written
+    buffers = [workload.buffer(name) for name in sorted(used)]
+    read = {name for _, name in step.reads}
+    return Work(
+        layer=step.layer,
+        kind=node.kind,
+        direction=step.direction,
+        output=layer.output(node.inputs).shape,
+        count=layer.count(node.inputs, step.direction),
+        parameters=sum(
+            workload.buffer(name).spec.size for port, name in step.reads if port in layer.parameters
+        ),
+        tensor_bytes=sum(workload.buffer(name).spec.nbytes for name in written),
+        workspace_bytes=sum(
+            b.spec.nbytes for b in buffers if b.role is Role.SCRATCH and b.name not in read
+        ),
+    )
+
+
+def of(workload: Workload) -> list[Work]:
+    """The work of all steps, in their order."""
+    return [of_step(workload, step) for step in workload.steps]
+
+
+def total(works: Iterable[Work]) -> OpCount:
+    """The sum over steps. What two steps read counts in both."""
+    return sum((work.count for work in works), OpCount())
+
+
+def weights(workload: Workload) -> list[float]:
+    """What each launch counts, in order: operations and words moved of its step, shared evenly."""
+    found: list[float] = []
+    for step in workload.steps:
+        count = of_step(workload, step).count
+        moved = (count.read_bytes + count.written_bytes) / WORD
+        whole = count.flops + count.transcendentals + moved
+        found += [whole / len(step.launches)] * len(step.launches)
+    return found
+
+
+def memory(workload: Workload) -> dict[str, int]:
+    """Bytes of the tensors by what they are, each tensor once; "arena" is what they take in all."""
+    trained = {
+        name
+        for step in workload.steps
+        for port, name in step.reads
+        if port in make_layer(workload.node(step.layer)).parameters
+    }
+    written = {name for step in workload.steps for _, name in step.writes}
+    found = dict.fromkeys(KINDS, 0)
+    for buffer in workload.buffers:
+        port = buffer.name.rpartition(".")[2]
+        if port in ("new_w", "new_b"):
+            kind = "new parameters"
+        elif buffer.name in trained:
+            kind = "parameters"
+        elif buffer.role is Role.INPUT:
+            kind = "inputs"
+        elif buffer.name not in written:
+            kind = "workspaces"
+        else:
+            kind = "gradients" if GRADIENT.match(port) else "activations"
+        found[kind] += buffer.spec.nbytes
+    return {**found, "arena": workload.arena_nbytes}
+
+
+def as_json(work: Work) -> dict[str, Any]:
+    """What `simgen show --json` prints for a step; `operations_per_byte` is the intensity."""
+    return {
+        "layer": work.layer,
+        "kind": work.kind,
+        "pass": work.direction.value,
+        "output": list(work.output),
+        **to_json(work.count),
+        "operations_per_byte": work.intensity,
+        "parameters": work.parameters,
+        "tensor_bytes": work.tensor_bytes,
+        "workspace_bytes": work.workspace_bytes,
+    }

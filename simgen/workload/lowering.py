@@ -1,0 +1,295 @@
+"""Network -> workload: kernels and launches, buffers and their places in memory."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from simgen.errors import ConfigError, UnsupportedError, UsageError
+from simgen.frontend.network import Placed
+from simgen.ir import GUARD, PAGE, Buffer, Kernel, Launch, Node, Pass, Role, Step, Workload
+from simgen.layers import LAYERS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simgen.frontend.network import Network
+    from simgen.ir import TensorSpec
+    from simgen.layers.base import Port
+
+
+def lower(
+    network: Network,
+    name: str,
+    passes: Sequence[Pass],
+    seed: int,
+    rate: float = 0.01,
+    *,
+    reuse_memory: bool = False,
+) -> Workload:
+    """The workload that runs `passes` over the network: forward in order, backward in reverse.
+
+    Tensors that no step writes come from the data file. Every written tensor is an output, so
+    that results can be compared layer by layer; workspaces are none. Where several layers read
+    one tensor, their gradients are added up by an `add` layer that the workload has in addition,
+    and each parameter is updated by an `sgd` layer with learning rate `rate`.
+
+    With `reuse_memory`, tensors that a later step reads are no outputs: each gives its place to
+    others after its last reader. That is for forward passes alone, and what is left to compare are
+    the results of the last layers.
+
+    Raises:
+        UsageError: memory is to be reused in a backward pass, which reads what forward wrote.
+        UnsupportedError: a layer is not lowered in one of the passes.
+        ConfigError: the launch does not fit a dispatch packet.
+    """
+    if reuse_memory and set(passes) != {Pass.FORWARD}:
+        raise UsageError(
+            "--reuse-memory: a backward pass reads what forward passes wrote; "
+            "leave it out, or build pass fwd alone"
+        )
+    draft = _Draft({p.node.name: p.node for p in network.layers})
+    if Pass.FORWARD in passes:
+        for placed in network.layers:
+            draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
+    backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
+    if backward:
+        _backward(draft, network, backward)
+    if Pass.UPDATE in passes:
+        for placed in network.layers:
+            _update(draft, placed, rate)
+    if not draft.steps:
+        fact = f"no layer has anything to do in pass {', '.join(passes)}"
+        raise UnsupportedError(name, f"{fact}; add passes with --pass, such as fwd,bwd,sgd")
+    buffers, nbytes, outputs_offset = _plan_memory(draft, reuse_memory)
+    return Workload(
+        name=name,
+        seed=seed,
+        nodes=tuple(draft.nodes.values()),
+        buffers=buffers,
+        kernels=tuple(draft.kernels.values()),
+        steps=tuple(draft.steps),
+        arena_nbytes=nbytes,
+        outputs_offset=outputs_offset,
+    )
+
+
+@dataclass
+class _Draft:
+    nodes: dict[str, Node]
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
+    written: set[str] = field(default_factory=set)
+
+    def add(self, placed: Placed, wanted: Sequence[Pass], bound: Mapping[str, str]) -> None:
+        """Lower one layer in the passes wanted; ports go to the buffers of `bound` or their own."""
+        layer = placed.layer
+        own = dict.fromkeys(each for want in wanted for each in layer.steps(want))
+        if not layer.passes or (not own and Pass.BACKWARD_WEIGHT not in wanted):
+            raise _unsupported(placed, wanted)
+        for direction in own:
+            self._step(placed, direction, bound)
+
+    def synthetic(
+        self, name: str, kind: str, entries: Mapping[str, str], *inputs: TensorSpec
+    ) -> Placed:
+        """A layer that the config does not have, under a name that no other layer has.
+
+        Its `entries` are what options of the same names say.
+        """
+        while name in self.nodes:
+            name += "_"
+        layer = LAYERS[kind].from_config([(k, v, f"--{k}") for k, v in entries.items()])
+        node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
+        return Placed(node, layer, (), layer.output(inputs), name)
+
+    def _step(self, placed: Placed, direction: Pass, bound: Mapping[str, str]) -> None:
+        node, layer = placed.node, placed.layer
+        ports = layer.ports(node.inputs, direction)
+        lowering = layer.lower(node.inputs, direction)
+        names = {p.name: bound.get(p.name, _own_buffer(placed, p, direction)) for p in ports}
+        for port in ports:
+            if port.fill is None:
+                assert names[port.name] not in self.written, names[port.name]
+                self.written.add(names[port.name])
+            self.tensors.setdefault(names[port.name], port)
+        for kernel in lowering.kernels:
+            if self.kernels.setdefault(kernel.name, kernel) != kernel:
+                raise RuntimeError(f"two different kernels are named {kernel.name!r}")
+        launches = tuple(
+            replace(launch, args=tuple(names[arg] for arg in launch.args))
+            for launch in lowering.launches
+        )
+        for launch in launches:
+            _check_grid(launch, self.kernels[launch.kernel], placed.where)
+        self.steps.append(
+            Step(
+                layer=node.name,
+                direction=direction,
+                reads=tuple((p.name, names[p.name]) for p in ports if p.fill is not None),
+                writes=tuple(
+                    (p.name, names[p.name]) for p in ports if p.fill is None and not p.scratch
+                ),
+                launches=launches,
+            )
+        )
+
+
+def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
+    """The backward passes, last layer first.
+
+    A layer's dx is its previous layer's dy. Where that has several readers, each writes a dx of
+    its own, and an `add` layer sums them before the backward pass of the layer that was read.
+    """
+    readers: dict[str, list[tuple[str, TensorSpec]]] = {}  # layer -> gradients of its y
+    edges = {
+        placed.node.name: list(zip(_input_ports(placed), placed.previous))
+        for placed in network.layers
+        if any(
+            own in (Pass.BACKWARD, Pass.BACKWARD_DATA)
+            for each in wanted
+            for own in placed.layer.steps(each)
+        )
+    }  # layer -> (port, layer that it reads there)
+    fan_out = Counter(before for own in edges.values() for _, before in own)
+    for placed in reversed(network.layers):
+        name = placed.node.name
+        found = readers.get(name, [])
+        if len(found) > 1:
+            adder = draft.synthetic(f"{name}_grad", "add", {}, *(spec for _, spec in found))
+            ports = {f"x{at}": buffer for at, (buffer, _) in enumerate(found)}
+            draft.add(adder, (Pass.FORWARD,), {**ports, "y": f"{name}.dy"})
+        bound = {}
+        for (port, before), spec in zip(edges.get(name, ()), placed.node.inputs):
+            shared = fan_out[before] > 1
+            bound[f"d{port}"] = f"{name}.d{port}" if shared else f"{before}.dy"
+            readers.setdefault(before, []).append((bound[f"d{port}"], spec))
+        draft.add(placed, wanted, bound)
+
+
+def _update(draft: _Draft, placed: Placed, rate: float) -> None:
+    """One `sgd` layer for each parameter of a layer, from the gradient that the layer wrote."""
+    name = placed.node.name
+    for port in placed.layer.parameters:
+        weights = draft.tensors.get(f"{name}.{port}")
+        if weights is None:
+            continue
+        if f"{name}.d{port}" not in draft.written:
+            raise ConfigError(
+                placed.where, f"pass sgd updates {name}.{port} from its gradient; add pass bwd"
+            )
+        step = draft.synthetic(f"{name}_{port}_sgd", "sgd", {"rate": str(rate)}, weights.spec)
+        bound = {"x": f"{name}.{port}", "dx": f"{name}.d{port}", "y": f"{name}.new_{port}"}
+        draft.add(step, (Pass.FORWARD,), bound)
+        draft.steps[-1] = replace(draft.steps[-1], direction=Pass.UPDATE)
+
+
+def _unsupported(placed: Placed, wanted: Sequence[Pass]) -> UnsupportedError:
+    section, can = placed.layer.section, ", ".join(placed.layer.passes)
+    return UnsupportedError(
+        placed.where,
+        f"layer {placed.node.name!r}: [{section}] has no pass {', '.join(wanted)}; "
+        + (f"leave it out, or choose of its own: {can}" if can else "leave the layer out"),
+    )
+
+
+def _input_ports(placed: Placed) -> tuple[str, ...]:
+    if placed.layer.several_inputs:
+        return tuple(f"x{at}" for at in range(len(placed.node.inputs)))
+    return ("x",) if placed.layer.takes_input else ()
+
+
+def _own_buffer(placed: Placed, port: Port, direction: Pass) -> str:
+    """ "layer.port"; a layer's x is its previous layer's y, and each pass has its workspaces."""
+    for own, before in zip(_input_ports(placed), placed.previous):
+        if port.name == own:
+            return f"{before}.y"
+    return f"{placed.node.name}.{port.name}" + (f"_{direction}" if port.scratch else "")
+
+
+def _plan_memory(draft: _Draft, reuse: bool) -> tuple[tuple[Buffer, ...], int, int]:
+    """The arena of all tensors: inputs, workspaces, then outputs."""
+    read = {buffer for step in draft.steps for _, buffer in step.reads}
+    buffers = []
+    for name, port in draft.tensors.items():
+        passing = port.scratch or (reuse and name in read)
+        written = Role.SCRATCH if passing else Role.OUTPUT
+        role = written if name in draft.written else Role.INPUT
+        fill = port.fill if role is Role.INPUT else None
+        buffers.append(Buffer(name, port.spec, role, 0, fill))
+    return arena(buffers, _lives(draft.steps) if reuse else {})
+
+
+def _lives(steps: Sequence[Step]) -> dict[str, tuple[int, int]]:
+    """Buffer -> the first and the last step that touches it."""
+    lives: dict[str, tuple[int, int]] = {}
+    for at, step in enumerate(steps):
+        for name in (name for launch in step.launches for name in launch.args):
+            lives[name] = (lives.get(name, (at, at))[0], at)
+    return lives
+
+
+def arena(
+    buffers: Sequence[Buffer], lives: Mapping[str, tuple[int, int]] = {}
+) -> tuple[tuple[Buffer, ...], int, int]:
+    """(the buffers at their places, size of the arena, where the outputs start), sizes in bytes.
+
+    Inputs come first, then workspaces, then outputs; in these, the order stays. Workspaces whose
+    `lives` (first and last step, inclusive) have no step in common may lie in the same place.
+    """
+    order = (Role.INPUT, Role.SCRATCH, Role.OUTPUT)
+    placed: list[Buffer] = []
+    at = 0
+    for role in order:
+        members = [buffer for buffer in buffers if buffer.role is role]
+        if role is Role.SCRATCH and lives:
+            found = _packed(members, lives, at)
+        else:
+            found, end = [], at
+            for buffer in members:
+                found.append(replace(buffer, offset=end))
+                end += _extent(buffer)
+        placed += found
+        at = max((buffer.offset + _extent(buffer) for buffer in found), default=at)
+    outputs_offset = min((b.offset for b in placed if b.role is Role.OUTPUT), default=at)
+    return tuple(placed), at, outputs_offset
+
+
+def _extent(buffer: Buffer) -> int:
+    """Bytes from its start to where the next one may start."""
+    return -(-buffer.spec.nbytes // PAGE) * PAGE + GUARD
+
+
+def _packed(
+    buffers: Sequence[Buffer], lives: Mapping[str, tuple[int, int]], start: int
+) -> list[Buffer]:
+    """The buffers from `start` on, the largest first, each at the lowest place free in its life.
+
+    Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020: "greedy
+    by size".
+    """
+    taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # step -> (start, end)
+    placed: list[Buffer] = []
+    for buffer in sorted(buffers, key=_extent, reverse=True):
+        first, last = lives[buffer.name]
+        steps = range(first, last + 1)
+        at, nbytes = start, _extent(buffer)
+        for begin, end in sorted({place for step in steps for place in taken[step]}):
+            if begin < at + nbytes:
+                at = max(at, end)
+        placed.append(replace(buffer, offset=at))
+        for step in steps:
+            taken[step].append((at, at + nbytes))
+    return sorted(placed, key=lambda buffer: buffer.offset)
+
+
+def _check_grid(launch: Launch, kernel: Kernel, where: str) -> None:
+    x, y, z = launch.grid
+    if x * kernel.block >= 2**32 or max(y, z) > 0xFFFF:  # AQL counts work-items in 32 bits
+        raise ConfigError(
+            where,
+            f"a grid of {x} x {y} x {z} work-groups is too large; make n or c smaller, "
+            "or take another algorithm where the layer has a choice",
+        )

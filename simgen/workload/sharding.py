@@ -1,0 +1,214 @@
+"""Data parallelism: a workload -> the share of it that each of several GPUs has.
+
+Each GPU runs the same network on its share of the batch: tensors with an axis N are cut along it,
+parameters are the same everywhere. The gradient of a parameter is a sum over the batch, of which
+each GPU has a part; a ring all-reduce adds the parts up, after which all have the same sum.
+
+The ring (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+workstations", JPDC 69(2), 2009): with G GPUs the tensor is cut into G chunks. In stage s of the
+first G - 1, GPU i adds its part of chunk i - s - 1 to what GPU i - 1 has of it; in the last of them
+the sum of chunk i + 1 is complete on GPU i. In stage s of the next G - 1, GPU i copies chunk i - s
+from GPU i - 1. Every stage is one launch on every GPU, which reads its neighbour's memory.
+
+MGPUSim's timing model does not empty its L1 caches between launches. So no address is
+written twice: parts, partial sums and the result have a buffer each, and no memory is used again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from simgen.errors import RefusedError, UsageError
+from simgen.frontend.network import make_layer
+from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
+from simgen.workload.lowering import arena
+
+if TYPE_CHECKING:
+    from simgen.ir import Node
+    from simgen.layers.base import Port
+else:
+    pass
+
+MOST = 8  # GPUs: as many as one machine holds
+TEMPLATE = "all_reduce.hip.j2"
+BLOCK = 256  # work-items in a work-group
+VECTOR = (
+    4  # elements of a work-item; chunks start on its multiples, so that 16 bytes are one access
+)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Elements [start, start + size) of a tensor, and the kernels that the ring treats them with.
+
+    `add` has the arguments (own part, neighbour's sum, sum), `copy` has (neighbour's, own).
+    """
+
+    start: int
+    size: int  # 0: the tensor has fewer vectors than there are GPUs
+    groups: int  # work-groups of both kernels
+    add: str = ""
+    copy: str = ""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A gradient that the ring adds up. All three buffers have its shape, on every GPU."""
+
+    part: str  # what the step writes: the sum over the GPU's own samples
+    partial: str  # sums over some of the GPUs
+    result: str  # over all of them: the buffer of the whole workload
+    chunks: tuple[Chunk, ...]  # one for each GPU
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """What one of `gpus` GPUs runs. `workload.steps` are those of the whole workload, one to one.
+
+    A buffer that both workloads have is the same on all GPUs if its shape is the same in both;
+    else GPU i has rows [i, i + 1) * shape[0] of it.
+    """
+
+    gpus: int
+    workload: Workload
+    reductions: tuple[tuple[Reduction, ...], ...]  # for each step, to be done after it
+
+
+def check(gpus: int) -> None:
+    """Raise UsageError unless there may be so many GPUs."""
+    if not 1 <= gpus <= MOST:
+        raise UsageError(f"--gpus {gpus}: no such number of GPUs; write 1 to {MOST}")
+
+
+def split(workload: Workload, gpus: int) -> Sharding:
+    """The share of each of `gpus` GPUs.
+
+    Raises:
+        UsageError: the batch is not a multiple of `gpus`, or there may not be so many.
+        RefusedError: a layer needs the whole batch at once.
+    """
+    check(gpus)
+    if gpus == 1:
+        return Sharding(1, workload, ((),) * len(workload.steps))
+    draft = _Draft(workload, gpus)
+    for step in workload.steps:
+        draft.add(step)
+    buffers, nbytes, outputs_offset = arena(draft.placed())
+    share = replace(
+        workload,
+        nodes=tuple(draft.nodes.values()),
+        buffers=buffers,
+        kernels=tuple(draft.kernels.values()),
+        steps=tuple(draft.steps),
+        arena_nbytes=nbytes,
+        outputs_offset=outputs_offset,
+    )
+    return Sharding(gpus, share, tuple(draft.reductions))
+
+
+@dataclass
+class _Draft:
+    whole: Workload
+    gpus: int
+    nodes: dict[str, Node] = field(default_factory=dict)
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    reductions: list[tuple[Reduction, ...]] = field(default_factory=list)
+    specs: dict[str, TensorSpec] = field(default_factory=dict)  # of buffers that both have
+    scratch: dict[str, TensorSpec] = field(default_factory=dict)  # of those that only a share has
+    replicated: set[str] = field(default_factory=set)  # buffers that are the same on all GPUs
+
+    def __post_init__(self) -> None:
+        for step in self.whole.steps:
+            parameters = make_layer(self.whole.node(step.layer)).parameters
+            self.replicated |= {name for port, name in step.reads if port in parameters}
+
+    def add(self, step: Step) -> None:
+        """Lower a step for one GPU. What reads nothing but parameters is done by all of them."""
+        node = self.whole.node(step.layer)
+        layer = make_layer(node)
+        everywhere = {name for _, name in step.reads} <= self.replicated and bool(step.reads)
+        if not everywhere and not (layer.per_sample or layer.data_parallel):
+            raise RefusedError(
+                f"--gpus {self.gpus}: layer {node.name!r} ([{layer.section}]) needs the whole "
+                "batch, of which each GPU has a share only; run it on one GPU"
+            )
+        if not everywhere:
+            node = replace(node, inputs=tuple(self._share(node, spec) for spec in node.inputs))
+        self.nodes[node.name] = node
+        ports = layer.ports(node.inputs, step.direction)
+        bound = dict((*step.reads, *step.writes))
+        reduced = []
+        for port in ports:
+            name = bound.get(port.name, f"{node.name}.{port.name}_{step.direction}")
+            bound[port.name] = name
+            if port.scratch:
+                self.scratch[name] = port.spec
+                continue
+            self._enter(name, port, everywhere or port.name in layer.gradients)
+            if port.name in layer.gradients and port.fill is None:
+                reduced.append(self._reduction(name, port.spec))
+                bound[port.name] = reduced[-1].part
+        lowering = layer.lower(node.inputs, step.direction)
+        self.kernels |= {kernel.name: kernel for kernel in lowering.kernels}
+        launches = tuple(
+            replace(launch, args=tuple(bound[arg] for arg in launch.args))
+            for launch in lowering.launches
+        )
+        writes = tuple((port, bound[port]) for port, _ in step.writes)
+        self.steps.append(replace(step, writes=writes, launches=launches))
+        self.reductions.append(tuple(reduced))
+
+    def placed(self) -> list[Buffer]:
+        """All buffers, those of the whole workload in its order, without their places."""
+        shared = [
+            replace(b, spec=self.specs[b.name]) for b in self.whole.buffers if b.name in self.specs
+        ]
+        return [*shared, *(Buffer(n, s, Role.SCRATCH, 0) for n, s in self.scratch.items())]
+
+    def _share(self, node: Node, spec: TensorSpec) -> TensorSpec:
+        batch = spec.shape[0]
+        if batch % self.gpus == 0:
+            return TensorSpec((batch // self.gpus, *spec.shape[1:]), spec.dtype)
+        fitting = [str(n) for n in range(2, MOST + 1) if batch % n == 0]
+        cure = (
+            f"choose {' or '.join(fitting)}" if fitting else "choose another batch with --set n=..."
+        )
+        raise UsageError(
+            f"--gpus {self.gpus}: the batch of layer {node.name!r} is {batch}, no multiple; {cure}"
+        )
+
+    def _enter(self, name: str, port: Port, everywhere: bool) -> None:
+        """Note a buffer's share, which is the whole tensor or some of its rows."""
+        whole, share = self.whole.buffer(name).spec, port.spec
+        rows = (share.shape[0] * self.gpus, *share.shape[1:])
+        if everywhere and share == whole:
+            self.replicated.add(name)
+        elif share != whole and rows == whole.shape:
+            pass
+        elif share != whole or port.fill is None:
+            raise RefusedError(
+                f"--gpus {self.gpus}: tensor {name} has no batch to share; run it on one GPU"
+            )
+        if self.specs.setdefault(name, share) != share:
+            raise RuntimeError(f"{name} has two shares")
+
+    def _reduction(self, name: str, spec: TensorSpec) -> Reduction:
+        part, partial = f"{name}.part", f"{name}.partial"
+        self.scratch |= {part: spec, partial: spec}
+        length = ceil(spec.size / self.gpus / VECTOR) * VECTOR
+        chunks = []
+        for start in range(0, length * self.gpus, length):
+            size = max(0, min(length, spec.size - start))
+            made = [self._kernel(kind, size) for kind in ("add", "copy")] if size else []
+            chunks.append(Chunk(min(start, spec.size), size, ceil(size / (BLOCK * VECTOR)), *made))
+        return Reduction(part, partial, name, tuple(chunks))
+
+    def _kernel(self, kind: str, size: int) -> str:
+        name = f"all_reduce_{kind}_{size}"
+        self.kernels[name] = Kernel(
+            name, TEMPLATE, BLOCK, (("kind", kind), ("size", size), ("vector", VECTOR))
+        )
+        return name

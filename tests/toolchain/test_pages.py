@@ -1,0 +1,35 @@
+"""The commands that the README and the tutorial show, run as they stand, and what they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from transcripts import Command, File, parts, run, same
+
+from simgen.targets.host import Host
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().missing()), reason="this machine cannot run the host target"
+)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(("page", "least"), [("README.md", 3), ("docs/first-hour.md", 10)])
+def test_commands_print_what_the_page_shows(page: str, least: int, tmp_path: Path) -> None:
+    found = list(parts((ROOT / page).read_text()))
+    assert sum(isinstance(each, Command) for each in found) >= least
+    for each in found:
+        if isinstance(each, File):
+            (tmp_path / each.name).write_text(each.content)
+            continue
+        printed, code = run(each.line, tmp_path, tmp_path / ".cache")
+        assert same(printed, each.shown), f"$ {each.line}\n{printed}"
+        assert (code != 0) is each.fails, each.line
+
+
+def test_another_figure_or_line_is_seen() -> None:
+    shown = "a 12 ms\n\n  b   17.24%\n...\nend\n"
+    assert same("a 3 us\nb 17.24%\nmore\nend\n", shown)
+    assert not same("a 3 us\nb 17.25%\nmore\nend\n", shown)
+    assert not same("a 3 us\nb 17.24%\nmore\n", shown)
