@@ -88,7 +88,7 @@ def collect(
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     launches = _launches(bundle.workload, target, folder, run)
-    own = target.ran(bundle.workload, len(launches))
+    own = target.reader.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
     if own is None and len(launches) != len(bundle.workload.launches):
         raise DamagedError(
@@ -104,7 +104,7 @@ def collect(
         "target": target.name,
         "settings": target.settings(),
         "options": result_names.options_of(name or ""),
-        "machine": {**(run.machine if run else {}), **target.machine(folder)},
+        "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
@@ -167,9 +167,9 @@ def _launches(
 ) -> list[dict[str, float]]:
     """The metrics of all launches; of one that did not run, none."""
     if run is None or (not run.layers and not run.finished):
-        return target.metrics(folder, workload)
+        return target.reader.metrics(folder, workload)
     left = run_record.todo(workload, run)
-    measured = target.metrics(folder, run_record.part(workload, left))
+    measured = target.reader.metrics(folder, run_record.part(workload, left))
     firsts = run_record.first_launches(workload)
     places = [firsts[at] + i for at in left for i in range(len(workload.steps[at].launches))]
     found = dict(zip(places, measured, strict=True))

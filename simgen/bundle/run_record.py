@@ -260,7 +260,7 @@ def _salvage(
         return {}
     firsts = first_launches(workload)
     places = [firsts[at] + i for at in steps for i in range(len(workload.steps[at].launches))]
-    found = target.salvaged(folder, part(workload, steps))
+    found = target.reader.salvaged(folder, part(workload, steps))
     kept = dict(zip(places, found, strict=False))
     whole = [
         at

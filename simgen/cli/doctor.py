@@ -34,7 +34,7 @@ def check() -> list[Check]:
         _cache(),
     ]
     for name, target in TARGETS.items():
-        lacks = target().missing()
+        lacks = target().needs.missing()
         fact = " | ".join(lack.fact for lack in lacks) or target.summary
         cure = " | ".join(lack.cure for lack in lacks)
         checks.append(Check(f"{TARGET}{name}", not lacks, fact, cure))

@@ -44,7 +44,7 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         workload, unsupported = None, str(error)
     commands = {}
     if workload:
-        commands = {t.name: dict(t.commands(output, workload)) for t in targets}
+        commands = {t.name: dict(t.package.commands(output, workload)) for t in targets}
         commands = {name: lines for name, lines in commands.items() if lines}
     if as_json:
         shown = _show_json(plan, workload)
@@ -140,7 +140,7 @@ def _list_targets() -> list[dict[str, str]]:
 
     rows = []
     for name, target in TARGETS.items():
-        lacks = target().missing()
+        lacks = target().needs.missing()
         here = " | ".join(str(lack) for lack in lacks) or "ready"
         rows.append({"target": name, "what": target.summary, "on this machine": here})
     return rows

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.compile.legalise import versions
 from simgen.errors import UsageError
 from simgen.targets.base import RunOption
 
@@ -38,12 +39,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of gem5."""
+    """A version of gem5, as data/isa has it."""
 
     image: str  # Docker image in which it can be built and run
     gpus: tuple[str, ...]  # those that it simulates, in syscall emulation
-    dumps: bool = False  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
-    without_b128: tuple[str, ...] = ()  # GPUs of which the model lacks ds_read_b128
+    dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
 
 
 GPUS = {
@@ -52,25 +52,30 @@ GPUS = {
     "gfx801": Gpu("GCN3_X86", 2765),
     "gfx803": Gpu("GCN3_X86", 50156, dgpu=True),
 }
-GCN3 = ("gfx801", "gfx803")
-BOTH = (*GCN3, "gfx902", "gfx900")
-VEGA = ("gfx902", "gfx900")
-_OLD = "gcr.io/gem5-test/gcn-gpu"
-_NEW = "ghcr.io/gem5/gcn-gpu"
+SIMULATOR = "gem5"  # of the table of simulators
 
-VERSIONS = {
-    "21.0": Version(f"{_OLD}:v21-2", ("gfx801",), without_b128=("gfx801",)),
-    "21.1": Version(f"{_OLD}:v21-2", GCN3),
-    "21.2": Version(f"{_OLD}:v21-2", BOTH, without_b128=VEGA),
-    "22.0": Version(f"{_OLD}:v22-0", BOTH),
-    "22.1": Version(f"{_OLD}:v22-1", BOTH),
-    "23.0": Version(f"{_NEW}:v22-1", BOTH),
-    "23.1": Version("ghcr.io/gem5-test/gcn-gpu:v23-1", BOTH),
-    "24.0": Version(f"{_NEW}:v24-0", VEGA, dumps=True),
-    "24.1": Version(f"{_NEW}:v24-1", VEGA, dumps=True),
-    "25.0": Version(f"{_NEW}:v25-0", VEGA, dumps=True),
-    "develop": Version(f"{_NEW}:latest", VEGA, dumps=True),
-}
+
+def _versions() -> dict[str, Version]:
+    """Those that run in syscall emulation, oldest first."""
+    found = {}
+    for name, of in versions(SIMULATOR).items():
+        gpus = tuple(arch for arch, each in of.architectures.items() if each.syscall_emulation)
+        if gpus:
+            found[name] = Version(of.image, gpus, of.dumps)
+    return found
+
+
+def full_system() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Version -> GPU -> the scripts that boot Linux on it, best first."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name, of in versions(SIMULATOR).items():
+        for arch, each in of.architectures.items():
+            if each.full_system:
+                found.setdefault(name, {})[arch] = each.full_system
+    return found
+
+
+VERSIONS = _versions()
 # Its driver ignores the requests for events, and its statistics have other names.
 TOO_OLD = "20.1"
 
