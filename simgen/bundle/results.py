@@ -7,8 +7,9 @@
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target; a metric that a launch does not have is NaN
     attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
-                          a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
-                          where a library's ran in place of the workload's: then it has no tensors
+                          a sweep's point, machine, number of GPUs; `part` and `resumed` of such
+                          runs, `kernels` where a library's ran in place of the workload's: then it
+                          has no tensors
     attribute "digests"   see simgen.bundle.result_digest
 """
 
@@ -105,6 +106,7 @@ def collect(
         "settings": target.settings(),
         "options": result_names.options_of(name or ""),
         "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
+        saved_result.GPUS: target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "simgen results 1"
 TEXTS = ("layer", "pass", "kernel")  # columns of the launches that are no metrics
+GPUS = "gpus"
 MAX_LAUNCHES = 10**7
 Index = Annotated[int, Within(0, 2**31)]
 Short = Annotated[str, Sized(0, 10_000)]
@@ -57,12 +58,13 @@ class Provenance:
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Short] = field(default_factory=dict)
+    gpus: Annotated[int, Within(1, sharding.MOST)] = 1  # that shared the batch
     part: Part | None = None
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None
 
     def __post_init__(self) -> None:
-        gpus = self.machine.get("gpus", "1")
+        gpus = self.machine.get(GPUS, "1")
         if not gpus.isascii() or not gpus.isdigit() or not 1 <= int(gpus[:9]) <= sharding.MOST:
             raise SchemaError(f"{printable(gpus)} is no number of GPUs").under(".machine.gpus")
 
@@ -82,6 +84,11 @@ class Saved:
     digests: str  # as simgen.bundle.result_digest makes them
 
 
+def gpus(told: Mapping[str, Any]) -> int:
+    """How many GPUs shared the batch. Older results have it among the facts of the machine."""
+    return int(told.get(GPUS) or told.get("machine", {}).get(GPUS, 1))
+
+
 def check_provenance(told: Any, workload: Workload | None) -> None:
     """Raise SchemaError unless it is the provenance of a result, and of this workload's layers."""
     found = from_json(Provenance, told, more=True)
@@ -90,10 +97,10 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
     steps = {*(found.part.steps if found.part else ()), *(at for at, _ in found.kernels or ())}
     if steps and max(steps) >= len(workload.steps):
         raise SchemaError("steps that the workload does not have").under("Provenance")
-    gpus = int(found.machine.get("gpus", 1))
+    count = gpus(told)
     batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
-    if any(n % gpus for n in batches if n > 1):
-        raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.machine.gpus")
+    if any(n % count for n in batches if n > 1):
+        raise SchemaError(f"{count} GPUs cannot share the batch").under("Provenance.gpus")
 
 
 def read(path: Path, workload: Workload | None) -> Saved:

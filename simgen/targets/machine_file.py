@@ -35,6 +35,8 @@ def read(results: Path) -> Facts:
     try:
         told = schema.parse(read_regular(path, MAX_NBYTES))
         return schema.from_json(_Machine, {"facts": told}).facts
+    except FileNotFoundError:  # a program of an older version leaves none
+        raise DamagedError(f"{path}: is missing; build the bundle again and run it") from None
     except (OSError, ValueError) as error:
         fact = getattr(error, "strerror", None) or error
         raise DamagedError(f"{path}: {fact}; run it again") from None

@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import render
-from simgen.targets import launch_rows
+from simgen.ir import CANARY
 from simgen.targets.base import File, Package, Reader, Target, Watcher
+from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from simgen.compile.build import Builder
-    from simgen.ir import Workload
-    from simgen.targets.base import Job, Progress
+    from simgen.targets.base import Job
 
 
 @dataclass(frozen=True)
@@ -27,7 +24,7 @@ class Null(Target):
     """It has no settings, and needs nothing but a shell."""
 
     name: ClassVar[str] = "null"
-    summary: ClassVar[str] = "an example for those who write targets: it runs no kernel"
+    summary: ClassVar[str] = "runs no kernel: an example for those who write targets"
     example: ClassVar[bool] = True
 
     @property
@@ -36,32 +33,27 @@ class Null(Target):
 
     @property
     def watcher(self) -> Watcher:
-        return NullWatcher()
+        return RowsWatcher()  # the lines of launches.csv tell how far a run has come
 
     @property
     def reader(self) -> Reader:
-        return NullReader()
+        return RowsReader(("seconds",))  # and hold the metrics
+
+    def whole_only(self) -> str:
+        return "no layer runs at all; take the host target to run some"
 
 
 class NullPackage(Package):
-    """`run.sh`, of the frame that all targets share."""
+    """`run.sh`, in the frame that all targets share."""
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         run = render.text(
-            "targets/null.run.sh.j2", target=Null.name, digest=job.digest, workload=job.workload
+            "targets/null.run.sh.j2",
+            name=job.workload.name,
+            target=Null.name,
+            digest=job.digest,
+            workload=job.workload,
+            outputs_nbytes=job.workload.arena_nbytes - job.workload.outputs_offset,
+            canary="".join(f"\\{byte:03o}" for byte in CANARY.to_bytes(4, "little")),
         )
         return {"run.sh": File(run.encode(), executable=True)}
-
-
-class NullWatcher(Watcher):
-    """Lines of `launches.csv` tell how far a run has come."""
-
-    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
-        return launch_rows.watch(results)
-
-
-class NullReader(Reader):
-    """They hold the metrics, too."""
-
-    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        return launch_rows.read(results, workload, ("seconds",))
