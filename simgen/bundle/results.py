@@ -106,7 +106,7 @@ def collect(
         "settings": target.settings(),
         "options": result_names.options_of(name or ""),
         "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
-        saved_result.GPUS: target.reader.gpus(folder),
+        "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),

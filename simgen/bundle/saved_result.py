@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "simgen results 1"
 TEXTS = ("layer", "pass", "kernel")  # columns of the launches that are no metrics
-GPUS = "gpus"
 MAX_LAUNCHES = 10**7
 Index = Annotated[int, Within(0, 2**31)]
 Short = Annotated[str, Sized(0, 10_000)]
@@ -63,11 +62,6 @@ class Provenance:
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None
 
-    def __post_init__(self) -> None:
-        gpus = self.machine.get(GPUS, "1")
-        if not gpus.isascii() or not gpus.isdigit() or not 1 <= int(gpus[:9]) <= sharding.MOST:
-            raise SchemaError(f"{printable(gpus)} is no number of GPUs").under(".machine.gpus")
-
 
 @dataclass(frozen=True)
 class Tensor:
@@ -84,11 +78,6 @@ class Saved:
     digests: str  # as simgen.bundle.result_digest makes them
 
 
-def gpus(told: Mapping[str, Any]) -> int:
-    """How many GPUs shared the batch. Older results have it among the facts of the machine."""
-    return int(told.get(GPUS) or told.get("machine", {}).get(GPUS, 1))
-
-
 def check_provenance(told: Any, workload: Workload | None) -> None:
     """Raise SchemaError unless it is the provenance of a result, and of this workload's layers."""
     found = from_json(Provenance, told, more=True)
@@ -97,10 +86,10 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
     steps = {*(found.part.steps if found.part else ()), *(at for at, _ in found.kernels or ())}
     if steps and max(steps) >= len(workload.steps):
         raise SchemaError("steps that the workload does not have").under("Provenance")
-    count = gpus(told)
+    gpus = found.gpus
     batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
-    if any(n % count for n in batches if n > 1):
-        raise SchemaError(f"{count} GPUs cannot share the batch").under("Provenance.gpus")
+    if any(n % gpus for n in batches if n > 1):
+        raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.gpus")
 
 
 def read(path: Path, workload: Workload | None) -> Saved:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.bundle import results, saved_result
+from simgen.bundle import results
 from simgen.check import shares
 from simgen.check.compare import Comparison, suspicions
 from simgen.check.verdict import REFERENCE, Diff, Verdict
@@ -275,7 +275,7 @@ def _expected(
     }
     # Of samples by themselves the bounds are the same in any share of the batch.
     whole = part == slice(None)
-    gpus = saved_result.gpus(result.provenance) if whole else 1
+    gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, expected in shared:
         if count == gpus and all(_same_bits(read[port], other[port]) for port in read):
             return expected

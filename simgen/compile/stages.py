@@ -21,6 +21,10 @@ from simgen.compile.legalise import Legalised, Model, cache_policy
 from simgen.compile.legalise.implemented import Unimplemented, unimplemented
 from simgen.errors import RefusedError
 
+# Of a kernel's source, for labels in the cache:
+_MACRO = r"^#define KERNEL (\w+)$"
+_ENTRY = r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)"
+
 SOURCE = "source"
 ASSEMBLY = "assembly"  # text of clang
 LEGALISED = "legalised"  # legalise.Legalised: the text that is assembled, and what that took
@@ -58,7 +62,7 @@ def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> 
 
     def compiled(source: str, cache: Cache) -> str:
         whole = render.self_contained(source)
-        entry = re.search(r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)", source)
+        entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
         key = _device_key(ASSEMBLY, entry, toolchain.DEVICE_FLAGS, arch)
         key.add("source", whole)
         return cache.get_or_build(key, lambda: toolchain.assembly(whole, arch).encode()).decode()

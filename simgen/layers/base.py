@@ -66,12 +66,14 @@ def key(
     least: float | None = None,
     most: float | None = None,
     hint: bool = False,
+    text: str = "",
 ) -> Any:
     """A layer parameter, set by any of the config keys `names`, with its inclusive range.
 
-    A `hint` says how results are computed, or which, and never what they are.
+    A `hint` says how results are computed, or which, and never what they are. `text` says in half
+    a line what the parameter is, for the reference of config keys.
     """
-    metadata = {"keys": names, "least": least, "most": most, "hint": hint}
+    metadata = {"keys": names, "least": least, "most": most, "hint": hint, "text": text}
     return field(default=default, metadata=metadata)
 
 

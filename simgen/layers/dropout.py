@@ -59,8 +59,14 @@ class Dropout(Layer):
         "random_seed": "0",
     }
 
-    probability: float = key("dropout_probability", default=0.5, least=0, most=1)
-    random_seed: int = key("random_seed", default=0, least=0)
+    probability: float = key(
+        "dropout_probability",
+        default=0.5,
+        least=0,
+        most=1,
+        text="probability that an element becomes 0",
+    )
+    random_seed: int = key("random_seed", default=0, least=0, text="seed of the mask")
 
     @property
     def threshold(self) -> int:

@@ -57,12 +57,22 @@ class Fused(Layer):
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", *PORTS)
     first: ClassVar[type[Layer]]
 
-    batch_norm: bool = key("batch_norm", default=False)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
-    activation: bool = key("activation", default=True)
-    activation_mode: Mode = key("activation_mode", default=Mode.RELU)
-    ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
-    alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
+    batch_norm: bool = key("batch_norm", default=False, text="does batch normalisation follow?")
+    epsilon: float = key(
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to its variance"
+    )
+    activation: bool = key("activation", default=True, text="does an activation follow?")
+    activation_mode: Mode = key("activation_mode", default=Mode.RELU, text="which one")
+    ceiling: float = key(
+        "activation_ceiling",
+        default=6.0,
+        least=1e-3,
+        most=1e6,
+        text="largest value of clipped_relu",
+    )
+    alpha: float = key(
+        "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
+    )
 
     @property
     def _sums(self) -> Layer:

@@ -26,7 +26,13 @@ class Several(Layer):
     per_sample: ClassVar[bool] = True
     several_inputs: ClassVar[bool] = True
 
-    inputs: int = key("inputs", default=2, least=2, most=MOST)
+    inputs: int = key(
+        "inputs",
+        default=2,
+        least=2,
+        most=MOST,
+        text="number of inputs, where previous_layer names none",
+    )
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (x,) * self.inputs

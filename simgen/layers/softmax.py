@@ -73,8 +73,16 @@ class Softmax(Layer):
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
-    algo: Algo = key("softmax_algo", default=Algo.ACCURATE)
-    mode: Mode = key("softmax_mode", default=Mode.CHANNEL)
+    algo: Algo = key(
+        "softmax_algo",
+        default=Algo.ACCURATE,
+        text="accurate and log subtract the maximum first; log is the logarithm",
+    )
+    mode: Mode = key(
+        "softmax_mode",
+        default=Mode.CHANNEL,
+        text="over the channels of each pixel, or over a whole image",
+    )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of an (N, C, ...) shape."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import prod
 
 import pytest
@@ -196,3 +197,9 @@ def test_the_sample_is_a_valid_config(layer):
     x = TensorSpec(tuple(int(layer.sample[extent]) for extent in "nchw"))
     y = made(layer, **own).output((x,))
     assert prod(y.shape) > 0
+
+
+@pytest.mark.parametrize("kind", sorted(LAYERS))
+def test_the_reference_says_what_each_key_is(kind):
+    for each in fields(LAYERS[kind]):
+        assert 4 < len(each.metadata["text"]) < 90, each.name

@@ -260,18 +260,6 @@ def tell(**changes):
     return edit
 
 
-def older(**changes):
-    """As versions wrote it that had the number of GPUs among the facts of the machine."""
-
-    def edit(h5):
-        tell(**changes)(h5)
-        told = json.loads(h5.attrs["provenance"])
-        del told["gpus"]
-        h5.attrs["provenance"] = json.dumps(told)
-
-    return edit
-
-
 EDITS = {
     "a provenance that is a list": lambda h5: h5.attrs.modify("provenance", "[]"),
     "a provenance that is a number": lambda h5: h5.attrs.create("provenance", 4),
@@ -279,8 +267,6 @@ EDITS = {
     "a machine that is a text": tell(machine="x"),
     "no number of GPUs": tell(gpus=0),
     "GPUs that cannot share the batch": tell(gpus=2),
-    "no number of GPUs, in an older version": older(machine={"gpus": "many"}),
-    "GPUs that cannot share it, in an older version": older(machine={"gpus": "2"}),
     "settings that are a list": tell(settings=[1]),
     "a part without steps": tell(part={"layers": "a", "inputs": ""}),
     "a part of other steps": tell(part={"layers": "a", "inputs": "", "steps": [99]}),

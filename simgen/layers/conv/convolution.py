@@ -73,8 +73,9 @@ class Preference(StrEnum):
     SPECIFY_WORKSPACE_LIMIT = "specify_workspace_limit"
 
 
-def _preference(name: str) -> Any:
-    return key(name, default=Preference.FASTEST, hint=True)
+def _preference(name: str, direction: str) -> Any:
+    text = f"of an algorithm that is chosen by size, in {direction}: may it have a workspace?"
+    return key(name, default=Preference.FASTEST, hint=True, text=text)
 
 
 @dataclass(frozen=True)
@@ -102,25 +103,54 @@ class Convolution(Layer):
         "stride": "1",
     }
 
-    mode: Mode = key("conv_mode", default=Mode.CROSS_CORRELATION)
-    num_output: int = key("num_output", default=32, least=1)
-    kernel_h: int = key("kernel_size", "kernel_size_h", default=5, least=1)
-    kernel_w: int = key("kernel_size", "kernel_size_w", default=5, least=1)
-    pad_h: int = key("pad", "pad_h", default=2, least=0)
-    pad_w: int = key("pad", "pad_w", default=2, least=0)
-    stride_h: int = key("stride", "stride_h", default=1, least=1)
-    stride_w: int = key("stride", "stride_w", default=1, least=1)
-    dilation_h: int = key("dilation", "dilation_h", default=1, least=1)
-    dilation_w: int = key("dilation", "dilation_w", default=1, least=1)
-    group: int = key("group", default=1, least=1)
-    bias: bool = key("bias", default=False)
-    # Whether to compute dx; the first layer needs none.
-    propagation: bool = key("propagation", default=True, hint=True)
-    algo: Algo = key("algo", default=Algo.ALGO_0, hint=True)
-    data_algo: DataAlgo = key("algod", default=DataAlgo.ALGO_0, hint=True)
-    forward_preference: Preference = _preference("conv_fwd_pref")
-    filter_preference: Preference = _preference("conv_bwd_filter_pref")
-    data_preference: Preference = _preference("conv_bwd_data_pref")
+    mode: Mode = key(
+        "conv_mode",
+        default=Mode.CROSS_CORRELATION,
+        text="filters turned by 180 degrees, or not; or the transposed convolution",
+    )
+    num_output: int = key("num_output", default=32, least=1, text="filters, or channels of y")
+    kernel_h: int = key(
+        "kernel_size", "kernel_size_h", default=5, least=1, text="height of a filter"
+    )
+    kernel_w: int = key(
+        "kernel_size", "kernel_size_w", default=5, least=1, text="width of a filter"
+    )
+    pad_h: int = key("pad", "pad_h", default=2, least=0, text="rows above and below the image")
+    pad_w: int = key("pad", "pad_w", default=2, least=0, text="columns on both sides of the image")
+    stride_h: int = key(
+        "stride", "stride_h", default=1, least=1, text="rows from one window to the next"
+    )
+    stride_w: int = key(
+        "stride", "stride_w", default=1, least=1, text="columns from one window to the next"
+    )
+    dilation_h: int = key(
+        "dilation", "dilation_h", default=1, least=1, text="rows from one tap to the next"
+    )
+    dilation_w: int = key(
+        "dilation", "dilation_w", default=1, least=1, text="columns from one tap to the next"
+    )
+    group: int = key(
+        "group", default=1, least=1, text="groups of channels that are convolved by themselves"
+    )
+    bias: bool = key("bias", default=False, text="add a bias to each channel of y?")
+    propagation: bool = key(
+        "propagation", default=True, hint=True, text="compute dx? The first layer needs none"
+    )
+    algo: Algo = key(
+        "algo",
+        default=Algo.ALGO_0,
+        hint=True,
+        text="which kernels; 0: chosen by size; DNNMark's values mean forward and bwd_weight",
+    )
+    data_algo: DataAlgo = key(
+        "algod",
+        default=DataAlgo.ALGO_0,
+        hint=True,
+        text="the same for bwd_data, where algo is a value of DNNMark's",
+    )
+    forward_preference: Preference = _preference("conv_fwd_pref", "forward")
+    filter_preference: Preference = _preference("conv_bwd_filter_pref", "bwd_weight")
+    data_preference: Preference = _preference("conv_bwd_data_pref", "bwd_data")
 
     @property
     def propagates(self) -> bool:

@@ -91,13 +91,31 @@ class BatchNorm(Layer):
         "epsilon": "1e-5",
     }
 
-    mode: Mode = key("batchnorm_mode", default=Mode.PER_ACTIVATION)
-    save_intermediates: bool = key("save_intermediates", default=True)
-    exp_avg_factor: float = key("exp_avg_factor", default=1.0, least=0, most=1)
+    mode: Mode = key(
+        "batchnorm_mode",
+        default=Mode.PER_ACTIVATION,
+        text="statistics of each activation, or of each channel over all pixels",
+    )
+    save_intermediates: bool = key(
+        "save_intermediates", default=True, text="forward leaves mean and r for backward"
+    )
+    exp_avg_factor: float = key(
+        "exp_avg_factor",
+        default=1.0,
+        least=0,
+        most=1,
+        text="weight of the batch in the running statistics",
+    )
     # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
     # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
-    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
-    statistics: Statistics = key("batchnorm_statistics", default=Statistics.BATCH)
+    epsilon: float = key(
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to the variance"
+    )
+    statistics: Statistics = key(
+        "batchnorm_statistics",
+        default=Statistics.BATCH,
+        text="of the batch, or the running ones, as in inference",
+    )
 
     @property
     def factor(self) -> float:

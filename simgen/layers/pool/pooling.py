@@ -87,14 +87,28 @@ class Pooling(Layer):
         "stride": "2",
     }
 
-    mode: Mode = key("pool_mode", default=Mode.MAX)
-    kernel_h: int = key("kernel_size", "kernel_size_h", default=3, least=1)
-    kernel_w: int = key("kernel_size", "kernel_size_w", default=3, least=1)
-    pad_h: int = key("pad", "pad_h", default=0, least=0)
-    pad_w: int = key("pad", "pad_w", default=0, least=0)
-    stride_h: int = key("stride", "stride_h", default=2, least=1)
-    stride_w: int = key("stride", "stride_w", default=2, least=1)
-    rounding: Rounding = key("round_mode", default=Rounding.CEIL)  # Caffe's name
+    mode: Mode = key(
+        "pool_mode",
+        default=Mode.MAX,
+        text="the largest element of a window, or its mean, with the padding or without",
+    )
+    kernel_h: int = key(
+        "kernel_size", "kernel_size_h", default=3, least=1, text="height of a window"
+    )
+    kernel_w: int = key(
+        "kernel_size", "kernel_size_w", default=3, least=1, text="width of a window"
+    )
+    pad_h: int = key("pad", "pad_h", default=0, least=0, text="rows above and below the image")
+    pad_w: int = key("pad", "pad_w", default=0, least=0, text="columns on both sides of the image")
+    stride_h: int = key(
+        "stride", "stride_h", default=2, least=1, text="rows from one window to the next"
+    )
+    stride_w: int = key(
+        "stride", "stride_w", default=2, least=1, text="columns from one window to the next"
+    )
+    rounding: Rounding = key(
+        "round_mode", default=Rounding.CEIL, text="how the number of windows is rounded"
+    )  # Caffe's name
 
     def axes(self, shape: tuple[int, ...]) -> tuple[Axis, Axis]:
         """Where windows lie along the height and the width of an (N, C, H, W) shape.

@@ -67,8 +67,10 @@ class FullyConnected(Layer):
         "num_output": "4096",
     }
 
-    num_output: int = key("num_output", default=4096, least=1)
-    bias: bool = key("bias", default=False)
+    num_output: int = key(
+        "num_output", default=4096, least=1, text="number of outputs of each image"
+    )
+    bias: bool = key("bias", default=False, text="add a bias to each output?")
 
     @property
     def epilogue(self) -> Epilogue:

@@ -43,13 +43,19 @@ class Gemm(Layer):
     takes_input = False
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "256", "k": "256"}
 
-    m: int = key("m", default=256, least=1)
-    n: int = key("n", default=256, least=1)
-    k: int = key("k", default=256, least=1)
-    transa: bool = key("transa", "a_t", default=False)
-    transb: bool = key("transb", "b_t", default=False)
-    alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6)
-    beta: float = key("beta", default=0.0, least=-1e6, most=1e6)
+    m: int = key("m", default=256, least=1, text="rows of y")
+    n: int = key("n", default=256, least=1, text="columns of y")
+    k: int = key("k", default=256, least=1, text="length of the sums")
+    transa: bool = key("transa", "a_t", default=False, text="whether a lies in memory transposed")
+    transb: bool = key("transb", "b_t", default=False, text="whether b lies in memory transposed")
+    alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6, text="factor of the product")
+    beta: float = key(
+        "beta",
+        default=0.0,
+        least=-1e6,
+        most=1e6,
+        text="factor of c; c is read only where it is not 0",
+    )
 
     @property
     def product(self) -> Product:
