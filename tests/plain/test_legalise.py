@@ -409,7 +409,8 @@ def test_extraction_reads_a_decoder_and_an_emulator(tmp_path):
         )
     )
     found = extract.extract(tmp_path, "9.9")["architectures"]["gfx803"]
-    assert found["VOP1"] == {3: "name1 + 2", 16: "name0x10"}
+    assert set(found["native"]) == native(model("gfx803"))
+    assert found["opcodes"]["VOP1"] == {3: "name1 + 2", 16: "name0x10"}
     assert extract.main([str(tmp_path / "nowhere"), "1"]) == DamagedError.exit_code
 
 
