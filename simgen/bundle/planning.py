@@ -224,7 +224,10 @@ def chosen_targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[Ta
         if type(value) is not kind:
             raise UsageError(f"{spelling(setting)} {value!r}: give it a value of {kind.__name__}")
     return [
-        TARGETS[name](**{k: v for k, v in settings.items() if k in known[name]}) for name in names
+        TARGETS[name](
+            **TARGETS[name].implied({k: v for k, v in settings.items() if k in known[name]})
+        )
+        for name in names
     ]
 
 

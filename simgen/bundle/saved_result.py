@@ -17,6 +17,7 @@ from simgen.errors import printable
 from simgen.storage import hdf5, schema
 from simgen.storage.hdf5 import FormatError
 from simgen.storage.schema import SchemaError, Sized, Within, from_json
+from simgen.tensors import element_types
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class SavedTensor:
     values: NDArray[Any]
     untouched: int
     guard_intact: bool
@@ -72,7 +73,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Saved:
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, SavedTensor]
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
     digests: str  # as simgen.bundle.result_digest makes them
@@ -114,14 +115,15 @@ def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]
     return told
 
 
-def _tensor(tensors: h5py.Group, name: str) -> Tensor:
+def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     found = hdf5.dataset(tensors, name)
-    if found.dtype.str not in ("<f4", "<i4"):
+    dtype = element_types.of(found)
+    if dtype is None:
         raise FormatError(f"dataset {printable(name)} has elements of type {found.dtype.str}")
     size = math.prod(found.shape)
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
-    return Tensor(hdf5.values(found), untouched, intact)
+    return SavedTensor(element_types.read(found, dtype), untouched, intact)
 
 
 def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:

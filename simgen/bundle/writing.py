@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.bundle.result_folders import Entry
+    from simgen.bundle.result_folders import ResultEntry
     from simgen.compile.build import Builder
     from simgen.targets.base import Target
 
@@ -229,7 +229,7 @@ class _Build:
                 return self._add(new)
         return self._replace(new, kept)
 
-    def _lost(self) -> list[Entry]:
+    def _lost(self) -> list[ResultEntry]:
         """What lies in results/ and is of no use to the new bundle."""
         found = list(result_folders.entries(self.path)) if self.old.raw else []
         return [e for e in found if not self.same or result_names.target_of(e.name) in self.changed]

@@ -88,7 +88,7 @@ def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> 
         Stage(LEGALISED, legalised),
         Stage(CODE_OBJECT, assembled),
     )
-    known = legalise.architecture(model).opcodes
+    known = legalise.support(model).opcodes
     return (*stages, Stage(CHECKED, checked)) if known else stages
 
 

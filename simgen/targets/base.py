@@ -110,6 +110,11 @@ class Target(ABC):
                 raise UsageError(f"{self.name}: --{name} {printable(value)}: unknown; {cure}")
 
     @classmethod
+    def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that a user gives, and what follows from them for those he does not."""
+        return dict(settings)
+
+    @classmethod
     def unseen(cls) -> str:
         """What of it its authors have never seen running; empty: nothing. They had no such GPU,
         disk image or runtime: it is tested as far as stand-ins for these go."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import render, stages
-from simgen.ir import CANARY, GUARD, PAGE
+from simgen.ir import GUARD, PAGE
 from simgen.targets.base import File, Lack, Package, Reader, Requirements, Target, Watcher, setting
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
@@ -166,7 +166,7 @@ class HostPackage(Package):
                 arity=arity,
                 place={buffer.name: at for at, buffer in enumerate(workload.buffers)},
                 alone=_alone(workload),
-                canary=CANARY,
+                canary=workload.canary,
                 sanitize=self.sanitize,
             ),
         }

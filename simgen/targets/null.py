@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import render
-from simgen.ir import CANARY
 from simgen.targets.base import File, Package, Reader, Target, Watcher
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
@@ -54,6 +53,6 @@ class NullPackage(Package):
             digest=job.digest,
             workload=job.workload,
             outputs_nbytes=job.workload.arena_nbytes - job.workload.outputs_offset,
-            canary="".join(f"\\{byte:03o}" for byte in CANARY.to_bytes(4, "little")),
+            canary="".join(f"\\{byte:03o}" for byte in job.workload.canary.to_bytes(4, "little")),
         )
         return {"run.sh": File(run.encode(), executable=True)}

@@ -187,7 +187,11 @@ class _Draft:
         if everywhere and share == whole:
             self.replicated.add(name)
         elif share != whole and rows == whole.shape:
-            pass
+            if share.nbytes * self.gpus != whole.nbytes:
+                raise UsageError(
+                    f"--gpus {self.gpus}: a share of tensor {name} is {share.size} elements of "
+                    f"{share.dtype.name}, which move by fours; choose another batch by --set n=..."
+                )
         elif share != whole or port.fill is None:
             raise RefusedError(
                 f"--gpus {self.gpus}: tensor {name} has no batch to share; run it on one GPU"

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from simgen.bundle.planning import chosen_targets
 from simgen.compile.code_object import KernelInfo
 from simgen.compile.legalise import rewrite
 from simgen.errors import UsageError
@@ -123,3 +124,18 @@ def test_texts_are_what_gem5_reads_and_nothing_else(
     assert all(re.fullmatch(pattern, text, re.ASCII) for text in good)
     assert not any(re.fullmatch(pattern, text, re.ASCII) for text in (*bad, good[0] + "\n"))
     assert re.fullmatch(pattern, HARDWARE[name].example, re.ASCII)
+
+
+@pytest.mark.parametrize(
+    ("settings", "arch"),
+    [
+        ({}, "gfx902"),
+        ({"gem5_version": "21.0"}, "gfx801"),
+        ({"gem5_version": "21.1"}, "gfx801"),
+        ({"gem5_version": "22.0"}, "gfx902"),
+        ({"gem5_version": "23.1", "arch": "gfx803"}, "gfx803"),
+    ],
+)
+def test_the_default_gpu_is_one_that_the_version_has(settings, arch):
+    (target,) = chosen_targets(["gem5-se"], settings)
+    assert target.settings()["arch"] == arch

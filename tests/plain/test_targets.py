@@ -117,7 +117,7 @@ def own_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     data = tmp_path / "data"
     shutil.copytree(resources.folder("data") / "isa", data / "isa")
     monkeypatch.setattr(resources, "folder", lambda name: tmp_path / name)
-    for cached in (simulators.versions, simulators.architecture, simulators.native):
+    for cached in (simulators.versions, simulators.support, simulators.native):
         cached.cache_clear()
         monkeypatch.setattr(simulators, cached.__name__, cached.__wrapped__)
     return data / "isa"

@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.gem5,
-    pytest.mark.skipif(bool(Gem5Fs()._gem5()), reason="GEM5 is not set to a gem5 with VEGA_X86"),
+    pytest.mark.skipif(
+        bool(gem5_fs.Gem5WithDisk(Gem5Fs().model)._gem5()),
+        reason="GEM5 is not set to a gem5 with VEGA_X86",
+    ),
 ]
 
 
-@pytest.mark.parametrize("arch", gem5_fs.SCRIPTS)
+@pytest.mark.parametrize("arch", gem5_fs.GPUS)
 def test_the_script_goes_on_to_the_kernel(
     tmp_path: Path, arch: str, monkeypatch: pytest.MonkeyPatch
 ):

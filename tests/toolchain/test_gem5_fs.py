@@ -18,7 +18,7 @@ from simgen.compile.stages import LEGALISED
 from simgen.errors import DamagedError, UsageError
 from simgen.targets.untested import gem5_fs
 from simgen.targets.untested.gem5_fs import GPUS, Gem5Fs
-from simgen.targets.untested.hip_program import Place, Program
+from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +227,7 @@ def test_diagnoses(log: str, fact: str):
 
 @pytest.mark.parametrize("arch", GPUS)
 def test_what_gem5_executes_wrongly_is_replaced(builder: Builder, arch: str):
-    program = Program(Model("gem5", "24.0", arch), Place.GUEST)
+    program = Program(Model("gem5", "24.0", arch), HipPlace.GUEST)
     frame = (
         "\t.type\tk,@function\nk:\n; %bb.0:\n\tds_read_b96 v[0:2], v4\n\ts_endpgm\n"
         "\t.amdhsa_code_object_version 5\namdhsa.version:\n  - 1\n  - 2\n"

@@ -5,7 +5,7 @@ simulator and each architecture, which rewritings its assembly text goes through
 here, by name, those of a target's settings (cache policy, version of code objects) too. What no
 rewriting helps is refused before anything runs.
 
-May import: errors, resources, storage.
+May import: errors, machine, resources, storage.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from simgen.compile.legalise import cache_policy, code_object_version, gem5, instruction_rules
 from simgen.compile.legalise.rewritten import Legalised as Legalised
 from simgen.compile.legalise.simulators import Model as Model
-from simgen.compile.legalise.simulators import architecture as architecture
+from simgen.compile.legalise.simulators import support as support
 from simgen.compile.legalise.simulators import versions as versions
 from simgen.compile.legalise.site import NoRuleError as NoRuleError
 
@@ -49,7 +49,7 @@ def names(model: Model, *, l1: str = cache_policy.CACHED, code_object: int = 5) 
     Raises:
         UsageError: the table has no such model.
     """
-    own = architecture(model).rewritings
+    own = support(model).rewritings
     abi = (CODE_OBJECT_4,) if code_object == 4 else ()
     return (*own, *abi, *((BYPASS_L1,) if l1 == cache_policy.BYPASS else ()))
 

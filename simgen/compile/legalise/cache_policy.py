@@ -16,19 +16,13 @@ from __future__ import annotations
 
 import re
 
+from simgen import machine
+
 CACHED, BYPASS = "cached", "bypass"
 POLICIES = (CACHED, BYPASS)
 
 # Architecture -> the bits of a load that misses in L1.
-BITS = {
-    "gfx801": "glc",
-    "gfx803": "glc",
-    "gfx900": "glc",
-    "gfx902": "glc",
-    "gfx90a": "glc",
-    "gfx942": "sc1",
-    "gfx1100": "glc",  # misses in L0 and in L1
-}
+BITS = {arch.name: arch.bypass_l1 for arch in machine.architectures().values()}
 
 _LOAD = re.compile(r"(\s*(?:global|flat|buffer)_load_\w+ [^;]*?)(\s*(?:;.*)?)")
 

@@ -15,12 +15,17 @@ import re
 import sys
 from pathlib import Path
 
+from simgen import machine
 from simgen.compile.legalise.simulators import versions
 from simgen.errors import DamagedError, SimgenError, UsageError
 
 SIMULATOR = "mgpusim"
 # Where the emulator of each architecture lies.
-EMULATORS = {"gfx803": "amd/emu", "gfx942": "amd/emu/cdna3"}
+EMULATORS = {
+    each.machine.arch: each.mgpusim.emulator
+    for each in machine.descriptions().values()
+    if each.mgpusim
+}
 DECODER = "amd/insts/decodetable.go"
 # Format -> the function of the emulator that has a case for each opcode.
 RUNNERS = {

@@ -60,7 +60,7 @@ def implemented(model: Model) -> dict[str, dict[int, str]]:
     Raises:
         UsageError: the table has no such model.
     """
-    opcodes = simulators.architecture(model).opcodes
+    opcodes = simulators.support(model).opcodes
     return {name: {int(k): v for k, v in codes.items()} for name, codes in opcodes.items()}
 
 

@@ -54,7 +54,7 @@ from simgen.compile.legalise.site import INFINITY, NoRuleError, Registers, Site
 from simgen.compile.legalise.table import RULES
 
 if TYPE_CHECKING:
-    from simgen.compile.legalise.assembly import Kernel
+    from simgen.compile.legalise.assembly import AssemblyKernel
     from simgen.compile.legalise.simulators import Model
 
 TITLE = "MGPUSim"  # in messages
@@ -98,7 +98,7 @@ def rewrite(text: str, model: Model) -> Legalised:
 
 
 def _kernel(
-    kernel: Kernel,
+    kernel: AssemblyKernel,
     model: Model,
     edits: dict[int, list[str]],
     count: Counter[str],
@@ -136,7 +136,7 @@ class _Table:
     """What a model executes right, and the rules for the rest."""
 
     def __init__(self, model: Model) -> None:
-        row = simulators.architecture(model)
+        row = simulators.support(model)
         self.name = f"{TITLE} {model.version}"
         self.native = simulators.native(model)
         self.rules = {k: v for k, v in RULES.get(model.arch, {}).items() if k not in row.learnt}

@@ -34,7 +34,7 @@ LATEST = "develop"  # a version behind all that have numbers
 
 
 @dataclass(frozen=True)
-class Architecture:
+class Support:
     """What a version of a simulator does with an architecture."""
 
     rewritings: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Simulator:
 
     simulator: str
     version: str
-    architectures: Mapping[str, Architecture]
+    architectures: Mapping[str, Support]
     image: str = ""
     dumps: bool = False
 
@@ -96,14 +96,14 @@ def _age(version: str) -> tuple[bool, list[int]]:
 
 
 @cache
-def architecture(model: Model) -> Architecture:
+def support(model: Model) -> Support:
     """The row of the table.
 
     Raises:
         UsageError: there is none.
     """
     if not model.simulator:
-        return Architecture()
+        return Support()
     known = versions(model.simulator)
     if not known:
         cure = did_you_mean(model.simulator, simulators())
@@ -121,7 +121,7 @@ def architecture(model: Model) -> Architecture:
 @cache
 def native(model: Model) -> frozenset[str]:
     """Mnemonics that the model executes right as they are."""
-    return frozenset(architecture(model).native)
+    return frozenset(support(model).native)
 
 
 def simulators() -> list[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen import machine
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 GFX942 = "gfx942"
 GFX803 = "gfx803"
-ARCHS = (GFX942, GFX803)
+ARCHS = tuple(each.machine.arch for each in machine.descriptions().values() if each.mgpusim)
 
 RULES: dict[str, dict[str, Rule]] = {arch: {} for arch in ARCHS}
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from simgen.compile.legalise import versions
 from simgen.errors import UsageError
+from simgen.machine import Gem5Se, descriptions
 from simgen.targets.base import RunOption
 
 if TYPE_CHECKING:
@@ -28,30 +29,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """What the launcher and gem5's build must know of a GPU."""
-
-    build: str  # folder in build/, as scons names it
-    gpu_id: int  # under which gem5's driver knows it
-    dgpu: bool = False  # a discrete GPU; else it shares the memory of the CPU
-    doorbell_nbytes: int = 4  # 4: it takes the number of packets; 8: the index of the last one
-
-
-@dataclass(frozen=True)
 class Version:
     """A version of gem5, as data/isa has it."""
 
     image: str  # Docker image in which it can be built and run
-    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation
+    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation; the first is its default
     dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
 
 
-GPUS = {
-    "gfx902": Gpu("VEGA_X86", 2765),
-    "gfx900": Gpu("VEGA_X86", 22124, dgpu=True, doorbell_nbytes=8),
-    "gfx801": Gpu("GCN3_X86", 2765),
-    "gfx803": Gpu("GCN3_X86", 50156, dgpu=True),
-}
+def _gpus() -> dict[str, Gem5Se]:
+    """By architecture: those of the newer family first, and in a family that of an APU."""
+    found = {each.machine.arch: each.gem5_se for each in descriptions().values() if each.gem5_se}
+    return dict(sorted(found.items(), key=lambda pair: (pair[1].build != VEGA, pair[1].dgpu)))
+
+
+VEGA = "VEGA_X86"
+GPUS = _gpus()
 SIMULATOR = "gem5"  # of the table of simulators
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.compile import code_object, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import SimgenError
+from simgen.numerics.powers import power_of_two
 from simgen.targets.gem5 import apu_se
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from simgen.compile.build import Builder
     from simgen.compile.stages import Stage
     from simgen.ir import Workload
+    from simgen.machine import Gem5Se
     from simgen.targets.base import File, Job, Lack
 
 NAME = "gem5-se"  # of the target
@@ -42,7 +44,7 @@ class Simulated:
         return Model(apu_se.SIMULATOR, self.gem5_version, self.arch)
 
     @property
-    def gpu(self) -> apu_se.Gpu:
+    def gpu(self) -> Gem5Se:
         return apu_se.GPUS[self.arch]
 
     @property
@@ -179,12 +181,9 @@ def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
     return found[name]
 
 
-def power_of_two(nbytes: int) -> int:
+def memory_for(nbytes: int) -> int:
     """The least simulated memory, in bytes, that holds `nbytes`: a power of two."""
-    size = LEAST_MEMORY
-    while size < nbytes:
-        size *= 2
-    return size
+    return max(LEAST_MEMORY, power_of_two(nbytes))
 
 
 def memory_text(nbytes: int) -> str:

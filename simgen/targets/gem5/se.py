@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.compile import render
 from simgen.errors import UsageError
@@ -60,7 +60,11 @@ class Gem5Se(Target):
     }
     variables: ClassVar[tuple[str, ...]] = ("GEM5_OPTIONS", "GEM5_BINARY")
 
-    arch: str = setting("gfx902", "GPU to compile kernels for", apu_se.GPUS)
+    arch: str = setting(
+        "gfx902",
+        "GPU to compile kernels for; the first of --gem5-version, if that has no gfx902",
+        apu_se.GPUS,
+    )
     m5ops: bool = setting(False, "m5_work_begin and m5_work_end around each layer and pass")
     gem5_version: str = setting("24.0", "version of gem5", apu_se.VERSIONS)
     l1: str = l1_setting()
@@ -75,6 +79,11 @@ class Gem5Se(Target):
                 "them; leave it out"
             )
         self._launcher.check(self.simulated)
+
+    @classmethod
+    def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
+        version = apu_se.VERSIONS.get(settings.get("gem5_version", ""))
+        return {**({"arch": version.gpus[0]} if version else {}), **settings}
 
     @property
     def simulated(self) -> Simulated:

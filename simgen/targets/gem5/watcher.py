@@ -72,7 +72,7 @@ class Gem5Watcher(Watcher):
     def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
         if self.launcher.own_kernels:
             return None  # what ends is no launch of the workload
-        follower = stats.Follower(results / stats.FILE)
+        follower = stats.StatsFollower(results / stats.FILE)
 
         def look() -> Progress:
             follower.update()

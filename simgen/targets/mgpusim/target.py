@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen import machine
 from simgen.compile import render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import DamagedError, printable
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 
 SIMULATOR = "mgpusim"  # of the table of simulators
 GPUS_FACT = "gpus"  # in machine.json
-GPUS = {"mi300a": "gfx942", "r9nano": "gfx803"}  # MGPUSim's name of a GPU -> what it runs
+GPUS = {  # MGPUSim's name of a GPU -> what it runs
+    each.mgpusim.gpu: each.machine.arch for each in machine.descriptions().values() if each.mgpusim
+}
 DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
 REPLACED = "kernels/replaced.json"
 EMULATED = "kernels/emulated.txt"  # what cannot be timed, and why

@@ -37,7 +37,7 @@ from simgen.targets.base import (
 )
 from simgen.targets.gem5 import apu_se, stats
 from simgen.targets.gem5.watcher import explained
-from simgen.targets.untested.hip_program import Place, Program
+from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -178,7 +178,7 @@ class GuestPackage(Package):
 
     @property
     def program(self) -> Program:
-        return Program(self.model, Place.GUEST, self.l1)
+        return Program(self.model, HipPlace.GUEST, self.l1)
 
     def stages(self) -> tuple[str, ...]:
         return self.program.names()
@@ -207,7 +207,7 @@ class GuestWatcher(Watcher):
     """How far the guest is, and what it says on its serial line."""
 
     def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
-        follower = stats.Follower(results / stats.FILE)
+        follower = stats.StatsFollower(results / stats.FILE)
 
         def look() -> Progress:
             follower.update()

@@ -20,10 +20,10 @@ from simgen.targets.gem5.launcher import (
     Launcher,
     Simulated,
     kernel_info,
+    memory_for,
     memory_text,
-    power_of_two,
 )
-from simgen.targets.untested.hip_program import Place, Program
+from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from simgen.compile.build import Builder
@@ -38,14 +38,14 @@ IMAGE = "run it in gem5's image, which has ROCm 4.0 (SIMGEN_DOCKER=1)"
 def _program(simulated: Simulated) -> Program:
     return Program(
         simulated.model,
-        Place.SYSCALLS,
+        HipPlace.SYSCALLS,
         simulated.l1,
         dump=not simulated.version.dumps,
         apu=not simulated.gpu.dgpu,
     )
 
 
-class Hip(Launcher):
+class HipLauncher(Launcher):
     name: ClassVar[str] = "hip"
     seen_running: ClassVar[bool] = False
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -76,7 +76,7 @@ class Hip(Launcher):
 
     def command(self, simulated: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
-        memory = memory_text(power_of_two(workload.arena_nbytes + RUNTIME_NBYTES))
+        memory = memory_text(memory_for(workload.arena_nbytes + RUNTIME_NBYTES))
         return Command(
             before=("-n3", f"--mem-size={memory}", *simulated.options),
             after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),

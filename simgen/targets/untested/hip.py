@@ -30,7 +30,7 @@ from simgen.targets.base import (
     log_text,
     setting,
 )
-from simgen.targets.untested.hip_program import LIBRARY_NAMES, Place, Program
+from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ class Hip(Target):
 
     @property
     def package(self) -> Package:
-        return HipPackage(Program(Model.gpu(self.arch), Place.GPU, self.l1))
+        return HipPackage(Program(Model.gpu(self.arch), HipPlace.GPU, self.l1))
 
     @property
     def watcher(self) -> Watcher:

@@ -30,7 +30,7 @@ LIBRARIES = {"libc.so.6": ("__libc_start_main",), "libdl.so.2": ("dlopen", "dlsy
 LIBRARY_NAMES = (*(f"libamdhip64.so.{version}" for version in (7, 6, 5, 4)), "libamdhip64.so")
 
 
-class Place(StrEnum):
+class HipPlace(StrEnum):
     """Where the program runs."""
 
     GPU = "gpu"  # this machine: launches are timed
@@ -43,7 +43,7 @@ class Program:
     """What the launcher depends on, beside the workload."""
 
     model: Model  # what its kernels are for
-    place: Place
+    place: HipPlace
     l1: str = cache_policy.CACHED
     dump: bool = False  # the program has gem5 dump statistics, by an instruction
     apu: bool = False  # the GPU of gem5's apu_se.py shares the memory of the CPU
@@ -81,9 +81,9 @@ class Program:
             workload=job.workload,
             arch=self.model.arch,
             kernels=table,
-            host_memory=self.place is Place.SYSCALLS,
-            timed=self.place is Place.GPU,
-            guest=self.place is Place.GUEST,
+            host_memory=self.place is HipPlace.SYSCALLS,
+            timed=self.place is HipPlace.GPU,
+            guest=self.place is HipPlace.GUEST,
             dump=self.dump,
             apu=self.apu,
         )
@@ -93,7 +93,7 @@ class Program:
         times = {"hip_times.h": render.text("launchers/hip_times.h").encode()}
         return {
             SOURCE: program.encode(),
-            **(times if self.place is Place.GPU else {}),
+            **(times if self.place is HipPlace.GPU else {}),
             "table.h": tensors.encode(),
             "hip_api.h": render.text("launchers/hip_api.h.j2", libraries=LIBRARY_NAMES).encode(),
             "system.h": render.text("launchers/system.h").encode(),

@@ -27,8 +27,9 @@ import (
 const target = "mgpusim" // name of the folder in the bundle, and of the results
 
 type options struct {
-	timing  bool
-	gpu     gpuModel
+	timing bool
+	gpu    gpuModel
+	hardware
 	gpus    int
 	seconds float64 // time limit; 0: none
 	keep    bool    // what each step leaves
@@ -114,6 +115,7 @@ func (m *machine) step(whole, share step, todo task) []row {
 func parse() options {
 	mode := flag.String("mode", "emu", "emu or timing")
 	gpu := flag.String("gpu", "mi300a", "mi300a or r9nano")
+	changed := flag.String("hardware", "", "what differs from the model: NAME=VALUE,...")
 	gpus := flag.Int("gpus", 1, "how many of them share the batch")
 	seconds := flag.Float64("timeout", 0, "end the run after this many seconds; 0: never")
 	keep := flag.String("keep", "", "yes: keep what each step leaves; no; or as the mode has it")
@@ -138,7 +140,7 @@ func parse() options {
 	// timing model, the next layer would miss where it had hit.
 	timing := *mode == "timing"
 	keeps := *keep == "yes" || *keep == "" && !timing
-	return options{timing, model, *gpus, *seconds, keeps, flag.Arg(0), flag.Arg(1)}
+	return options{timing, model, newHardware(*gpu, *changed), *gpus, *seconds, keeps, flag.Arg(0), flag.Arg(1)}
 }
 
 func modeName(timing bool) string {
