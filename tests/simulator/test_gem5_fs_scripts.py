@@ -17,6 +17,7 @@ from simgen.targets.untested.gem5_fs import Gem5Fs
 if TYPE_CHECKING:
     from pathlib import Path
 
+LACKS = gem5_fs.Gem5WithDisk(Gem5Fs().model)._gem5()  # no KVM and no disk image are needed here
 pytestmark = [
     pytest.mark.gem5,
     pytest.mark.skipif(
