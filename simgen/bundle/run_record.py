@@ -71,7 +71,7 @@ def _check(run: Run, workload: Workload) -> None:
     count = len(workload.launches)
     for name in run.finished or {}:
         if not re.fullmatch(r"0|[1-9]\d{0,9}", name, re.ASCII) or int(name) >= count:
-            fact = f"{printable(name)} is no launch of the workload"
+            fact = f"{printable(name)} is not a launch of the workload"
             raise SchemaError(fact).under("Run.finished")
 
 

@@ -140,7 +140,7 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
             raise FormatError(f"column {printable(name)} is not one number for each launch")
         values = hdf5.values(column)
         if not (np.isnan(values) | ((values >= 0) & np.isfinite(values))).all():
-            raise FormatError(f"column {printable(name)} holds what is no time and no count")
+            raise FormatError(f"column {printable(name)} holds what is neither a time nor a count")
         columns[name] = values.tolist()
     return tuple(
         {name: values[at] for name, values in columns.items() if not math.isnan(values[at])}
@@ -151,5 +151,5 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
 def _rows(column: h5py.Dataset) -> int:
     """The length of a column; it has one axis."""
     if len(column.shape) != 1 or column.shape[0] > MAX_LAUNCHES:
-        raise FormatError(f"no column of launches, but of shape {column.shape}")
+        raise FormatError(f"not one value for each launch, but of shape {column.shape}")
     return int(column.shape[0])

@@ -114,7 +114,7 @@ def write(
         with contextlib.suppress(OvertakenError):
             planned = _Build(path, workload, replace_results, values or {}, progress)
             return planned.made(targets, builder, provenance)
-    raise RefusedError(f"{path}: other builds change it all the time; build it again")
+    raise RefusedError(f"{path}: other builds keep changing it; build it again")
 
 
 @contextlib.contextmanager
@@ -329,7 +329,7 @@ def _existing(path: Path) -> _Former:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return _Former(b"", {})
     if not manifest.is_ours(path / MANIFEST):
-        raise UsageError(f"{path}: exists and is no bundle; choose another folder with -o")
+        raise UsageError(f"{path}: exists and is not a bundle; choose another folder with -o")
     result_folders.recover(path)
     raw = _raw(path)
     try:

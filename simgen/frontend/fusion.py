@@ -56,7 +56,7 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
             for placed in network.layers
         )
         cure = "add --inference, or leave it out" if batch else "leave it out"
-        raise UsageError(f"{OPTION}: there is no {kinds} that one {after} follows; {cure}")
+        raise UsageError(f"{OPTION}: no {kinds} is followed by {after}; {cure}")
     last = {chain[-1].node.name: _fused(chain) for chain in chains.values()}
     gone = {placed.node.name for chain in chains.values() for placed in chain} - last.keys()
     kept = (placed for placed in network.layers if placed.node.name not in gone)

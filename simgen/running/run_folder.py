@@ -101,7 +101,7 @@ def stopped(bundle: Bundle, result: str) -> Path | None:
     process = _worker(best[1])
     if process:
         raise UsageError(
-            f"{best[1]}: process {process} still works in it; wait for its end, or end it"
+            f"{best[1]}: process {process} still works in it; wait until it ends, or stop it"
         )
     return best[1]
 
@@ -167,7 +167,7 @@ def _check_variables(run: Run, now: Mapping[str, str]) -> None:
         if before != value:
             fact = f"the stopped run had {before or 'none'}"
             raise UsageError(
-                f"--resume: {name} is {value}, and {fact}; leave it as it was, or run it anew "
+                f"--resume: {name} is {value}, and {fact}; leave it as it was, or run it again "
                 "without --resume"
             )
 

@@ -126,7 +126,7 @@ def choose(
         for other, reasons in passed.items():
             listener.tell(f"not on {other}: {' | '.join(reasons)}")
     elif name not in bundle.targets:
-        raise UsageError(f"--on {name!r}: no target of the bundle; {_other(name, bundle)}")
+        raise UsageError(f"--on {name!r}: not a target of the bundle; {_other(name, bundle)}")
     chosen = finding.target_of(bundle, name)
     for option in options:
         if option not in chosen.run_options:
@@ -142,7 +142,9 @@ def check(wish: Wish, target: Target, options: Options) -> None:
         UsageError: it does not.
     """
     if wish.timeout is not None and not (math.isfinite(wish.timeout) and wish.timeout > 0):
-        raise UsageError(f"--timeout {wish.timeout!r}: no time; write a number of seconds above 0")
+        raise UsageError(
+            f"--timeout {wish.timeout!r}: not a time; write a number of seconds above 0"
+        )
     if wish.inputs and not wish.layers:
         raise UsageError("--inputs: the whole network reads from the data file; add --layers")
     if wish.inputs and wish.resume:

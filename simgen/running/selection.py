@@ -42,7 +42,7 @@ def selected(workload: Workload, layers: str) -> list[int]:
     """
     if reference.reuses_memory(workload):
         raise UsageError(
-            "--layers: the bundle reuses memory, so that what layers read is gone; build it "
+            "--layers: the bundle reuses memory, so what layers read is gone; build it "
             "without --reuse-memory"
         )
     kept = network.selected(layers, _previous(workload))

@@ -59,7 +59,7 @@ def _axis(target: Target, text: str) -> tuple[str, list[str | int]]:
     word, equals, rest = text.partition("=")
     name = word.strip().removeprefix("--").replace("-", "_")
     if not equals or not name:
-        raise UsageError(f"{place}: no option with values; write OPTION=VALUE,VALUE")
+        raise UsageError(f"{place}: not an option with values; write OPTION=VALUE,VALUE")
     option = target.run_options.get(name)
     if option is None:
         cure = did_you_mean(name, target.run_options)

@@ -135,7 +135,7 @@ class TestProgram:
         assert {elf[8] for elf in made} == {2}
 
     def test_text_of_another_version_is_an_error(self):
-        with pytest.raises(SimgenError, match="other code objects than of version 5"):
+        with pytest.raises(SimgenError, match="does not write code objects of version 5"):
             code_object_version.four(".amdhsa_code_object_version 6\n", "gfx900")
 
     def test_the_cache_policy_reaches_the_kernels(self, builder: Builder):

@@ -61,7 +61,7 @@ class DnnMark(Launcher):
         for option, given in lacks.items():
             if given:
                 raise UsageError(
-                    f"gem5-se: {option}: DNNMark's program and kernels are what they are; "
+                    f"gem5-se: {option}: it cannot change DNNMark's own program and kernels; "
                     "leave it out, or take --launcher kfd"
                 )
 

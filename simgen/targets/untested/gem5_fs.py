@@ -68,7 +68,7 @@ GUEST_DIAGNOSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Couldn't read magic bytes from object file()|Could not load kernel file()",
-        "GEM5_KERNEL is no kernel of Linux for x86-64{}; " + IMAGE_CURE,
+        "GEM5_KERNEL is not a Linux kernel for x86-64{}; " + IMAGE_CURE,
     ),
     (
         r"PerfKvmCounter::attach (failed)",
@@ -88,8 +88,8 @@ class Gem5Fs(Target):
     name: ClassVar[str] = "gem5-fs"
     summary: ClassVar[str] = "gem5's GPU model, full system: Linux and ROCm in it, KVM"
 
-    arch: str = setting("gfx942", "GPU to compile kernels for", GPUS)
-    gem5_version: str = setting("24.0", "version of gem5", VERSIONS)
+    arch: str = setting("gfx942", "the GPU to compile kernels for", GPUS)
+    gem5_version: str = setting("24.0", "the version of gem5 that will run it", VERSIONS)
     l1: str = l1_setting()
 
     def __post_init__(self) -> None:
@@ -148,7 +148,7 @@ class Gem5WithDisk(Requirements):
         for variable, what in FILES.items():
             path = os.environ.get(variable, "")
             if path and not (path.startswith("/") and os.access(path, os.R_OK)):
-                fact = f"{variable} is {path}, no {what} that can be read, by its whole path"
+                fact = f"{variable} is {path}, not the whole path of a {what} that can be read"
                 lacks.append(Lack(fact, IMAGE_CURE))
         if not os.access(KVM, os.R_OK | os.W_OK):
             fact = f"{KVM} may not be used" if KVM.exists() else f"there is no {KVM}"

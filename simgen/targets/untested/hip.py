@@ -50,7 +50,7 @@ class Hip(Target):
     summary: ClassVar[str] = "this machine's AMD GPU, through ROCm's HIP, timed with HIP events"
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
 
-    arch: str = setting("gfx90a", "GPU to compile kernels for", toolchain.AMD_ARCHS)
+    arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
 
     @classmethod
