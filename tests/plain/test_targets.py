@@ -75,7 +75,7 @@ def test_a_kernel_begins_as_source(target: Target):
 def test_what_lies_among_the_untested_says_so_and_nothing_else():
     apart = {gem5_fs.Gem5Fs, hip.Hip}
     assert {kind for kind in TARGETS.values() if kind.unseen() == EVERYTHING} == apart
-    launchers = {gem5_hip.Hip, gem5_dnnmark.DnnMark}
+    launchers = {gem5_hip.HipLauncher, gem5_dnnmark.DnnMark}
     unseen = {type(each) for each in LAUNCHERS.values() if not each.seen_running}
     assert unseen == launchers
     for kind in (*apart, *launchers):
