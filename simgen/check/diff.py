@@ -278,7 +278,7 @@ def _expected(
     }
     # Of samples by themselves the bounds are the same in any share of the batch.
     whole = part == slice(None)
-    gpus = int(result.provenance.get("machine", {}).get("gpus", 1)) if whole else 1
+    gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, expected in shared:
         if count == gpus and all(_same_bits(read[port], other[port]) for port in read):
             return expected
