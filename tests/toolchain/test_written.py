@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simgen.ir import Launch, Workload
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 DIRECTIONS = (Pass.FORWARD, Pass.BACKWARD, Pass.BACKWARD_WEIGHT, Pass.BACKWARD_DATA)
