@@ -243,7 +243,8 @@ def _part(spread: Spread | None, part: slice) -> Spread | None:
 
 def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
     """Slices of the first axis (N); one for everything where samples depend on each other."""
-    if not layer.per_sample or step.direction is Pass.BACKWARD_WEIGHT:
+    by_sample = layer.by_sample(workload.node(step.layer).inputs)
+    if not by_sample or step.direction is Pass.BACKWARD_WEIGHT:
         yield slice(None)
         return
     ports = [pair for pair in (*step.reads, *step.writes) if pair[0] not in layer.parameters]
