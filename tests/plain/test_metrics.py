@@ -120,7 +120,7 @@ def test_one_row_adds_a_metric_everywhere(
 
     html = page.write(tmp_path, rows).read_text()
     assert "<figcaption>Bank conflicts</figcaption>" in html
-    lines = list(csv.DictReader((tmp_path / "metrics.csv").open()))
+    lines = list(csv.DictReader((tmp_path / "metrics.csv").read_text().splitlines()))
     assert {line["bank_conflicts"] for line in lines if line["target"] == "a"} == {
         "0.125", "0.25", "0.375",
     }  # fmt: skip
