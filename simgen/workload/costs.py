@@ -45,7 +45,7 @@ class Work:
 def of_step(workload: Workload, step: Step) -> Work:
     """The work of one of the workload's steps."""
     node = workload.node(step.layer)
-    layer = make_layer(node)
+    layer = make_layer(node, workload.machine)
     written = {name for _, name in step.writes}
     used = {name for launch in step.launches for name in launch.args} - written
     buffers = [workload.buffer(name) for name in sorted(used)]
@@ -93,7 +93,7 @@ def memory(workload: Workload) -> dict[str, int]:
         name
         for step in workload.steps
         for port, name in step.reads
-        if port in make_layer(workload.node(step.layer)).parameters
+        if port in make_layer(workload.node(step.layer), workload.machine).parameters
     }
     written = {name for step in workload.steps for _, name in step.writes}
     found = dict.fromkeys(KINDS, 0)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simgen.frontend.network import Network
     from simgen.ir import TensorSpec
     from simgen.layers.base import Port
+    from simgen.machine import Machine
 
 
 def lower(
@@ -49,7 +50,7 @@ def lower(
             "--reuse-memory: a backward pass reads what forward passes wrote; "
             "leave it out, or build pass fwd alone"
         )
-    draft = _Draft({p.node.name: p.node for p in network.layers})
+    draft = _Draft({p.node.name: p.node for p in network.layers}, network.machine)
     if Pass.FORWARD in passes:
         for placed in network.layers:
             draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
@@ -72,12 +73,14 @@ def lower(
         steps=tuple(draft.steps),
         arena_nbytes=nbytes,
         outputs_offset=outputs_offset,
+        machine=network.machine,
     )
 
 
 @dataclass
 class _Draft:
     nodes: dict[str, Node]
+    machine: Machine
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
@@ -101,7 +104,9 @@ class _Draft:
         """
         while name in self.nodes:
             name += "_"
-        layer = LAYERS[kind].from_config([(k, v, f"--{k}") for k, v in entries.items()])
+        layer = LAYERS[kind].from_config(
+            [(k, v, f"--{k}") for k, v in entries.items()], self.machine
+        )
         node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
         return Placed(node, layer, (), layer.output(inputs), name)
 

@@ -60,7 +60,8 @@ class Gemm(Layer):
     @property
     def product(self) -> Product:
         alpha, beta = float(np.float32(self.alpha)), float(np.float32(self.beta))
-        return Product(self.m, self.n, self.k, self.transa, self.transb, alpha, beta)
+        extents = self.m, self.n, self.k
+        return Product(*extents, self.transa, self.transb, alpha, beta, machine=self.machine)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         self.product.check()
