@@ -391,7 +391,7 @@ def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list
     for target in chosen:
         if found.setdefault(target.name, target) != target:
             raise UsageError(
-                f"--target {target.name!r}: given twice with other settings; choose one of them"
+                f"--target {target.name!r}: given twice, with different settings; keep one of them"
             )
     return list(found.values())
 

@@ -24,10 +24,11 @@ import numpy as np
 
 from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
-from simgen.ir import CANARY, GUARD
+from simgen.ir import GUARD
 from simgen.storage import locks, seal
 from simgen.storage.files import NotRegularError, atomic_file, open_regular
 from simgen.storage.schema import SchemaError
+from simgen.tensors import element_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -189,7 +190,7 @@ def save(result: Result, workload: Workload, path: Path) -> None:
         )
         tensors = h5.create_group("tensors")
         for name, output in result.outputs.items():
-            dataset = tensors.create_dataset(name, data=output.values)
+            dataset = element_types.write(tensors, name, output.values)
             dataset.attrs["untouched"] = output.untouched
             dataset.attrs["guard_intact"] = output.guard_intact
         launches = h5.create_group("launches")
@@ -230,8 +231,8 @@ def _check_is_of(path: Path, found: saved_result.Saved, workload: Workload) -> N
     specs = {buffer.name: buffer.spec for buffer in workload.outputs}
     for name, tensor in found.tensors.items():
         spec = specs.get(name)
-        same = spec and (spec.shape, spec.dtype.numpy) == (
-            tensor.values.shape, tensor.values.dtype.str,
+        same = spec and (spec.shape, spec.dtype.array) == (
+            tensor.values.shape, tensor.values.dtype,
         )  # fmt: skip
         if not same:
             raise UsageError(
@@ -264,14 +265,24 @@ def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
     for buffer in workload.outputs:
         start = buffer.offset - workload.outputs_offset
         end = start + buffer.spec.nbytes
-        words = arena[start:end].view("<u4")
+        spec = buffer.spec
+        values = arena[start:end].view(spec.dtype.array)[: spec.size].reshape(spec.shape)
         guard = arena[end : end + GUARD].copy().view("<u4")
-        outputs[buffer.name] = Output(
-            values=arena[start:end].view(buffer.spec.dtype.numpy).reshape(buffer.spec.shape),
-            untouched=int(np.count_nonzero(words == CANARY)),
-            guard_intact=bool((guard == CANARY).all()),
-        )
+        intact = bool((guard == workload.canary).all())
+        outputs[buffer.name] = Output(values, _untouched(values, workload.canary), intact)
     return outputs
+
+
+def _untouched(values: NDArray[Any], canary: int) -> int:
+    """Elements that are still the canary; of bytes, which may be so by chance, whole words."""
+    flat = values.reshape(-1)
+    if flat.itemsize == 1:
+        words = flat[: flat.size // 4 * 4].view("<u4")
+        return 4 * int(np.count_nonzero(words == canary))
+    bits = flat.view(f"<u{flat.itemsize}")
+    pattern = np.full(2, canary, "<u4").view(bits.dtype)
+    period = max(1, 4 // flat.itemsize)
+    return sum(int(np.count_nonzero(bits[at::period] == pattern[at])) for at in range(period))
 
 
 def _columns(result: Result, workload: Workload) -> dict[str, Any]:

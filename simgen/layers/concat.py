@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Lowering
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
+from simgen.layers.written import Places, Writes, cut, writes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
 
     from simgen.ir import Constants
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
 else:
     from simgen import arrays as np
 
@@ -88,3 +90,15 @@ class Concat(Several):
         # A copy has no error.
         wanted = self.reference(tensors, direction)
         return {name: np.zeros_like(values) for name, values in wanted.items()}
+
+
+@writes("concat")
+def _written(c: Values, block: int) -> Iterator[Writes]:
+    rows, starts, groups = ([int(n) for n in c[k].split()] for k in ("rows", "starts", "groups"))
+    for at, (row, start, first) in enumerate(zip(rows, starts, groups)):
+        if c["direction"] == "fwd":
+            own = (Places(c["samples"], starts[-1]), Places(row))
+            yield Writes(-1, cut(*own, group=block * c["each"]), offset=start, first=first)
+        else:
+            own = Places(c["samples"], row), Places(row)
+            yield Writes(1 + at, cut(*own, group=block * c["each"]), first=first)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U, float32
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
 else:
     from simgen import arrays as np
 
@@ -158,3 +160,8 @@ def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
         a, b = (np.uint64(m) * word for m, word in zip(MULTIPLIERS, (x[0], x[2])))
         x = [b >> half ^ x[1] ^ left, b & low, a >> half ^ x[3] ^ right, a & low]
     return np.stack(x)
+
+
+@writes("dropout")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

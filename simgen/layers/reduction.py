@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from simgen.machine import Machine
 
+from simgen.numerics.powers import power_of_two
+
 BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers; twice as many if need be
 GROUPS_OF_UNIT = 8  # work-groups for each compute unit, that leave none idle
@@ -95,8 +97,3 @@ def finishing(chunks: int) -> Tiling:
     """How the results of a feature's chunks are combined, by one work-group for some features."""
     slices = min(BLOCK, power_of_two(chunks))
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is not less than n."""
-    return 1 << (n - 1).bit_length()

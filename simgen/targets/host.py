@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import render
-from simgen.ir import CANARY, GUARD, PAGE
+from simgen.ir import GUARD, PAGE
 from simgen.targets import launch_rows
 from simgen.targets.base import File, Lack, Progress, Target, setting
 
@@ -150,7 +150,7 @@ class Host(Target):
                 arity=arity,
                 place={buffer.name: at for at, buffer in enumerate(workload.buffers)},
                 alone=_alone(workload),
-                canary=CANARY,
+                canary=workload.canary,
                 sanitize=self.sanitize,
             ),
         }

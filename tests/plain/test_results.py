@@ -11,7 +11,7 @@ from handmade import BOTH, build, computed, lowered_text, run_by_hand, small
 
 from simgen.bundle import results
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import CANARY, GUARD, PAGE
+from simgen.ir import GUARD, PAGE, DType
 from simgen.targets.cuda import Cuda
 
 NETWORK = "[Activation]\nname=a\nn=3\nc=7\n[Softmax]\nname=s\nprevious_layer=a\n"
@@ -81,7 +81,7 @@ def spoiled(made, name, element, word):
 def test_elements_that_hold_the_canary_are_counted(made):
     def spoil(words):
         at = words_at(made, "s.y", 5)
-        words[at : at + 4] = CANARY
+        words[at : at + 4] = DType.F32.canary
         return words
 
     run_by_hand(made, spoil=spoil)

@@ -43,7 +43,7 @@ def shape_of(layer: Layer) -> tuple[int, ...]:
 def layers(kind: str) -> list[Layer]:
     """The layer's variants that mean different results."""
     found = dict.fromkeys(
-        replace(layer, **{f.name: f.default for f in fields(layer) if f.metadata["hint"]})
+        replace(layer, **{f.name: f.default for f in layer.keyed_fields() if f.metadata["hint"]})
         for layer in (variant.layer for variant in variants(kind))
     )
     return [layer for layer in found if accepts(layer, shape_of(layer))]
@@ -65,7 +65,7 @@ def others(layer: Layer, name: str) -> Iterator[Any]:
 
 def changed(layer: Layer, name: str, value: Any) -> Layer | None:
     """The layer with another value of a field; None where it cannot have that."""
-    limits = next(each.metadata for each in fields(layer) if each.name == name)
+    limits = next(each.metadata for each in layer.keyed_fields() if each.name == name)
     least, most = limits["least"], limits["most"]
     if (least is not None and value < least) or (most is not None and value > most):
         return None

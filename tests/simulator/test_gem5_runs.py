@@ -17,9 +17,9 @@ from simgen.check import diff
 from simgen.errors import DamagedError, RunError
 from simgen.frontend import config, network, problem
 from simgen.ir import (
-    CANARY,
     Buffer,
     Distribution,
+    DType,
     Fill,
     Kernel,
     Launch,
@@ -269,7 +269,7 @@ def test_more_launches_than_the_ring_has_packets_run_in_order(place: Path, build
     for buffer in outputs(work, root).values():
         expected = expected + np.float32(1)
         np.testing.assert_array_equal(buffer[:256].view("<f4"), expected)
-        assert (buffer[256:] == CANARY).all()
+        assert (buffer[256:] == DType.F32.canary).all()
     metrics = Gem5Se().metrics(root / "results/gem5-se", work)
     assert len(metrics) == 70
     path = root / "results/gem5-se" / stats.FILE
@@ -312,7 +312,7 @@ def test_dumping_twice_does_no_harm(place: Path, builder: Builder):
 def test_an_output_that_no_kernel_writes_keeps_the_canary(place: Path, builder: Builder):
     work, root = handmade(place, builder, NOTHING, 1)
     assert script(root) == 0
-    assert (outputs(work, root)["add0.y"] == CANARY).all()
+    assert (outputs(work, root)["add0.y"] == DType.F32.canary).all()
 
 
 def test_an_access_outside_is_explained(place: Path, builder: Builder):

@@ -25,9 +25,9 @@ from simgen.compile.cache import Cache
 from simgen.errors import RefusedError, RunError
 from simgen.frontend import network, problem
 from simgen.ir import (
-    CANARY,
     Buffer,
     Distribution,
+    DType,
     Fill,
     Kernel,
     Launch,
@@ -403,7 +403,7 @@ def test_what_no_kernel_writes_keeps_the_canary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     (output,) = run(handmade(tmp_path, monkeypatch, NOTHING), mode).outputs.values()
-    assert (output.values.view("<u4") == CANARY).all()
+    assert (output.values.view("<u4") == DType.F32.canary).all()
     assert output.untouched == 256
     assert output.guard_intact
 

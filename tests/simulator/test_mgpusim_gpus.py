@@ -14,7 +14,7 @@ from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
 from simgen.frontend import config, network, problem
-from simgen.ir import CANARY, Kernel, Pass, Workload
+from simgen.ir import DType, Kernel, Pass, Workload
 from simgen.running import process
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file
@@ -201,7 +201,7 @@ def test_a_store_behind_a_share_is_seen(
     bundle = write(tmp_path, work, builder)
     (output,) = run(bundle, builder, 2).outputs.values()
     assert not output.guard_intact
-    assert (output.values.view("<u4").reshape(2, 32)[:, :4] == CANARY).all()
+    assert (output.values.view("<u4").reshape(2, 32)[:, :4] == DType.F32.canary).all()
 
 
 # The command line.

@@ -84,7 +84,7 @@ class Made:
         path = self.bundle.path / "data.h5"
         pairs = zip(self.bundle.workload.inputs, read_header(path).entries, strict=False)
         entry, spec = next((e, b.spec) for b, e in pairs if b.name == buffer)
-        change(np.memmap(path, spec.dtype.numpy, "r+", entry.offset, spec.shape))
+        change(np.memmap(path, spec.dtype.array, "r+", entry.offset, spec.shape))
 
     def run(self, processes: int = 2) -> subprocess.CompletedProcess[str]:
         """Runs `run.sh`; one process keeps the work-groups in order."""

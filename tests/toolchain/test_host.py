@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simgen.errors import DamagedError
-from simgen.ir import CANARY, GUARD
+from simgen.ir import GUARD, DType
 from simgen.targets.host import CPUINFO, Host
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ def test_what_no_kernel_writes_stays_canary(host_bundle: Make) -> None:
     bundle.good()
     words = np.fromfile(bundle.results / "outputs.bin", "<u4")
     assert len(words) * 4 == bundle.workload.arena_nbytes - bundle.workload.outputs_offset
-    assert words[5] == CANARY
-    assert (words[64:] == CANARY).all()
+    assert words[5] == DType.F32.canary
+    assert (words[64:] == DType.F32.canary).all()
     assert len(words[64:]) * 4 >= GUARD
 
 

@@ -1,4 +1,4 @@
 """Normalisation of batches and of channels.
 
-May import: layers.base, layers.reduction.
+May import: layers.base, layers.reduction, layers.written.
 """

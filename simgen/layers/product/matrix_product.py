@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import tile
+from simgen.layers.product import written as written
 from simgen.machine import Machine, fitted
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
 from simgen.numerics.spread import Walk, correlated, order, repeats, stages
