@@ -9,7 +9,7 @@ that never do (`hint`).
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +75,10 @@ def changed(layer: Layer, name: str, value: Any) -> Layer | None:
 
 def pairs(layer: Layer) -> Iterator[tuple[str, Layer, Layer]]:
     """(what is changed, a layer, the same with one key changed)."""
-    known = {each.name for each in fields(layer.first)} if isinstance(layer, Fused) else set()
-    for field in fields(layer):
+    known = (
+        {each.name for each in layer.first.keyed_fields()} if isinstance(layer, Fused) else set()
+    )
+    for field in layer.keyed_fields():
         if field.metadata["hint"] or field.name in known:  # known: of conv, which is tested itself
             continue
         for value in others(layer, field.name):
@@ -159,14 +161,14 @@ def test_every_other_key_changes_some_result(kind: str) -> None:
             tensors = read_tensors(one, shape_of(one), direction)
             if not means_nothing(one, other, tensors, direction):
                 told.add(name)
-    own = {f.name for f in fields(LAYERS[kind]) if not f.metadata["hint"]}
+    own = {f.name for f in LAYERS[kind].keyed_fields() if not f.metadata["hint"]}
     first = getattr(LAYERS[kind], "first", None)
-    assert told == own - ({f.name for f in fields(first)} if first else set())
+    assert told == own - ({f.name for f in first.keyed_fields()} if first else set())
 
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(k, f.name) for k in lowered() for f in fields(LAYERS[k]) if f.metadata["hint"]],
+    [(k, f.name) for k in lowered() for f in LAYERS[k].keyed_fields() if f.metadata["hint"]],
 )
 def test_a_hint_changes_no_result(kind: str, name: str) -> None:
     layer = layers(kind)[0]
