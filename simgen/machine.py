@@ -136,23 +136,12 @@ def _number(name: str, text: str, place: str) -> int | float:
 
 @dataclass(frozen=True)
 class Gem5Se:
-    """How gem5 simulates a machine in syscall emulation; versions as simgen names them."""
+    """How gem5 simulates a machine in syscall emulation; which versions do, data/isa tells."""
 
     build: str  # folder in gem5's build/, as scons names it
     gpu_id: int  # under which gem5's driver knows it
-    since: str
-    until: str | None = None
     dgpu: bool = False  # a discrete GPU; else it shares the memory of the CPU
     doorbell_nbytes: int = 4  # 4: it takes the number of packets; 8: the index of the last one
-    without_b128: tuple[str, ...] = ()  # versions of which the model lacks ds_read_b128
-
-
-@dataclass(frozen=True)
-class Gem5Fs:
-    """How gem5 simulates it as a full system."""
-
-    # Version -> its scripts for it; the first one that a checkout has is taken.
-    scripts: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -172,7 +161,6 @@ class Description:
     machine: Machine
     sources: Mapping[str, Annotated[str, Sized(1, 500)]]  # fields -> where their values come from
     gem5_se: Gem5Se | None = None
-    gem5_fs: Gem5Fs | None = None
     mgpusim: Mgpusim | None = None
 
 

@@ -7,8 +7,9 @@
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target; a metric that a launch does not have is NaN
     attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
-                          a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
-                          where a library's ran in place of the workload's: then it has no tensors
+                          a sweep's point, machine, number of GPUs; `part` and `resumed` of such
+                          runs, `kernels` where a library's ran in place of the workload's: then it
+                          has no tensors
     attribute "digests"   see simgen.bundle.result_digest
 """
 
@@ -49,20 +50,36 @@ KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not 
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor as a run left it."""
+    """A tensor as a run left it.
+
+    Attributes:
+        values: the elements, in the tensor's shape.
+        untouched: how many elements still hold the canary, because no kernel wrote them.
+        guard_intact: False where something was written behind the tensor's end.
+    """
 
     values: NDArray[Any]
-    untouched: int  # elements that still hold the canary: no kernel wrote them
-    guard_intact: bool  # False: something was written behind the tensor's end
+    untouched: int
+    guard_intact: bool
 
 
 @dataclass(frozen=True)
 class Result:
-    name: str  # target, point of a sweep, or the file it was read from
-    outputs: Mapping[str, Output]  # by buffer
-    launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
+    """What one run left.
+
+    Attributes:
+        name: the target, the point of a sweep, or the file that it was read from.
+        outputs: the tensors that it wrote, by their names.
+        launches: the metrics of each launch, in their order.
+        provenance: versions, config, target and its settings, and the machine that ran it.
+        seal: the digest of `complete`; empty for a file, and where there is none yet.
+    """
+
+    name: str
+    outputs: Mapping[str, Output]
+    launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
-    seal: str = ""  # digest of `complete`; of a results file, and where there are none yet, empty
+    seal: str = ""
 
 
 def collect(
@@ -89,7 +106,7 @@ def collect(
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     launches = _launches(bundle.workload, target, folder, run)
-    own = target.ran(bundle.workload, len(launches))
+    own = target.reader.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
     if own is None and len(launches) != len(bundle.workload.launches):
         raise DamagedError(
@@ -105,7 +122,8 @@ def collect(
         "target": target.name,
         "settings": target.settings(),
         "options": result_names.options_of(name or ""),
-        "machine": {**(run.machine if run else {}), **target.machine(folder)},
+        "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
+        "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
@@ -168,9 +186,9 @@ def _launches(
 ) -> list[dict[str, float]]:
     """The metrics of all launches; of one that did not run, none."""
     if run is None or (not run.layers and not run.finished):
-        return target.metrics(folder, workload)
+        return target.reader.metrics(folder, workload)
     left = run_record.todo(workload, run)
-    measured = target.metrics(folder, run_record.part(workload, left))
+    measured = target.reader.metrics(folder, run_record.part(workload, left))
     firsts = run_record.first_launches(workload)
     places = [firsts[at] + i for at in left for i in range(len(workload.steps[at].launches))]
     found = dict(zip(places, measured, strict=True))

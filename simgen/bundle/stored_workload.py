@@ -130,7 +130,7 @@ def _ports(
            for x in inputs):  # fmt: skip
         raise ValueError("not the shape of an input")
     layer = make_layer(Node("", kind, parameters, inputs), machine)
-    if layer.output(inputs).size > MAX_INT:
+    if any(output.size > MAX_INT for output in layer.outputs(inputs).values()):
         raise ValueError("more elements than a kernel can index")
     own = Pass.FORWARD if direction is Pass.UPDATE else direction
     if max(astuple(layer.count(inputs, own))) >= 2**62:

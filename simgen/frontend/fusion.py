@@ -19,6 +19,7 @@ from simgen.frontend.network import Network, Placed
 from simgen.ir import Node, Pass
 from simgen.layers import LAYERS
 from simgen.layers.activation import Activation
+from simgen.layers.base import EXTENTS
 from simgen.layers.fused import NORMALISED
 from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode
 
@@ -41,11 +42,11 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
             "leave it out, or build pass fwd alone"
         )
     named = {placed.node.name: placed for placed in network.layers}
-    fan_out = Counter(before for placed in network.layers for before in placed.previous)
+    fan_out = Counter(source for placed in network.layers for source in placed.sources)
     following = {
-        placed.previous[0]: placed
+        placed.sources[0].layer: placed
         for placed in network.layers
-        if len(placed.previous) == 1 and fan_out[placed.previous[0]] == 1
+        if len(placed.sources) == 1 and fan_out[placed.sources[0]] == 1
     }
     chains = {name: tuple(_chain(placed, following)) for name, placed in named.items()}
     chains = {name: chain for name, chain in chains.items() if len(chain) > 1}
@@ -68,7 +69,7 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
 def _chain(first: Placed, following: Mapping[str, Placed]) -> Iterator[Placed]:
     """The layer and what can be fused with it."""
     yield first
-    if first.node.kind not in FUSED:
+    if first.node.kind not in FUSED or len(first.output.shape) != len(EXTENTS):
         return
     after = following.get(first.node.name)
     if after and _is_given(after):
@@ -95,7 +96,7 @@ def _fused(chain: tuple[Placed, ...]) -> Placed:
     known = LAYERS[kind].config_keys()
     parameters = dict(first.node.parameters)
     bound = {port: f"{first.node.name}.{port}" for port in first.layer.parameters}
-    if not first.previous:
+    if not first.sources:
         bound["x"] = f"{first.node.name}.x"
     normalises = isinstance(after[0].layer, BatchNorm)
     if normalises:
@@ -108,4 +109,5 @@ def _fused(chain: tuple[Placed, ...]) -> Placed:
     layer = LAYERS[kind].from_config(
         [(k, v, first.where) for k, v in parameters.items()], first.layer.machine
     )
-    return Placed(node, layer, first.previous, after[-1].output, first.where, tuple(bound.items()))
+    outputs = after[-1].outputs
+    return Placed(node, layer, first.sources, outputs, first.where, tuple(bound.items()))

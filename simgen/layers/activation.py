@@ -73,6 +73,7 @@ class Activation(Layer):
     section = "Activation"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
     mode: ActivationMode = key("activation_mode", default=ActivationMode.RELU, text="the function")

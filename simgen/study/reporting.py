@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What was written, and the rows of it."""
+    """What a report consists of.
 
-    page: Path  # report.html; beside it metrics.csv, correlation.csv and trace.sqlite3
-    rows: tuple[Row, ...]  # one for each layer, pass and result
-    idle: tuple[str, ...]  # bundles that have not run
+    Attributes:
+        page: report.html; metrics.csv, correlation.csv and trace.sqlite3 lie beside it.
+        rows: one for each layer, pass and result.
+        idle: bundles that have not run.
+    """
+
+    page: Path
+    rows: tuple[Row, ...]
+    idle: tuple[str, ...]
 
     @property
     def doubts(self) -> list[str]:
-        """What a reader must know before he believes the numbers."""
+        """What a reader must know before believing the numbers."""
         return report_page.doubts(self.rows)
 
 

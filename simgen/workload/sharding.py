@@ -130,7 +130,7 @@ class _Draft:
         node = self.whole.node(step.layer)
         layer = make_layer(node, self.whole.machine)
         everywhere = {name for _, name in step.reads} <= self.replicated and bool(step.reads)
-        if not everywhere and not (layer.per_sample or layer.data_parallel):
+        if not everywhere and not (layer.by_sample(node.inputs) or layer.data_parallel):
             raise RefusedError(
                 f"--gpus {self.gpus}: layer {node.name!r} ([{layer.section}]) needs the whole "
                 "batch, of which each GPU has a share only; run it on one GPU"

@@ -78,7 +78,11 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         "beta": ["0.75"],
         "k": ["1", "2.0"],
     },
-    FullyConnected: {"num_output": ["1", "4096"], "bias": ["true", "false"]},  # bias: simgen's
+    FullyConnected: {
+        "num_output": ["1", "4096"],
+        "bias": ["true", "false"],  # simgen's
+        "axis": ["1", "-1"],  # Caffe's
+    },
     BatchNorm: {
         "batchnorm_mode": ["per_activation", "spatial"],
         "batchnorm_statistics": ["batch", "running"],  # not DNNMark's
