@@ -115,9 +115,12 @@ def target(cls: type[Target]) -> str:
     run = [_run_option(name, option) for name, option in cls.run_options.items()]
     parts = []
     if build:
-        parts += ["Options of `simgen build`:", table(("option", "values", "default", ""), build)]
+        parts += [
+            "Options of `simgen build`:",
+            table(("option", "values", "default", "meaning"), build),
+        ]
     if run:
-        parts += ["Options of `simgen run`:", table(("option", "values", ""), run)]
+        parts += ["Options of `simgen run`:", table(("option", "values", "meaning"), run)]
     return "\n\n".join(parts) or "The target has no options of its own."
 
 
