@@ -70,9 +70,9 @@ def layer(kind: str, cls: type[Layer]) -> str:
         + ".",
         f"```text\n{inspect.cleandoc(sys.modules[cls.__module__].__doc__ or '')}\n```",
     ]
-    if fields(cls):
+    if cls.keyed_fields():
         types = field_types(cls)
-        rows = [_key(each, types[each.name]) for each in fields(cls)]
+        rows = [_key(each, types[each.name]) for each in cls.keyed_fields()]
         parts.append(table(("key", "values", "default", "meaning"), rows))
     if cls.algorithms:
         parts.append(
