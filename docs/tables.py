@@ -2,6 +2,8 @@
 
 {layers}          every layer: its section, passes, config keys with ranges and defaults, and the
                   mathematics that its module begins with
+{metrics}         every metric: its unit, what it is, and what it follows from
+{targets}         every target: what it is, and whether it was seen running
 {settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
 """
 
@@ -70,9 +72,9 @@ def layer(kind: str, cls: type[Layer]) -> str:
         f"Section `[{cls.section}]`. " + (fact if passes else "It computes nothing."),
         f"```text\n{inspect.cleandoc(sys.modules[cls.__module__].__doc__ or '')}\n```",
     ]
-    if fields(cls):
+    if cls.keyed_fields():
         types = field_types(cls)
-        rows = [_key(each, types[each.name]) for each in fields(cls)]
+        rows = [_key(each, types[each.name]) for each in cls.keyed_fields()]
         parts.append(table(("key", "values", "default", "meaning"), rows))
     if cls.algorithms:
         names = _listed(cls.algorithms)
@@ -144,12 +146,12 @@ def _run_option(name: str, option: RunOption) -> tuple[str, str, str]:
 
 
 def metrics() -> str:
-    """All metrics, in Markdown."""
-    rows = [
-        (f"`{each.name}`", each.unit, each.title, f"`{each.formula}`" if each.formula else "")
-        for each in METRICS.values()
-    ]
-    return table(("metric", "unit", "what it is", "follows from"), rows)
+    """All metrics: those that targets count, and those that follow; in Markdown."""
+    counted = [(f"`{m.name}`", m.unit, m.title) for m in METRICS.values() if not m.formula]
+    follow = [(f"`{m.name}`", m.unit, f"`{m.formula}`") for m in METRICS.values() if m.formula]
+    heads = ("metric", "unit", "is")
+    parts = ("Targets count:", table(heads, counted), "From that follow:", table(heads, follow))
+    return "\n\n".join(parts)
 
 
 def targets() -> str:
