@@ -62,7 +62,7 @@ class Concat(Several):
         if len(text) > 80:  # a name that compilers and logs take, however many inputs there are
             text = hashlib.sha256(text.encode()).hexdigest()[:32]
         constants: Constants = (
-            ("direction", str(direction)),
+            ("inputs", len(rows)),
             ("samples", n),
             ("rows", " ".join(map(str, rows))),
             ("starts", " ".join(map(str, accumulate(rows, initial=0)))),
@@ -70,7 +70,10 @@ class Concat(Several):
             ("vector", vector),
             ("each", EACH),
         )
-        kernel = Kernel(f"concat_{direction}_{n}x{text}", "concat.hip.j2", BLOCK, constants)
+        template = "concat_backward.hip"
+        if direction is Pass.FORWARD:
+            template = "concat_forward.hip"
+        kernel = Kernel(f"concat_{direction}_{n}x{text}", template, BLOCK, constants)
         reads, writes = reads_and_writes(direction, len(inputs))
         launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
         return Lowering((kernel,), (launch,))

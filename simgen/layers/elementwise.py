@@ -42,15 +42,13 @@ def lower(
     rate: float = 0.0,
 ) -> Lowering:
     """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports."""
-    constants: Constants = (
-        ("operation", str(operation)),
-        ("size", size),
-        ("vector", VECTOR),
-        ("inputs", len(reads)),
-        ("outputs", len(writes)),
-        ("rate", rate),
-    )
-    kernel = Kernel(name, "elementwise.hip.j2", BLOCK, constants)
+    constants: Constants = (("size", size), ("vector", VECTOR))
+    if operation is Operation.COPY:
+        kernel = Kernel(name, "copy.hip", BLOCK, (*constants, ("outputs", len(writes))))
+    elif operation is Operation.ADD:
+        kernel = Kernel(name, "add.hip", BLOCK, (*constants, ("inputs", len(reads))))
+    else:
+        kernel = Kernel(name, "descend.hip", BLOCK, (*constants, ("rate", rate)))
     return Lowering((kernel,), (Launch(name, grid(size), (*reads, *writes)),))
 
 
