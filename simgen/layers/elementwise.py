@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers.base import Lowering
+from simgen.layers.written import Writes, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.ir import Constants
+    from simgen.layers.written import Values
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item
@@ -55,3 +57,13 @@ def lower(
 def grid(size: int) -> tuple[int, int, int]:
     """Work-groups for `size` elements."""
     return ceil(size / (BLOCK * VECTOR)), 1, 1
+
+
+@writes("add", "descend")
+def _one(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]
+
+
+@writes("copy")
+def _copies(c: Values, block: int) -> list[Writes]:
+    return [dense(1 + at, c["size"], c["vector"], block) for at in range(c["outputs"])]
