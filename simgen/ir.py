@@ -5,38 +5,27 @@
       buffers  tensors in device memory; every one has its place in one arena
       kernels  what is compiled: a template, an entry point, constants
       steps    what is run, in order: one layer in one pass, with its launches
+      machine  what kernels and launches are planned for
 
 `to_json` and `from_json` are inverses; `workload.json` in a bundle is `to_json(workload)`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from math import prod
 from typing import Any
 
+from simgen.dtypes import TOGETHER
+from simgen.dtypes import DType as DType
+from simgen.machine import Machine, fitted
 from simgen.storage.schema import from_json as from_json
 from simgen.storage.schema import to_json as to_json
 
 PAGE = 4096  # bytes; alignment of buffers in the arena and of datasets in data.h5
 GUARD = PAGE  # bytes of canary after each buffer
-CANARY = 0xFFC0DE5A  # a quiet NaN as float32; what memory holds before a kernel writes it
-
-
-class DType(StrEnum):
-    F32 = "f32"
-    I32 = "i32"
-
-    @property
-    def nbytes(self) -> int:
-        return 4
-
-    @property
-    def numpy(self) -> str:
-        """NumPy's name of the type, little-endian."""
-        return {"f32": "<f4", "i32": "<i4"}[self.value]
 
 
 class Pass(StrEnum):
@@ -63,7 +52,11 @@ class Distribution(StrEnum):
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape and element type; row-major, densely packed. 4-D tensors are (N, C, H, W)."""
+    """Shape and element type; row-major, densely packed. 4-D tensors are (N, C, H, W).
+
+    Of types narrower than a word, kernels move TOGETHER elements at once: such tensors are filled
+    up in memory, with what is nobody's.
+    """
 
     shape: tuple[int, ...]
     dtype: DType = DType.F32
@@ -75,7 +68,9 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.nbytes
+        """In memory, with what it is filled up with."""
+        held = -(-self.size // TOGETHER) * TOGETHER if self.dtype.is_narrow else self.size
+        return held * self.dtype.nbytes
 
 
 @dataclass(frozen=True)
@@ -192,6 +187,7 @@ class Workload:
     steps: tuple[Step, ...]
     arena_nbytes: int
     outputs_offset: int  # the arena from here to its end is dumped after a run
+    machine: Machine = field(default_factory=fitted)  # that it is planned for
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -225,6 +221,12 @@ class Workload:
         """Where in the arena the first tensor lies that a step leaves."""
         return min((each.offset for each in self.left), default=self.outputs_offset)
 
+    @cached_property
+    def canary(self) -> int:
+        """The word that memory holds before a kernel writes it: the narrowest type's."""
+        types = [buffer.spec.dtype for buffer in self.buffers]
+        return min(types, key=lambda dtype: dtype.nbytes, default=DType.F32).canary
+
     def buffer(self, name: str) -> Buffer:
         return self._buffers[name]
 
@@ -256,4 +258,4 @@ class Workload:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the fields, not what was derived from them."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}

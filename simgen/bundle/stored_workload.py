@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.ir import Buffer, Kernel, Step, TensorSpec
+    from simgen.machine import Machine
 
     Ports = tuple[tuple[str, TensorSpec], ...]
 
@@ -53,7 +54,7 @@ def workload(value: Any) -> Workload:
     for at, step in enumerate(made.steps):
         place = f"steps[{at}]"
         _need(step.layer in nodes, place, f"no node {printable(step.layer)}")
-        _check_step(place, step, nodes[step.layer], buffers)
+        _check_step(place, step, nodes[step.layer], buffers, made.machine)
         _check_launches(place, step, buffers, kernels)
         _need(all(name in known for _, name in step.reads), place, "reads what nobody has written")
         written = {name for _, name in step.writes}
@@ -79,7 +80,7 @@ def _by_name(kind: str, members: Sequence[Any]) -> dict[str, Any]:
     """Nodes, buffers or kernels by name, which is a good name and of one alone."""
     found: dict[str, Any] = {}
     for member in members:
-        _need(bool(NAME.fullmatch(member.name)), kind, f"{printable(member.name)} is no name")
+        _need(bool(NAME.fullmatch(member.name)), kind, f"{printable(member.name)} is not a name")
         _need(member.name not in found, kind, f"{member.name} stands twice")
         found[member.name] = member
     return found
@@ -94,15 +95,17 @@ def _check_buffer(made: Workload, buffer: Buffer) -> None:
     inside = start <= buffer.offset and end <= made.arena_nbytes and buffer.offset % PAGE == 0
     _need(inside, place, "lies outside of its part of the arena")
     digest = buffer.values is None or re.fullmatch(r"[0-9a-f]{64}", buffer.values)
-    _need(bool(digest), place, "values is no SHA-256")
+    _need(bool(digest), place, "values is not a SHA-256")
 
 
-def _check_step(place: str, step: Step, node: Node, buffers: Mapping[str, Buffer]) -> None:
+def _check_step(
+    place: str, step: Step, node: Node, buffers: Mapping[str, Buffer], machine: Machine
+) -> None:
     """Its tensors are those that the layer reads and writes, in their shapes."""
     for port, name in (*step.reads, *step.writes):
         _need(name in buffers, place, f"port {printable(port)} has no buffer")
     try:
-        wanted = _ports(node.kind, node.parameters, node.inputs, step.direction)
+        wanted = _ports(node.kind, node.parameters, node.inputs, step.direction, machine)
     except WRONG:
         raise SchemaError("not a layer of this version of simgen").under(
             f"Workload.nodes: {node.name}"
@@ -120,13 +123,14 @@ def _ports(
     parameters: tuple[tuple[str, str], ...],
     inputs: tuple[TensorSpec, ...],
     direction: Pass,
+    machine: Machine,
 ) -> tuple[Ports, Ports]:
     """What a layer reads and what it writes in a pass."""
     if any(len(x.shape) > MAX_RANK or min(x.shape, default=0) < 1 or x.size > MAX_INT
            for x in inputs):  # fmt: skip
-        raise ValueError("no shape of an input")
-    layer = make_layer(Node("", kind, parameters, inputs))
-    if layer.output(inputs).size > MAX_INT:
+        raise ValueError("not the shape of an input")
+    layer = make_layer(Node("", kind, parameters, inputs), machine)
+    if any(output.size > MAX_INT for output in layer.outputs(inputs).values()):
         raise ValueError("more elements than a kernel can index")
     own = Pass.FORWARD if direction is Pass.UPDATE else direction
     if max(astuple(layer.count(inputs, own))) >= 2**62:

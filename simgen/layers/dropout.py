@@ -52,6 +52,7 @@ class Dropout(Layer):
     section = "Dropout"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",

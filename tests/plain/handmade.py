@@ -15,7 +15,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.frontend import config, network, problem
 from simgen.frontend.network import make_layer
-from simgen.ir import CANARY, Pass
+from simgen.ir import DType, Pass
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
 from simgen.workload import lowering
@@ -75,7 +75,7 @@ def computed(made: Bundle) -> dict[str, Array]:
     tensors = dict(data_file.load(made.path / bundles.DATA, made.workload))
     written: dict[str, Array] = {}
     for step in made.workload.steps:
-        layer = make_layer(made.workload.node(step.layer))
+        layer = make_layer(made.workload.node(step.layer), made.workload.machine)
         read = {port: tensors[name].astype(np.float64) for port, name in step.reads}
         found = layer.reference(read, step.direction)
         for port, name in step.writes:
@@ -93,7 +93,7 @@ def run_by_hand(
     planned = made.workload
     tensors = computed(made)
     change(tensors)
-    words = np.full((planned.arena_nbytes - planned.outputs_offset) // 4, CANARY, "<u4")
+    words = np.full((planned.arena_nbytes - planned.outputs_offset) // 4, DType.F32.canary, "<u4")
     for buffer in planned.outputs:
         at = (buffer.offset - planned.outputs_offset) // 4
         words[at : at + buffer.spec.size] = tensors[buffer.name].reshape(-1).view("<u4")

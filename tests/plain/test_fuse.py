@@ -52,7 +52,7 @@ def test_the_workload_comes_back_from_its_file() -> None:
     made = fused(CONV, RELU.format("conv") + "activation_ceiling=3\n")
     again = from_json(Workload, to_json(made))
     assert again == made
-    layer = network.make_layer(again.nodes[0])
+    layer = network.make_layer(again.nodes[0], again.machine)
     assert layer.lower(again.nodes[0].inputs, Pass.FORWARD).kernels == made.kernels
 
 
@@ -91,7 +91,7 @@ def test_chains(sections: tuple[str, ...], expected: dict[str, str]) -> None:
     ],
 )
 def test_what_cannot_be_fused_is_told(sections: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match=r"--fuse: there is no \[Convolution\]"):
+    with pytest.raises(UsageError, match=r"--fuse: no \[Convolution\]"):
         fused(*sections)
 
 

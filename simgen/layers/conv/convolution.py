@@ -41,7 +41,7 @@ from simgen.layers.conv import (
     reference as conv_reference,
 )
 from simgen.layers.conv import written as written
-from simgen.layers.conv.algorithms import Algo, Algorithm, DataAlgo, Job, Unknown
+from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
 from simgen.layers.conv.geometry import Geometry, Names
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.window import positions, spread
@@ -60,7 +60,7 @@ else:
     from simgen import arrays as np
 
 
-class Mode(StrEnum):
+class ConvMode(StrEnum):
     CONVOLUTION = "convolution"
     CROSS_CORRELATION = "cross_correlation"
     TRANSPOSE = "transpose"  # DNNMark: AMD only
@@ -104,9 +104,9 @@ class Convolution(Layer):
         "stride": "1",
     }
 
-    mode: Mode = key(
+    mode: ConvMode = key(
         "conv_mode",
-        default=Mode.CROSS_CORRELATION,
+        default=ConvMode.CROSS_CORRELATION,
         text="filters turned by 180 degrees, or not; or the transposed convolution",
     )
     num_output: int = key("num_output", default=32, least=1, text="filters, or channels of y")
@@ -137,9 +137,9 @@ class Convolution(Layer):
     propagation: bool = key(
         "propagation", default=True, hint=True, text="compute dx? The first layer needs none"
     )
-    algo: Algo = key(
+    algo: ConvAlgo = key(
         "algo",
-        default=Algo.ALGO_0,
+        default=ConvAlgo.ALGO_0,
         hint=True,
         text="which kernels; 0: chosen by size; DNNMark's values mean forward and bwd_weight",
     )
@@ -165,7 +165,7 @@ class Convolution(Layer):
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
         channels = (self.num_output, x.shape[1] // self.group)
-        if self.mode is Mode.TRANSPOSE:
+        if self.mode is ConvMode.TRANSPOSE:
             channels = (x.shape[1], self.num_output // self.group)
         return TensorSpec((*channels, self.kernel_h, self.kernel_w))
 
@@ -187,7 +187,7 @@ class Convolution(Layer):
 
     def _extents(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """P, Q for an (N, C, H, W) shape."""
-        extent = spread if self.mode is Mode.TRANSPOSE else positions
+        extent = spread if self.mode is ConvMode.TRANSPOSE else positions
         rows = (self.kernel_h - 1) * self.dilation_h + 1
         columns = (self.kernel_w - 1) * self.dilation_w + 1
         return (
@@ -205,7 +205,7 @@ class Convolution(Layer):
         """
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
-        n, _, p, q = (x if self.mode is Mode.TRANSPOSE else y).shape
+        n, _, p, q = (x if self.mode is ConvMode.TRANSPOSE else y).shape
         products = 2 * w.size * n * p * q
         added, b = (y.size, 4 * self.num_output) if self.bias else (0, 0)
         if direction is Pass.FORWARD:
@@ -239,7 +239,10 @@ class Convolution(Layer):
         gradients = [Port("dw", w)]
         if self.bias:
             gradients.append(Port("db", b))
-            work += [Port(name, s, scratch=True) for name, s in conv_bias.workspaces(y.shape)]
+            work += [
+                Port(name, s, scratch=True)
+                for name, s in conv_bias.workspaces(y.shape, self.machine)
+            ]
         return (Port("x", x, normal), Port("dy", y, normal), *work, *gradients)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
@@ -247,7 +250,7 @@ class Convolution(Layer):
         made = self._job(x.shape, direction).lower()
         if direction is not Pass.BACKWARD_WEIGHT or not self.bias:
             return made
-        bias = conv_bias.lower(self.output(inputs).shape)
+        bias = conv_bias.lower(self.output(inputs).shape, self.machine)
         return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
 
     def geometry(self, shape: tuple[int, ...]) -> Geometry:
@@ -256,7 +259,7 @@ class Convolution(Layer):
         x is its image and y its result; for "transpose", y is the image and x the result.
         """
         n, c, h, w = shape
-        transposed = self.mode is Mode.TRANSPOSE
+        transposed = self.mode is ConvMode.TRANSPOSE
         image, result = (h, w), self._extents(shape)
         channels, filters = c, self.num_output
         if transposed:
@@ -272,11 +275,12 @@ class Convolution(Layer):
             pad=(self.pad_h, self.pad_w),
             stride=(self.stride_h, self.stride_w),
             dilation=(self.dilation_h, self.dilation_w),
-            flipped=self.mode is Mode.CONVOLUTION,
+            flipped=self.mode is ConvMode.CONVOLUTION,
+            machine=self.machine,
         )
 
-    def _job(self, shape: tuple[int, ...], direction: Pass) -> Job:
-        g, transposed = self.geometry(shape), self.mode is Mode.TRANSPOSE
+    def _job(self, shape: tuple[int, ...], direction: Pass) -> ConvJob:
+        g, transposed = self.geometry(shape), self.mode is ConvMode.TRANSPOSE
         added = self.bias and direction is Pass.FORWARD
         suffix = "_".join(
             (str(direction), *(("transpose",) if transposed else ()), g.name,
@@ -287,22 +291,22 @@ class Convolution(Layer):
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
             small = self.filter_preference is Preference.NO_WORKSPACE
-            return Job.of(g, Unknown.FILTERS, wanted, names, in_place=small)
+            return ConvJob.of(g, Unknown.FILTERS, wanted, names, in_place=small)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
             names = Names(suffix, "x", "w", "y", "b" if added else "", self.epilogue)
             wanted = conv_algorithms.for_forward(self.algo)
             small = self.forward_preference is Preference.NO_WORKSPACE
-            return Job.of(g, unknown, wanted, names, in_place=small)
+            return ConvJob.of(g, unknown, wanted, names, in_place=small)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
         small = self.data_preference is Preference.NO_WORKSPACE
-        return Job.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), in_place=small)
+        return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), in_place=small)
 
     def _computed(self, tensors: Tensors, direction: Pass) -> Array:
         """y, dx or dw, without the bias."""
         g = self.geometry(tensors["x" if "x" in tensors else "dx"].shape)
-        transposed = self.mode is Mode.TRANSPOSE
+        transposed = self.mode is ConvMode.TRANSPOSE
         if direction is Pass.BACKWARD_WEIGHT:
             image, result = (tensors["x"], tensors["dy"])[:: -1 if transposed else 1]
             return conv_reference.filter_gradient(image, result, g)
@@ -333,7 +337,7 @@ class Convolution(Layer):
         if direction is Pass.BACKWARD_WEIGHT:
             if not self.bias:
                 return {"dw": bound}
-            depth = conv_bias.depth(tensors["dy"].shape)
+            depth = conv_bias.depth(tensors["dy"].shape, self.machine)
             total = np.abs(tensors["dy"]).sum(axis=(0, 2, 3))
             return {"dw": bound, "db": total * accumulated(depth) + TINY}
         if self.bias:
@@ -356,7 +360,7 @@ class Convolution(Layer):
         made = {port: found}
         if "db" in tolerance:
             dy = tensors["dy"].swapaxes(0, 1).reshape(self.num_output, -1)
-            inside = conv_bias.inside(tensors["dy"].shape)
+            inside = conv_bias.inside(tensors["dy"].shape, self.machine)
             made["db"] = Spread(sum_spread(dy, inside, tolerance["db"]))
         return made
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
 
-UNITS = 132  # compute units of the GPU that sizes are chosen for
 LARGE, SMALL = 256, 64  # work-items of a work-group
 FILTERS = 8  # that a work-item computes at most
 LDS = 4096  # floats of filters in LDS, unless one channel of 4 filters has more
@@ -36,7 +35,7 @@ MASKS = 16  # pixels with a test of their own, two scalar registers each, that f
 
 
 @dataclass(frozen=True)
-class Mapped:
+class DirectMapping:
     """How results lie over work-items."""
 
     block: int
@@ -79,7 +78,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
     return kernel, Launch(name, grid, names.gather_args)
 
 
-def _unrolled(each: Gather, mapped: Mapped) -> bool:
+def _unrolled(each: Gather, mapped: DirectMapping) -> bool:
     """Whether the rows of taps are unrolled, and not only the taps of a row."""
     results = mapped.filters * mapped.sets * mapped.wide
     products = each.rows.taps * each.columns.taps * results
@@ -95,7 +94,7 @@ def _segment(each: Gather, wide: int) -> int:
     return (wide - 1) * columns.stride + (columns.taps - 1) * columns.gap + 1
 
 
-def _map(each: Gather) -> Mapped:
+def _map(each: Gather) -> DirectMapping:
     """Large register tiles where they leave work for all units, else small ones."""
     columns = each.columns
     most = FILTERS if FILTERS * each.rows.taps * columns.taps <= LDS_MOST else 4
@@ -108,14 +107,15 @@ def _map(each: Gather) -> Mapped:
     sets, most_sets = 1, min(4, 64 // (wide * filters))
     if wide == 1:
         most_sets = min(most_sets, MASKS // columns.taps)
-    while 2 * sets <= most_sets and strips >= 4 * sets * LARGE * UNITS:
+    full = LARGE * each.machine.units  # work-items that leave no unit idle
+    while 2 * sets <= most_sets and strips >= 4 * sets * full:
         sets *= 2
     vector = 4 if wide == 4 and columns.source % 4 == 0 else 1
     padded = ceil(filters / 4) * 4
     taps = each.rows.taps * columns.taps * padded
     chunk = max(1, min(each.group_in, LDS // taps))
-    block = LARGE if strips >= LARGE * UNITS else SMALL
-    return Mapped(block, filters, sets, wide, vector, chunk)
+    block = LARGE if strips >= full else SMALL
+    return DirectMapping(block, filters, sets, wide, vector, chunk)
 
 
 RUN = 8  # taps of a run at most; a longer row of a filter is cut into runs of 4
@@ -176,7 +176,7 @@ def _filter_map(g: Geometry) -> FilterMap:
     segments = ceil(g.result[1] / LINE)
     width = ceil(g.result[1] / segments / 4) * 4
     work = g.batch * g.pixels * g.taps * g.group_channels * g.filters
-    block = LARGE if work > UNITS * LARGE * 256 else SMALL
+    block = LARGE if work > g.machine.units * LARGE * 256 else SMALL
     spans = _run(g)[1]
     octets = min(ceil(g.group_filters / FILTERS), 4)
     pairs = max(1, min(g.group_channels * g.kernel[0], block // octets // spans))
@@ -234,7 +234,7 @@ def filter_split(g: Geometry) -> Split:
     lines = g.batch * g.result[0] * mapped.segments
     tiles = _filter_tiles(g, mapped) * g.groups
     fours = lines * mapped.width // 4 // mapped.slices
-    wanted = min(GROUPS_OF_UNIT * UNITS // tiles, fours // LEAST)
+    wanted = min(GROUPS_OF_UNIT * g.machine.units // tiles, fours // LEAST)
     splits = max(1, min(ceil(lines / mapped.lines), wanted))
     chunk = ceil(lines / splits / mapped.lines) * mapped.lines
     each = ceil(mapped.lines * mapped.width // 4 / mapped.slices) * 4

@@ -6,17 +6,19 @@ image (N, C, H, W), a bank of filters (K, C / G, R, S) and a result (N, K, P, Q)
     result[n,k,p,q] = sum over c,r,s of  image[n, c, p u + r d - a, q v + s e - b] * filter[k,c,r,s]
 
 `to_result` asks for the result and `to_image` for the gradient of the image. Both are gathers: each
-element that is written is a sum over filter taps, and an `Axis` says along rows or columns where
-each tap reads. The third question, the gradient of the filters, needs no more than `Geometry`.
+element that is written is a sum over filter taps, and a `GatherAxis` says along rows or columns
+where each tap reads. The third question, the gradient of the filters, needs no more than
+`Geometry`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
     from simgen.ir import Constants
@@ -39,6 +41,7 @@ class Geometry:
     stride: tuple[int, int]  # u, v
     dilation: tuple[int, int]  # d, e
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
+    machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
 
     @property
     def group_channels(self) -> int:
@@ -98,7 +101,7 @@ class Geometry:
 
 
 @dataclass(frozen=True)
-class Axis:
+class GatherAxis:
     """One axis of a gather.
 
     Element i, 0 <= i < count, lies at first + step i of the tensor that is written, which has
@@ -144,12 +147,13 @@ class Gather:
     groups: int
     group_out: int  # channels that are written, in one group
     group_in: int  # channels that are read
-    rows: Axis
-    columns: Axis
+    rows: GatherAxis
+    columns: GatherAxis
     kernel: tuple[int, int]  # R, S, as stored
     out_stride: int
     in_stride: int
     group_stride: int
+    machine: Machine = field(default_factory=fitted, repr=False)
 
     @property
     def depth(self) -> int:
@@ -205,6 +209,7 @@ def to_result(g: Geometry) -> tuple[Gather, ...]:
             out_stride=g.group_channels * taps,
             in_stride=taps,
             group_stride=g.group_filters * g.group_channels * taps,
+            machine=g.machine,
         ),
     )  # fmt: skip
 
@@ -228,15 +233,16 @@ def to_image(g: Geometry) -> tuple[Gather, ...]:
             out_stride=taps,
             in_stride=g.group_channels * taps,
             group_stride=g.group_filters * g.group_channels * taps,
+            machine=g.machine,
         )
         for rows in axes[0]
         for columns in axes[1]
     )  # fmt: skip
 
 
-def _result_axis(g: Geometry, at: int) -> Axis:
+def _result_axis(g: Geometry, at: int) -> GatherAxis:
     last = g.kernel[at] - 1
-    return Axis(
+    return GatherAxis(
         count=g.result[at],
         extent=g.result[at],
         first=0,
@@ -252,10 +258,10 @@ def _result_axis(g: Geometry, at: int) -> Axis:
     )
 
 
-def _divided_axis(g: Geometry, at: int) -> Axis:
+def _divided_axis(g: Geometry, at: int) -> GatherAxis:
     """Pixel i meets the result at (i + a - r d) / u: taps in order of falling r."""
     last = g.kernel[at] - 1
-    return Axis(
+    return GatherAxis(
         count=g.image[at],
         extent=g.image[at],
         first=0,
@@ -280,7 +286,7 @@ def _phase_taps(g: Geometry, at: int, phase: int) -> list[int]:
     ]
 
 
-def _phases(g: Geometry, at: int) -> list[Axis]:
+def _phases(g: Geometry, at: int) -> list[GatherAxis]:
     stride, dilation = g.stride[at], g.dilation[at]
     between = stride // gcd(stride, dilation)  # from one r of a phase to the next one
     found = []
@@ -288,7 +294,7 @@ def _phases(g: Geometry, at: int) -> list[Axis]:
         taps = _phase_taps(g, at, phase)
         last = taps[-1]
         found.append(
-            Axis(
+            GatherAxis(
                 count=ceil((g.image[at] - phase) / stride),
                 extent=g.image[at],
                 first=phase,
