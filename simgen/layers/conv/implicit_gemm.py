@@ -111,7 +111,7 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
         ("right_along", "n"),
         ("right_width", tile.width(pixels) if unrolled else 1),
         ("store_width", tile.width(pixels) if whole else 1),
-        *tile_constants(found.tile),
+        *found.tile.constants,
     )
     name = names.kernel(algorithm, phase)
     kernel = Kernel(name, "conv_gemm.hip.j2", found.tile.block, constants)
@@ -131,13 +131,6 @@ def _left_width(each: Gather, *, along_m: bool, straight: bool) -> int:
     if along_m:
         return tile.width(each.group_out)
     return tile.width(each.depth) if straight else 1
-
-
-def tile_constants(found: tile.Tile) -> tuple[tuple[str, int], ...]:
-    """Those of the tile; a convolution has groups of channels besides its groups of work-items."""
-    return tuple(
-        ("launch_groups" if name == "groups" else name, value) for name, value in found.constants
-    )
 
 
 def _unroll(each: Gather, names: Names, phase: int | None) -> Lowering:
@@ -167,7 +160,7 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
         ("right_along", "k"),
         ("right_width", tile.width(g.pixels) if unrolled else 1),
         ("store_width", 1 if turned else tile.width(columns)),
-        *tile_constants(found.tile),
+        *found.tile.constants,
     )
     name = names.kernel("im2col" if unrolled else "gemm")
     kernel = Kernel(name, "conv_gemm_filters.hip.j2", found.tile.block, constants)

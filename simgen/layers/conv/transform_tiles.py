@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch
-from simgen.layers.conv.implicit_gemm import tile_constants
 from simgen.layers.product import tile
 from simgen.layers.product.matrix_product import UNALIGNED
 
@@ -65,7 +64,7 @@ class Products:
             ("right_along", self.right_along),
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
-            *tile_constants(found.tile),
+            *found.tile.constants,
         )
         kernel = Kernel(name, "conv_products.hip.j2", found.tile.block, constants)
         across, down = found.tile.grid(self.m, self.n)
