@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from simgen.compile.cache import Cache
 
+_MACRO = r"^#define KERNEL (\w+)$"
+_ENTRY = r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)"
+
 
 class Builder:
     """Compiles what is not in the cache yet."""
@@ -74,7 +77,7 @@ class Builder:
 
     def _assembly(self, source: str, arch: str) -> str:
         whole = render.self_contained(source)
-        entry = re.search(r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)", source)
+        entry = re.search(_MACRO, source, re.M) or re.search(_ENTRY, source)
         key = _device_key("assembly", entry, toolchain.DEVICE_FLAGS, arch)
         key.add("source", whole)
         build = self.cache.get_or_build

@@ -7,13 +7,15 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from simgen import resources
+from simgen.compile import kernel_source
+from simgen.compile.kernel_source import PRELUDE as PRELUDE
+from simgen.compile.kernel_source import c_float as c_float
+from simgen.compile.kernel_source import prelude as prelude
 
 if TYPE_CHECKING:
     import jinja2
 
     from simgen.ir import Kernel, Workload
-
-PRELUDE = "prelude.h"  # what a rendered kernel includes, and nothing else
 
 
 def text(template: str, **variables: object) -> str:
@@ -27,7 +29,9 @@ def page(template: str, **variables: object) -> str:
 
 
 def kernel(item: Kernel) -> str:
-    """Source of one kernel; it includes `PRELUDE`."""
+    """Source of one kernel; it includes `PRELUDE`, and nothing else."""
+    if item.template.endswith(kernel_source.SUFFIX):
+        return kernel_source.text(item)
     constants = dict(item.constants)
     return text(f"kernels/{item.template}", name=item.name, block=item.block, **constants)
 
@@ -35,12 +39,6 @@ def kernel(item: Kernel) -> str:
 def kernels(workload: Workload) -> dict[str, str]:
     """Kernel name -> source, for every kernel of the workload."""
     return {item.name: kernel(item) for item in workload.kernels}
-
-
-@cache
-def prelude() -> str:
-    """The header that makes one kernel text compile for AMD GPUs, NVIDIA GPUs and this CPU."""
-    return text("prelude/prelude.h.j2")
 
 
 def self_contained(source: str) -> str:
@@ -81,11 +79,3 @@ def c_string(value: str) -> str:
 def c_bytes(value: bytes) -> str:
     """The elements of a C array of bytes."""
     return ", ".join(f"0x{byte:02x}" for byte in value)
-
-
-def c_float(value: float) -> str:
-    """A float literal that reads back to the same float32."""
-    literal = repr(float(value))
-    if literal in ("inf", "-inf", "nan"):
-        raise ValueError(f"{literal} has no literal in C")
-    return f"{literal}f"

@@ -32,6 +32,7 @@ DEVICE_FLAGS = (
     "-nogpulib",  # no ROCm device library and no headers: the prelude has what kernels need
     "-nogpuinc",
     "-nostdinc",
+    "-std=c++20",
     "-O3",
     "-fno-vectorize",  # work-items are the vectors; its narrow integer vectors cost v_perm_b32
     "-ffp-contract=off",  # fused multiply-adds only where the kernel says so: same bits everywhere

@@ -113,22 +113,24 @@ class Activation(Layer):
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
-        constants: list[tuple[str, int | float | str]] = [
-            ("direction", str(direction)),
-            ("mode", str(self.mode)),
+        constants = (
+            ("function", str(self.mode)),
+            ("ceiling", float32(self.ceiling) if self.mode is Mode.CLIPPED_RELU else 0.0),
+            ("alpha", float32(self.alpha) if self.mode is Mode.ELU else 0.0),
             ("size", x.size),
             ("vector", VECTOR),
-        ]
+        )
         name = f"activation_{direction}_{self.mode}_{x.size}"
         if self.mode is Mode.CLIPPED_RELU:
-            constants.append(("ceiling", float32(self.ceiling)))
             name += f"_c{identifier(self.ceiling)}"
         if self.mode is Mode.ELU:
-            constants.append(("alpha", float32(self.alpha)))
             name += f"_a{identifier(self.alpha)}"
-        kernel = Kernel(name, "activation.hip.j2", BLOCK, tuple(constants))
+        args: tuple[str, ...]
+        template, args = "activation_forward.hip", ("x", "y")
+        if direction is not Pass.FORWARD:
+            template, args = "activation_backward.hip", ("y", "dy", "dx")
+        kernel = Kernel(name, template, BLOCK, constants)
         grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
-        args = ("x", "y") if direction is Pass.FORWARD else ("y", "dy", "dx")
         return Lowering((kernel,), (Launch(kernel.name, grid, args),))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:

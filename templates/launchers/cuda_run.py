@@ -44,7 +44,7 @@ extern "C" __global__ void wait(unsigned long long nanoseconds)
 """
 BLOCKING = "with CUDA_LAUNCH_BLOCKING=1 the message names the kernel that did it"
 ENQUEUE = 40_000  # nanoseconds that the CPU is given for each launch
-OPTIONS = ("--std=c++17", "--fmad=false")  # fused multiply-adds only where the kernel says so
+OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
 
 
 # NVRTC's option -dlcm=cg would leave out the loads from const __restrict__ pointers, ld.global.nc.

@@ -14,7 +14,7 @@ from jinja2 import meta
 from layer_variants import SHAPES_OF, Variant, accepts, all_variants, inputs_of
 
 from simgen import resources
-from simgen.compile import render
+from simgen.compile import kernel_source, render
 
 if TYPE_CHECKING:
     from simgen.ir import Pass
@@ -29,6 +29,8 @@ ENVIRONMENT.filters.update(c_float=render.c_float)
 @cache
 def read_by(template: str) -> frozenset[str]:
     """Names that a template takes from outside, with those of what it includes and imports."""
+    if template.endswith(kernel_source.SUFFIX):
+        return kernel_source.constants(template.removeprefix("kernels/"))
     assert ENVIRONMENT.loader
     parsed = ENVIRONMENT.parse(ENVIRONMENT.loader.get_source(ENVIRONMENT, template)[0])
     names = set(meta.find_undeclared_variables(parsed))

@@ -110,8 +110,8 @@ MUTANTS = (
     # Arguments.
     Mutant("swapped", "rows-bwd", "float* __restrict__ y, const float* __restrict__ dy",
            "float* __restrict__ dy, const float* __restrict__ y", True),
-    Mutant("swapped", "tanh-bwd", "float* __restrict__ y, const float* __restrict__ dy",
-           "float* __restrict__ dy, const float* __restrict__ y", True),
+    Mutant("swapped", "tanh-bwd", "Element* __restrict__ y, const Element* __restrict__ dy",
+           "Element* __restrict__ dy, const Element* __restrict__ y", True),
     Mutant("one for both", "wide-bwd", "(dy + base", "(y + base", True, nth=1),
     # Barriers, each in its turn: forward has two for the maximum and two for the sum.
     # Without the first of two (or the only one), work-items read what is not there yet.
@@ -125,8 +125,8 @@ MUTANTS = (
         for i in range(count)
     ),
     # Short writes.
-    Mutant("last vector", "relu-fwd", "*reinterpret_cast<float4*>(y + at) =",
-           "if (at + 8 <= SIZE) *reinterpret_cast<float4*>(y + at) =", True),
+    Mutant("last vector", "relu-fwd", "store4(y + at, ", "if (at + 8 <= SIZE) store4(y + at, ",
+           True),
     Mutant("last vector", "rows-fwd", "*reinterpret_cast<float4*>(y + base + at) =",
            "if (at + 4 < AXIS) *reinterpret_cast<float4*>(y + base + at) =", True),
     Mutant("last vector", "wide-bwd", "*reinterpret_cast<float4*>(dx + base + at) =",
@@ -155,7 +155,7 @@ MUTANTS = (
            "y[row % INNER] = 1.0f, y[base + at * INNER] =", True, RACE),
     Mutant("written twice", "relu-fwd", "y[k] = activate(x[k]);",
            "{ y[0] = 7.0f; y[k] = activate(x[k]); }", True, RACE),
-    Mutant("tails overlap", "relu-fwd", "at + 4 <= SIZE", "at + 8 <= SIZE", False, RACE),
+    Mutant("tails overlap", "relu-fwd", "at + VECTOR <= SIZE", "at + 8 <= SIZE", False, RACE),
     Mutant("written twice the same", "relu-fwd", "y[k] = activate(x[k]);",
            "{ y[0] = activate(x[0]); y[k] = activate(x[k]); }", False, RACE),
     Mutant("written to an input", "sigmoid-bwd", "dx[k] = gradient",

@@ -8,13 +8,13 @@
 #define SIMGEN_PRELUDE_H
 
 #if defined(__AMDGCN__)
-{% include "prelude/amdgcn.h" %}
+#include "amdgcn.h"
 #elif defined(__CUDACC__) || defined(__CUDACC_RTC__)
-{% include "prelude/cuda.h" %}
+#include "cuda.h"
 #else
-{% include "prelude/host.h" %}
+#include "host.h"
 #endif
 
-{% include "prelude/common.h" %}
+#include "common.h"
 
 #endif

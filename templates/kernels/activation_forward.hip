@@ -1,0 +1,25 @@
+/* Activation: y = f(x), element by element. */
+#include "prelude.h"
+#include "activation.h"
+#include "constants/activation.h"
+
+constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
+
+static __device__ __forceinline__ float activate(float x)
+{
+    return activate<FUNCTION>(x, CEILING, ALPHA);
+}
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x, Element* __restrict__ y)
+{
+    const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
+    if (SIZE % GROUP == 0 || at + VECTOR <= SIZE) {
+        const float4 in = load4(x + at);
+        const float4 out{activate(in.x), activate(in.y), activate(in.z), activate(in.w)};
+        store4(y + at, out);
+    } else if (SIZE % VECTOR != 0 && at < SIZE) {
+        for (unsigned k = at; k < SIZE; k++)
+            y[k] = activate(x[k]);
+    }
+}

@@ -1,0 +1,10 @@
+#pragma once
+
+#define KERNEL activation_sample
+constexpr unsigned BLOCK = 256;
+constexpr Activation FUNCTION = Activation::TANH;
+constexpr float CEILING = 0.0f; /* of CLIPPED_RELU */
+constexpr float ALPHA = 0.0f; /* of ELU */
+constexpr unsigned SIZE = 1000; /* elements */
+constexpr unsigned VECTOR = 4; /* elements of a work-item */
+using Element = float; /* of tensors in memory */
