@@ -2,7 +2,7 @@
  * follows. A work-item computes FILTERS channels of SETS x WIDE pixels, WIDE of them side by side in a row. */
 #include "prelude.h"
 #include "vector.h"
-#include "taps.h"
+#include "constants/gather.h"
 #include "constants/conv_direct.h"
 #include "epilogue.h"
 
@@ -29,14 +29,19 @@ static __device__ __forceinline__ void load_filters(const float* __restrict__ fi
         const unsigned filter = i % STRIPE;
         const unsigned tap = i / STRIPE % TAPS;
         const unsigned c = channel + i / (STRIPE * TAPS);
-        const unsigned r = counted<ROWS_FILTER_FIRST, ROWS_FILTER_STEP>(tap / COLUMNS_TAPS);
-        const unsigned s = counted<COLUMNS_FILTER_FIRST, COLUMNS_FILTER_STEP>(tap % COLUMNS_TAPS);
+        const unsigned r = ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (tap / COLUMNS_TAPS);
+        const unsigned s = COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS);
         const bool inside = filter < FILTERS && (GROUP_OUT % FILTERS == 0 || first % GROUP_OUT + filter < GROUP_OUT) &&
             (GROUP_IN % CHUNK == 0 || c < GROUP_IN);
         const unsigned of_group = GROUPS > 1 ? first / GROUP_OUT * GROUP_STRIDE + first % GROUP_OUT * OUT_STRIDE : first * OUT_STRIDE;
         const unsigned at = of_group + filter * OUT_STRIDE + c * IN_STRIDE + r * KERNEL_W + s;
         taps[i] = inside ? filters[at] : 0.0f;
     }
+}
+
+static __device__ __forceinline__ float finished(float sum, float shift, const Epilogue& epilogue)
+{
+    return epilogue(WITH_BIAS ? sum + shift : sum);
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
@@ -67,12 +72,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 
     float sum[SETS][WIDE][FILTERS] = {};
-    for (unsigned channel = 0; channel < GROUP_IN; channel += CHUNK) {
+    unsigned channel = 0; /* of the source, in its group; without a loop, where LDS holds the filters of all */
+    do {
         if (channel > 0)
             __syncthreads();
         load_filters(filters, taps, first, channel);
         __syncthreads();
-        const unsigned channels = GROUP_IN % CHUNK == 0 || GROUP_IN - channel >= CHUNK ? CHUNK : GROUP_IN - channel;
+        const unsigned channels = GROUP_IN % CHUNK != 0 && GROUP_IN - channel < CHUNK ? GROUP_IN - channel : CHUNK;
 #pragma unroll 1
         for (unsigned c = 0; c < channels; c++) {
 #pragma unroll UNROLLED_ROWS
@@ -84,10 +90,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 for (unsigned set = 0; set < SETS; set++) {
                     const unsigned apart = static_cast<unsigned>(row[set] + ROWS_GAP * static_cast<int>(r));
                     const unsigned at = apart / ROWS_DIVIDE;
-                    row_inside[set] = at < ROWS_SOURCE && apart % ROWS_DIVIDE == 0;
-                    line[set] = source + (base[set] + (channel + c) * SOURCE_SIZE + at * COLUMNS_SOURCE);
-                    if constexpr (COLUMNS_DIVIDE == 1)
-                        line[set] += column[set];
+                    row_inside[set] = ROWS_DIVIDE == 1 ? at < ROWS_SOURCE : at < ROWS_SOURCE && apart % ROWS_DIVIDE == 0;
+                    const unsigned place = base[set] + (channel + c) * SOURCE_SIZE + at * COLUMNS_SOURCE;
+                    line[set] = COLUMNS_DIVIDE == 1 ? source + place + column[set] : source + place;
                 }
                 float pixel[SETS][SEGMENT];
                 if constexpr (WIDE > 1) {
@@ -133,7 +138,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 }
             }
         }
-    }
+        channel += CHUNK;
+    } while (GROUP_IN > CHUNK && channel < GROUP_IN);
 
 #pragma unroll
     for (unsigned set = 0; set < SETS; set++) {
@@ -150,17 +156,18 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             float* out = target + (image * (GROUPS * GROUP_OUT) + first + k) * TARGET_SIZE + out_row * COLUMNS_EXTENT;
             const float shift = WITH_BIAS ? bias[first + k] : 0.0f;
             const Epilogue epilogue = epilogue_of(first + k, bn_w, bn_b, running_mean, running_var);
-            float results[WIDE];
+            if constexpr (COLUMNS_STEP == 1 && WIDE == 4 && COLUMNS_COUNT % 4 == 0) {
+                float results[WIDE];
 #pragma unroll
-            for (unsigned i = 0; i < WIDE; i++)
-                results[i] = epilogue(WITH_BIAS ? sum[set][i][k] + shift : sum[set][i][k]);
-            if constexpr (COLUMNS_STEP == 1 && WIDE == 4 && COLUMNS_COUNT % 4 == 0)
-                store_vector<4>(out + out_column, results);
-            else
+                for (unsigned i = 0; i < WIDE; i++)
+                    results[i] = finished(sum[set][i][k], shift, epilogue);
+                store_vector<WIDE>(out + out_column, results);
+            } else {
 #pragma unroll
                 for (unsigned i = 0; i < WIDE; i++)
                     if (COLUMNS_COUNT % WIDE == 0 || out_column + i < COLUMNS_COUNT)
-                        out[COLUMNS_FIRST + COLUMNS_STEP * (out_column + i)] = results[i];
+                        out[COLUMNS_FIRST + COLUMNS_STEP * (out_column + i)] = finished(sum[set][i][k], shift, epilogue);
+            }
         }
     }
 }

@@ -86,10 +86,10 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                         value *= ALPHA;
                     if constexpr (WITH_C)
                         value = fused(BETA, c[at + part], value);
-                    if constexpr (WITH_BIAS)
-                        value += bias[n + part];
                     if constexpr (WITH_EPILOGUE)
-                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(value);
+                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + bias[n + part] : value);
+                    else if constexpr (WITH_BIAS)
+                        value += bias[n + part];
                 }
                 store_vector<STORE_WIDTH>(to + at, sum[i] + j);
             }

@@ -104,16 +104,16 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const unsigned f = at / LANES % FEW;
             const unsigned g = (blockIdx.x * LANES + at % LANES) * ROWS + at / (LANES * FEW);
             if (MANY % (ROWS * LANES) == 0 || g < MANY) {
-                const unsigned place = f * Y_FEW + g * Y_MANY;
                 if constexpr (ALPHA != 1)
                     total *= ALPHA;
                 if constexpr (WITH_C)
-                    total = fused(BETA, c[place], total);
-                if constexpr (WITH_BIAS)
-                    total += bias[FEW_COLUMNS ? f : g];
+                    total = fused(BETA, c[f * Y_FEW + g * Y_MANY], total);
+                const unsigned channel = FEW_COLUMNS ? f : g;
                 if constexpr (WITH_EPILOGUE)
-                    total = epilogue_of(FEW_COLUMNS ? f : g, bn_w, bn_b, running_mean, running_var)(total);
-                to[place] = total;
+                    total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? total + bias[channel] : total);
+                else if constexpr (WITH_BIAS)
+                    total += bias[channel];
+                to[f * Y_FEW + g * Y_MANY] = total;
             }
         }
     } else {
@@ -145,29 +145,31 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         for (unsigned f = slice; f < FEW; f += SLICES) {
             Piece total = held[f * BLOCK + lane];
 #pragma unroll
-            for (unsigned s = 1; s < SLICES; s++)
-                total += held[f * BLOCK + s * LANES + lane];
+            for (unsigned s = 1; s < SLICES; s++) {
+                const Piece other = held[f * BLOCK + s * LANES + lane];
+                total += other;
+            }
             float results[COLUMNS];
             unpack(total, results);
-            const unsigned at = f * Y_FEW + g * Y_MANY;
 #pragma unroll
             for (unsigned part = 0; part < COLUMNS; part++) {
                 float& value = results[part];
                 if constexpr (ALPHA != 1)
                     value *= ALPHA;
                 if constexpr (WITH_C)
-                    value = fused(BETA, c[at + part * Y_MANY], value);
-                if constexpr (WITH_BIAS)
-                    value += bias[FEW_COLUMNS ? f : g + part];
+                    value = fused(BETA, c[f * Y_FEW + (g + part) * Y_MANY], value);
+                const unsigned channel = FEW_COLUMNS ? f : g + part;
                 if constexpr (WITH_EPILOGUE)
-                    value = epilogue_of(FEW_COLUMNS ? f : g + part, bn_w, bn_b, running_mean, running_var)(value);
+                    value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + bias[channel] : value);
+                else if constexpr (WITH_BIAS)
+                    value += bias[channel];
             }
             if constexpr (Y_WIDTH == COLUMNS)
-                store_vector<COLUMNS>(to + at, results);
+                store_vector<COLUMNS>(to + (f * Y_FEW + g), results);
             else
 #pragma unroll
                 for (unsigned part = 0; part < COLUMNS; part++)
-                    to[at + part * Y_MANY] = results[part];
+                    to[f * Y_FEW + (g + part) * Y_MANY] = results[part];
         }
     }
 }

@@ -10,6 +10,32 @@ constexpr const float* c = nullptr;
 constexpr unsigned LANES = BLOCK / SLICES;
 constexpr unsigned UNROLLED = SLICES == 1 && TERMS <= 32 ? TERMS : 4;
 
+/* What becomes of the sums of results i, i + 1 and so on. */
+struct Finish {
+    const float *bias, *c, *bn_w, *bn_b, *running_mean, *running_var;
+
+    __device__ __forceinline__ float operator()(float sum, unsigned i) const
+    {
+        if constexpr (ALPHA != 1)
+            sum *= ALPHA;
+        if constexpr (WITH_BIAS)
+            sum += bias[i % COLUMNS];
+        if constexpr (WITH_C)
+            sum = fused(BETA, c[i], sum);
+        if constexpr (WITH_EPILOGUE)
+            sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var)(sum);
+        return sum;
+    }
+    __device__ __forceinline__ float2 operator()(float2 sums, unsigned i) const
+    {
+        return float2{(*this)(sums.x, i), (*this)(sums.y, i + 1)};
+    }
+    __device__ __forceinline__ float4 operator()(float4 sums, unsigned i) const
+    {
+        return float4{(*this)(sums.x, i), (*this)(sums.y, i + 1), (*this)(sums.z, i + 2), (*this)(sums.w, i + 3)};
+    }
+};
+
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const float* __restrict__ terms,
 #if WITH_BIAS
@@ -28,8 +54,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     Vector<float, WIDTH> sum{};
     if (at < SIZE) {
 #pragma unroll UNROLLED
-        for (unsigned z = SLICES == 1 ? 0 : threadIdx.x / LANES; z < TERMS; z += SLICES)
-            sum += vector_at<WIDTH>(terms + z * SIZE + at);
+        for (unsigned z = SLICES == 1 ? 0 : threadIdx.x / LANES; z < TERMS; z += SLICES) {
+            const Vector<float, WIDTH> term = vector_at<WIDTH>(terms + z * SIZE + at);
+            sum += term;
+        }
     }
     if constexpr (SLICES > 1) {
         alignas(16) __shared__ Vector<float, WIDTH> partial[BLOCK];
@@ -38,24 +66,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         if (threadIdx.x >= LANES)
             return;
 #pragma unroll
-        for (unsigned slice = 1; slice < SLICES; slice++)
-            sum += partial[slice * LANES + threadIdx.x];
+        for (unsigned slice = 1; slice < SLICES; slice++) {
+            const Vector<float, WIDTH> other = partial[slice * LANES + threadIdx.x];
+            sum += other;
+        }
     }
     if (at >= SIZE)
         return;
-    float results[WIDTH];
-    unpack(sum, results);
-#pragma unroll
-    for (unsigned part = 0; part < WIDTH; part++) {
-        float& value = results[part];
-        if constexpr (ALPHA != 1)
-            value *= ALPHA;
-        if constexpr (WITH_BIAS)
-            value += bias[(at + part) % COLUMNS];
-        if constexpr (WITH_C)
-            value = fused(BETA, c[at + part], value);
-        if constexpr (WITH_EPILOGUE)
-            value = epilogue_of((at + part) / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var)(value);
-    }
-    store_vector<WIDTH>(y + at, results);
+    if constexpr (ALPHA != 1 || WITH_BIAS || WITH_C || WITH_EPILOGUE)
+        sum = Finish{bias, c, bn_w, bn_b, running_mean, running_var}(sum, at);
+    vector_at<WIDTH>(y + at) = sum;
 }

@@ -27,6 +27,18 @@
 
 enum class Along { K, M, N };
 
+/* One of two types. */
+template <bool FIRST, class One, class Other>
+struct EitherOf {
+    using Type = One;
+};
+template <class One, class Other>
+struct EitherOf<false, One, Other> {
+    using Type = Other;
+};
+template <bool FIRST, class One, class Other>
+using Either = typename EitherOf<FIRST, One, Other>::Type;
+
 /* What a work-group multiplies in one step, M x N x K, and the ITEM_M x ITEM_N results that each of its work-items holds, both
  * multiples of 4 (simgen/layers/product/tile.py chooses them). AHEAD: the elements of one k are read while another one is
  * multiplied. */
@@ -101,8 +113,12 @@ struct Share {
     {
 #pragma unroll
         for (unsigned load = 0; load < LOADS; load++)
-            if (mine(load))
-                value[load] = ALIGNED ? lines[0].load(step + load * (ITEMS * WIDTH / EXTENT)) : lines[load].load(step);
+            if (mine(load)) {
+                if constexpr (ALIGNED)
+                    value[load] = lines[0].load(step + load * (ITEMS * WIDTH / EXTENT));
+                else
+                    value[load] = lines[load].load(step);
+            }
     }
     __device__ __forceinline__ void store(Element* tile) const
     {

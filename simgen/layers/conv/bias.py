@@ -38,8 +38,6 @@ def lower(shape: tuple[int, ...]) -> Lowering:
     n, k, *pixels = shape
     shared = split(shape)
     constants = (
-        ("source", "dy"),
-        ("target", "db"),
         ("batch", n),
         ("filters", k),
         ("pixels", prod(pixels)),
@@ -48,7 +46,7 @@ def lower(shape: tuple[int, ...]) -> Lowering:
         ("vector", _vector(shape)),
     )
     name = f"conv_bias_bwd_weight_{n}x{k}x{prod(pixels)}"
-    first = Kernel(name, "conv_bias.hip.j2", BLOCK, constants)
+    first = Kernel(name, "conv_bias.hip", BLOCK, constants)
     several = shared.splits > 1
     launch = Launch(name, (shared.splits, k, 1), ("dy", PARTIAL if several else "db"))
     if not several:

@@ -114,7 +114,7 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
         *found.tile.constants,
     )
     name = names.kernel(algorithm, phase)
-    kernel = Kernel(name, "conv_gemm.hip.j2", found.tile.block, constants)
+    kernel = Kernel(name, "conv_gemm.hip", found.tile.block, constants)
     across, down = found.tile.grid(each.group_out, each.count)
     written = names.partial if found.splits > 1 else names.target
     read = WINDOWS if unrolled else names.source
@@ -136,8 +136,8 @@ def _left_width(each: Gather, *, along_m: bool, straight: bool) -> int:
 def _unroll(each: Gather, names: Names, phase: int | None) -> Lowering:
     wide = 4 if each.columns.count % 4 == 0 else 1
     name = names.kernel("windows", phase)
-    constants: Constants = (("source", names.source), *each.some(*UNROLLED), ("wide", wide))
-    kernel = Kernel(name, "conv_windows.hip.j2", BLOCK, constants)
+    constants: Constants = (*each.some(*UNROLLED), ("wide", wide))
+    kernel = Kernel(name, "conv_windows.hip", BLOCK, constants)
     grid = (ceil(each.groups * each.depth * each.count / (wide * BLOCK)), 1, 1)
     return Lowering((kernel,), (Launch(name, grid, (names.source, WINDOWS)),))
 
@@ -148,9 +148,6 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
     columns = g.group_channels * g.taps
     turned = g.flipped and g.taps > 1
     constants: Constants = (
-        ("image", names.source),
-        ("result", names.filters),
-        ("target", names.target),
         *g.constants,
         ("unrolled", int(unrolled)),
         ("splits", found.splits),
@@ -163,7 +160,7 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
         *found.tile.constants,
     )
     name = names.kernel("im2col" if unrolled else "gemm")
-    kernel = Kernel(name, "conv_gemm_filters.hip.j2", found.tile.block, constants)
+    kernel = Kernel(name, "conv_gemm_filters.hip", found.tile.block, constants)
     across, down = found.tile.grid(g.group_filters, columns)
     written = names.partial if found.splits > 1 else names.target
     read = WINDOWS if unrolled else names.source

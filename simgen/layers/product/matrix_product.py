@@ -356,8 +356,9 @@ class Channels:
 
     @property
     def constants(self) -> Constants:
-        """With the epilogue's own."""
-        return (*self.epilogue.constants, ("channels", self.count), ("inner", self.inner))
+        """With the epilogue's own; without an epilogue, kernels for other channels are equal."""
+        count, inner = (1, 1) if self.epilogue == NOTHING else (self.count, self.inner)
+        return (*self.epilogue.constants, ("channels", count), ("inner", inner))
 
     @property
     def name(self) -> tuple[str, ...]:

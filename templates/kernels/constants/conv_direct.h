@@ -1,7 +1,5 @@
 /* The work of an item of a direct convolution (simgen/layers/conv/direct.py), with sample values. */
 #pragma once
-#include "constants/gather.h"
-
 #define KERNEL conv_direct_sample
 constexpr unsigned BLOCK = 64;
 constexpr unsigned FILTERS = 6; /* channels of the target, of a work-item */

@@ -1,32 +1,39 @@
-{# The Fourier transform of a real tile in a work-group, for kernels that include this file.
-
-   Parameters: size: T, 8, 16 or 32; lines: tiles that a work-group transforms; inverse, set by the including template: which of
-   the two it gets, spectrum_of() or tile_of(). All work-items must call it, and once: it has a barrier. #}
-{% set bits = {8: 3, 16: 4, 32: 5}[size] %}
-{% set cosines = [0.980785280, 0.923879533, 0.831469612, 0.707106781, 0.555570233, 0.382683432, 0.195090322] %}
-static constexpr unsigned T = {{ size }};
-static constexpr unsigned HALF = {{ size // 2 }}; /* work-items of a tile; columns of its spectrum */
-static constexpr unsigned LINES = {{ lines }}; /* tiles of a work-group */
-static constexpr unsigned ROW = HALF * LINES + LINES / 2; /* floats of a row in LDS: pairs of rows are LINES banks apart */
-
-/* T / 2 work-items share a tile: threadIdx.x = item * LINES + line. Each has two rows of it, 2 item and 2 item + 1, in re and in
+/* The Fourier transform of a real tile of SIZE x SIZE pixels in a work-group. A kernel calls spectrum_of() or tile_of(): all of its
+ * work-items must, and once, for it has a barrier.
+ *
+ * SIZE / 2 work-items share a tile: threadIdx.x = item * LINES + line. Each has two rows of it, 2 item and 2 item + 1, in re and in
  * im, or a column of its spectrum, which is symmetric: columns 1 to T / 2 - 1 say what those after T / 2 are, and so do halves of
  * columns 0 and T / 2, both of which item 0 has. For 0 < u < T / 2, column 0 is at u and column T / 2 at T - u; of the real
  * numbers at u = 0 and T / 2, re has column 0's and im the other one's. */
-{% if size > 8 %}
-/* cos(2 pi k / T), k up to T / 2. */
+#pragma once
+#include "prelude.h"
+#include "constants/conv_fft.h"
+
+constexpr unsigned T = SIZE;
+constexpr unsigned HALF = T / 2; /* work-items of a tile; columns of its spectrum */
+constexpr unsigned ROW = HALF * LINES + LINES / 2; /* floats of a row in LDS: pairs of rows are LINES banks apart */
+constexpr float ROOT_HALF = 0.707106781f;
+/* The inverse transform has a factor of T * T; two spectra that are multiplied have one of 2 each, and those of item 0 one of 4. */
+constexpr float SCALE = 1.0f / (4 * T * T);
+
+/* cos(2 pi k / T), k up to T / 2, for T of 16 and 32. */
 static __device__ __forceinline__ float cosine(unsigned k)
 {
     const unsigned quarter = k < T / 4 ? k : HALF - k;
-    const float value =
-{% for k in range(1, size // 4 - 1) %}
-        quarter == {{ k }} ? {{ cosines[k * 32 // size - 1] }}f :
-{% endfor %}
-        {{ cosines[(size // 4 - 1) * 32 // size - 1] }}f;
+    float value;
+    if constexpr (T == 16)
+        value = quarter == 1 ? 0.923879533f : quarter == 2 ? ROOT_HALF : 0.382683432f;
+    else
+        value = quarter == 1 ? 0.98078528f
+            : quarter == 2   ? 0.923879533f
+            : quarter == 3   ? 0.831469612f
+            : quarter == 4   ? ROOT_HALF
+            : quarter == 5   ? 0.555570233f
+            : quarter == 6   ? 0.382683432f
+                             : 0.195090322f;
     return k < T / 4 ? value : -value;
 }
 
-{% endif %}
 /* a and b become a + b and (a - b) exp(-2 pi i k / T), k < T / 2. */
 static __device__ __forceinline__ void butterfly(float& a_re, float& a_im, float& b_re, float& b_im, unsigned k)
 {
@@ -42,17 +49,15 @@ static __device__ __forceinline__ void butterfly(float& a_re, float& a_im, float
         b_re = y;
         b_im = turned;
     } else if (k == T / 8) {
-        b_re = (x + y) * {{ cosines[3] }}f;
-        b_im = (y - x) * {{ cosines[3] }}f;
-    } else{{ " if (k == 3 * T / 8)" if size > 8 }} {
-        b_re = (y - x) * {{ cosines[3] }}f;
-        b_im = (x + y) * -{{ cosines[3] }}f;
-{% if size > 8 %}
+        b_re = (x + y) * ROOT_HALF;
+        b_im = (y - x) * ROOT_HALF;
+    } else if (T == 8 || k == 3 * T / 8) {
+        b_re = (y - x) * ROOT_HALF;
+        b_im = (x + y) * -ROOT_HALF;
     } else {
         const float sine = cosine(k < T / 4 ? T / 4 - k : k - T / 4);
         b_re = fused(x, cosine(k), y * sine);
         b_im = fused(y, cosine(k), x * -sine);
-{% endif %}
     }
 }
 
@@ -66,16 +71,29 @@ static __device__ __forceinline__ void level(float (&re)[T], float (&im)[T])
     }
 }
 
+/* The bits of k, a number below T, in the other order. */
+static __device__ __forceinline__ constexpr unsigned reversed(unsigned k)
+{
+    unsigned r = 0;
+    for (unsigned bit = 1; bit < T; bit *= 2)
+        r |= k & bit ? T / 2 / bit : 0;
+    return r;
+}
+
 /* The transform of T complex numbers, not scaled. With re and im exchanged it is the inverse one. */
 static __device__ __forceinline__ void transform(float (&re)[T], float (&im)[T])
 {
-{% for bit in range(bits) | reverse %}
-    level<{{ 2 ** bit }}>(re, im);
-{% endfor %}
+    if constexpr (T >= 32)
+        level<16>(re, im);
+    if constexpr (T >= 16)
+        level<8>(re, im);
+    level<4>(re, im);
+    level<2>(re, im);
+    level<1>(re, im);
     /* Frequencies are where their bits are reversed. */
 #pragma unroll
     for (unsigned k = 0; k < T; k++) {
-        const unsigned r = {% for bit in range(bits) %}{% set far = bits - 1 - 2 * bit %}{{ " | " if bit }}(k & {{ 2 ** bit }}){{ " << " ~ far if far > 0 }}{{ " >> " ~ -far if far < 0 }}{% endfor %};
+        const unsigned r = reversed(k);
         if (k < r) {
             const float x = re[k];
             const float y = im[k];
@@ -87,7 +105,6 @@ static __device__ __forceinline__ void transform(float (&re)[T], float (&im)[T])
     }
 }
 
-{% if not inverse %}
 /* From the spectrum of a + i b, a and b real, twice the spectra of a, at k, and of b, at T - k. */
 static __device__ __forceinline__ void separate(float (&re)[T], float (&im)[T])
 {
@@ -137,7 +154,7 @@ static __device__ __forceinline__ void spectrum_of(float (&re)[T], float (&im)[T
     if (item == 0)
         separate(re, im);
 }
-{% else %}
+
 /* From the spectra of a, at k, and of b, at T - k, a and b real, that of a + i b. */
 static __device__ __forceinline__ void join(float (&re)[T], float (&im)[T])
 {
@@ -182,4 +199,3 @@ static __device__ __forceinline__ void tile_of(float (&re)[T], float (&im)[T])
     join(re, im);
     transform(im, re);
 }
-{% endif %}
