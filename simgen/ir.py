@@ -17,26 +17,13 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from simgen.dtypes import TOGETHER
+from simgen.dtypes import DType as DType
 from simgen.storage.schema import from_json as from_json
 from simgen.storage.schema import to_json as to_json
 
 PAGE = 4096  # bytes; alignment of buffers in the arena and of datasets in data.h5
 GUARD = PAGE  # bytes of canary after each buffer
-CANARY = 0xFFC0DE5A  # a quiet NaN as float32; what memory holds before a kernel writes it
-
-
-class DType(StrEnum):
-    F32 = "f32"
-    I32 = "i32"
-
-    @property
-    def nbytes(self) -> int:
-        return 4
-
-    @property
-    def numpy(self) -> str:
-        """NumPy's name of the type, little-endian."""
-        return {"f32": "<f4", "i32": "<i4"}[self.value]
 
 
 class Pass(StrEnum):
@@ -63,7 +50,11 @@ class Distribution(StrEnum):
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape and element type; row-major, densely packed. 4-D tensors are (N, C, H, W)."""
+    """Shape and element type; row-major, densely packed. 4-D tensors are (N, C, H, W).
+
+    Of types narrower than a word, kernels move TOGETHER elements at once: such tensors are filled
+    up in memory, with what is nobody's.
+    """
 
     shape: tuple[int, ...]
     dtype: DType = DType.F32
@@ -75,7 +66,9 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.nbytes
+        """In memory, with what it is filled up with."""
+        held = -(-self.size // TOGETHER) * TOGETHER if self.dtype.is_narrow else self.size
+        return held * self.dtype.nbytes
 
 
 @dataclass(frozen=True)
@@ -224,6 +217,12 @@ class Workload:
     def state_offset(self) -> int:
         """Where in the arena the first tensor lies that a step leaves."""
         return min((each.offset for each in self.left), default=self.outputs_offset)
+
+    @cached_property
+    def canary(self) -> int:
+        """The word that memory holds before a kernel writes it: the narrowest type's."""
+        types = [buffer.spec.dtype for buffer in self.buffers]
+        return min(types, key=lambda dtype: dtype.nbytes, default=DType.F32).canary
 
     def buffer(self, name: str) -> Buffer:
         return self._buffers[name]

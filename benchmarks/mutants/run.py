@@ -91,7 +91,7 @@ def run(
         digest = hashlib.sha256(workload_text(workload)).hexdigest()
         rendered = {**render.kernels(workload), **sources}
         job = Job(workload, rendered, data_file.data_id(workload), digest)
-        for name, file in target.folder(job, builder).items():
+        for name, file in target.package.folder(job, builder).items():
             to = path / "host" / name
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(file.content)

@@ -7,8 +7,9 @@
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target; a metric that a launch does not have is NaN
     attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
-                          a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
-                          where a library's ran in place of the workload's: then it has no tensors
+                          a sweep's point, machine, number of GPUs; `part` and `resumed` of such
+                          runs, `kernels` where a library's ran in place of the workload's: then it
+                          has no tensors
     attribute "digests"   see simgen.bundle.result_digest
 """
 
@@ -24,10 +25,11 @@ import numpy as np
 
 from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
-from simgen.ir import CANARY, GUARD
+from simgen.ir import GUARD
 from simgen.storage import locks, seal
 from simgen.storage.files import NotRegularError, atomic_file, open_regular
 from simgen.storage.schema import SchemaError
+from simgen.tensors import element_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,20 +50,36 @@ KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not 
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor as a run left it."""
+    """A tensor as a run left it.
+
+    Attributes:
+        values: the elements, in the tensor's shape.
+        untouched: how many elements still hold the canary, because no kernel wrote them.
+        guard_intact: False where something was written behind the tensor's end.
+    """
 
     values: NDArray[Any]
-    untouched: int  # elements that still hold the canary: no kernel wrote them
-    guard_intact: bool  # False: something was written behind the tensor's end
+    untouched: int
+    guard_intact: bool
 
 
 @dataclass(frozen=True)
 class Result:
-    name: str  # target, point of a sweep, or the file it was read from
-    outputs: Mapping[str, Output]  # by buffer
-    launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
+    """What one run left.
+
+    Attributes:
+        name: the target, the point of a sweep, or the file that it was read from.
+        outputs: the tensors that it wrote, by their names.
+        launches: the metrics of each launch, in their order.
+        provenance: versions, config, target and its settings, and the machine that ran it.
+        seal: the digest of `complete`; empty for a file, and where there is none yet.
+    """
+
+    name: str
+    outputs: Mapping[str, Output]
+    launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
-    seal: str = ""  # digest of `complete`; of a results file, and where there are none yet, empty
+    seal: str = ""
 
 
 def collect(
@@ -88,7 +106,7 @@ def collect(
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     launches = _launches(bundle.workload, target, folder, run)
-    own = target.ran(bundle.workload, len(launches))
+    own = target.reader.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
     if own is None and len(launches) != len(bundle.workload.launches):
         raise DamagedError(
@@ -104,7 +122,8 @@ def collect(
         "target": target.name,
         "settings": target.settings(),
         "options": result_names.options_of(name or ""),
-        "machine": {**(run.machine if run else {}), **target.machine(folder)},
+        "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
+        "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
@@ -167,9 +186,9 @@ def _launches(
 ) -> list[dict[str, float]]:
     """The metrics of all launches; of one that did not run, none."""
     if run is None or (not run.layers and not run.finished):
-        return target.metrics(folder, workload)
+        return target.reader.metrics(folder, workload)
     left = run_record.todo(workload, run)
-    measured = target.metrics(folder, run_record.part(workload, left))
+    measured = target.reader.metrics(folder, run_record.part(workload, left))
     firsts = run_record.first_launches(workload)
     places = [firsts[at] + i for at in left for i in range(len(workload.steps[at].launches))]
     found = dict(zip(places, measured, strict=True))
@@ -189,7 +208,7 @@ def save(result: Result, workload: Workload, path: Path) -> None:
         )
         tensors = h5.create_group("tensors")
         for name, output in result.outputs.items():
-            dataset = tensors.create_dataset(name, data=output.values)
+            dataset = element_types.write(tensors, name, output.values)
             dataset.attrs["untouched"] = output.untouched
             dataset.attrs["guard_intact"] = output.guard_intact
         launches = h5.create_group("launches")
@@ -230,8 +249,8 @@ def _check_is_of(path: Path, found: saved_result.Saved, workload: Workload) -> N
     specs = {buffer.name: buffer.spec for buffer in workload.outputs}
     for name, tensor in found.tensors.items():
         spec = specs.get(name)
-        same = spec and (spec.shape, spec.dtype.numpy) == (
-            tensor.values.shape, tensor.values.dtype.str,
+        same = spec and (spec.shape, spec.dtype.array) == (
+            tensor.values.shape, tensor.values.dtype,
         )  # fmt: skip
         if not same:
             raise UsageError(
@@ -264,14 +283,24 @@ def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
     for buffer in workload.outputs:
         start = buffer.offset - workload.outputs_offset
         end = start + buffer.spec.nbytes
-        words = arena[start:end].view("<u4")
+        spec = buffer.spec
+        values = arena[start:end].view(spec.dtype.array)[: spec.size].reshape(spec.shape)
         guard = arena[end : end + GUARD].copy().view("<u4")
-        outputs[buffer.name] = Output(
-            values=arena[start:end].view(buffer.spec.dtype.numpy).reshape(buffer.spec.shape),
-            untouched=int(np.count_nonzero(words == CANARY)),
-            guard_intact=bool((guard == CANARY).all()),
-        )
+        intact = bool((guard == workload.canary).all())
+        outputs[buffer.name] = Output(values, _untouched(values, workload.canary), intact)
     return outputs
+
+
+def _untouched(values: NDArray[Any], canary: int) -> int:
+    """Elements that are still the canary; of bytes, which may be so by chance, whole words."""
+    flat = values.reshape(-1)
+    if flat.itemsize == 1:
+        words = flat[: flat.size // 4 * 4].view("<u4")
+        return 4 * int(np.count_nonzero(words == canary))
+    bits = flat.view(f"<u{flat.itemsize}")
+    pattern = np.full(2, canary, "<u4").view(bits.dtype)
+    period = max(1, 4 // flat.itemsize)
+    return sum(int(np.count_nonzero(bits[at::period] == pattern[at])) for at in range(period))
 
 
 def _columns(result: Result, workload: Workload) -> dict[str, Any]:

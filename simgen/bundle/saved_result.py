@@ -17,6 +17,7 @@ from simgen.errors import printable
 from simgen.storage import hdf5, schema
 from simgen.storage.hdf5 import FormatError
 from simgen.storage.schema import SchemaError, Sized, Within, from_json
+from simgen.tensors import element_types
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
@@ -57,18 +58,14 @@ class Provenance:
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Short] = field(default_factory=dict)
+    gpus: Annotated[int, Within(1, sharding.MOST)] = 1  # that shared the batch
     part: Part | None = None
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None
 
-    def __post_init__(self) -> None:
-        gpus = self.machine.get("gpus", "1")
-        if not gpus.isascii() or not gpus.isdigit() or not 1 <= int(gpus[:9]) <= sharding.MOST:
-            raise SchemaError(f"{printable(gpus)} is no number of GPUs").under(".machine.gpus")
-
 
 @dataclass(frozen=True)
-class Tensor:
+class SavedTensor:
     values: NDArray[Any]
     untouched: int
     guard_intact: bool
@@ -76,7 +73,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Saved:
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, SavedTensor]
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
     digests: str  # as simgen.bundle.result_digest makes them
@@ -90,10 +87,10 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
     steps = {*(found.part.steps if found.part else ()), *(at for at, _ in found.kernels or ())}
     if steps and max(steps) >= len(workload.steps):
         raise SchemaError("steps that the workload does not have").under("Provenance")
-    gpus = int(found.machine.get("gpus", 1))
+    gpus = found.gpus
     batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
     if any(n % gpus for n in batches if n > 1):
-        raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.machine.gpus")
+        raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.gpus")
 
 
 def read(path: Path, workload: Workload | None) -> Saved:
@@ -118,14 +115,15 @@ def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]
     return told
 
 
-def _tensor(tensors: h5py.Group, name: str) -> Tensor:
+def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     found = hdf5.dataset(tensors, name)
-    if found.dtype.str not in ("<f4", "<i4"):
+    dtype = element_types.of(found)
+    if dtype is None:
         raise FormatError(f"dataset {printable(name)} has elements of type {found.dtype.str}")
     size = math.prod(found.shape)
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
-    return Tensor(hdf5.values(found), untouched, intact)
+    return SavedTensor(element_types.read(found, dtype), untouched, intact)
 
 
 def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
@@ -142,7 +140,7 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
             raise FormatError(f"column {printable(name)} is not one number for each launch")
         values = hdf5.values(column)
         if not (np.isnan(values) | ((values >= 0) & np.isfinite(values))).all():
-            raise FormatError(f"column {printable(name)} holds what is no time and no count")
+            raise FormatError(f"column {printable(name)} holds what is neither a time nor a count")
         columns[name] = values.tolist()
     return tuple(
         {name: values[at] for name, values in columns.items() if not math.isnan(values[at])}
@@ -153,5 +151,5 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
 def _rows(column: h5py.Dataset) -> int:
     """The length of a column; it has one axis."""
     if len(column.shape) != 1 or column.shape[0] > MAX_LAUNCHES:
-        raise FormatError(f"no column of launches, but of shape {column.shape}")
+        raise FormatError(f"not one value for each launch, but of shape {column.shape}")
     return int(column.shape[0])

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.bundle.result_folders import Entry
+    from simgen.bundle.result_folders import ResultEntry
     from simgen.compile.build import Builder
     from simgen.targets.base import Target
 
@@ -114,7 +114,7 @@ def write(
         with contextlib.suppress(OvertakenError):
             planned = _Build(path, workload, replace_results, values or {}, progress)
             return planned.made(targets, builder, provenance)
-    raise RefusedError(f"{path}: other builds change it all the time; build it again")
+    raise RefusedError(f"{path}: other builds keep changing it; build it again")
 
 
 @contextlib.contextmanager
@@ -203,7 +203,7 @@ class _Build:
         if self.same:
             settings, kept = _kept(self.path, old, {target.name for target in targets})
         for target in targets:
-            made = target.folder(self.job, builder)
+            made = target.package.folder(self.job, builder)
             self.files |= {f"{target.name}/{name}": file for name, file in made.items()}
             settings[target.name] = target.settings()
         digests = _digests(self.files) | kept
@@ -211,7 +211,7 @@ class _Build:
         valid = [n for n in settings if _of(n, digests).items() <= _of(n, old.files).items()]
         self.changed = [name for name in old.targets if name not in valid]
         self._refuse_loss()
-        most = max((target.mapped_nbytes(self.workload) for target in targets), default=0)
+        most = max((target.package.mapped_nbytes(self.workload) for target in targets), default=0)
         new = {
             "format": manifest.FORMAT,
             "name": self.workload.name,
@@ -229,7 +229,7 @@ class _Build:
                 return self._add(new)
         return self._replace(new, kept)
 
-    def _lost(self) -> list[Entry]:
+    def _lost(self) -> list[ResultEntry]:
         """What lies in results/ and is of no use to the new bundle."""
         found = list(result_folders.entries(self.path)) if self.old.raw else []
         return [e for e in found if not self.same or result_names.target_of(e.name) in self.changed]
@@ -329,7 +329,7 @@ def _existing(path: Path) -> _Former:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return _Former(b"", {})
     if not manifest.is_ours(path / MANIFEST):
-        raise UsageError(f"{path}: exists and is no bundle; choose another folder with -o")
+        raise UsageError(f"{path}: exists and is not a bundle; choose another folder with -o")
     result_folders.recover(path)
     raw = _raw(path)
     try:

@@ -1,4 +1,4 @@
-"""Two float32 tensors side by side: how far apart, against a bound for each element, and all
+"""Two tensors of one type side by side: how far apart, against a bound for each element, and all
 together against the spread of honest roundings (simgen/numerics/spread.py)."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen.dtypes import DType
 from simgen.numerics.spread import peak_limit, statistic_limit
 
 if TYPE_CHECKING:
@@ -20,13 +21,11 @@ WORST = 5  # points to remember
 # Upper ends of the classes of the ULP histogram; the last class holds what no number of ULPs tells:
 # NaN or infinity on one side only.
 ULP_CLASSES = (0, 1, 2, 4, 16, 256, 65536, 2**32)
-OVERFLOW = 2.0**128 - 2.0**103  # from here on, float32 rounds to infinity
-FLUSHED = 2.0**-126  # below it, a machine may write zero
-ONE_VALUE = 2.0**-21  # relative: as much as a few roundings may add to a value, or take from it
+FEW = 8  # roundings that may add to a value, or take from it
 
 
 @dataclass(frozen=True)
-class Point:
+class WorstPoint:
     """One element of both tensors."""
 
     index: tuple[int, ...]
@@ -52,6 +51,7 @@ class Comparison:
     """Filled slice by slice with `add`, so that a large tensor needs no large temporaries."""
 
     shape: tuple[int, ...]
+    dtype: DType = DType.F32
     elements: int = 0
     outside: int = 0  # elements farther apart than their bound
     exact: int = 0  # elements whose bound is zero
@@ -63,13 +63,13 @@ class Comparison:
     special: int = 0  # NaN or infinity on one side only
     overflowed: int = 0  # infinite, as they must be
     nans: int = 0  # NaN on both sides
-    finite: int = 0  # of the reference, as float32
+    finite: int = 0  # of the reference, in the type
     zeros: list[int] = field(default_factory=lambda: [0, 0, 0])  # of a, b, reference
     # What one value in all elements would have to lie between, to be within all bounds.
     window: list[float] = field(default_factory=lambda: [-np.inf, np.inf])
     lows: list[float] = field(default_factory=lambda: [np.inf] * 3)  # least of a, b, reference
     highs: list[float] = field(default_factory=lambda: [-np.inf] * 3)
-    worst: list[Point] = field(default_factory=list)
+    worst: list[WorstPoint] = field(default_factory=list)
     _judged: int = 0  # elements with a spread
     _shared: int = 1
     _squares: float = 0.0  # sum of (error / sigma)^2
@@ -88,9 +88,9 @@ class Comparison:
     ) -> None:
         """Compare elements [start, start + a.size) of the flattened tensors.
 
-        `a` and `b` may be float32 or float64; `bound` is absolute. An element whose error is not a
-        number counts as outside, unless both sides are the same NaN or infinity, or one is the
-        infinity to which float32 rounds the other; so does one whose bound is not a number.
+        `a` and `b` may be of the type or float64; `bound` is absolute. An element whose error is
+        not a number counts as outside, unless both sides are the same NaN or infinity, or one is
+        the infinity to which the type rounds the other; so does one whose bound is not a number.
         `spread` is that of a - b about `apart`, what a right a - b is.
         """
         a, b, reference, bound = (np.asarray(t).reshape(-1) for t in (a, b, reference, bound))
@@ -100,7 +100,7 @@ class Comparison:
         nans = np.isnan(wide_a) & np.isnan(wide_b)
         same = (wide_a == wide_b) | nans
         if not np.isfinite(wide_a).all() or not np.isfinite(wide_b).all():
-            same |= _overflowed(wide_a, wide_b, reference, bound)
+            same |= _overflowed(self.dtype, wide_a, wide_b, reference, bound)
             infinite = np.isinf(wide_a) | np.isinf(wide_b)
             self.overflowed += int(np.count_nonzero(same & infinite))
             self.nans += int(np.count_nonzero(nans))
@@ -167,7 +167,7 @@ class Comparison:
         same: NDArray[np.bool_],
         special: NDArray[np.bool_],
     ) -> None:
-        distance = np.abs(_ordered(a) - _ordered(b))
+        distance = np.abs(_ordered(a, self.dtype) - _ordered(b, self.dtype))
         distance[same | special] = 0  # two NaNs may differ in their bits
         self.max_ulps = max(self.max_ulps, int(distance.max(initial=0)))
         classes = np.searchsorted(ULP_CLASSES, distance)
@@ -177,7 +177,7 @@ class Comparison:
 
     def _add_range(self, tensors: tuple[NDArray[np.float64], ...]) -> None:
         for at, values in enumerate(tensors):
-            zero = np.abs(values) < FLUSHED if at == 2 else values == 0
+            zero = np.abs(values) < self.dtype.vanishing if at == 2 else values == 0
             self.zeros[at] += int(np.count_nonzero(zero))
             self.lows[at] = min(self.lows[at], float(np.fmin.reduce(values, initial=np.inf)))
             self.highs[at] = max(self.highs[at], float(np.fmax.reduce(values, initial=-np.inf)))
@@ -191,7 +191,7 @@ class Comparison:
         return limit
 
     def _add_window(self, reference: NDArray[np.float64], bound: NDArray[np.float64]) -> None:
-        finite = np.abs(reference) < OVERFLOW
+        finite = np.abs(reference) < self.dtype.overflow
         if not finite.all():
             reference, bound = reference[finite], bound[finite]
         self.finite += reference.size
@@ -205,7 +205,8 @@ class Comparison:
     def is_constant(self) -> bool:
         """Whether all elements of the reference are one value, but for a few roundings."""
         low, high = self.lows[2], self.highs[2]
-        return high - low <= ONE_VALUE * max(abs(low), abs(high)) + FLUSHED
+        rounded = FEW * self.dtype.roundoff * max(abs(low), abs(high))
+        return high - low <= rounded + self.dtype.vanishing
 
     def _add_worst(
         self,
@@ -220,7 +221,7 @@ class Comparison:
             wrong = wrong[np.argpartition(ratio[wrong], wrong.size - WORST)[wrong.size - WORST :]]
         for at in wrong:
             index = tuple(int(i) for i in np.unravel_index(start + at, self.shape))
-            self.worst.append(Point(index, *(float(column[at]) for column in columns)))
+            self.worst.append(WorstPoint(index, *(float(column[at]) for column in columns)))
         self.worst.sort(key=lambda point: point.ratio, reverse=True)
         del self.worst[WORST:]
 
@@ -258,7 +259,7 @@ def proves_nothing(comparison: Comparison) -> str:
     if not comparison.elements:
         return "it has no elements"
     if not comparison.finite:
-        return "every element of the reference overflows float32 or is NaN"
+        return f"every element of the reference overflows {comparison.dtype.numpy} or is NaN"
     if comparison.zeros[2] == comparison.finite:
         return "every element of the reference is 0"
     if comparison.elements > 1 and comparison.is_constant:
@@ -273,13 +274,14 @@ def remarks(comparison: Comparison) -> list[str]:
     found = []
     if n := comparison.overflowed:
         words = ("element overflows", "it must") if n == 1 else ("elements overflow", "they must")
-        found.append(f"{n} {words[0]} float32, as {words[1]}")
+        found.append(f"{n} {words[0]} {comparison.dtype.numpy}, as {words[1]}")
     if n := comparison.nans:
         found.append(f"{n} {'element is' if n == 1 else 'elements are'} NaN, on both sides")
     return found
 
 
 def _overflowed(
+    dtype: DType,
     a: NDArray[np.float64],
     b: NDArray[np.float64],
     reference: NDArray[np.float64],
@@ -289,12 +291,15 @@ def _overflowed(
     right = (np.isinf(a) | np.isinf(b)) & np.isfinite(bound)
     right &= (np.sign(a) == np.sign(reference)) & (np.sign(b) == np.sign(reference))
     for values in (a, b, reference):
-        right &= np.abs(values) + bound >= OVERFLOW
+        right &= np.abs(values) + bound >= dtype.overflow
     return right
 
 
-def _ordered(values: NDArray[Any]) -> NDArray[np.int64]:
-    """float32 as integers in the same order, neighbours one apart; -0 and 0 are equal."""
-    with np.errstate(over="ignore"):
-        bits = np.ascontiguousarray(values, dtype=np.float32).view(np.int32).astype(np.int64)
-    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+def _ordered(values: NDArray[Any], dtype: DType) -> NDArray[np.int64]:
+    """Numbers as integers in the same order, neighbours one apart; -0 and 0 are equal."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = np.ascontiguousarray(values, dtype.array)
+    if not dtype.is_float:
+        return numbers.astype(np.int64)
+    bits = numbers.view(f"<i{dtype.nbytes}").astype(np.int64)
+    return np.where(bits < 0, -(bits & (2 ** (8 * dtype.nbytes - 1) - 1)), bits)

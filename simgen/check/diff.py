@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.results import Result
-    from simgen.ir import Step, Workload
+    from simgen.ir import Step, TensorSpec, Workload
     from simgen.layers import Layer
 
     Arrays = Mapping[str, NDArray[Any]]
@@ -110,7 +110,7 @@ def judge(
 def _check_same(workload: Workload, result: Result) -> None:
     if results.is_statistics_only(result):
         raise UsageError(
-            f"{result.name}: leaves no outputs to compare, its results are statistics only; "
+            f"{result.name}: leaves only statistics, and no outputs to compare; "
             "read them with simgen report"
         )
     names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
@@ -121,7 +121,8 @@ def _check_same(workload: Workload, result: Result) -> None:
         )
     if result.provenance.get("data") != data_file.data_id(workload).hex():
         raise UsageError(
-            f"{result.name}: a result from other input data; build with the same --seed and run it"
+            f"{result.name}: a result from other input data; build with the same --seed and run it "
+            "again"
         )
 
 
@@ -158,12 +159,12 @@ def _step(
     layer = make_layer(workload.node(step.layer))
     specs = {port: workload.buffer(name).spec for port, name in step.writes}
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
-    comparisons = [{port: Comparison(spec.shape) for port, spec in specs.items()} for _ in judged]
+    comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
     have = [pair.a for pair in judged if pair.b is None]
     for part in _slices(workload, step, layer):
         shared: list[tuple[Arrays, int, Expected]] = []
         expected = {
-            at: _expected(layer, step, inputs, found[at], part, given, shared) for at in have
+            at: _expected(layer, step, inputs, found[at], part, given, shared, specs) for at in have
         }
         for pair, made in zip(judged, comparisons, strict=True):
             for port, name in step.writes:
@@ -184,8 +185,8 @@ def _judge_last(
         for _, name in step.writes:
             if name not in whole:
                 continue
-            expected = {name: (*whole[name], None)}
-            compared = [Comparison(workload.buffer(name).spec.shape) for _ in judged]
+            spec, expected = workload.buffer(name).spec, {name: (*whole[name], None)}
+            compared = [Comparison(spec.shape, spec.dtype) for _ in judged]
             for pair, made in zip(judged, compared, strict=True):
                 sides = [found[side].outputs[name].values for side in pair.sides]
                 _compare(made, 0, name, sides, [expected] * len(sides))
@@ -242,7 +243,8 @@ def _part(spread: Spread | None, part: slice) -> Spread | None:
 
 def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
     """Slices of the first axis (N); one for everything where samples depend on each other."""
-    if not layer.per_sample or step.direction is Pass.BACKWARD_WEIGHT:
+    by_sample = layer.by_sample(workload.node(step.layer).inputs)
+    if not by_sample or step.direction is Pass.BACKWARD_WEIGHT:
         yield slice(None)
         return
     ports = [pair for pair in (*step.reads, *step.writes) if pair[0] not in layer.parameters]
@@ -262,6 +264,7 @@ def _expected(
     part: slice,
     given: Mapping[str, tuple[int, ...]],
     shared: list[tuple[Arrays, int, Expected]],
+    specs: Mapping[str, TensorSpec],
 ) -> Expected:
     """What the step should write in `result`, from what it read there.
 
@@ -275,20 +278,24 @@ def _expected(
     }
     # Of samples by themselves the bounds are the same in any share of the batch.
     whole = part == slice(None)
-    gpus = int(result.provenance.get("machine", {}).get("gpus", 1)) if whole else 1
+    gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, expected in shared:
         if count == gpus and all(_same_bits(read[port], other[port]) for port in read):
             return expected
     tensors = {port: values.astype(np.float64) for port, values in read.items()}
     tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in given.items()}
     with np.errstate(all="ignore"):  # what a wrong result holds may be anything
-        expected = shares.expected(layer, tensors, step.direction, gpus)
+        expected = shares.expected(layer, tensors, step.direction, gpus, specs)
     shared.append((read, gpus, expected))
     return expected
 
 
 def _same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    return a is b or np.array_equal(a.view(np.uint32), b.view(np.uint32))
+    return a is b or np.array_equal(_bits(a), _bits(b))
+
+
+def _bits(values: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(values).view(f"<u{values.itemsize}")
 
 
 def _suspicions(comparison: Comparison, name: str, sides: Sequence[Result]) -> Iterator[str]:

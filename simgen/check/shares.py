@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.numerics import exactness
+from simgen.numerics import exactness, storing
 from simgen.numerics.rounding import accumulated
 from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
-    from simgen.ir import Pass
+    from simgen.ir import Pass, TensorSpec
     from simgen.layers.base import Layer, Tensors
     from simgen.numerics.rounding import Array
 else:
@@ -21,12 +23,19 @@ else:
 Expected = dict[str, "tuple[Array, Array, Spread]"]  # by port: reference, tolerance, spread
 
 
-def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expected:
+def expected(
+    layer: Layer,
+    tensors: Tensors,
+    direction: Pass,
+    gpus: int,
+    specs: Mapping[str, TensorSpec] = {},
+) -> Expected:
     """(reference, tolerance, spread) of a step that `gpus` GPUs did, each its share of the samples.
 
-    `tensors` are what the layer's `reference` takes. A gradient's parts have the layer's tolerance
-    for a share, and each goes through `gpus` - 1 additions at most. What the layer knows to the bit
-    has no tolerance: sums that are exact over the whole batch are so over parts of it.
+    `tensors` are what the layer's `reference` takes, `specs` those of ports that may be narrow. A
+    gradient's parts have the layer's tolerance for a share, and each goes through `gpus` - 1
+    additions at most. What the layer knows to the bit has no tolerance: sums that are exact over
+    the whole batch are so over parts of it.
     """
     found = _rounded(layer, tensors, direction, gpus)
     for port, values in layer.exact(tensors, direction).items():
@@ -37,6 +46,8 @@ def expected(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expe
             exactness.cleared(bound, values),
             replace(spread, sigma=sigma),
         )
+    for port, spec in specs.items():
+        found[port] = storing.stored(*found[port], spec.dtype)
     return found
 
 

@@ -13,8 +13,11 @@ from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workl
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simgen.bundle.planning import Plan
     from simgen.ir import Workload
+    from simgen.targets.base import Target
 
 
 @click.command(cls=BuildCommand)
@@ -22,11 +25,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
-    """Print what WORKLOAD is: layers, shapes, work, memory and the command lines that run it.
+    """Print layers, shapes, work and memory of WORKLOAD.
 
-    Operations are floating-point operations and special functions, bytes the traffic that no
-    kernel can avoid: each tensor read or written once. Layers are printed also where one of them
-    has no kernels for the pass. -v prints settings and launches too.
+    Operations are floating-point operations and special functions; bytes are the traffic that no
+    kernel can avoid, each tensor read or written once. The command lines that run the bundle are
+    printed too; -v adds settings and launches. Layers may have no kernels for the pass.
 
     \b
     simgen show softmax_fwd
@@ -44,7 +47,7 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         workload, unsupported = None, str(error)
     commands = {}
     if workload:
-        commands = {t.name: dict(t.commands(output, workload)) for t in targets}
+        commands = {t.name: dict(t.package.commands(output, workload)) for t in targets}
         commands = {name: lines for name, lines in commands.items() if lines}
     if as_json:
         shown = _show_json(plan, workload)
@@ -91,13 +94,13 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("what", required=False, default="workloads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, as_json: bool) -> None:
-    """List layers, workloads, targets or algorithms.
+    """List workloads, layers, targets or algorithms. [default: workloads]
 
     \b
     simgen list
     simgen list targets --json
     """
-    listings = {
+    listings: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "layers": _list_layers,
         "workloads": _list_workloads,
         "targets": _list_targets,
@@ -111,7 +114,7 @@ def list_(what: str, as_json: bool) -> None:
         return
     from simgen.cli import present
 
-    heads = list(rows[0])
+    heads = [name for name, value in rows[0].items() if isinstance(value, str)]
     present.table(None, heads, [[row[head] for head in heads] for row in rows])
 
 
@@ -135,15 +138,31 @@ def _list_workloads() -> list[dict[str, str]]:
     return [{"workload": name, "what": what} for name, what in problem.built_in().items()]
 
 
-def _list_targets() -> list[dict[str, str]]:
+def _list_targets() -> list[dict[str, Any]]:
     from simgen.targets import TARGETS
 
     rows = []
-    for name, target in TARGETS.items():
-        lacks = target().missing()
-        here = " | ".join(str(lack) for lack in lacks) or "ready"
-        rows.append({"target": name, "what": target.summary, "on this machine": here})
+    for name, target in sorted(TARGETS.items(), key=lambda item: item[1].example):
+        made = target()
+        lacks = made.needs.missing()
+        rows.append(
+            {
+                "target": name,
+                "what": target.summary,
+                "seen running": _seen(target),
+                "on this machine": " | ".join(str(lack) for lack in lacks) or "ready",
+                "stages": list(made.package.stages()),
+            }
+        )
     return rows
+
+
+def _seen(target: type[Target]) -> str:
+    """Whether its authors have seen it running, which says how far to trust it."""
+    from simgen.targets.base import EVERYTHING
+
+    unseen = target.unseen()
+    return "no" if unseen == EVERYTHING else f"yes, not {unseen}" if unseen else "yes"
 
 
 def _list_algorithms() -> list[dict[str, str]]:
@@ -175,12 +194,16 @@ def _list_algorithms() -> list[dict[str, str]]:
     "nbytes",
     required=True,
     metavar="N",
-    help="Size: a count, or with K, M, G (powers of 1024).",
+    help="Size: a number of bytes, or one with K, M or G (powers of 1024).",
 )
-@click.option("--seed", type=SEED, metavar="N", default=0, show_default=True)
+@click.option(
+    "--seed", type=SEED, metavar="N", default=0, show_default=True, help="Seed of the values."
+)
 @verbosity
 def data(file: Path, nbytes: str, seed: int, quiet: bool, verbose: bool) -> None:
-    """Write FILE: raw little-endian float32, uniform in [0, 1), as DNNMark's -mmap option reads.
+    """Write FILE for DNNMark's option -mmap.
+
+    It holds raw little-endian float32 values, uniform in [0, 1).
 
     \b
     simgen data mmap.bin --bytes 2G
@@ -199,13 +222,13 @@ def _parse_size(text: str) -> int:
     unit = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
     if not digits.isascii() or not digits.isdecimal():
-        raise UsageError(f"--bytes {text!r}: no size; write a count such as 4096, 64M or 2G")
+        raise UsageError(f"--bytes {text!r}: not a size; write a number such as 4096, 64M or 2G")
     return int(digits) * unit
 
 
 @click.group(cls=Commands)
 def cache() -> None:
-    """The kernel cache: compiled kernels and programs, found again by what they are made from."""
+    """Compiled kernels and programs, which later builds find here."""
 
 
 @cache.command(name="list")
@@ -263,7 +286,7 @@ def cache_verify() -> None:
     if damaged:
         raise DamagedError(
             f"{damaged[0].path}: damaged, and {len(damaged) - 1} more of {len(found)} entries; "
-            "builds ignore it and make it again, or run: simgen cache clear"
+            "builds ignore and replace them, or run: simgen cache clear"
         )
     print(f"{present.many(len(found), 'entry', 'entries')}, all good")
 
@@ -273,10 +296,13 @@ def cache_verify() -> None:
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="[default: the set that travels with simgen]",
+    metavar="DIR",
+    help="The folder to write to. [default: the set that comes with simgen]",
 )
 def cache_pack(output: Path | None) -> None:
-    """Write the precomputed set anew: what the built-in workloads need for gem5-se.
+    """Write the precomputed set.
+
+    It is what the built-in workloads need for gem5-se.
 
     \b
     simgen cache pack -o cachefiles
@@ -306,7 +332,9 @@ def cache_clear() -> None:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(as_json: bool) -> None:
-    """Check this machine: what works, what is missing, how to get it.
+    """Check what this machine has and lacks.
+
+    What is missing is named, with how to get it.
 
     Exit code 3: nothing can be built or run.
 
@@ -325,4 +353,6 @@ def doctor(as_json: bool) -> None:
         rows = [(c.what, "ok" if c.ok else "missing", c.fact, c.cure) for c in checks]
         present.table(None, ("", "", "found", "cure"), rows)
     if not doctors.usable(checks):
-        raise MissingError("this machine: nothing can be built and run; see the cures above")
+        raise MissingError(
+            "this machine: nothing can be built and run; see above how to get what is missing"
+        )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from simgen.bundle.results import Result
     from simgen.check.verdict import Diff, Verdict
-    from simgen.frontend.network import Network
+    from simgen.frontend.network import Network, Source
     from simgen.ir import OpCount, Workload
     from simgen.study.correlation import Correlation
     from simgen.study.page import Row
@@ -172,7 +172,11 @@ def network(net: Network, *, settings: bool) -> None:
     rows = []
     for placed in net.layers:
         data = ", ".join(shape(x.shape) for x in placed.node.inputs)
-        row = [placed.node.name, placed.layer.section, ", ".join(placed.previous) or data]
+        row = [
+            placed.node.name,
+            placed.layer.section,
+            ", ".join(map(_source, placed.sources)) or data,
+        ]
         row.append(shape(placed.output.shape))
         if settings:
             kind = type(placed.layer)
@@ -185,6 +189,11 @@ def network(net: Network, *, settings: bool) -> None:
         rows.append(row)
     heads = ("layer", "section", "input", "output", *(["settings"] if settings else []))
     table(None, heads, rows)
+
+
+def _source(source: Source) -> str:
+    """As a config names it: the tensor is said where it is not a layer's only one."""
+    return source.layer if source.tensor == "y" else str(source)
 
 
 def work(workload: Workload) -> None:

@@ -16,6 +16,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simgen import machine as machines
 from simgen.errors import DamagedError, SimgenError
 
 if TYPE_CHECKING:
@@ -32,12 +33,9 @@ WAVEFRONT_SIZE_32 = 1 << 10
 
 # The low byte of e_flags (EF_AMDGPU_MACH) -> processor, vector registers in an allocation granule.
 MACHINES = {
-    0x28: ("gfx801", 4),
-    0x2A: ("gfx803", 4),
-    0x2C: ("gfx900", 4),
-    0x2D: ("gfx902", 4),
-    0x3F: ("gfx90a", 8),
-    0x4C: ("gfx942", 8),
+    arch.elf_machine: (arch.name, arch.register_granule)
+    for arch in machines.architectures().values()
+    if arch.elf_machine is not None
 }
 
 # A wavefront's fetch unit runs ahead of s_endpgm: two cache lines on gem5, which decodes them too
@@ -199,7 +197,7 @@ def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo
         )
     if properties & WAVEFRONT_SIZE_32 or preload:
         raise SimgenError(
-            f"code object: kernel {symbol.name[:-3]} wants 32-wide wavefronts or preloaded "
+            f"code object: kernel {symbol.name[:-3]} needs 32-wide wavefronts or preloaded "
             "arguments; simulators have neither"
         )
     encoded = rsrc1 >> 6 & 15

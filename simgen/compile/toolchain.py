@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen import machine
 from simgen.errors import MissingError, SimgenError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ PINNED = "0.17.0"  # of ziglang: clang 22.1.8. pyproject.toml pins the same
 CURE = f"install it: python -m pip install ziglang=={PINNED}"
 
 AMD_TARGET = "amdgcn-amd-amdhsa"
-AMD_ARCHS = ("gfx801", "gfx803", "gfx900", "gfx902", "gfx90a", "gfx942", "gfx1100")
+AMD_ARCHS = tuple(machine.architectures())
 
 # Why each flag of the device compiler is there:
 DEVICE_FLAGS = (

@@ -1,7 +1,7 @@
 """One file per layer, in rooms where a layer is several: parameters, shapes, operation counts,
-launches, reference, tolerance. Importing this package fills `LAYERS`.
+launches, reference, tolerance. Importing this package fills `LAYERS`,
 
-May import: arrays, errors, ir, numerics.
+May import: arrays, dtypes, errors, ir, machine, numerics.
 """
 
 from simgen.layers import activation as activation
@@ -10,12 +10,15 @@ from simgen.layers import bypass as bypass
 from simgen.layers import concat as concat
 from simgen.layers import dropout as dropout
 from simgen.layers import fused as fused
+from simgen.layers import input as input
 from simgen.layers import sgd as sgd
+from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer
 from simgen.layers.conv import convolution as convolution
 from simgen.layers.norm import batch_norm as batch_norm
+from simgen.layers.norm import layer_norm as layer_norm
 from simgen.layers.norm import lrn as lrn
 from simgen.layers.pool import pooling as pooling
 from simgen.layers.product import fully_connected as fully_connected

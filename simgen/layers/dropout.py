@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U, float32
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
 else:
     from simgen import arrays as np
 
@@ -50,6 +52,7 @@ class Dropout(Layer):
     section = "Dropout"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",
@@ -59,8 +62,14 @@ class Dropout(Layer):
         "random_seed": "0",
     }
 
-    probability: float = key("dropout_probability", default=0.5, least=0, most=1)
-    random_seed: int = key("random_seed", default=0, least=0)
+    probability: float = key(
+        "dropout_probability",
+        default=0.5,
+        least=0,
+        most=1,
+        text="probability that an element becomes 0",
+    )
+    random_seed: int = key("random_seed", default=0, least=0, text="seed of the mask")
 
     @property
     def threshold(self) -> int:
@@ -152,3 +161,8 @@ def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
         a, b = (np.uint64(m) * word for m, word in zip(MULTIPLIERS, (x[0], x[2])))
         x = [b >> half ^ x[1] ^ left, b & low, a >> half ^ x[3] ^ right, a & low]
     return np.stack(x)
+
+
+@writes("dropout")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

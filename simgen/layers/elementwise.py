@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers.base import Lowering
+from simgen.layers.written import Writes, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.ir import Constants
+    from simgen.layers.written import Values
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item
@@ -57,3 +59,8 @@ def lower(
 def grid(size: int) -> tuple[int, int, int]:
     """Work-groups for `size` elements."""
     return ceil(size / (BLOCK * VECTOR)), 1, 1
+
+
+@writes("elementwise")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(at - c["outputs"], c["size"], c["vector"], block) for at in range(c["outputs"])]

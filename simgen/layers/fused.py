@@ -17,12 +17,11 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers.activation import Activation, Mode
+from simgen.layers.activation import Activation, ActivationMode
 from simgen.layers.base import Layer, Port, Sums, key
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.epilogue import PORTS, Epilogue
-from simgen.layers.norm.batch_norm import BatchNorm, Statistics
-from simgen.layers.norm.batch_norm import Mode as BatchNormMode
+from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode, Statistics
 from simgen.layers.product.fully_connected import FullyConnected
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32
 from simgen.numerics.spread import Spread
@@ -40,11 +39,11 @@ else:
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
 # The largest derivative of an activation; of elu it is 1 or alpha.
 STEEPEST = {
-    Mode.RELU: 1.0,
-    Mode.CLIPPED_RELU: 1.0,
-    Mode.SIGMOID: 0.25,
-    Mode.TANH: 1.0,
-    Mode.SOFT_RELU: 1.0,
+    ActivationMode.RELU: 1.0,
+    ActivationMode.CLIPPED_RELU: 1.0,
+    ActivationMode.SIGMOID: 0.25,
+    ActivationMode.TANH: 1.0,
+    ActivationMode.SOFT_RELU: 1.0,
 }
 SAMPLE = {"bias": "true", "activation_mode": "relu"}
 
@@ -57,12 +56,24 @@ class Fused(Layer):
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", *PORTS)
     first: ClassVar[type[Layer]]
 
-    batch_norm: bool = key("batch_norm", default=False)
-    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
-    activation: bool = key("activation", default=True)
-    activation_mode: Mode = key("activation_mode", default=Mode.RELU)
-    ceiling: float = key("activation_ceiling", default=6.0, least=1e-3, most=1e6)
-    alpha: float = key("activation_alpha", default=1.0, least=0.0, most=1e6)
+    batch_norm: bool = key("batch_norm", default=False, text="does batch normalisation follow?")
+    epsilon: float = key(
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to its variance"
+    )
+    activation: bool = key("activation", default=True, text="does an activation follow?")
+    activation_mode: ActivationMode = key(
+        "activation_mode", default=ActivationMode.RELU, text="which one"
+    )
+    ceiling: float = key(
+        "activation_ceiling",
+        default=6.0,
+        least=1e-3,
+        most=1e6,
+        text="largest value of clipped_relu",
+    )
+    alpha: float = key(
+        "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
+    )
 
     @property
     def _sums(self) -> Layer:
@@ -78,8 +89,8 @@ class Fused(Layer):
         return Epilogue(
             epsilon=self.epsilon if self.batch_norm else None,
             activation=str(mode) if mode else "",
-            ceiling=self.ceiling if mode is Mode.CLIPPED_RELU else 0.0,
-            alpha=self.alpha if mode is Mode.ELU else 0.0,
+            ceiling=self.ceiling if mode is ActivationMode.CLIPPED_RELU else 0.0,
+            alpha=self.alpha if mode is ActivationMode.ELU else 0.0,
         )
 
     @property
@@ -207,5 +218,12 @@ class FusedConvolution(Fused, Convolution):
 class FusedFullyConnected(Fused, FullyConnected):
     kind = "fused_fc"
     section = "FusedFullyConnected"
+    rank: ClassVar[int | None] = 4
     first = FullyConnected
     sample: ClassVar[Mapping[str, str]] = {**FullyConnected.sample, **SAMPLE}
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        y = super().output(inputs)
+        if len(y.shape) != self.rank:
+            raise ValueError(f"axis is {self.axis}; what follows takes images, leave it out")
+        return y

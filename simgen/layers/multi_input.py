@@ -23,10 +23,17 @@ class Several(Layer):
 
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
+    input_names: ClassVar[tuple[str, ...]] = INPUTS
+    rank: ClassVar[int | None] = None
     per_sample: ClassVar[bool] = True
-    several_inputs: ClassVar[bool] = True
 
-    inputs: int = key("inputs", default=2, least=2, most=MOST)
+    inputs: int = key(
+        "inputs",
+        default=2,
+        least=2,
+        most=MOST,
+        text="number of inputs, where previous_layer names none",
+    )
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         return (x,) * self.inputs
@@ -52,7 +59,8 @@ class Several(Layer):
             fact = f"[{self.section}] has {len(inputs)} inputs, more than {MOST}"
             raise ValueError(f"{fact}; use two layers in a row")
         for at, x in enumerate(inputs):
-            if any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
+            ranks = len(x.shape) != len(inputs[0].shape)
+            if ranks or any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
                 one, other = (" x ".join(map(str, spec.shape)) for spec in (inputs[0], x))
                 raise ValueError(f"x0 is {one}, but x{at} is {other}; give them the same extents")
 

@@ -1,5 +1,5 @@
 """What float arithmetic may lose, and when it loses nothing: bounds, the spread of honest errors,
 exact sums. Knows numbers, no layers.
 
-May import: arrays.
+May import: arrays, dtypes.
 """

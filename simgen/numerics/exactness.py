@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import DType
 from simgen.numerics.rounding import TINY
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-MOST = 2.0**24  # grains of a float32 number
+MOST = 1 / DType.F32.roundoff  # grains of a number of the type that kernels compute in
 FIRST = 2**10  # elements that are looked at first: of random numbers they are enough
 AT_ONCE = 2**20
 

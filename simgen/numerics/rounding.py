@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import FLUSHED, DType
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -18,11 +20,11 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-U = 2.0**-24  # relative error of one rounding to nearest
+U = DType.F32.roundoff  # of the type that kernels compute in: one rounding to nearest, relative
 EXP2 = 2.0**-22  # relative, of fast_exp2
 RCP = 2.0**-23  # relative, of fast_rcp
 SQRT = 2.0**-23  # relative, of fast_sqrt
-TINY = 2.0**-126  # absolute: a result below it may be flushed to zero
+TINY = FLUSHED  # absolute
 SECOND_ORDER = 1 + 2.0**-10  # products of errors, which the first-order bounds leave out
 
 

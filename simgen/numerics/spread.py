@@ -47,6 +47,8 @@ from dataclasses import dataclass
 from math import log, pi, sin, sqrt
 from typing import TYPE_CHECKING, Any
 
+from simgen.dtypes import DType
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-U = 2.0**-24  # relative error of one rounding to nearest
+U = DType.F32.roundoff  # of the type that kernels compute in
 RISK = 1e-9  # that a tensor of a right result is judged wrong
 DENSITY = 4.0  # of terms at zero, times what their moments say
 SAMPLE = 2**20  # elements that equal ones are counted among

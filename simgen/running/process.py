@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from simgen.bundle import finding, run_record
+from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.errors import (
     DamagedError,
@@ -23,7 +23,7 @@ from simgen.errors import (
     SimgenError,
     UsageError,
 )
-from simgen.running import capacity
+from simgen.running import capacity, run_folder
 from simgen.storage.files import PART
 from simgen.targets.base import log_text
 from simgen.tensors import state_file
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from simgen.bundle.run_record import Start
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
+    from simgen.running.run_folder import Start
     from simgen.targets import Target
     from simgen.targets.base import Progress
 
@@ -52,7 +52,7 @@ ERRORS: dict[int, type[SimgenError]] = {
 def obstacles(bundle: Bundle, name: str) -> list[str]:
     """All that keeps this machine from running the target here; empty if nothing does."""
     target = finding.target_of(bundle, name)
-    return [str(lack) for lack in target.missing(bundle.path)]
+    return [str(lack) for lack in target.needs.missing(bundle.path)]
 
 
 def choose(bundle: Bundle) -> tuple[str, dict[str, list[str]]]:
@@ -64,7 +64,7 @@ def choose(bundle: Bundle) -> tuple[str, dict[str, list[str]]]:
     passed: dict[str, list[str]] = {}
     for name in bundle.targets:
         target = finding.target_of(bundle, name)
-        refusal = target.refusal(bundle.path)
+        refusal = target.needs.refusal(bundle.path)
         passed[name] = obstacles(bundle, name) + ([refusal] if refusal else [])
         if not passed[name]:
             del passed[name]
@@ -110,7 +110,7 @@ def run(
     result = start.result if start else result or name
     check(bundle, target)
     started = time.time()
-    start = start or run_record.begin(bundle, target, result, environment or {})
+    start = start or run_folder.begin(bundle, target, result, environment or {})
     limit = {} if timeout is None else {"SIMGEN_TIMEOUT": f"{timeout:f}"}
     own = {
         "SIMGEN_RESULT": result,
@@ -138,7 +138,7 @@ def run(
             )
         raise
     finally:
-        run_record.discard(start)
+        run_folder.discard(start)
     if process.returncode == 0 and bundle.has(result):
         return bundle.path / bundles.RESULTS / result
     raise _failure(bundle, target, watched, process.returncode, output, started)
@@ -150,16 +150,16 @@ def check(bundle: Bundle, target: Target) -> None:
     Raises:
         DamagedError, MissingError, RefusedError: as `run`.
     """
-    if lacks := target.missing(bundle.path):
+    if lacks := target.needs.missing(bundle.path):
         raise MissingError(f"{target.name}: " + " | ".join(str(lack) for lack in lacks))
-    if refusal := target.refusal(bundle.path):
+    if refusal := target.needs.refusal(bundle.path):
         raise RefusedError(f"{target.name}: {refusal}")
     bundles.verify(bundle, target.name)
     workload = bundle.workload
-    capacity.check_memory(target.name, target.memory_nbytes(workload))
+    capacity.check_memory(target.name, target.needs.memory_nbytes(workload))
     outputs = workload.arena_nbytes - workload.outputs_offset
     kept = state_file.nbytes(workload) if workload.left else 0
-    needed = outputs + kept + target.statistics_nbytes(workload)
+    needed = outputs + kept + target.needs.statistics_nbytes(workload)
     capacity.check_disk(target.name, needed, bundle.path)
 
 
@@ -169,7 +169,7 @@ class _Watched:
     def __init__(self, target: Target, bundle: Bundle, start: Start, process: int) -> None:
         self.target, self.bundle, self.start = target, bundle, start
         self.folder = bundle.path / bundles.RESULTS / f"{PART}{start.result}.{process}"
-        self.look = target.watch(self.folder, start.todo)
+        self.look = target.watcher.watch(self.folder, start.todo)
 
     def told(
         self,
@@ -194,7 +194,7 @@ class _Watched:
     def cure(self) -> str:
         """How the run can be continued, to end an error message with; empty if it cannot."""
         try:
-            if run_record.stopped(self.bundle, self.start.result) is None:
+            if run_folder.stopped(self.bundle, self.start.result) is None:
                 return ""
         except UsageError:  # its simulator has not ended yet
             return ""
@@ -334,15 +334,15 @@ def _failure(
         where = f" (log: {kept})" if fresh else ""
     except OSError:
         log, where = "", ""
-    fact = target.diagnosis(f"{log}\n{output}") or _last_line(output) or _last_line(log)
+    fact = target.watcher.diagnosis(f"{log}\n{output}") or _last_line(output) or _last_line(log)
     if fact:
-        fact = target.located(fact, bundle.path, bundle.workload)
+        fact = target.watcher.located(fact, bundle.path, bundle.workload)
     if code == 0 and not fact:
         fact = "the run left no result of this workload; build the bundle again"
     kind = ERRORS.get(code, RunError)
     how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
     fact = fact.removeprefix(f"{target.name}: ") or f"run.sh {how}"
-    done = target.launches_done(log)
+    done = target.watcher.launches_done(log)
     at = "" if done is None else place(watched.start.todo, done)
     return kind(f"{target.name}: {at}{fact}{where}{watched.cure()}")
 

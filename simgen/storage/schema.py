@@ -1,6 +1,7 @@
 """What a JSON file may hold: types with bounds, and the reading that keeps to them.
 
-A schema is a frozen dataclass whose fields have types: bool, int, float, str, an Enum, `X | None`,
+A schema is a frozen dataclass whose fields have types: bool, int, float, str, an Enum, a
+`Registered` value, `X | None`,
 `tuple[X, ...]`, `Mapping[str, X]`, another dataclass, `Any` (plain JSON of little depth), each
 with bounds as in `Annotated[int, Within(1, 8)]`. `from_json` makes the value, and says where what
 it got is something else. What has no bounds of its own has those of `Within` and `LONGEST`.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from simgen.errors import cut, printable
 
@@ -54,6 +55,13 @@ class Matching:
     what: str
 
 
+class Registered:
+    """A value that a file has by its name, of those in the `table` of its class."""
+
+    table: ClassVar[Mapping[str, Any]]
+    name: str
+
+
 SHA256 = Annotated[str, Matching(r"[0-9a-f]{64}", "a SHA-256")]
 
 
@@ -87,9 +95,9 @@ def parse(content: bytes | str) -> Any:
     except RecursionError:
         raise SchemaError("nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise SchemaError(f"no JSON: {error.msg} in line {error.lineno}") from None
+        raise SchemaError(f"not JSON: {error.msg} in line {error.lineno}") from None
     except ValueError:  # bytes that are no text, a number of thousands of digits
-        raise SchemaError("no JSON that can be read") from None
+        raise SchemaError("not JSON that can be read") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -102,11 +110,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
-    raise SchemaError(f"{name} is no number of JSON")
+    raise SchemaError(f"{name} is not a number in JSON")
 
 
 def to_json(value: Any) -> Any:
     """A frozen value as what `json.dumps` takes."""
+    if isinstance(value, Registered):
+        return value.name
     if is_dataclass(value):
         return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple):
@@ -138,6 +148,8 @@ def _decoder(kind: Any, more: bool) -> Decoder:
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _bounded(args[0], args[1:], more)
+    if isinstance(kind, type) and issubclass(kind, Registered):
+        return _registered(kind)
     if is_dataclass(kind):
         return _fields(kind, more)
     if origin is tuple:
@@ -254,6 +266,16 @@ def _member(kind: type[Enum]) -> Decoder:
     return decode
 
 
+def _registered(kind: type[Registered]) -> Decoder:
+    def decode(value: Any) -> Registered:
+        if type(value) is not str or value not in kind.table:
+            raise SchemaError(f"{_shown(value)} is not a valid {kind.__name__}")
+        found: Registered = kind.table[value]
+        return found
+
+    return decode
+
+
 def _bounded(kind: Any, bounds: tuple[Any, ...], more: bool) -> Decoder:
     inner = _decoder(kind, more)
 
@@ -318,7 +340,7 @@ def _text(value: Any) -> str:
     if len(value) > LONGEST:
         raise SchemaError(f"a text of {len(value)} characters, more than {LONGEST}")
     if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-        raise SchemaError(f"{printable(value)} is no Unicode text")
+        raise SchemaError(f"{printable(value)} is not Unicode text")
     return value
 
 

@@ -1,11 +1,13 @@
 """One file or package per place where a bundle can run: what it lacks here, its folder, how its
 results are read. Importing this package fills `TARGETS`.
 
-May import: compile, tensors, errors, frontend, ir, layers, workload, resources, storage.
+May import: compile, tensors, errors, frontend, ir, layers, numerics, machine, workload, resources,
+storage.
 """
 
 from simgen.targets import cuda as cuda
 from simgen.targets import host as host
+from simgen.targets import null as null
 from simgen.targets.base import TARGETS as TARGETS
 from simgen.targets.base import Target as Target
 from simgen.targets.gem5 import kfd as kfd

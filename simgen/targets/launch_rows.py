@@ -10,11 +10,12 @@ import csv
 import itertools
 import os
 import re
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError, printable
 from simgen.storage.files import open_regular
-from simgen.targets.base import Progress, RunOption
+from simgen.targets.base import Progress, Reader, RunOption, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,26 @@ def read(
     return found
 
 
+@dataclass(frozen=True)
+class RowsReader(Reader):
+    """Reads `columns` of them, or all."""
+
+    columns: tuple[str, ...] | None = None
+
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        return read(results, workload, self.columns)
+
+    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        return read(results, workload, self.columns, more=True)
+
+
+class RowsWatcher(Watcher):
+    """Counts the lines that are whole."""
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
+        return watch(results)
+
+
 def _rows(path: Path, most: int) -> list[dict[str, str]]:
     """The first lines by column, at most so many."""
     found: list[dict[str, str]] = []
@@ -79,7 +100,7 @@ def _rows(path: Path, most: int) -> list[dict[str, str]]:
             raise ValueError("more columns than there may be, or two of one name")
         odd = next((name for name in head if not COLUMN.fullmatch(name) or name in TAKEN), None)
         if odd is not None:
-            raise ValueError(f"{printable(odd)} is no column")
+            raise ValueError(f"{printable(odd)} is not a column")
         for row in itertools.islice(lines, most):
             if len(row) != len(head):
                 raise ValueError(f"line {lines.line_num} has {len(row)} fields for {len(head)}")
@@ -100,7 +121,7 @@ def _metric(name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f"{name} is {printable(text)}, which is no number") from None
+        raise ValueError(f"{name} is {printable(text)}, which is not a number") from None
     if not 0 <= value <= MOST:
         raise ValueError(f"{printable(text)} is neither a time nor a count")
     return value

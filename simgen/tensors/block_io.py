@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import MissingError, UsageError
 from simgen.ir import PAGE
-from simgen.tensors.random_values import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]  # (bytes done, bytes in all)
 
-ELEMENT_NBYTES = 4  # of every DType
-BLOCK_NBYTES = BLOCK * ELEMENT_NBYTES
+BLOCK_NBYTES = 2**20
 MAX_THREADS = 32  # each holds a buffer; more do not help any disk
 
 

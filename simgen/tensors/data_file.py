@@ -8,7 +8,7 @@ which it leaves alone, the user block. The header there (tensors/header.py) spar
 HDF5 parser. It holds the SHA-256 of the recipe, not of the content (`data_id`).
 
 Attributes of a dataset tell its distribution and seed, and the SHA-256 of its content as a tree:
-of the digests of its blocks of BLOCK elements, put together in order. The digest of the file is
+of the digests of its blocks of BLOCK_NBYTES, put together in order. The digest of the file is
 made of these trees and of what lies between the datasets; a bundle's manifest has it.
 
 Nothing here imports NumPy or h5py before a tensor's values are needed: `is_current` is on the path
@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import DamagedError, SimgenError, UsageError
-from simgen.ir import CANARY, GUARD, PAGE, Distribution, Fill, to_json
+from simgen.ir import GUARD, PAGE, Distribution, DType, Fill, to_json
 from simgen.storage import hdf5
 from simgen.storage.files import atomic_path
+from simgen.tensors import element_types
 from simgen.tensors.block_io import (
-    ELEMENT_NBYTES,
+    BLOCK_NBYTES,
     Block,
     BlockFile,
     check_place,
@@ -37,14 +38,13 @@ from simgen.tensors.block_io import (
     for_each_block,
 )
 from simgen.tensors.digest import blocks_in, digest_of, gaps, tree_digests, trees
-from simgen.tensors.header import Entry, Header, damaged, header_nbytes, read_header
+from simgen.tensors.header import DatasetEntry, Header, damaged, header_nbytes, read_header
 from simgen.tensors.random_values import (
-    BLOCK,
     GENERATOR,
     block_key,
     check_fill,
     check_seed,
-    fill_block,
+    fill_values,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CANARY_NAME",
     "DataFile",
-    "Entry",
+    "DatasetEntry",
     "Header",
     "canary_nbytes",
     "data_id",
@@ -80,6 +80,7 @@ RAW_NAME = "raw"  # the tensor whose values `write_raw` writes
 RAW_FILL = Fill(Distribution.UNIFORM, 0.0, 1.0)
 DIGEST = "sha256"  # attribute
 _FORMAT = "data.h5/1"  # change it whenever the same workload gives another file
+WORDS = 8  # bytes; a narrow tensor is filled up to a multiple of so many, or half of them
 _MAX_CANARY = 4 * 2**20  # bytes; launchers repeat the pattern over larger tensors
 # Datasets made before the file is closed and opened again: HDF5 looks for a place through all the
 # gaps that aligning has left since then, for every dataset and attribute.
@@ -103,17 +104,15 @@ class DataFile:
 
 @dataclass(frozen=True)
 class _Dataset:
-    """A dataset to write: `fill_block` sets the elements of one block, given its index."""
+    """A dataset to write: `fill` sets elements in a row, given where in the tensor they start."""
 
     name: str
     shape: tuple[int, ...]
-    dtype: str  # NumPy's name
-    fill_block: Callable[[NDArray[Any], int], None]
+    array: np.dtype[Any]
+    nbytes: int  # as in memory: behind the last element zeros may follow
+    fill: Callable[[NDArray[Any], int], None]
     attributes: tuple[Attribute, ...]
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * ELEMENT_NBYTES
+    stored: Any = None  # its type in HDF5, if not `array`
 
 
 def data_id(workload: Workload) -> bytes:
@@ -128,6 +127,8 @@ def data_id(workload: Workload) -> bytes:
         ],
         "canary_nbytes": canary_nbytes(workload),
     }
+    if workload.canary != DType.F32.canary:
+        recipe["canary"] = workload.canary
     text = json.dumps(recipe, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()
 
@@ -202,16 +203,19 @@ def write_raw(
         MissingError: the disk is too small.
         UsageError: `nbytes` is not a positive multiple of 4, or `path` cannot be written.
     """
-    if nbytes <= 0 or nbytes % ELEMENT_NBYTES:
+    each = DType.F32.nbytes
+    if nbytes <= 0 or nbytes % each:
         fact = f"{nbytes} bytes are not a whole number of float32 values"
-        raise UsageError(f"{path}: {fact}; give a positive multiple of {ELEMENT_NBYTES}")
+        raise UsageError(f"{path}: {fact}; give a positive multiple of {each}")
     check_seed(seed)
-    fill = functools.partial(_fill_random, block_key(RAW_NAME, seed), RAW_FILL)
-    dataset = _Dataset(RAW_NAME, (nbytes // ELEMENT_NBYTES,), "<f4", fill, ())
+    fill = functools.partial(_fill_random, block_key(RAW_NAME, seed), RAW_FILL, DType.F32)
+    dataset = _Dataset(RAW_NAME, (nbytes // each,), DType.F32.array, nbytes, fill, ())
     with disk_errors(path, nbytes):
         check_place(path, nbytes)
         with atomic_path(path) as part:
-            _write_blocks(part, nbytes, (dataset,), (Entry(0, nbytes),), progress, threads, False)
+            _write_blocks(
+                part, nbytes, (dataset,), (DatasetEntry(0, nbytes),), progress, threads, False
+            )
 
 
 def is_current(path: Path, workload: Workload) -> bool:
@@ -232,7 +236,7 @@ def load(path: Path, workload: Workload) -> dict[str, NDArray[Any]]:
 
     header = _header_of(path, workload)
     return {
-        b.name: np.asarray(np.memmap(path, b.spec.dtype.numpy, "r", e.offset, b.spec.shape))
+        b.name: np.asarray(np.memmap(path, b.spec.dtype.array, "r", e.offset, b.spec.shape))
         for b, e in zip(workload.inputs, header.entries, strict=False)  # the last is the canary
     }
 
@@ -298,12 +302,30 @@ def _datasets(workload: Workload, values: Mapping[str, NDArray[Any]]) -> tuple[_
             fill = functools.partial(_fill_given, values[b.name].reshape(-1))
         else:
             check_fill(b.name, b.spec.dtype, b.fill)
-            fill = functools.partial(_fill_random, block_key(b.name, workload.seed), b.fill)
+            dtype = b.spec.dtype
+            fill = functools.partial(_fill_random, block_key(b.name, workload.seed), b.fill, dtype)
             attributes = (*_fill_attributes(b.fill), ("seed", workload.seed))
-        datasets.append(_Dataset(b.name, b.spec.shape, b.spec.dtype.numpy, fill, attributes))
-    pattern = (canary_nbytes(workload) // ELEMENT_NBYTES,)
-    datasets.append(_Dataset(CANARY_NAME, pattern, "<u4", _fill_canary, (("value", CANARY),)))
-    return tuple(datasets)
+        datasets.append(_dataset(b, fill, attributes))
+    return (*datasets, _canary(workload))
+
+
+def _dataset(
+    buffer: Buffer, fill: Callable[[NDArray[Any], int], None], attributes: tuple[Attribute, ...]
+) -> _Dataset:
+    spec, stored = buffer.spec, element_types.stored(buffer.spec.dtype)
+    if element_types.is_named(spec.dtype):
+        attributes = (*attributes, (element_types.ATTRIBUTE, spec.dtype.name))
+    array = spec.dtype.array
+    return _Dataset(buffer.name, spec.shape, array, spec.nbytes, fill, attributes, stored)
+
+
+def _canary(workload: Workload) -> _Dataset:
+    import numpy as np
+
+    word, nbytes, value = np.dtype("<u4"), canary_nbytes(workload), workload.canary
+    fill = functools.partial(_fill_constant, value)
+    shape = (nbytes // word.itemsize,)
+    return _Dataset(CANARY_NAME, shape, word, nbytes, fill, (("value", value),))
 
 
 def _fill_attributes(fill: Fill) -> list[Attribute]:
@@ -317,19 +339,19 @@ def _fill_attributes(fill: Fill) -> list[Attribute]:
     return [*attributes, ("generator", GENERATOR)]
 
 
-def _fill_random(key: int, fill: Fill, block: NDArray[Any], index: int) -> None:
-    fill_block(block, key, index, fill)
+def _fill_random(key: int, fill: Fill, dtype: DType, part: NDArray[Any], start: int) -> None:
+    fill_values(part, start, dtype, key, fill)
 
 
-def _fill_given(values: NDArray[Any], block: NDArray[Any], index: int) -> None:
-    block[:] = values[index * BLOCK :][: block.size]
+def _fill_given(values: NDArray[Any], part: NDArray[Any], start: int) -> None:
+    part[:] = values[start:][: part.size]
 
 
-def _fill_canary(block: NDArray[np.uint32], index: int) -> None:
-    block.fill(CANARY)
+def _fill_constant(value: int, part: NDArray[Any], start: int) -> None:
+    part.fill(value)
 
 
-def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[Entry, ...]:
+def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[DatasetEntry, ...]:
     """Write everything of HDF5 but the values; the same bytes each time.
 
     The oldest format that holds these datasets is asked for: every reader knows it, and it has no
@@ -352,11 +374,12 @@ def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[
         mode = {"mode": "r+"} if first else {"mode": "w", "userblock_size": user_block}
         with h5py.File(path, **mode, **options) as file:
             for d in datasets[first : first + _AT_A_TIME]:
-                made = file.create_dataset(d.name, d.shape, d.dtype, dcpl=layout, track_times=False)
+                kind = d.array if d.stored is None else d.stored
+                made = file.create_dataset(d.name, d.shape, kind, dcpl=layout, track_times=False)
                 for name, value in d.attributes:
                     made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
                 made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
-                entries.append(Entry(made.id.get_offset(), d.nbytes))
+                entries.append(DatasetEntry(made.id.get_offset(), d.nbytes))
     if any(entry.offset % PAGE for entry in entries):
         raise SimgenError(f"{path}: HDF5 did not align a dataset; report this")
     return tuple(entries)
@@ -366,7 +389,7 @@ def _write_blocks(
     path: Path,
     file_nbytes: int,
     datasets: Sequence[_Dataset],
-    entries: Sequence[Entry],
+    entries: Sequence[DatasetEntry],
     progress: Progress | None,
     threads: int | None,
     hashed: bool = True,
@@ -378,7 +401,11 @@ def _write_blocks(
 
     def work(block: Block, buffer: memoryview) -> bytes:
         dataset = datasets[block.tensor]
-        dataset.fill_block(np.frombuffer(buffer, dataset.dtype), block.index)
+        elements = np.frombuffer(buffer, dataset.array)
+        start = block.index * (BLOCK_NBYTES // dataset.array.itemsize)
+        inside = elements[: math.prod(dataset.shape) - start]
+        dataset.fill(inside, start)
+        elements[inside.size :] = 0
         file.write(buffer, block.offset)
         return hashlib.sha256(buffer).digest() if hashed else b""
 
@@ -399,13 +426,14 @@ def _set_digests(path: Path, datasets: Sequence[_Dataset], digests: Sequence[str
             file[dataset.name].attrs.modify(DIGEST, np.bytes_(digest.encode()))
 
 
-def _stored_digests(path: Path, names: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+def _stored_digests(path: Path, names: Sequence[str], entries: Sequence[DatasetEntry]) -> list[str]:
     """The digests in the attributes; also checks that HDF5 and the header tell the same places."""
     try:
         with hdf5.opened(path) as file:
             for name, entry in zip(names, entries, strict=True):
                 found = hdf5.dataset(file, name).id
-                if Entry(found.get_offset() or 0, found.get_storage_size()) != entry:
+                held = found.get_storage_size() <= entry.nbytes < found.get_storage_size() + WORDS
+                if not held or (found.get_offset() or 0) != entry.offset:
                     raise damaged(path, f"the header has dataset {name} in another place")
             return [hdf5.text(file[name], DIGEST) for name in names]
     except (OSError, ValueError) as error:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from simgen.layers.base import Sums
 
 WORD = "exact"  # in place of a file of --values
-MOST = 2**24  # grains of a float32 number
+MOST = round(1 / DType.F32.roundoff)  # grains of a number of the type that kernels compute in
 AIM = 2**20  # grains of sums that are not bounded but estimated
 LARGEST = 300  # of the numbers: more than the 8 bits of bfloat16, which would round them
 FEW = 8  # the same where no sums ask for more, and at the start of a network
@@ -75,15 +75,16 @@ def given(workload: Workload) -> Workload:
     survey = _survey(workload)
     if not survey.inputs:
         raise UsageError(
-            f"--values {WORD}: no layer of {workload.name} has sums that are exact, or all of them "
-            "get what another has rounded; leave it out, or choose another --algo than fft"
+            f"--values {WORD}: no layer of {workload.name} has exact sums of inputs that are exact "
+            "themselves; leave it out, or choose an --algo other than fft"
         )
     largest, weights = _sizes(survey)
     buffers = []
     for buffer in workload.buffers:
         if buffer.name in survey.inputs and buffer.fill:
             whole, clips = weights.get(buffer.name, largest), (buffer.fill.low, buffer.fill.high)
-            buffer = replace(buffer, fill=replace(whole, low=clips[0], high=clips[1]))
+            most = min(whole.a, 2.0 ** (buffer.spec.dtype.mantissa + 1))  # that the type has
+            buffer = replace(buffer, fill=replace(whole, a=most, low=clips[0], high=clips[1]))
         buffers.append(buffer)
     return replace(workload, buffers=tuple(buffers))
 
@@ -115,7 +116,7 @@ def _survey(workload: Workload) -> _Survey:
 
 
 def _is_drawn(buffer: Buffer) -> bool:
-    return buffer.role is Role.INPUT and buffer.spec.dtype is DType.F32
+    return buffer.role is Role.INPUT and buffer.spec.dtype.is_float
 
 
 def _sizes(survey: _Survey) -> tuple[Fill, dict[str, Fill]]:

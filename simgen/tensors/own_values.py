@@ -21,6 +21,7 @@ from simgen.errors import UsageError, cut, did_you_mean, one_line, printable
 from simgen.ir import DType
 from simgen.storage import hdf5
 from simgen.storage.files import open_regular
+from simgen.tensors import element_types
 from simgen.tensors.data_file import CANARY_NAME
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def read(paths: Sequence[Path], workload: Workload) -> dict[str, NDArray[Any]]:
     """The values in the files by input buffer of the workload, in the buffer's shape and type.
 
     A .npz or HDF5 file names each tensor; a .npy file is named as its tensor (conv1.w.npy).
-    Floating-point values are rounded to float32, whole numbers are taken for labels only.
+    Floating-point values are rounded to the type, whole numbers are taken for labels only.
     Shapes are compared before values are read, and no file is read but these.
 
     Raises:
@@ -93,7 +94,7 @@ def _check_name(
 ) -> None:
     if name not in inputs:
         cure = did_you_mean(name, inputs)
-        raise UsageError(f"{place}: no input of {workload.name}; {cure}")
+        raise UsageError(f"{place}: not an input of {workload.name}; {cure}")
     if name in found:
         raise UsageError(f"{place}: has values already; give each tensor once")
 
@@ -121,8 +122,13 @@ def _arrays(path: Path) -> Iterator[tuple[str, _Array]]:
         else:  # other bytes may stand before an HDF5 file, as in data.h5
             with hdf5.opened(path) as h5:
                 for name, found in hdf5.datasets(h5):
-                    read = functools.partial(hdf5.values, found)
-                    yield name, _Array(found.shape, found.dtype, read)
+                    dtype = element_types.of(found)
+                    if dtype is None:
+                        read = functools.partial(hdf5.values, found)
+                        yield name, _Array(found.shape, found.dtype, read)
+                    else:
+                        read = functools.partial(element_types.read, found, dtype)
+                        yield name, _Array(found.shape, dtype.array, read)
 
 
 def _members(file: IO[bytes]) -> Iterator[tuple[str, _Array]]:
@@ -131,7 +137,7 @@ def _members(file: IO[bytes]) -> Iterator[tuple[str, _Array]]:
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
             if name == member.filename:
-                raise ValueError(f"its member {printable(name)} is no .npy file")
+                raise ValueError(f"its member {printable(name)} is not a .npy file")
             with archive.open(member) as stream:
                 yield name, _npy(stream)
 
@@ -163,19 +169,30 @@ def _fitted(place: str, given: _Array, buffer: Buffer) -> NDArray[Any]:
     if given.shape != spec.shape:
         fact = f"has shape {_shape(given.shape)}, the input {_shape(spec.shape)}"
         raise UsageError(f"{place}: {fact}; reshape it, or change the layer with --set")
-    if given.dtype.kind not in ("f" if spec.dtype is DType.F32 else "iu"):
+    if not _converts(given.dtype, spec.dtype):
         fact = f"has elements of type {cut(str(given.dtype), 60)}, the input {spec.dtype.numpy}"
         raise UsageError(f"{place}: {fact}; convert it")
     array = given.read()
     with np.errstate(over="ignore"):
-        values = np.ascontiguousarray(array, spec.dtype.numpy)
-    if spec.dtype is DType.I32 and (values != array).any():
-        raise UsageError(f"{place}: holds numbers of more than 32 bits; correct them")
+        values = np.ascontiguousarray(array, spec.dtype.array)
+    if not spec.dtype.is_float and (values != array).any():
+        bits = 8 * spec.dtype.nbytes
+        raise UsageError(f"{place}: holds numbers of more than {bits} bits; correct them")
     if not np.isfinite(values).all():
         at = np.unravel_index(int(np.argmin(np.isfinite(values))), spec.shape)
         where = ", ".join(map(str, at))
-        raise UsageError(f"{place}: [{where}] is {array[at]}, no finite float32; correct it")
+        raise UsageError(
+            f"{place}: [{where}] is {array[at]}, not a finite {spec.dtype.numpy}; correct it"
+        )
     return values
+
+
+def _converts(given: np.dtype[Any], wanted: DType) -> bool:
+    """Whether values are numbers of the same kind; NumPy calls the types of others "V"."""
+    known = any(given == each.array for each in DType.table.values() if each.is_float)
+    if wanted.is_float:
+        return given.kind == "f" or known
+    return given.kind in "iu"
 
 
 def _place(path: Path) -> str:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 GENERATOR = "philox-4x64-10/1"  # change it whenever the same seed and name give other values
 BLOCK = 2**18  # elements
 MAX_SEED = 2**64 - 1
-_I32_END = 2**31
 _WHOLE_MOST = 2**22  # twice as many must be told apart by 24 bits
 
 
@@ -52,16 +51,52 @@ def generate(
         raise ValueError(f"{name}: [{start}, {end}) is not inside a tensor of {spec.size} elements")
     check_seed(seed)
     check_fill(name, spec.dtype, fill)
-    key = block_key(name, seed)
-    values = np.empty(end - start, spec.dtype.numpy)
-    scratch = np.empty(min(BLOCK, spec.size), spec.dtype.numpy)
+    values = np.empty(end - start, spec.dtype.array)
+    fill_values(values, start, spec.dtype, block_key(name, seed), fill)
+    return values
+
+
+def fill_values(values: NDArray[Any], start: int, dtype: DType, key: int, fill: Fill) -> None:
+    """Set `values`, which has the type `dtype`, to the elements of a tensor from `start` on.
+
+    Floating-point values are those of float32, rounded to the type once.
+    """
+    import numpy as np
+
+    end = start + values.size
+    made = DType.F32 if dtype.is_float else DType.I32
+    scratch = np.empty(0, made.array)
     for index in range(start // BLOCK, -(-end // BLOCK)):
         first = index * BLOCK
+        part = values[max(first - start, 0) : first + BLOCK - start]
+        if first >= start and made == dtype:
+            fill_block(part, key, index, fill)
+            continue
+        scratch = np.resize(scratch, BLOCK) if not scratch.size else scratch
         block = scratch[: min(end - first, BLOCK)]
         fill_block(block, key, index, fill)
-        at = max(start, first)
-        values[at - start : first + block.size - start] = block[at - first :]
-    return values
+        part[:] = _as_type(block, dtype, fill)[max(start - first, 0) :]
+
+
+def _as_type(block: NDArray[Any], dtype: DType, fill: Fill) -> NDArray[Any]:
+    """Values in the type; those below the end of a uniform distribution stay below it."""
+    import numpy as np
+
+    if dtype.is_float and fill.distribution is Distribution.UNIFORM and fill.every is None:
+        np.minimum(block, np.float32(_below(fill.b, dtype)), out=block)
+    with np.errstate(over="ignore"):
+        return block.astype(dtype.array)
+
+
+def _below(value: float, dtype: DType) -> float:
+    """The largest number of the type that is less than the float32 that `value` is."""
+    import numpy as np
+
+    end = np.float32(value)
+    found = end.astype(dtype.array)
+    if found >= end:
+        found = np.nextafter(found, np.array(-dtype.largest, dtype.array))
+    return float(found)
 
 
 def block_key(name: str, seed: int) -> int:
@@ -165,38 +200,43 @@ def _fill_fault(dtype: DType, fill: Fill) -> str | None:
     if (fill.every is None) != (fill.times is None):
         return "elements to multiply without a factor, or a factor without elements"
     if fill.every is not None and (not 1 <= fill.every <= BLOCK or BLOCK % fill.every):
-        return f"every {fill.every}th element multiplied, which is no power of two up to {BLOCK}"
-    if dtype is DType.I32:
-        return _integer_fault(fill)
-    return _float_fault(fill, given)
+        return f"every {fill.every}th element multiplied, which is not a power of two up to {BLOCK}"
+    return _float_fault(dtype, fill, given) if dtype.is_float else _integer_fault(dtype, fill)
 
 
-def _integer_fault(fill: Fill) -> str | None:
+def _integer_fault(dtype: DType, fill: Fill) -> str | None:
+    import numpy as np
+
     if fill.every is not None:
         return "factors are of real numbers only"
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
+    limits = np.iinfo(dtype.array)
     for value in (fill.a, fill.b - 1, fill.low or 0, fill.high or 0):
-        if value != int(value) or not -_I32_END <= value < _I32_END:
-            return f"{value} is not a whole number of 32 bits"
+        if value != int(value) or not limits.min <= value <= limits.max:
+            return f"{value} is not a whole number of {limits.bits} bits"
     return None if fill.a < fill.b else f"no whole number in [{fill.a}, {fill.b})"
 
 
-def _whole_fault(fill: Fill) -> str | None:
-    if fill.a != int(fill.a) or not 1 <= fill.a <= _WHOLE_MOST:
-        return f"whole numbers up to {fill.a}, none of 1 to {_WHOLE_MOST}"
+def _whole_fault(dtype: DType, fill: Fill) -> str | None:
+    most = min(_WHOLE_MOST, 2 ** (dtype.mantissa + 1))
+    if fill.a != int(fill.a) or not 1 <= fill.a <= most:
+        return f"whole numbers up to {fill.a}, none of 1 to {most}"
     return None if 0 < fill.b <= 1 else f"a share of {fill.b} that is not zero, none of (0, 1]"
 
 
-def _float_fault(fill: Fill, given: tuple[float, ...]) -> str | None:
+def _float_fault(dtype: DType, fill: Fill, given: tuple[float, ...]) -> str | None:
     import numpy as np
 
     with np.errstate(over="ignore"):
         a, b, *_ = rounded = np.array(given, np.float32)
-        if not np.isfinite(rounded).all() or not np.isfinite(b - a):
-            return f"a {fill.distribution} fill that overflows float32"
+        ends = rounded.astype(dtype.array).astype(np.float32)
+        if not np.isfinite(ends).all() or not np.isfinite(b - a):
+            return f"a {fill.distribution} fill that overflows {dtype.numpy}"
     if fill.distribution is Distribution.WHOLE:
-        return _whole_fault(fill)
+        return _whole_fault(dtype, fill)
     if fill.distribution is Distribution.NORMAL:
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
-    return None if a < b else f"no float32 value in [{fill.a}, {fill.b})"
+    # Of the numbers of a narrow type, none may lie between two of float32.
+    some = a < b and (dtype == DType.F32 or _below(fill.b, dtype) >= a)
+    return None if some else f"no {dtype.numpy} value in [{fill.a}, {fill.b})"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen import arrays
 from simgen.errors import DamagedError
-from simgen.ir import CANARY, GUARD, PAGE
+from simgen.ir import GUARD, PAGE
 from simgen.storage.files import atomic_file, open_regular
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def write(
 ) -> None:
     """A file with `marks` and the tensors of the steps that are GIVEN, by buffer."""
     np = arrays
-    guard = np.full(GUARD // 4, CANARY, "<u4").tobytes()
+    canary = workload.canary.to_bytes(4, "little")
     with atomic_file(path) as file:
         file.write(MAGIC + data_id + bytes(MARKS - len(MAGIC) - len(data_id)) + bytes(marks))
         for each in workload.left:
@@ -115,5 +115,5 @@ def write(
                 continue
             file.seek(head_nbytes(workload) + each.offset - workload.state_offset)
             spec = workload.buffer(each.name).spec
-            file.write(np.ascontiguousarray(tensors[each.name], spec.dtype.numpy).tobytes())
-            file.write(guard)
+            values = np.ascontiguousarray(tensors[each.name], spec.dtype.array).tobytes()
+            file.write(values.ljust(spec.nbytes, b"\0") + canary * (GUARD // 4))

@@ -22,7 +22,7 @@ import numpy as np
 
 from simgen.frontend.network import make_layer
 from simgen.ir import Role
-from simgen.numerics import exactness
+from simgen.numerics import exactness, storing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -82,7 +82,9 @@ def expected(
     references = dict(_outputs(workload, run(workload, inputs)))
     squares = {name: np.zeros_like(values) for name, values in references.items()}
     for sample in range(SAMPLES):
-        moved = run(workload, inputs, _mover(np.random.Generator(np.random.Philox(sample))))
+        moved = run(
+            workload, inputs, _mover(workload, np.random.Generator(np.random.Philox(sample)))
+        )
         for name, values in _outputs(workload, moved):
             squares[name] += (values - references[name]) ** 2 / SAMPLES
     found = {}
@@ -102,13 +104,18 @@ def _outputs(
                 yield name, values
 
 
-def _mover(random: np.random.Generator) -> Change:
+def _mover(workload: Workload, random: np.random.Generator) -> Change:
     """Moves each element by its layer's tolerance, up or down."""
 
     def move(layer: Layer, step: Step, tensors: Tensors, written: Tensors) -> Tensors:
         tolerance = dict(layer.tolerance(tensors, step.direction))
         for port, known in layer.exact(tensors, step.direction).items():
             tolerance[port] = exactness.cleared(tolerance[port], known)
+        for port, name in step.writes:  # rounded as they are stored
+            dtype = workload.buffer(name).spec.dtype
+            if storing.is_rounded(dtype):
+                magnitude = np.abs(written[port]) + tolerance[port]
+                tolerance[port] = tolerance[port] + storing.half_step(magnitude, dtype)
         return {
             port: values + tolerance[port] * random.choice((-1.0, 1.0), values.shape)
             for port, values in written.items()

@@ -130,7 +130,7 @@ class _Draft:
         node = self.whole.node(step.layer)
         layer = make_layer(node)
         everywhere = {name for _, name in step.reads} <= self.replicated and bool(step.reads)
-        if not everywhere and not (layer.per_sample or layer.data_parallel):
+        if not everywhere and not (layer.by_sample(node.inputs) or layer.data_parallel):
             raise RefusedError(
                 f"--gpus {self.gpus}: layer {node.name!r} ([{layer.section}]) needs the whole "
                 "batch, of which each GPU has a share only; run it on one GPU"
@@ -177,7 +177,8 @@ class _Draft:
             f"choose {' or '.join(fitting)}" if fitting else "choose another batch with --set n=..."
         )
         raise UsageError(
-            f"--gpus {self.gpus}: the batch of layer {node.name!r} is {batch}, no multiple; {cure}"
+            f"--gpus {self.gpus}: the batch of layer {node.name!r} is {batch}, "
+            f"which is not a multiple; {cure}"
         )
 
     def _enter(self, name: str, port: Port, everywhere: bool) -> None:
@@ -187,7 +188,11 @@ class _Draft:
         if everywhere and share == whole:
             self.replicated.add(name)
         elif share != whole and rows == whole.shape:
-            pass
+            if share.nbytes * self.gpus != whole.nbytes:
+                raise UsageError(
+                    f"--gpus {self.gpus}: a share of tensor {name} is {share.size} elements of "
+                    f"{share.dtype.name}, which move by fours; choose another batch by --set n=..."
+                )
         elif share != whole or port.fill is None:
             raise RefusedError(
                 f"--gpus {self.gpus}: tensor {name} has no batch to share; run it on one GPU"

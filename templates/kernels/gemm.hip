@@ -1,6 +1,6 @@
 /* A matrix product: y = ALPHA A B [+ BETA c] [+ bias], M x N results, each a sum of K products, and what follows. A lies in
- * memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M, N), all of them by rows. Where k is cut into chunks,
- * work-group z leaves the partial sums of chunk z, and nothing else. */
+ * memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M, N), all of them by rows. There may be
+ * BATCH of them, one behind the other. Where k is cut into chunks, work-groups leave partial sums, and nothing else. */
 #include "prelude.h"
 #include "tile.h"
 #include "constants/gemm.h"
@@ -63,12 +63,14 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     alignas(16) __shared__ float b_tiles[Tiled::B_SIZE];
     const unsigned row = blockIdx.y * TILE_M;
     const unsigned column = blockIdx.x * TILE_N;
-    const unsigned first = SPLITS > 1 ? blockIdx.z * CHUNK : 0;
+    const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;
+    const unsigned first = SPLITS > 1 ? blockIdx.z / BATCH * CHUNK : 0;
     const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
     float sum[ITEM_M][ITEM_N] = {};
-    Tiled::multiply(Left{a}, Right{b}, row, column, first, last, a_tiles, b_tiles, sum);
+    Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, a_tiles, b_tiles, sum);
 
-    float* to = SPLITS > 1 ? y + blockIdx.z * (M * N) : y;
+    const float* added = c + item * (M * N);
+    float* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
 #pragma unroll
     for (unsigned i = 0; i < ITEM_M; i++) {
         const unsigned m = row + Tiled::row(i);
@@ -85,7 +87,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
                     if constexpr (WITH_C)
-                        value = fused(BETA, c[at + part], value);
+                        value = fused(BETA, added[at + part], value);
                     if constexpr (WITH_EPILOGUE)
                         value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + bias[n + part] : value);
                     else if constexpr (WITH_BIAS)

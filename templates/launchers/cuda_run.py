@@ -27,7 +27,6 @@ import numpy as np
 from cupy.cuda import nvrtc
 
 BUNDLE = Path(__file__).resolve().parent.parent
-CANARY = 0xFFC0DE5A
 PAGE = 4096
 TO_RUN, FINISHED, GIVEN = 0, 1, 3  # marks of steps
 # Holds the GPU until the CPU has enqueued a round: without it, the events around a short kernel
@@ -106,12 +105,20 @@ def make_arena(workload: dict, data_id: str) -> cupy.ndarray:
     if head[8:40].hex() != data_id:
         stop(7, path, "holds the data of another workload; build the bundle again")
     arena = cupy.empty(workload["arena_nbytes"] // 4, dtype=cupy.uint32)
-    arena.fill(CANARY)
+    (canary,) = struct.unpack_from("<Q", table, 16 * len(inputs))
+    arena.fill(int(np.memmap(path, dtype="<u4", mode="r", offset=canary, shape=1)[0]))
     for buffer, (offset, size) in zip(inputs, struct.iter_unpack("<QQ", table)):
         values = np.memmap(path, dtype="<u4", mode="r", offset=offset, shape=size // 4)
         start = buffer["offset"] // 4
         arena[start : start + size // 4].set(np.ascontiguousarray(values))
     return arena.view(cupy.uint8)
+
+
+def tensor_nbytes(shape: list, dtype: str) -> int:
+    """In memory. A type's name has its bits; narrow elements are filled up to fours."""
+    bits = int(re.search("[0-9]+", dtype)[0])
+    held = math.prod(shape) if bits >= 32 else -(-math.prod(shape) // 4) * 4
+    return held * bits // 8
 
 
 def restore(path: Path, workload: dict, buffers: dict, arena: cupy.ndarray) -> list:
@@ -126,7 +133,7 @@ def restore(path: Path, workload: dict, buffers: dict, arena: cupy.ndarray) -> l
         head = -(-(64 + len(steps)) // PAGE) * PAGE
         for step, mark in zip(steps, marks):
             for _, name in step["writes"] if mark in (FINISHED, GIVEN) else ():
-                start, size = buffers[name]["offset"], 4 * math.prod(buffers[name]["spec"]["shape"])
+                start, size = buffers[name]["offset"], tensor_nbytes(**buffers[name]["spec"])
                 file.seek(head + start - first)
                 arena[start : start + size].set(np.frombuffer(file.read(size), np.uint8))
     return [step for step, mark in zip(steps, marks) if mark == TO_RUN]
@@ -207,7 +214,7 @@ def machine() -> dict[str, str]:
 def count(variable: str, default: int) -> int:
     text = os.environ.get(variable, "")
     if text and not text.isdecimal():
-        stop(2, variable, f"{text!r} is no count; write a whole number")
+        stop(2, variable, f"{text!r} is not a count; write a whole number")
     return int(text or default)
 
 

@@ -15,7 +15,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.frontend import config, network, problem
 from simgen.frontend.network import make_layer
-from simgen.ir import CANARY, Pass
+from simgen.ir import DType, Pass
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
 from simgen.workload import lowering
@@ -93,7 +93,7 @@ def run_by_hand(
     planned = made.workload
     tensors = computed(made)
     change(tensors)
-    words = np.full((planned.arena_nbytes - planned.outputs_offset) // 4, CANARY, "<u4")
+    words = np.full((planned.arena_nbytes - planned.outputs_offset) // 4, DType.F32.canary, "<u4")
     for buffer in planned.outputs:
         at = (buffer.offset - planned.outputs_offset) // 4
         words[at : at + buffer.spec.size] = tensors[buffer.name].reshape(-1).view("<u4")

@@ -16,7 +16,7 @@ from simgen.bundle import results
 from simgen.check import judging
 from simgen.errors import UsageError
 from simgen.targets.base import Lack
-from simgen.targets.cuda import Cuda
+from simgen.targets.cuda import Cuda, CudaPackage, NvidiaGpu
 
 # ------------------------------------------------------------------ build
 
@@ -62,7 +62,9 @@ def test_the_reproduce_line_makes_the_same_bundle(simgen, line, tmp_path):
 
 def test_a_bundle_in_place_of_a_workload_is_told(simgen):
     assert simgen(f"build softmax_fwd {CUDA} -o mine").code == 0
-    fails(simgen("show mine"), 2, "workload 'mine': a bundle, no workload; name what it was built")
+    fails(
+        simgen("show mine"), 2, "workload 'mine': a bundle, not a workload; name what it was built"
+    )
 
 
 def test_q_prints_nothing_on_success(simgen):
@@ -74,7 +76,7 @@ def test_q_prints_nothing_on_success(simgen):
 def test_a_folder_that_is_no_bundle_is_refused(simgen, tmp_path):
     (tmp_path / "softmax_fwd").mkdir()
     (tmp_path / "softmax_fwd" / "mine").write_text("mine")
-    fails(simgen(f"build softmax_fwd {CUDA}"), 2, "softmax_fwd: exists and is no bundle")
+    fails(simgen(f"build softmax_fwd {CUDA}"), 2, "softmax_fwd: exists and is not a bundle")
     assert (tmp_path / "softmax_fwd" / "mine").read_text() == "mine"
 
 
@@ -130,7 +132,7 @@ def test_a_config_whose_name_is_no_text_leaves_a_manifest_that_is(simgen, tmp_pa
 
 def test_a_bundle_without_a_ready_target_tells_what_is_missing(simgen, tmp_path, monkeypatch):
     lacks = [Lack("no GPU", "buy one"), Lack("no CuPy", "install it")]
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: lacks)
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: lacks)
     build(tmp_path / "b", small())
     fails(simgen("run b"), 3, "no target can run on this machine: cuda: no GPU; buy one")
     fails(simgen("run b --on cuda"), 3, "cuda: no GPU; buy one | no CuPy; install it")
@@ -145,7 +147,9 @@ def test_no_layers_are_not_all_layers(simgen, tmp_path):
 def test_a_target_that_the_bundle_lacks_is_told(simgen, tmp_path):
     build(tmp_path / "b", small())
     fails(
-        simgen("run b --on cudda"), 2, "--on 'cudda': no target of the bundle; did you mean 'cuda'?"
+        simgen("run b --on cudda"),
+        2,
+        "--on 'cudda': not a target of the bundle; did you mean 'cuda'?",
     )
     fails(simgen("run b --on host"), 2, "add it: build the bundle again with --target host")
 
@@ -153,10 +157,12 @@ def test_a_target_that_the_bundle_lacks_is_told(simgen, tmp_path):
 @pytest.fixture(name="scripted")
 def scripted_bundle(tmp_path, monkeypatch):
     """A bundle whose run.sh is any script, and may run here."""
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
 
     def make(script):
-        monkeypatch.setattr(Cuda, "folder", lambda self, job, builder: {"run.sh": cli_file(script)})
+        monkeypatch.setattr(
+            CudaPackage, "folder", lambda self, job, builder: {"run.sh": cli_file(script)}
+        )
         return build(tmp_path / "b", small())
 
     return make
@@ -369,7 +375,7 @@ def test_json_comes_also_where_results_differ(simgen, ran):
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("diff net cudda", 2, "'cudda' is no target of it; did you mean 'cuda'?"),
+        ("diff net cudda", 2, "'cudda' is not a target of it; did you mean 'cuda'?"),
         ("diff net refrence", 2, "did you mean 'reference'?"),
         ("diff net reference", 2, "the reference equals itself"),
         ("diff net reference reference", 2, "the reference equals itself"),

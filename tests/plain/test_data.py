@@ -14,7 +14,7 @@ import pytest
 from data_files import INPUTS, NORMAL, OUTPUT, in_subprocess, workload
 
 from simgen.errors import DamagedError
-from simgen.ir import CANARY, GUARD, PAGE, Buffer, Role, TensorSpec
+from simgen.ir import GUARD, PAGE, Buffer, DType, Role, TensorSpec
 from simgen.tensors.data_file import (
     CANARY_NAME,
     canary_nbytes,
@@ -130,7 +130,7 @@ def test_canary_covers_the_largest_output_up_to_4_mib(tmp_path, shapes, nbytes):
     write_data(tmp_path / "data.h5", made)
     with h5py.File(tmp_path / "data.h5") as file:
         assert file[CANARY_NAME].shape == (nbytes // 4,)
-        assert np.all(file[CANARY_NAME][...] == CANARY)
+        assert np.all(file[CANARY_NAME][...] == DType.F32.canary)
 
 
 # Identity

@@ -13,7 +13,7 @@ from simgen.bundle import writing as bundles
 from simgen.check import diff as diffs
 from simgen.check import shares, verdict
 from simgen.errors import UsageError
-from simgen.ir import CANARY
+from simgen.ir import DType
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file
 
@@ -141,7 +141,7 @@ def start_of(made):
 
 def test_a_short_write_is_noticed_by_its_canary(made):
     def short(words):
-        words[start_of(made) + 38 : start_of(made) + 40] = CANARY
+        words[start_of(made) + 38 : start_of(made) + 40] = DType.F32.canary
         return words
 
     report = judged(made, ran(made, spoil=short))
@@ -165,7 +165,7 @@ def test_a_write_behind_the_end_is_noticed_though_every_value_is_right(made):
 
 def test_nothing_ran(made):
     def nothing(words):
-        words[:] = CANARY
+        words[:] = DType.F32.canary
         return words
 
     (verdict,) = judged(made, ran(made, spoil=nothing)).verdicts
@@ -388,7 +388,10 @@ def test_what_proves_nothing_can_still_be_wrong(tmp_path, what):
             values[0] += np.float32(0.5)
 
     assert judged(made, ran(made, one)).outcome == "different"
-    assert judged(made, ran(made, spoil=lambda words: words * 0 + CANARY)).outcome == "different"
+    assert (
+        judged(made, ran(made, spoil=lambda words: words * 0 + DType.F32.canary)).outcome
+        == "different"
+    )
 
 
 def test_a_saturated_gradient_proves_nothing(tmp_path):

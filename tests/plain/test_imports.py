@@ -109,6 +109,14 @@ def test_what_rooms_may_import_is_there_and_makes_no_circle():
     graphlib.TopologicalSorter(outermost).prepare()
 
 
+def test_the_architecture_lists_the_rooms_from_top_to_bottom():
+    page = (PACKAGE.parent / "ARCHITECTURE.md").read_text()
+    listed = re.findall(r"^      (\w+)/ ", page, re.MULTILINE)
+    assert sorted(listed) == [room for room in ROOMS if "." not in room]
+    for at, room in enumerate(listed):
+        assert not set(named(room)) & set(listed[:at]), f"{room} may import what is above it"
+
+
 @pytest.mark.parametrize("module", [name for name in PATHS if name])
 def test_a_module_imports_only_what_its_rooms_say(module):
     assert refused(module, PATHS[module].read_text()) == []

@@ -32,7 +32,9 @@ from simgen.ir import (
 TEXT = st.text(max_size=8)
 COUNTS = st.integers(0, 2**63)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
-SPECS = st.builds(TensorSpec, st.lists(COUNTS, max_size=4).map(tuple), st.sampled_from(DType))
+SPECS = st.builds(
+    TensorSpec, st.lists(COUNTS, max_size=4).map(tuple), st.sampled_from(list(DType.table.values()))
+)
 FILLS = st.builds(
     Fill,
     st.sampled_from(Distribution),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import prod
 
 import pytest
@@ -78,7 +79,11 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         "beta": ["0.75"],
         "k": ["1", "2.0"],
     },
-    FullyConnected: {"num_output": ["1", "4096"], "bias": ["true", "false"]},  # bias: simgen's
+    FullyConnected: {
+        "num_output": ["1", "4096"],
+        "bias": ["true", "false"],  # simgen's
+        "axis": ["1", "-1"],  # Caffe's
+    },
     BatchNorm: {
         "batchnorm_mode": ["per_activation", "spatial"],
         "batchnorm_statistics": ["batch", "running"],  # not DNNMark's
@@ -196,3 +201,9 @@ def test_the_sample_is_a_valid_config(layer):
     x = TensorSpec(tuple(int(layer.sample[extent]) for extent in "nchw"))
     y = made(layer, **own).output((x,))
     assert prod(y.shape) > 0
+
+
+@pytest.mark.parametrize("kind", sorted(LAYERS))
+def test_the_reference_says_what_each_key_is(kind):
+    for each in fields(LAYERS[kind]):
+        assert 4 < len(each.metadata["text"]) < 90, each.name

@@ -11,7 +11,7 @@ from handmade import BOTH, build, computed, lowered_text, run_by_hand, small
 
 from simgen.bundle import results
 from simgen.errors import DamagedError, UsageError
-from simgen.ir import CANARY, GUARD, PAGE
+from simgen.ir import GUARD, PAGE, DType
 from simgen.targets.cuda import Cuda
 
 NETWORK = "[Activation]\nname=a\nn=3\nc=7\n[Softmax]\nname=s\nprevious_layer=a\n"
@@ -54,7 +54,7 @@ def test_a_result_tells_where_it_comes_from(made):
     origin = collected(made).provenance
     assert set(origin) == {
         "simgen", "compiler", "config", "workload", "data", "target", "settings", "machine",
-        "options", "inputs",
+        "options", "inputs", "gpus",
     }  # fmt: skip
     assert origin["workload"] == made.digest
     assert origin["data"] == made.manifest["data"]["id"]
@@ -81,7 +81,7 @@ def spoiled(made, name, element, word):
 def test_elements_that_hold_the_canary_are_counted(made):
     def spoil(words):
         at = words_at(made, "s.y", 5)
-        words[at : at + 4] = CANARY
+        words[at : at + 4] = DType.F32.canary
         return words
 
     run_by_hand(made, spoil=spoil)
@@ -265,8 +265,8 @@ EDITS = {
     "a provenance that is a number": lambda h5: h5.attrs.create("provenance", 4),
     "a machine that is none": tell(machine=None),
     "a machine that is a text": tell(machine="x"),
-    "no number of GPUs": tell(machine={"gpus": "many"}),
-    "GPUs that cannot share the batch": tell(machine={"gpus": "2"}),
+    "no number of GPUs": tell(gpus=0),
+    "GPUs that cannot share the batch": tell(gpus=2),
     "settings that are a list": tell(settings=[1]),
     "a part without steps": tell(part={"layers": "a", "inputs": ""}),
     "a part of other steps": tell(part={"layers": "a", "inputs": "", "steps": [99]}),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simgen.errors import DamagedError
-from simgen.ir import CANARY, GUARD, PAGE
+from simgen.ir import GUARD, PAGE, DType
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
 
@@ -44,7 +44,9 @@ def test_what_is_written_is_read(marks, tmp_path_factory):
     for each in WORKLOAD.left:
         at = state_file.head_nbytes(WORKLOAD) + each.offset - WORKLOAD.state_offset
         found = content[at : at + each.nbytes]
-        expected = values[each.name].tobytes() + np.full(GUARD // 4, CANARY, "<u4").tobytes()
+        expected = (
+            values[each.name].tobytes() + np.full(GUARD // 4, DType.F32.canary, "<u4").tobytes()
+        )
         assert (found == expected) is (marks[each.step] is Mark.GIVEN)
     state_file.mark(path, [Mark.TO_RUN] * 3)
     assert state_file.read(path, WORKLOAD, ID) == [Mark.TO_RUN] * 3

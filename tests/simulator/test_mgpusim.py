@@ -25,9 +25,9 @@ from simgen.compile.cache import Cache
 from simgen.errors import RefusedError, RunError
 from simgen.frontend import network, problem
 from simgen.ir import (
-    CANARY,
     Buffer,
     Distribution,
+    DType,
     Fill,
     Kernel,
     Launch,
@@ -38,7 +38,8 @@ from simgen.ir import (
     Workload,
 )
 from simgen.running import process as launch
-from simgen.targets.mgpusim.target import GPUS, MGPUSim, runner_path
+from simgen.targets.mgpusim.needs import runner_path
+from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file as data
 from simgen.workload import lowering as workload
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-lacks = MGPUSim().missing()
+lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 PROVENANCE = {"simgen": "test", "config": {}}
@@ -110,7 +111,7 @@ def script(bundle: Path, **environment: object) -> tuple[int, list[str]]:
 
 def launches(bundle: Path) -> list[dict[str, float]]:
     work = bundles.load(bundle).workload
-    return MGPUSim().metrics(bundle / "results" / "mgpusim", work)
+    return MGPUSim().reader.metrics(bundle / "results" / "mgpusim", work)
 
 
 def lowered(name: str, settings: tuple[str, ...]) -> Workload:
@@ -403,7 +404,7 @@ def test_what_no_kernel_writes_keeps_the_canary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     (output,) = run(handmade(tmp_path, monkeypatch, NOTHING), mode).outputs.values()
-    assert (output.values.view("<u4") == CANARY).all()
+    assert (output.values.view("<u4") == DType.F32.canary).all()
     assert output.untouched == 256
     assert output.guard_intact
 

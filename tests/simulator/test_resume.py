@@ -12,14 +12,14 @@ import pytest
 from interrupting import go_on, outputs, scripts, stop
 from network_bundles import PROVENANCE, failures, lowered
 
-from simgen.bundle import results, run_record
+from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
 from simgen.compile import render
 from simgen.errors import RunError
 from simgen.frontend import config, network
 from simgen.ir import Pass
-from simgen.running import process, selection
+from simgen.running import process, run_folder, selection
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
@@ -43,7 +43,7 @@ CHAIN = (
 
 
 def lacking(target: Target) -> pytest.MarkDecorator:
-    lacks = target.missing()
+    lacks = target.needs.missing()
     return pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 
@@ -58,7 +58,7 @@ on_gem5 = [pytest.mark.gem5, lacking(Gem5Se())]
 def place() -> Iterator[Path]:
     """A folder where gem5 does not redirect."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
-        if Gem5Se().refusal(Path(root)):
+        if Gem5Se().needs.refusal(Path(root)):
             pytest.skip("/var/tmp is a link to a place that gem5 redirects")
         yield Path(root)
 
@@ -121,9 +121,9 @@ def test_the_timing_model_keeps_nothing_unless_asked(place: Path, builder: Build
     for keep in ("no", "yes"):
         variables = {"SIMGEN_MODE": "timing", "SIMGEN_KEEP": keep}
         folder = process.run(made, "mgpusim", environment=variables, timeout=TIMEOUT)
-        hits[keep] = [m["l2_hits"] for m in MGPUSim().metrics(folder, planned)]
+        hits[keep] = [m["l2_hits"] for m in MGPUSim().reader.metrics(folder, planned)]
     default = process.run(made, "mgpusim", environment={"SIMGEN_MODE": "timing"}, timeout=TIMEOUT)
-    assert [m["l2_hits"] for m in MGPUSim().metrics(default, planned)] == hits["no"]
+    assert [m["l2_hits"] for m in MGPUSim().reader.metrics(default, planned)] == hits["no"]
     # What the layer before left is in the cache, unless it was emptied to read it.
     assert hits["no"][1] > hits["yes"][1]
 
@@ -136,7 +136,7 @@ def test_some_layers_are_simulated_by_themselves(
     made = bundles.write(place / "net", planned, (target,), builder, PROVENANCE)
     text = "pool1..pool2"
     name, steps = selection.result_name(target.name, text), selection.selected(planned, text)
-    start = run_record.begin(made, target, name, {}, steps, layers=text, inputs=selection.REFERENCE)
+    start = run_folder.begin(made, target, name, {}, steps, layers=text, inputs=selection.REFERENCE)
     selection.prepare(start, made, None)
     process.run(made, target.name, start=start, timeout=TIMEOUT)
     result = collected(made, target, name)
@@ -199,7 +199,7 @@ def test_a_kernel_without_end_is_named_when_the_time_is_over(
     made, name = spoiled(place, builder, body, monkeypatch)
     with pytest.raises(RunError, match=f'layer "act", fwd, kernel {name}.: the run took longer'):
         process.run(made, "gem5-se", environment=KEEP, timeout=30)
-    assert run_record.stopped(made, "gem5-se")
+    assert run_folder.stopped(made, "gem5-se")
 
 
 @pytest.mark.gem5

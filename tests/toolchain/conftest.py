@@ -13,7 +13,6 @@ import pytest
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.ir import (
-    CANARY,
     GUARD,
     PAGE,
     Buffer,
@@ -28,7 +27,7 @@ from simgen.ir import (
 )
 from simgen.targets.base import Job
 from simgen.targets.host import Host
-from simgen.tensors.header import Entry, Header
+from simgen.tensors.header import DatasetEntry, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +77,7 @@ class HostBundle:
         raw = (self.results / "outputs.bin").read_bytes()
         start = self.workload.outputs_offset
         return {
-            b.name: np.frombuffer(raw, b.spec.dtype.numpy, b.spec.size, b.offset - start).reshape(
+            b.name: np.frombuffer(raw, b.spec.dtype.array, b.spec.size, b.offset - start).reshape(
                 b.spec.shape
             )
             for b in self.workload.outputs
@@ -138,9 +137,9 @@ def plan(
 def write_data(path: Path, inputs: Mapping[str, Array], identity: bytes = DATA_ID) -> None:
     """What launchers read of a data.h5: the header and the tensors, without HDF5 between them."""
     offset, entries, blocks = PAGE, [], []
-    canary = np.full(PAGE // 4, CANARY, "<u4")
+    canary = np.full(PAGE // 4, DType.F32.canary, "<u4")
     for array in (*inputs.values(), canary):
-        entries.append(Entry(offset, array.nbytes))
+        entries.append(DatasetEntry(offset, array.nbytes))
         blocks.append(array.tobytes().ljust(-(-array.nbytes // PAGE) * PAGE, b"\0"))
         offset += len(blocks[-1])
     head = Header(identity, offset, tuple(entries)).pack()
@@ -187,7 +186,7 @@ def host_bundle(tmp_path: Path, builder: Builder) -> Callable[..., HostBundle]:
         sources = {name: source(text) for name, (_, text) in kernels.items()}
         job = Job(workload, sources, DATA_ID, "0" * 64)
         path = tmp_path / folder
-        for name, file in Host(sanitize=sanitize).folder(job, builder).items():
+        for name, file in Host(sanitize=sanitize).package.folder(job, builder).items():
             target = path / "host" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.content)

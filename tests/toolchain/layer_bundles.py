@@ -84,7 +84,7 @@ class Made:
         path = self.bundle.path / "data.h5"
         pairs = zip(self.bundle.workload.inputs, read_header(path).entries, strict=False)
         entry, spec = next((e, b.spec) for b, e in pairs if b.name == buffer)
-        change(np.memmap(path, spec.dtype.numpy, "r+", entry.offset, spec.shape))
+        change(np.memmap(path, spec.dtype.array, "r+", entry.offset, spec.shape))
 
     def run(self, processes: int = 2) -> subprocess.CompletedProcess[str]:
         """Runs `run.sh`; one process keeps the work-groups in order."""
@@ -133,7 +133,7 @@ def make(
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     rendered = {**render.kernels(workload), **(sources or {})}
     job = Job(workload, rendered, data_file.data_id(workload), digest)
-    for name, file in target.folder(job, builder).items():
+    for name, file in target.package.folder(job, builder).items():
         to = path / "host" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(file.content)

@@ -85,7 +85,7 @@ def test_the_problems_reach(template: str) -> None:
         assert wanted <= {constants[constant] for constants in found}
 
 
-@pytest.mark.skipif(bool(Host().missing()), reason="this machine cannot run the host target")
+@pytest.mark.skipif(bool(Host().needs.missing()), reason="this machine cannot run the host target")
 @pytest.mark.parametrize("direction", PASSES)
 def test_large_work_groups_are_right(tmp_path: Path, builder: Builder, direction: Pass) -> None:
     found = problems(direction)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simgen.layers.product.tile import Cut, Tile
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 # Rests in all extents, loads of one and of two elements; and whole tiles with loads of four.

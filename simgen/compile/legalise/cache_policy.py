@@ -16,30 +16,22 @@ from __future__ import annotations
 
 import re
 
+from simgen import machine
+
 CACHED, BYPASS = "cached", "bypass"
 POLICIES = (CACHED, BYPASS)
 
 # Architecture -> the bits of a load that misses in L1.
-BITS = {
-    "gfx801": "glc",
-    "gfx803": "glc",
-    "gfx900": "glc",
-    "gfx902": "glc",
-    "gfx90a": "glc",
-    "gfx942": "sc1",
-    "gfx1100": "glc",  # misses in L0 and in L1
-}
+BITS = {arch.name: arch.bypass_l1 for arch in machine.architectures().values()}
 
 _LOAD = re.compile(r"(\s*(?:global|flat|buffer)_load_\w+ [^;]*?)(\s*(?:;.*)?)")
 
 
-def apply(text: str, arch: str, policy: str) -> str:
-    """Assembly text for `arch` (one of BITS) with `policy`, one of POLICIES, on every vector load.
+def bypass(text: str, arch: str) -> str:
+    """Assembly text for `arch` (one of BITS) in which every vector load misses in L1.
 
-    CACHED is how compilers write loads: the text stays as it is.
+    As compilers write them, loads are CACHED.
     """
-    if policy == CACHED:
-        return text
     return "\n".join(_bypass(line, BITS[arch]) for line in text.split("\n"))
 
 

@@ -1,4 +1,4 @@
 """Convolution: where it reads, its algorithms, and their kernels, references and errors.
 
-May import: layers.base, layers.epilogue, layers.product, layers.window.
+May import: layers.base, layers.epilogue, layers.product, layers.window, layers.written.
 """

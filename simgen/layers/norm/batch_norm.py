@@ -60,7 +60,7 @@ SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
 AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
 
 
-class Mode(StrEnum):
+class BatchNormMode(StrEnum):
     PER_ACTIVATION = "per_activation"
     SPATIAL = "spatial"
 
@@ -91,13 +91,31 @@ class BatchNorm(Layer):
         "epsilon": "1e-5",
     }
 
-    mode: Mode = key("batchnorm_mode", default=Mode.PER_ACTIVATION)
-    save_intermediates: bool = key("save_intermediates", default=True)
-    exp_avg_factor: float = key("exp_avg_factor", default=1.0, least=0, most=1)
+    mode: BatchNormMode = key(
+        "batchnorm_mode",
+        default=BatchNormMode.PER_ACTIVATION,
+        text="statistics of each activation, or of each channel over all pixels",
+    )
+    save_intermediates: bool = key(
+        "save_intermediates", default=True, text="forward leaves mean and r for backward"
+    )
+    exp_avg_factor: float = key(
+        "exp_avg_factor",
+        default=1.0,
+        least=0,
+        most=1,
+        text="weight of the batch in the running statistics",
+    )
     # Down to where r^3 of a constant channel, in the backward pass, is far from float32's largest.
     # DNNMark and cuDNN before 9 take 1e-5 at least (BN_MIN_EPSILON).
-    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6)
-    statistics: Statistics = key("batchnorm_statistics", default=Statistics.BATCH)
+    epsilon: float = key(
+        "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to the variance"
+    )
+    statistics: Statistics = key(
+        "batchnorm_statistics",
+        default=Statistics.BATCH,
+        text="of the batch, or the running ones, as in inference",
+    )
 
     @property
     def factor(self) -> float:
@@ -116,12 +134,16 @@ class BatchNorm(Layer):
     def parameter(self, x: TensorSpec) -> TensorSpec:
         """Of w, b, and of each statistic."""
         _, c, h, w = x.shape
-        shape = (1, c, 1, 1) if self.mode is Mode.SPATIAL else (1, c, h, w)
+        shape = (1, c, 1, 1) if self.mode is BatchNormMode.SPATIAL else (1, c, h, w)
         return TensorSpec(shape, x.dtype)
 
     def view(self, shape: tuple[int, ...]) -> View:
         n, c, *image = shape
-        return View(n, c, prod(image)) if self.mode is Mode.SPATIAL else View(n, c * prod(image), 1)
+        return (
+            View(n, c, prod(image))
+            if self.mode is BatchNormMode.SPATIAL
+            else View(n, c * prod(image), 1)
+        )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -229,7 +251,7 @@ class BatchNorm(Layer):
         return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
 
     def _axes(self) -> tuple[int, ...]:
-        return (0, 2, 3) if self.mode is Mode.SPATIAL else (0,)
+        return (0, 2, 3) if self.mode is BatchNormMode.SPATIAL else (0,)
 
     def _moments_of(self, tensors: Tensors) -> tuple[Array, Array]:
         """mean and var, as the pass has them; r where it was saved is taken from there."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers import reduction
 from simgen.layers.base import Lowering
+from simgen.layers.norm import written as written
 from simgen.layers.reduction import BLOCK, FINALS, View
 from simgen.numerics.rounding import float32, identifier
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.norm import written as written
 from simgen.numerics.rounding import EXP2, RCP, SECOND_ORDER, TINY, U, float32, identifier, log2
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ WIDE = {
 ENOUGH = 2**15  # work-items that fill a GPU; if there are fewer, several share the axis
 
 
-class Mode(StrEnum):
+class LrnMode(StrEnum):
     CROSS_CHANNEL_DIM1 = "cross_channel_dim1"
     WITHIN_CHANNEL = "within_channel"  # DNNMark: AMD only
 
@@ -75,16 +76,22 @@ class LRN(Layer):
 
     # Lower bounds of beta and k, and the upper bound of the window: CUDNN_LRN_MIN_BETA, _MIN_K and
     # _MAX_N. With alpha >= 0 the first two keep s positive, so that its power is a number.
-    mode: Mode = key("lrn_mode", default=Mode.CROSS_CHANNEL_DIM1)
-    local_size: int = key("local_size", default=5, least=1, most=16)
-    alpha: float = key("alpha", default=1e-4, least=0, most=1e6)
-    beta: float = key("beta", default=0.75, least=0.01, most=100)
-    k: float = key("k", default=2.0, least=1e-5, most=1e6)
+    mode: LrnMode = key(
+        "lrn_mode",
+        default=LrnMode.CROSS_CHANNEL_DIM1,
+        text="the window runs across channels, or over pixels",
+    )
+    local_size: int = key("local_size", default=5, least=1, most=16, text="extent of the window")
+    alpha: float = key(
+        "alpha", default=1e-4, least=0, most=1e6, text="factor of the sum of squares"
+    )
+    beta: float = key("beta", default=0.75, least=0.01, most=100, text="exponent of the sum")
+    k: float = key("k", default=2.0, least=1e-5, most=1e6, text="constant of the sum")
 
     @property
     def across(self) -> bool:
         """Whether a window holds neighbours in a line of the view, too."""
-        return self.mode is Mode.WITHIN_CHANNEL and self.local_size > 1
+        return self.mode is LrnMode.WITHIN_CHANNEL and self.local_size > 1
 
     @property
     def window(self) -> int:

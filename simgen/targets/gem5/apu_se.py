@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.compile.legalise import versions
 from simgen.errors import UsageError
+from simgen.machine import Gem5Se, descriptions
 from simgen.targets.base import RunOption
 
 if TYPE_CHECKING:
@@ -27,50 +29,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Gpu:
-    """What the launcher and gem5's build must know of a GPU."""
-
-    build: str  # folder in build/, as scons names it
-    gpu_id: int  # under which gem5's driver knows it
-    dgpu: bool = False  # a discrete GPU; else it shares the memory of the CPU
-    doorbell_nbytes: int = 4  # 4: it takes the number of packets; 8: the index of the last one
-
-
-@dataclass(frozen=True)
 class Version:
-    """A version of gem5."""
+    """A version of gem5, as data/isa has it."""
 
     image: str  # Docker image in which it can be built and run
-    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation
-    dumps: bool = False  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
-    without_b128: tuple[str, ...] = ()  # GPUs of which the model lacks ds_read_b128
+    gpus: tuple[str, ...]  # those that it simulates, in syscall emulation; the first is its default
+    dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
 
 
-GPUS = {
-    "gfx902": Gpu("VEGA_X86", 2765),
-    "gfx900": Gpu("VEGA_X86", 22124, dgpu=True, doorbell_nbytes=8),
-    "gfx801": Gpu("GCN3_X86", 2765),
-    "gfx803": Gpu("GCN3_X86", 50156, dgpu=True),
-}
-GCN3 = ("gfx801", "gfx803")
-BOTH = (*GCN3, "gfx902", "gfx900")
-VEGA = ("gfx902", "gfx900")
-_OLD = "gcr.io/gem5-test/gcn-gpu"
-_NEW = "ghcr.io/gem5/gcn-gpu"
+def _gpus() -> dict[str, Gem5Se]:
+    """By architecture: those of the newer family first, and in a family that of an APU."""
+    found = {each.machine.arch: each.gem5_se for each in descriptions().values() if each.gem5_se}
+    return dict(sorted(found.items(), key=lambda pair: (pair[1].build != VEGA, pair[1].dgpu)))
 
-VERSIONS = {
-    "21.0": Version(f"{_OLD}:v21-2", ("gfx801",), without_b128=("gfx801",)),
-    "21.1": Version(f"{_OLD}:v21-2", GCN3),
-    "21.2": Version(f"{_OLD}:v21-2", BOTH, without_b128=VEGA),
-    "22.0": Version(f"{_OLD}:v22-0", BOTH),
-    "22.1": Version(f"{_OLD}:v22-1", BOTH),
-    "23.0": Version(f"{_NEW}:v22-1", BOTH),
-    "23.1": Version("ghcr.io/gem5-test/gcn-gpu:v23-1", BOTH),
-    "24.0": Version(f"{_NEW}:v24-0", VEGA, dumps=True),
-    "24.1": Version(f"{_NEW}:v24-1", VEGA, dumps=True),
-    "25.0": Version(f"{_NEW}:v25-0", VEGA, dumps=True),
-    "develop": Version(f"{_NEW}:latest", VEGA, dumps=True),
-}
+
+VEGA = "VEGA_X86"
+GPUS = _gpus()
+SIMULATOR = "gem5"  # of the table of simulators
+
+
+def _versions() -> dict[str, Version]:
+    """Those that run in syscall emulation, oldest first."""
+    found = {}
+    for name, of in versions(SIMULATOR).items():
+        gpus = tuple(arch for arch, each in of.architectures.items() if each.syscall_emulation)
+        if gpus:
+            found[name] = Version(of.image, gpus, of.dumps)
+    return found
+
+
+def full_system() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Version -> GPU -> the scripts that boot Linux on it, best first."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name, of in versions(SIMULATOR).items():
+        for arch, each in of.architectures.items():
+            if each.full_system:
+                found.setdefault(name, {})[arch] = each.full_system
+    return found
+
+
+VERSIONS = _versions()
 # Its driver ignores the requests for events, and its statistics have other names.
 TOO_OLD = "20.1"
 
@@ -82,7 +80,7 @@ SIMDS = 4  # SIMD units of a compute unit, as apu_se.py makes them
 # Options that every version above has, under gem5's own names.
 HARDWARE = {
     "num_compute_units": RunOption(
-        "SIMGEN_NUM_COMPUTE_UNITS", "compute units [default: 4]", least=1
+        "SIMGEN_NUM_COMPUTE_UNITS", "number of compute units [default: 4]", least=1
     ),
     "wfs_per_simd": RunOption(
         "SIMGEN_WFS_PER_SIMD", "wavefronts per SIMD unit [default: 10]", least=1
@@ -99,9 +97,14 @@ HARDWARE = {
         "SIMGEN_LDS_SIZE", "bytes of LDS per compute unit [default: 65536]", least=1
     ),
     "tcp_size": RunOption(
-        "SIMGEN_TCP_SIZE", "L1 of a compute unit [default: 16KiB]", pattern=_SIZE, example="16KiB"
+        "SIMGEN_TCP_SIZE",
+        "L1 cache of a compute unit [default: 16KiB]",
+        pattern=_SIZE,
+        example="16KiB",
     ),
-    "tcc_size": RunOption("SIMGEN_TCC_SIZE", "L2 [default: 256KiB]", pattern=_SIZE, example="1MiB"),
+    "tcc_size": RunOption(
+        "SIMGEN_TCC_SIZE", "L2 cache [default: 256KiB]", pattern=_SIZE, example="1MiB"
+    ),
     "sqc_size": RunOption(
         "SIMGEN_SQC_SIZE", "instruction cache [default: 32KiB]", pattern=_SIZE, example="32KiB"
     ),

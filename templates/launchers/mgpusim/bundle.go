@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 )
 
@@ -169,16 +170,26 @@ func (w *workload) inputs() []buffer {
 	return found
 }
 
-// nbytes is the size of the tensor: both element types have four bytes.
+var number = regexp.MustCompile("[0-9]+")
+
+// nbytes is the size of the tensor in memory. A type's name has its bits; elements narrower than a
+// word are filled up to fours.
 func (b *buffer) nbytes() uint64 {
-	size := uint64(4)
+	size := uint64(1)
 	for _, extent := range b.Spec.Shape {
-		if extent != 0 && size > 1<<48/extent {
+		if extent != 0 && size > 1<<45/extent {
 			return 1 << 48 // larger than any arena
 		}
 		size *= extent
 	}
-	return size
+	bits, err := strconv.ParseUint(number.FindString(b.Spec.DType), 10, 8)
+	if err != nil || bits < 8 {
+		fail(exitDataSize, "workload.json: %q is no type of elements; build the bundle again", b.Spec.DType)
+	}
+	if bits < 32 {
+		size = (size + 3) / 4 * 4
+	}
+	return size * bits / 8
 }
 
 // The start of data.h5, in what HDF5 calls the user block: where each dataset lies. Entries are in

@@ -51,6 +51,9 @@ func loadKernels(b *bundle, s *sharding, o options) map[string]*kernel {
 				file, made.Arch, o.gpu.name, o.gpu.cure)
 		}
 		kernels[k.Name] = &kernel{k.Name, k.Block, object, decode(s.Workload.place(k.Name), object, o, cure), made.Legalise, cure}
+		if o.timing {
+			o.hardware.holds(kernels[k.Name])
+		}
 	}
 	return kernels
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
 	"github.com/sarchlab/mgpusim/v4/amd/kernels"
 	"github.com/sarchlab/mgpusim/v4/amd/samples/runner/emusystem"
-	"github.com/sarchlab/mgpusim/v4/amd/samples/runner/timingconfig"
 	"github.com/sarchlab/mgpusim/v4/amd/sampling"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
 )
@@ -80,11 +79,11 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 	s := simulation.MakeBuilder().WithoutMonitoring().WithOutputFileName(noRecord).Build()
 	if o.timing {
 		sampling.InitSampledEngine() // off, but the compute units ask it
-		timingconfig.MakeBuilder().WithSimulation(s).WithNumGPUs(o.gpus).WithGPUType(o.gpu.name).Build()
+		buildPlatform(s, o.hardware, o.gpus)
 	} else {
 		emusystem.MakeBuilder().WithSimulation(s).WithNumGPUs(o.gpus).WithArchitecture(o.gpu.arch).Build()
 	}
-	correctDecoders(s, o)
+	correctUnits(s, o)
 	keepLittle(s)
 	d := s.GetComponentByName("Driver").(*driver.Driver)
 	m := &machine{simulation: s, driver: d, recorder: newRecorder(s, d), timing: o.timing}
@@ -102,13 +101,21 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 	return m
 }
 
-// correctDecoders makes the timing model decode for its GPU. MGPUSim 4.2.0 builds the compute units
-// of the MI300A with a decoder for GCN3, which takes a load or store with a scalar base (most of
-// what clang makes) for one without: it would access wrong addresses, silently where they exist.
-func correctDecoders(s *simulation.Simulation, o options) {
+// correctUnits corrects what MGPUSim 4.2.0 builds of compute units, where it computes wrong values
+// silently:
+//
+//   - Those of the MI300A decode for GCN3, and take a load or store with a scalar base (most of what
+//     clang makes) for one without: it would access wrong addresses.
+//   - The lanes of a vector register file lie 256 registers apart, however many it has. Where it has
+//     more, as in the MI300A, wavefronts write into registers of other lanes once they fill it.
+func correctUnits(s *simulation.Simulation, o options) {
 	for _, component := range s.Components() {
 		if unit, ok := component.(*cu.ComputeUnit); ok {
 			unit.Decoder = disassembler(o)
+			for i := range unit.VRegFile {
+				lane := o.registers * 4
+				unit.VRegFile[i] = cu.NewSimpleRegisterFile(uint64(lane*wavefrontSize), lane)
+			}
 		}
 	}
 }

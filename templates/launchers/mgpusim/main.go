@@ -7,6 +7,7 @@
 //
 //	outputs.bin   the arena from outputs_offset to its end, after the last launch
 //	launches.csv  one line for each launch that ran: time and counts
+//	machine.json  which simulator it was, and how many of which GPU
 //	state.bin     what finished steps left; steps that are marked in it before are not run
 //
 // Nothing in it knows a particular workload, so that one program serves every bundle.
@@ -26,8 +27,9 @@ import (
 const target = "mgpusim" // name of the folder in the bundle, and of the results
 
 type options struct {
-	timing  bool
-	gpu     gpuModel
+	timing bool
+	gpu    gpuModel
+	hardware
 	gpus    int
 	seconds float64 // time limit; 0: none
 	keep    bool    // what each step leaves
@@ -46,10 +48,8 @@ func main() {
 	kernels := loadKernels(b, shares, options)
 	data := openData(b)
 	m := newMachine(options, shares.Workload.ArenaNbytes)
-	say("mgpusim_version", moduleVersion("github.com/sarchlab/mgpusim/v4"))
-	say("mode", modeName(options.timing))
-	say("gpu", options.gpu.name)
-	say("gpus", strconv.Itoa(options.gpus))
+	version := moduleVersion("github.com/sarchlab/mgpusim/v4")
+	facts{version, modeName(options.timing), options.gpu.name, options.gpus}.leave(options.results)
 
 	m.upload(b.Workload, shares, data)
 	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)
@@ -115,6 +115,7 @@ func (m *machine) step(whole, share step, todo task) []row {
 func parse() options {
 	mode := flag.String("mode", "emu", "emu or timing")
 	gpu := flag.String("gpu", "mi300a", "mi300a or r9nano")
+	changed := flag.String("hardware", "", "what differs from the model: NAME=VALUE,...")
 	gpus := flag.Int("gpus", 1, "how many of them share the batch")
 	seconds := flag.Float64("timeout", 0, "end the run after this many seconds; 0: never")
 	keep := flag.String("keep", "", "yes: keep what each step leaves; no; or as the mode has it")
@@ -139,7 +140,7 @@ func parse() options {
 	// timing model, the next layer would miss where it had hit.
 	timing := *mode == "timing"
 	keeps := *keep == "yes" || *keep == "" && !timing
-	return options{timing, model, *gpus, *seconds, keeps, flag.Arg(0), flag.Arg(1)}
+	return options{timing, model, newHardware(*gpu, *changed), *gpus, *seconds, keeps, flag.Arg(0), flag.Arg(1)}
 }
 
 func modeName(timing bool) string {

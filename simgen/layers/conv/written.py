@@ -1,0 +1,205 @@
+"""What the kernels of convolutions write: results, gradients of filters, and transforms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from simgen.layers.product.written import items_of
+from simgen.layers.written import Places, Writes, cut, dense, partial_sums, writes
+
+if TYPE_CHECKING:
+    from simgen.layers.written import Values
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The tensor that a gather writes, of which it may be a phase (conv/geometry.py)."""
+
+    c: Values
+
+    @property
+    def plane(self) -> int:
+        size: int = self.c["rows_extent"] * self.c["columns_extent"]
+        return size
+
+    @property
+    def group(self) -> int:
+        """Elements of the channels of a group."""
+        size: int = self.c["group_out"] * self.plane
+        return size
+
+    @property
+    def size(self) -> int:
+        size: int = self.c["batch"] * self.c["groups"] * self.group
+        return size
+
+    @property
+    def offset(self) -> int:
+        offset: int = self.c["rows_first"] * self.c["columns_extent"] + self.c["columns_first"]
+        return offset
+
+    def pixels(self, wide: int) -> tuple[Places, ...]:
+        """All that are written of a channel, `wide` neighbours by a work-item."""
+        c = self.c
+        return (
+            Places(c["batch"], c["groups"] * self.group),
+            Places(c["rows_count"], c["rows_step"] * c["columns_extent"]),
+            Places(c["columns_count"], c["columns_step"], wide),
+        )
+
+
+@writes("conv_direct")
+def _direct(c: Values, block: int) -> list[Writes]:
+    target = _Target(c)
+    x = cut(*target.pixels(c["wide"]), group=block * c["sets"])
+    channels = Places(c["group_out"], target.plane, c["filters"])
+    return [Writes(-1, x, cut(Places(c["groups"], target.group), channels), offset=target.offset)]
+
+
+@writes("conv_gemm")
+def _gemm(c: Values, block: int) -> list[Writes]:
+    target = _Target(c)
+    x = cut(*target.pixels(1), group=c["tile_n"])
+    y = cut(Places(c["group_out"], target.plane, c["tile_m"]))
+    depth = c["group_in"] * c["rows_taps"] * c["columns_taps"]
+    z = cut(Places(c["groups"], target.group), partial_sums(depth, c["chunk"], target.size))
+    return [Writes(-1, x, y, z, offset=target.offset, items=items_of(c))]
+
+
+@writes("conv_windows")
+def _windows(c: Values, block: int) -> list[Writes]:
+    taps, pixels = c["rows_taps"] * c["columns_taps"], c["rows_count"] * c["columns_count"]
+    return [dense(-1, c["batch"] * c["groups"] * c["group_in"] * taps * pixels, c["wide"], block)]
+
+
+# ---- Gradients of filters, [group][filter][channel][row][column]; turned, where `flipped` ----
+
+
+@writes("conv_direct_filters")
+def _direct_filters(c: Values, block: int) -> list[Writes]:
+    h, w, turn = c["kernel_h"], c["kernel_w"], -1 if c["flipped"] else 1
+    one = c["group_channels"] * h * w
+    group = c["group_filters"] * one
+    lines = c["batch"] * c["result_h"] * c["segments"]
+    filters = cut(Places(c["group_filters"], one, c["filters"] * c["octets"]))
+    pairs = cut(Places(c["group_channels"], h * w), Places(h, turn * w), group=c["pairs"])
+    return [
+        Writes(
+            -1,
+            x=cut(partial_sums(lines, c["chunk"], c["groups"] * group)),
+            y=filters + pairs,
+            z=cut(Places(c["groups"], group)),
+            inside=(Places(w),),
+            offset=(h - 1) * w if c["flipped"] else 0,
+            # Work-items that are left over do nothing.
+            items=max(block, c["pairs"] * c["spans"] * c["octets"] * c["slices"]),
+        )
+    ]
+
+
+@writes("conv_gemm_filters")
+def _gemm_filters(c: Values, block: int) -> list[Writes]:
+    taps, turn = c["kernel_h"] * c["kernel_w"], -1 if c["flipped"] else 1
+    columns = c["group_channels"] * taps
+    group = c["group_filters"] * columns
+    pixels = c["batch"] * c["result_h"] * c["result_w"]
+    return [
+        Writes(
+            -1,
+            x=cut(Places(c["group_channels"], taps), Places(taps, turn), group=c["tile_n"]),
+            y=cut(Places(c["group_filters"], columns, c["tile_m"])),
+            z=cut(
+                Places(c["groups"], group), partial_sums(pixels, c["chunk"], c["groups"] * group)
+            ),
+            offset=taps - 1 if c["flipped"] else 0,
+            items=items_of(c),
+        )
+    ]
+
+
+@writes("conv_bias")
+def _bias(c: Values, block: int) -> list[Writes]:
+    x = cut(partial_sums(c["batch"] * c["pixels"], c["chunk"], c["filters"]))
+    return [Writes(-1, x, cut(Places(c["filters"])))]
+
+
+# ---- Transforms of tiles ----
+
+
+@writes("conv_products")
+def _products(c: Values, block: int) -> list[Writes]:
+    m, n, places = c["m"], c["n"], c["places"] * c["groups"]
+    x, y = cut(Places(n, 1, c["tile_n"])), cut(Places(m, n, c["tile_m"]))
+    z = cut(partial_sums(c["k"], c["chunk"], places * m * n), Places(places, m * n))
+    return [Writes(-1, x, y, z, items=items_of(c))]
+
+
+def _tiles_of_target(c: Values, channels: int, step: tuple[int, int], group: int) -> Writes:
+    rows, columns = c["rows_count"], c["columns_count"]
+    plane = rows * columns
+    across = Places(rows, columns, step[0]), Places(columns, 1, step[1])
+    samples = Places(c["batch"], channels * plane)
+    return Writes(-1, cut(Places(channels, plane), samples, *across, group=group))
+
+
+def _in_16_places(total: int, block: int) -> list[Writes]:
+    return [Writes(-1, cut(Places(total), group=block), inside=(Places(16, total),))]
+
+
+@writes("conv_winograd_filters")
+def _winograd_filters(c: Values, block: int) -> list[Writes]:
+    return _in_16_places(c["groups"] * c["group_out"] * c["group_in"], block)
+
+
+@writes("conv_winograd_source", "conv_winograd_result")
+def _winograd_source(c: Values, block: int) -> list[Writes]:
+    channels = c["channels"] if "channels" in c else c["groups"] * c["group_in"]
+    tiles = c["batch"] * ((c["rows_count"] + 1) // 2) * ((c["columns_count"] + 1) // 2)
+    return _in_16_places(channels * tiles, block)
+
+
+@writes("conv_winograd_target")
+def _winograd_target(c: Values, block: int) -> list[Writes]:
+    return [_tiles_of_target(c, c["groups"] * c["group_out"], (2, 2), block)]
+
+
+@writes("conv_winograd_gradient")
+def _winograd_gradient(c: Values, block: int) -> list[Writes]:
+    return [Writes(-1, cut(Places(c["total"], 9), group=block), inside=(Places(9),))]
+
+
+def _fourier_items(c: Values) -> int:
+    items: int = c["lines"] * c["size"] // 2
+    return items
+
+
+@writes("conv_fft_source")
+def _fourier_source(c: Values, block: int) -> list[Writes]:
+    channels, parts = c["channels"], 4 if c["factors"] else 2
+    tiles = c["batch"] * c["down"] * c["across"]
+    frequencies = Places(c["size"] * c["size"] // 2, channels * parts * tiles)
+    x = cut(Places(channels, parts * tiles), Places(tiles), group=c["lines"])
+    return [Writes(-1, x, inside=(frequencies, Places(parts, tiles)), items=_fourier_items(c))]
+
+
+@writes("conv_fft_filters")
+def _fourier_filters(c: Values, block: int) -> list[Writes]:
+    filters, channels = c["groups"] * c["group_out"], c["group_in"]
+    frequencies = Places(c["size"] * c["size"] // 2, filters * channels * 4)
+    x = cut(Places(filters, 4 * channels), Places(channels, 2), group=c["lines"])
+    inside = (frequencies, Places(2, 2 * channels), Places(2))
+    return [Writes(-1, x, inside=inside, items=_fourier_items(c))]
+
+
+@writes("conv_fft_target")
+def _fourier_target(c: Values, block: int) -> list[Writes]:
+    made = _tiles_of_target(c, c["channels"], (c["step_h"], c["step_w"]), c["lines"])
+    return [replace(made, items=_fourier_items(c))]
+
+
+@writes("conv_fft_gradient")
+def _fourier_gradient(c: Values, block: int) -> list[Writes]:
+    taps = c["kernel_h"] * c["kernel_w"]
+    x = cut(Places(c["filters"] * c["group_channels"], taps), group=c["lines"])
+    return [Writes(-1, x, inside=(Places(taps),), items=_fourier_items(c))]

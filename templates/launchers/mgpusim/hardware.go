@@ -1,0 +1,170 @@
+// What a simulated GPU has, and the options that change it.
+
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/sarchlab/akita/v4/sim"
+	"github.com/sarchlab/mgpusim/v4/amd/emu"
+	"github.com/sarchlab/mgpusim/v4/amd/emu/cdna3"
+)
+
+const (
+	simds        = 4 // of a compute unit
+	lineNbytes   = 64
+	ldsGranule   = 256 // bytes, in which LDS is given to work-groups
+	registerUnit = 4   // vector registers, in which they are given to wavefronts
+	l1Ways       = 4
+	l2Ways       = 16
+	kib          = 1 << 10
+	mib          = 1 << 20
+)
+
+// hardware is a GPU of the timing model.
+type hardware struct {
+	units       int // compute units
+	ofArray     int // of them in a shader array; they share the caches of scalars and instructions
+	wavefronts  int // that a SIMD unit holds
+	registers   int // vector registers of a SIMD unit, of 64 lanes
+	lds         int // bytes of a compute unit
+	l1          int // bytes of a compute unit's
+	l1Latency   int // cycles of a bank
+	l2          int // bytes of all banks
+	l2Latency   int // cycles of a bank
+	banks       int // of L2, each with a memory controller
+	dramLatency int // cycles of a controller; of a bank's pipeline, where rows are modelled
+	frequency   sim.Freq
+
+	fixed
+}
+
+// fixed is what differs between the models and is no option.
+type fixed struct {
+	alu          emu.ALUFactory
+	rows         bool // whether memory has banks with rows, or answers all after the same time
+	wide         bool // whether compute units have the wide path to L1, and a scoreboard
+	l2Requests   int  // in a cycle
+	l2MSHRs      int
+	l2InFlight   int // fetches and evictions
+	l2Directory  int // cycles
+	pageSets     int // of the L2 TLB, of 64 ways
+	first, later int // cycles that launches take before their first work-group
+	after        int // cycles after the last one; 0: MGPUSim's default
+	switching    int // cycles of the connection with the driver
+	toHost       int // cycles of a copy
+	toDevice     int
+}
+
+// models are those of samples/runner/timingconfig.
+var models = map[string]hardware{
+	"mi300a": {
+		units: 120, ofArray: 6, wavefronts: 8, registers: 512, lds: 64 * kib, l1: 32 * kib, l1Latency: 7,
+		l2: 32 * mib, l2Latency: 14, banks: 16, dramLatency: 5, frequency: 1700 * sim.MHz,
+		fixed: fixed{
+			alu:  func(s emu.StorageAccessor) emu.ALU { return cdna3.NewALU(s) },
+			rows: true, wide: true, l2Requests: 64, l2MSHRs: 512, l2InFlight: 512, l2Directory: 2, pageSets: 64,
+			first: 5400, later: 1800, after: 1800, switching: 15, toHost: 150, toDevice: 250,
+		},
+	},
+	"r9nano": {
+		units: 64, ofArray: 4, wavefronts: 10, registers: 256, lds: 64 * kib, l1: 16 * kib, l1Latency: 20,
+		l2: 2 * mib, l2Latency: 10, banks: 16, dramLatency: 100, frequency: 1 * sim.GHz,
+		fixed: fixed{
+			alu:        func(s emu.StorageAccessor) emu.ALU { return emu.NewALU(s) },
+			l2Requests: 16, l2MSHRs: 64, l2InFlight: 128, pageSets: gpuMemory >> log2Page / pageWays,
+			switching: 140, toHost: 300, toDevice: 500,
+		},
+	},
+}
+
+// newHardware is the model of a GPU with the options of a list NAME=VALUE,... Names are those that
+// gem5 has for the same.
+func newHardware(gpu, list string) hardware {
+	h := models[gpu]
+	arrays := false
+	for _, each := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' }) {
+		name, text, _ := strings.Cut(each, "=")
+		counts := map[string]*int{
+			"num_compute_units": &h.units, "cu_per_sa": &h.ofArray, "wfs_per_simd": &h.wavefronts,
+			"vreg_file_size": &h.registers, "lds_size": &h.lds, "tcp_size": &h.l1, "tcp_latency": &h.l1Latency,
+			"tcc_size": &h.l2, "tcc_latency": &h.l2Latency, "num_tccs": &h.banks, "dram_latency": &h.dramLatency,
+		}
+		value := quantity(name, text)
+		if field, known := counts[name]; known {
+			*field = int(value)
+		} else if name == "gpu_clock" {
+			h.frequency = sim.Freq(value)
+		} else {
+			fail(exitUsage, "runner: %s is no option of the hardware; call it through run.sh", name)
+		}
+		arrays = arrays || name == "cu_per_sa"
+	}
+	if !arrays { // as many shader arrays as fit, of no more units than before
+		for h.units%h.ofArray != 0 {
+			h.ofArray--
+		}
+	}
+	h.check()
+	return h
+}
+
+// check refuses what cannot be built.
+func (h hardware) check() {
+	if h.units%h.ofArray != 0 {
+		fail(exitUsage, "num_compute_units is %d, no multiple of cu_per_sa (%d); change one of them", h.units, h.ofArray)
+	}
+	if h.banks&(h.banks-1) != 0 || h.banks > 64 {
+		fail(exitUsage, "num_tccs is %d; write a power of two, up to 64", h.banks)
+	}
+	sizes := []struct {
+		name        string
+		size, least int // the size is a multiple of it
+	}{
+		{"lds_size", h.lds, ldsGranule},
+		{"vreg_file_size", h.registers, registerUnit},
+		{"tcp_size", h.l1, l1Ways * lineNbytes},
+		{"tcc_size", h.l2, l2Ways * lineNbytes * h.banks},
+	}
+	for _, each := range sizes {
+		if each.size%each.least != 0 || each.size == 0 {
+			fail(exitUsage, "%s is %d; write a multiple of %d", each.name, each.size, each.least)
+		}
+	}
+}
+
+// holds refuses a kernel of which no compute unit has room for a work-group: it would never start.
+func (h hardware) holds(k *kernel) {
+	wavefronts := (int(k.block) + wavefrontSize - 1) / wavefrontSize
+	each := (wavefronts + simds - 1) / simds // on a SIMD unit
+	registers := (int(k.object.WIVgprCount) + registerUnit - 1) / registerUnit * registerUnit
+	needs := []struct {
+		name       string
+		need, have int
+	}{
+		{"wfs_per_simd", each, h.wavefronts},
+		{"vreg_file_size", each * registers, h.registers},
+		{"lds_size", int(k.object.GroupSegmentByteSize), h.lds},
+	}
+	for _, n := range needs {
+		if n.need > n.have {
+			fail(exitRefused, "kernel %s: a work-group needs %s=%d, and the GPU has %d; give it that or more, or "+
+				"build with --plan-for", k.name, n.name, n.need, n.have)
+		}
+	}
+}
+
+// quantity is a count, a size in bytes such as 16KiB, or a clock such as 1.5GHz.
+func quantity(name, text string) float64 {
+	digits := strings.TrimRight(text, "kKMGiBHz")
+	value, err := strconv.ParseFloat(digits, 64)
+	factor, known := map[string]float64{
+		"": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": kib, "MiB": mib, "GiB": 1 << 30,
+		"MHz": 1e6, "GHz": 1e9,
+	}[text[len(digits):]]
+	if err != nil || !known || value <= 0 || value*factor > 1<<40 {
+		fail(exitUsage, "%s is %q; write a number, a size such as 16KiB or a clock such as 1.5GHz", name, text)
+	}
+	return value * factor
+}

@@ -1,0 +1,167 @@
+"""Declarations of what kernels write (simgen/layers/written.py), counted out.
+
+What is counted is a number for each element of each port: how often a pass writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen.layers.written import declaration, written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from simgen.ir import Kernel, Launch
+    from simgen.layers.base import Lowering, Port
+    from simgen.layers.written import Cut, Cuts, Places, Writes
+
+    Elements = NDArray[np.int64]
+
+Grid = tuple[int, int, int]
+
+
+def problems_of(lowering: Lowering, ports: Sequence[Port]) -> list[str]:
+    """What is wrong with the launches of a pass that writes these ports.
+
+    Each element of a port is written once, and of a workspace once before it is read: then its
+    place may be used again.
+    """
+    kernels = {kernel.name: kernel for kernel in lowering.kernels}
+    counts = {port.name: np.zeros(port.spec.size, np.int64) for port in ports}
+    scratch = {port.name for port in ports if port.scratch}
+    used: dict[str, NDArray[np.bool_]] = {}  # of workspaces that were read
+    wrong = []
+    for launch in lowering.launches:
+        kernel = kernels[launch.kernel]
+        declared = written(kernel)
+        wrong += misfits(launch, declared, kernel.block)
+        writes = {launch.args[each.argument] for each in declared}
+        for port in scratch & set(launch.args) - writes:
+            used[port] = used.get(port, False) | (counts[port] > 0)
+            if (counts[port] > 1).any():
+                wrong.append(f"{port}: some several times, before {launch.kernel}")
+            counts[port][:] = 0
+        for each in declared:
+            wrong += _count(launch, each, counts)
+    for port, times in counts.items():
+        whole = used.get(port, False) | (times > 0)
+        if not whole.all() or (times > 1).any():
+            several = (times > 1).sum()
+            wrong.append(f"{port}: {(~whole).sum()} of {times.size} never, {several} several times")
+    return wrong
+
+
+def _count(launch: Launch, each: Writes, counts: dict[str, Elements]) -> list[str]:
+    """Counts what a launch writes; what is wrong with it."""
+    port = launch.args[each.argument]
+    if port not in counts:
+        return [f"{launch.kernel} writes {port}, which the pass does not"]
+    times, found = counts[port], elements(each)
+    if each.again:
+        if not (times == 1).all():
+            return [f"{launch.kernel} changes {port}, which was not written once before"]
+        times[:] = 0
+    if found.min() < 0 or found.max() >= times.size:
+        return [
+            f"{launch.kernel}: {found.min()} to {found.max()} of {port}, which has {times.size}"
+        ]
+    times += np.bincount(found, minlength=times.size)
+    return []
+
+
+def misfits(launch: Launch, declared: Sequence[Writes], block: int) -> list[str]:
+    """Where a launch is not of the work-groups and work-items that write."""
+    wrong = []
+    ends = {0}
+    for each in sorted(declared, key=lambda each: each.first):
+        x, *rest = each.grid
+        if each.first not in ends:
+            wrong.append(f"{launch.kernel}: no work-group before {each.first} ends there")
+        ends.add(each.first + x)
+        if tuple(rest) != launch.grid[1:]:
+            wrong.append(f"{launch.kernel}: grid {launch.grid}, and {each.grid} write")
+        if each.items not in (None, block):
+            wrong.append(f"{launch.kernel}: {block} work-items, and {each.items} write")
+    if max(ends) != launch.grid[0]:
+        wrong.append(f"{launch.kernel}: grid {launch.grid}, and {max(ends)} along x write")
+    return wrong
+
+
+class _Noted(dict[str, Any]):
+    """Constants of a kernel, of which it notes those that are read."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel.constants)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+def of_geometry(kernel: Kernel) -> Kernel:
+    """The kernel with those constants alone that decide what it writes."""
+    constants = _Noted(kernel)
+    list(declaration(kernel)(constants, kernel.block))
+    kept = tuple((name, value) for name, value in kernel.constants if name in constants.read)
+    return replace(kernel, constants=kept)
+
+
+def elements(each: Writes, grid: Grid | None = None) -> Elements:
+    """Indices that all work-groups write or, with `grid`, those below it in each direction."""
+    found = np.array([each.offset], np.int64)
+    corner = (grid[0] - each.first, *grid[1:]) if grid else each.grid
+    for cuts, groups in zip((each.x, each.y, each.z), corner):
+        found = _sums(found, _along(cuts, max(groups, 0)))
+    for places in each.inside:
+        found = _sums(found, np.arange(places.count) * places.stride)
+    return found
+
+
+def _sums(some: Elements, other: Elements) -> Elements:
+    return (some[:, None] + other).reshape(-1)
+
+
+def _along(cuts: Cuts, groups: int) -> Elements:
+    """Offsets of what the first work-groups along one coordinate write."""
+    if groups >= prod(cut.groups for cut in cuts):
+        found = np.zeros(1, np.int64)
+        for cut in cuts:
+            found = _sums(found, _offsets(cut, 0, cut.groups))
+        return found
+    parts = [np.empty(0, np.int64)]
+    for at, numbers in enumerate(product(*(range(cut.groups) for cut in cuts))):
+        if at == groups:
+            break
+        found = np.zeros(1, np.int64)
+        for cut, number in zip(cuts, numbers):
+            found = _sums(found, _offsets(cut, number, number + 1))
+        parts.append(found)
+    return np.concatenate(parts)
+
+
+def _offsets(cut: Cut, first: int, last: int) -> Elements:
+    """Of the pieces of the work-groups `first` to `last` - 1 of a cut."""
+    pieces = [each.pieces for each in cut.places]
+    numbers = np.arange(first * cut.group, min(last * cut.group, prod(pieces)))
+    found = np.zeros((numbers.size, 1), np.int64)
+    inside = np.ones((numbers.size, 1), bool)
+    for places, number in zip(cut.places, np.unravel_index(numbers, pieces)):
+        there, offsets = _piece(places, number)
+        found = (found[:, :, None] + offsets[:, None, :]).reshape(numbers.size, -1)
+        inside = (inside[:, :, None] & there[:, None, :]).reshape(numbers.size, -1)
+    return found[inside]
+
+
+def _piece(places: Places, number: NDArray[Any]) -> tuple[NDArray[np.bool_], Elements]:
+    """(whether a place exists, its offset), of pieces by their numbers, (piece, neighbour)."""
+    place = number[:, None] * places.each + np.arange(min(places.each, places.count))
+    return place < places.count, place * places.stride
