@@ -68,9 +68,9 @@ def layer(kind: str, cls: type[Layer]) -> str:
         + ".",
         f"```text\n{inspect.cleandoc(sys.modules[cls.__module__].__doc__ or '')}\n```",
     ]
-    if fields(cls):
+    if cls.keyed_fields():
         types = field_types(cls)
-        rows = [_key(each, types[each.name]) for each in fields(cls)]
+        rows = [_key(each, types[each.name]) for each in cls.keyed_fields()]
         parts.append(table(("key", "values", "default", "meaning"), rows))
     if cls.algorithms:
         parts.append(
@@ -115,9 +115,12 @@ def target(cls: type[Target]) -> str:
     run = [_run_option(name, option) for name, option in cls.run_options.items()]
     parts = []
     if build:
-        parts += ["Options of `simgen build`:", table(("option", "values", "default", ""), build)]
+        parts += [
+            "Options of `simgen build`:",
+            table(("option", "values", "default", "meaning"), build),
+        ]
     if run:
-        parts += ["Options of `simgen run`:", table(("option", "values", ""), run)]
+        parts += ["Options of `simgen run`:", table(("option", "values", "meaning"), run)]
     return "\n\n".join(parts) or "The target has no options of its own."
 
 

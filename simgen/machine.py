@@ -63,6 +63,7 @@ class Machine:
     dram_rate: Rate  # bytes in a second
     clock: Rate  # Hz
     fmas: Count  # float32 multiply-adds of a unit in a cycle
+    alone: Annotated[float, Within(0, 1)]  # part of a unit's rate that very few work-items reach
     launch_cycles: Count  # that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -245,7 +245,7 @@ def variants(kind: str) -> list[Variant]:
     layer = LAYERS[kind]
     choices = [
         [(_key(f), text) for text in _texts(field_types(layer)[f.name], f, BASE.get(kind, {}))]
-        for f in fields(layer)
+        for f in layer.keyed_fields()
     ]
     if math.prod(map(len, choices)) <= MOST:
         made = list(itertools.product(*choices))

@@ -131,7 +131,8 @@ class Judge:
 
     def __init__(self, workload: Workload, read: Arrays) -> None:
         (step,) = workload.steps
-        self.layer, self.direction = make_layer(workload.node(step.layer)), step.direction
+        self.layer = make_layer(workload.node(step.layer), workload.machine)
+        self.direction = step.direction
         self.read = read | {
             port: np.broadcast_to(np.nan, workload.buffer(name).spec.shape)
             for port, name in step.writes

@@ -156,7 +156,7 @@ def _step(
     judged: Sequence[_Pair],
 ) -> None:
     """Add the verdicts on what `step` writes to the pairs that have it."""
-    layer = make_layer(workload.node(step.layer))
+    layer = make_layer(workload.node(step.layer), workload.machine)
     specs = {port: workload.buffer(name).spec for port, name in step.writes}
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
     comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]

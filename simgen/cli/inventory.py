@@ -166,7 +166,6 @@ def _seen(target: type[Target]) -> str:
 
 
 def _list_algorithms() -> list[dict[str, str]]:
-    from dataclasses import fields
     from enum import Enum
 
     from simgen.layers import LAYERS
@@ -177,7 +176,7 @@ def _list_algorithms() -> list[dict[str, str]]:
         if not layer.passes:
             continue
         hints = field_types(layer)
-        for each in fields(layer):
+        for each in layer.keyed_fields():
             values = hints[each.name]
             if isinstance(values, type) and issubclass(values, Enum):
                 names = [str(v) for v in values]

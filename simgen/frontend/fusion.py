@@ -11,6 +11,7 @@ kernels do the same operations in the same order.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
@@ -61,7 +62,8 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
     last = {chain[-1].node.name: _fused(chain) for chain in chains.values()}
     gone = {placed.node.name for chain in chains.values() for placed in chain} - last.keys()
     kept = (placed for placed in network.layers if placed.node.name not in gone)
-    return Network(network.run_mode, tuple(last.get(placed.node.name, placed) for placed in kept))
+    layers = tuple(last.get(placed.node.name, placed) for placed in kept)
+    return replace(network, layers=layers)
 
 
 def _chain(first: Placed, following: Mapping[str, Placed]) -> Iterator[Placed]:
@@ -104,6 +106,8 @@ def _fused(chain: tuple[Placed, ...]) -> Placed:
     parameters["batch_norm"] = str(normalises).lower()
     parameters["activation"] = str(isinstance(after[-1].layer, Activation)).lower()
     node = Node(name, kind, tuple(parameters.items()), first.node.inputs)
-    layer = LAYERS[kind].from_config([(k, v, first.where) for k, v in parameters.items()])
+    layer = LAYERS[kind].from_config(
+        [(k, v, first.where) for k, v in parameters.items()], first.layer.machine
+    )
     outputs = after[-1].outputs
     return Placed(node, layer, first.sources, outputs, first.where, tuple(bound.items()))

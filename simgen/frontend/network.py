@@ -17,6 +17,7 @@ from simgen.frontend.config import Entry, Place, Section
 from simgen.ir import Node, TensorSpec
 from simgen.layers import LAYERS
 from simgen.layers.base import EXTENTS, MAX_INT, SHAPE, Phase, check_range, parse_value
+from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -83,12 +84,13 @@ class Network:
 
     run_mode: str
     layers: tuple[Placed, ...]
+    machine: Machine  # that the layers are planned for
 
 
-def make_layer(node: Node) -> Layer:
-    """The layer that a node stands for, as `workload.json` brings it back."""
+def make_layer(node: Node, machine: Machine) -> Layer:
+    """The layer that a node stands for, planned for a machine, as `workload.json` has both."""
     entries = ((key, value, node.name) for key, value in node.parameters)
-    return LAYERS[node.kind].from_config(entries)
+    return LAYERS[node.kind].from_config(entries, machine)
 
 
 def sample_section(kind: str) -> Section:
@@ -106,13 +108,15 @@ def resolve(
     algorithm: str | None = None,
     layers: str | None = None,
     phase: Phase | None = None,
+    machine: Machine | None = None,
 ) -> Network:
     """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
 
     `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise.
     So is what layers do in a `phase`; in inference, those that are for training only are left out.
     `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
-    every layer on a way from a to b.
+    every layer on a way from a to b. Layers are planned for `machine`, or for the one that plans
+    were fitted on.
 
     Raises:
         ConfigError: an unknown section, key or value, a missing or impossible shape, a wrong or
@@ -137,11 +141,12 @@ def resolve(
         named = _with_algorithm(named, kept, algorithm)
     named = _with_settings(named, list(settings))
     needed = _reached(kept, previous)  # for the shapes
+    machine = machine or fitted()
     placed: dict[str, Placed] = {}
     for name in (name for name in order if name in needed):
         given = [_tensor(name, named[name], each, placed[each.layer]) for each in sources[name]]
-        placed[name] = _place(name, named[name], given)
-    return Network(run_mode, tuple(each for name, each in placed.items() if name in kept))
+        placed[name] = _place(name, named[name], given, machine)
+    return Network(run_mode, tuple(each for name, each in placed.items() if name in kept), machine)
 
 
 def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
@@ -419,11 +424,13 @@ def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]
     return order
 
 
-def _place(name: str, section: Section, given: Sequence[tuple[Source, TensorSpec]]) -> Placed:
+def _place(
+    name: str, section: Section, given: Sequence[tuple[Source, TensorSpec]], machine: Machine
+) -> Placed:
     kind = _kind(section)
     common = LAYERS[kind].common_keys()
     own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
-    layer = LAYERS[kind].from_config(own)
+    layer = LAYERS[kind].from_config(own, machine)
     inputs = _inputs(name, section, layer, given)
     try:
         outputs = layer.outputs(inputs)

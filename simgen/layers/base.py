@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.ir import Pass
+from simgen.machine import Machine, fitted
 from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from dataclasses import Field
 
     import numpy as np
     from numpy.typing import NDArray
@@ -127,6 +129,15 @@ class Layer(ABC):
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
 
+    # What it is planned for. No config says it: it is set where a layer is made, and a layer's
+    # kernels, workspaces and bounds may depend on it.
+    machine: Machine = field(
+        default_factory=fitted,
+        kw_only=True,
+        repr=False,
+        metadata={"keys": ()},
+    )
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "kind" in cls.__dict__:
@@ -135,10 +146,15 @@ class Layer(ABC):
             LAYERS[cls.kind] = cls
 
     @classmethod
+    def keyed_fields(cls) -> tuple[Field[Any], ...]:
+        """The fields that a config sets."""
+        return tuple(each for each in fields(cls) if each.metadata["keys"])
+
+    @classmethod
     def config_keys(cls) -> dict[str, list[str]]:
         """Config key -> the fields it sets: `kernel_size` sets both extents."""
         keys: dict[str, list[str]] = {}
-        for f in fields(cls):
+        for f in cls.keyed_fields():
             for name in f.metadata["keys"]:
                 keys.setdefault(name, []).append(f.name)
         return keys
@@ -149,14 +165,18 @@ class Layer(ABC):
         return COMMON_KEYS if cls.takes_input else PLACE_KEYS
 
     @classmethod
-    def from_config(cls, entries: Iterable[tuple[str, str, object]]) -> Self:
+    def from_config(
+        cls, entries: Iterable[tuple[str, str, object]], machine: Machine | None = None
+    ) -> Self:
         """The layer from (key, value, place) triples; the last one to set a field wins.
+
+        It is planned for a machine; None: for the one that plans were fitted on.
 
         Raises:
             ConfigError: an unknown key, or a value that its field does not take.
         """
         keys, hints = cls.config_keys(), field_types(cls)
-        limits = {f.name: f.metadata for f in fields(cls)}
+        limits = {f.name: f.metadata for f in cls.keyed_fields()}
         given: dict[str, Any] = {}
         for name, text, where in entries:
             if name not in keys:
@@ -167,7 +187,7 @@ class Layer(ABC):
                 limit = limits[target]
                 value = parse_value(hints[target], name, text, where)
                 given[target] = check_range(name, value, limit["least"], limit["most"], where)
-        return cls(**given)
+        return cls(**given, machine=machine or fitted())
 
     def role(self, port: str) -> PortRole:
         """What the tensor at a port is to the layer."""

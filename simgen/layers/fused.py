@@ -96,7 +96,10 @@ class Fused(Layer):
     @property
     def _normalise(self) -> BatchNorm:
         return BatchNorm(
-            mode=BatchNormMode.SPATIAL, epsilon=self.epsilon, statistics=Statistics.RUNNING
+            machine=self.machine,
+            mode=BatchNormMode.SPATIAL,
+            epsilon=self.epsilon,
+            statistics=Statistics.RUNNING,
         )
 
     @property

@@ -272,7 +272,7 @@ def _points(found: Sequence[Row]) -> dict[str, dict[tuple[str, str], dict[str, f
 
 def _work(workload: Workload, step: Step) -> tuple[int, int]:
     node = workload.node(step.layer)
-    work = make_layer(node).count(node.inputs, step.direction)
+    work = make_layer(node, workload.machine).count(node.inputs, step.direction)
     return work.flops + work.transcendentals, work.read_bytes + work.written_bytes
 
 

@@ -116,7 +116,7 @@ def _add_steps(database: sqlite3.Connection, bundle: int, workload: Workload) ->
     keys = []
     for position, step in enumerate(workload.steps):
         node = workload.node(step.layer)
-        work = make_layer(node).count(node.inputs, step.direction)
+        work = make_layer(node, workload.machine).count(node.inputs, step.direction)
         needs = (work.flops + work.transcendentals, work.read_bytes + work.written_bytes)
         row = (bundle, position, step.layer, node.kind, str(step.direction), *needs)
         query = "INSERT INTO step VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"

@@ -44,7 +44,7 @@ class Work:
 def of_step(workload: Workload, step: Step) -> Work:
     """The work of one of the workload's steps."""
     node = workload.node(step.layer)
-    layer = make_layer(node)
+    layer = make_layer(node, workload.machine)
     written = {name for _, name in step.writes}
     used = {name for launch in step.launches for name in launch.args} - written
     buffers = [workload.buffer(name) for name in sorted(used)]
@@ -89,7 +89,7 @@ def weights(workload: Workload) -> list[float]:
 def memory(workload: Workload) -> dict[str, int]:
     """Bytes of the tensors by what they are, each tensor once; "arena" is what they take in all."""
     roles: dict[str, set[PortRole]] = {}  # of each buffer, to its own layer and at all its ports
-    layers = {node.name: make_layer(node) for node in workload.nodes}
+    layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     for buffer in workload.buffers:
         owner, _, port = buffer.name.rpartition(".")
         roles[buffer.name] = {layers[owner].role(port)} if owner in layers else set()

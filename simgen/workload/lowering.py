@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simgen.frontend.network import Network
     from simgen.ir import Fill, TensorSpec
     from simgen.layers.base import Port
+    from simgen.machine import Machine
 
 
 def lower(
@@ -49,7 +50,8 @@ def lower(
             "--reuse-memory: a backward pass reads what forward passes wrote; "
             "leave it out, or build pass fwd alone"
         )
-    draft = _Draft({p.node.name: p.node for p in network.layers}, given=_given(network))
+    nodes = {p.node.name: p.node for p in network.layers}
+    draft = _Draft(nodes, network.machine, given=_given(network))
     if Pass.FORWARD in passes:
         for placed in network.layers:
             if not placed.layer.given:
@@ -73,12 +75,14 @@ def lower(
         steps=tuple(draft.steps),
         arena_nbytes=nbytes,
         outputs_offset=outputs_offset,
+        machine=network.machine,
     )
 
 
 @dataclass
 class _Draft:
     nodes: dict[str, Node]
+    machine: Machine
     given: Mapping[str, Fill]  # of tensors that layers have from the data file, by buffer
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -103,7 +107,9 @@ class _Draft:
         """
         while name in self.nodes:
             name += "_"
-        layer = LAYERS[kind].from_config([(k, v, f"--{k}") for k, v in entries.items()])
+        layer = LAYERS[kind].from_config(
+            [(k, v, f"--{k}") for k, v in entries.items()], self.machine
+        )
         node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
         return Placed(node, layer, (), tuple(layer.outputs(inputs).items()), name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from math import prod
 
 import pytest
@@ -205,5 +204,5 @@ def test_the_sample_is_a_valid_config(layer):
 
 @pytest.mark.parametrize("kind", sorted(LAYERS))
 def test_the_reference_says_what_each_key_is(kind):
-    for each in fields(LAYERS[kind]):
+    for each in LAYERS[kind].keyed_fields():
         assert 4 < len(each.metadata["text"]) < 90, each.name

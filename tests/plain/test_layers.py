@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -548,7 +547,7 @@ def test_launches_name_ports_kernels_and_templates(variant: Variant, direction: 
 def parameter_texts(layer: type[Layer]) -> st.SearchStrategy[tuple[tuple[str, str], ...]]:
     """All parameters of a layer as config text, with numbers that are easily taken for equal."""
     drawn: list[st.SearchStrategy[Any]] = []
-    for f in fields(layer):
+    for f in layer.keyed_fields():
         type_, limits = field_types(layer)[f.name], f.metadata
         values: st.SearchStrategy[Any]
         if issubclass(type_, StrEnum):
@@ -594,7 +593,7 @@ def test_one_kernel_name_never_stands_for_two_kernels(
 def test_numbers_that_are_one_in_float32_give_one_kernel(variant: Variant, direction: Pass) -> None:
     floats = {
         f.metadata["keys"][0]
-        for f in fields(variant.layer)
+        for f in variant.layer.keyed_fields()
         if field_types(type(variant.layer))[f.name] is float
     }
     moved = [
@@ -664,7 +663,7 @@ def test_each_pass_is_a_built_in_workload(kind: str) -> None:
 @each_kind
 def test_variants_cover_every_choice(kind: str) -> None:
     chosen = {pair for variant in variants(kind) for pair in variant.parameters}
-    for f in fields(LAYERS[kind]):
+    for f in LAYERS[kind].keyed_fields():
         type_ = field_types(LAYERS[kind])[f.name]
         if issubclass(type_, StrEnum) and f.metadata["keys"][0] not in BASE.get(kind, {}):
             assert {(f.metadata["keys"][0], str(choice)) for choice in type_} <= chosen

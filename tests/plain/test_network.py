@@ -12,6 +12,7 @@ from simgen.errors import ConfigError
 from simgen.frontend import config, network
 from simgen.frontend.network import Network, make_layer, resolve, sample_section
 from simgen.layers import LAYERS
+from simgen.machine import fitted
 
 X = "n=2\nc=3\nh=4\nw=5\n"
 TWO = f"[Activation]\nname=a\n{X}[Softmax]\nname=s\nprevious_layer=a\n"
@@ -327,7 +328,7 @@ def test_a_setting_that_fits_nowhere_is_refused_at_its_place(setting, words):
 def test_a_node_holds_enough_to_make_its_layer_again():
     net = resolved(TWO, ("a.activation_mode", "elu"), ("a.activation_alpha", "0.5"))
     for placed in net.layers:
-        assert make_layer(placed.node) == placed.layer
+        assert make_layer(placed.node, fitted()) == placed.layer
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -335,5 +336,5 @@ def test_the_sample_problem_of_every_layer_resolves(kind):
     built_in = config.Config(f"built-in {kind}", (sample_section(kind),), ())
     (placed,) = resolve(built_in).layers
     assert (placed.node.name, placed.node.kind) == (kind, kind)
-    assert make_layer(placed.node) == placed.layer
+    assert make_layer(placed.node, fitted()) == placed.layer
     assert placed.where == f"built-in {kind}"

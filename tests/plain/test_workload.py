@@ -194,7 +194,7 @@ def run(planned: Workload, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarr
     """All tensors after all steps, in float64."""
     tensors = dict(tensors)
     for step in planned.steps:
-        layer = network.make_layer(planned.node(step.layer))
+        layer = network.make_layer(planned.node(step.layer), planned.machine)
         given = {port: tensors[name] for port, name in step.reads}
         given |= {
             port: np.broadcast_to(np.nan, planned.buffer(name).spec.shape)

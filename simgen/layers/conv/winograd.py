@@ -108,7 +108,9 @@ def gather(each: Gather, names: Names) -> Lowering:
             "source", names, channels * _tiles(each), (names.source, PIXELS),
             each.some(*OF_SOURCE),
         ),
-        Products(each.group_out, _tiles(each), each.group_in, PLACES, each.groups).lower(
+        Products(
+            each.group_out, _tiles(each), each.group_in, PLACES, each.groups, each.machine
+        ).lower(
             names.kernel("winograd_products"), (FILTERS, PIXELS, PRODUCTS)
         ),
         _transformation(
@@ -150,7 +152,14 @@ def filter_products(g: Geometry) -> Products:
     """The products of the gradient of the filters: few results, and long sums."""
     (each,) = to_result(g)
     return Products(
-        g.group_filters, g.group_channels, _tiles(each), PLACES, g.groups, "k", tile.SPLITS
+        g.group_filters,
+        g.group_channels,
+        _tiles(each),
+        PLACES,
+        g.groups,
+        g.machine,
+        right_along="k",
+        most=tile.SPLITS,
     )
 
 

@@ -178,7 +178,7 @@ class LayerNorm(Layer):
         grid = (tiling.groups(length), 1, 1)
         if tiling.chunks == 1:
             return Lowering((kernel,), (Launch(kernel.name, grid, (*READS[BW], *WRITES[BW])),))
-        ends, second = sum_of(prefix, tiling.chunks, length)
+        ends, second = sum_of(self.machine, prefix, tiling.chunks, length)
         launches = (
             Launch(kernel.name, grid, (*READS[BW], *PARTS)),
             *(Launch(ends.name, second, pair) for pair in zip(PARTS, WRITES[BW])),

@@ -118,6 +118,7 @@ class FullyConnected(Layer):
             *LAYOUT[direction],
             bias=self.bias and forward,
             epilogue=self.epilogue if forward else NOTHING,
+            machine=self.machine,
         )
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -162,7 +163,7 @@ class FullyConnected(Layer):
         kernels, launches = product.lower(prefix, "dy", "x", None, "dw")
         if self.bias:
             rows, _ = self.rows(x.shape)
-            column_sum, grid = sum_of(f"{prefix}_bias", rows, self.num_output)
+            column_sum, grid = sum_of(self.machine, f"{prefix}_bias", rows, self.num_output)
             kernels = (*kernels, column_sum)
             launches = (*launches, Launch(column_sum.name, grid, ("dy", "db")))
         return Lowering(kernels, launches)
@@ -209,7 +210,7 @@ class FullyConnected(Layer):
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
         right = right.T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        return Product(m, n, k, *LAYOUT[direction]), left, right
+        return Product(m, n, k, *LAYOUT[direction], machine=self.machine), left, right
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         (x,) = inputs

@@ -157,7 +157,7 @@ class Gemm(Layer):
         alpha, beta = self._scales
         ta, tb = self.transa, self.transb
         if direction is Pass.FORWARD:
-            product = Product(m, n, k, ta, tb, alpha, beta, batch=batch)
+            product = Product(m, n, k, ta, tb, alpha, beta, batch=batch, machine=self.machine)
             return (Part("y", "a", "b", product, "c" if beta != 0 else None),)
         # Where a side lies transposed, so does its gradient: it is the transposed product.
         da, db = (m, k, n, False, not tb), (k, n, m, not ta, False)
@@ -167,8 +167,8 @@ class Gemm(Layer):
         if tb:
             db, from_a = (n, k, m, True, ta), ("dy", "a")
         return (
-            Part("da", *from_dy, Product(*da, alpha, batch=batch)),
-            Part("db", *from_a, Product(*db, alpha, batch=batch)),
+            Part("da", *from_dy, Product(*da, alpha, batch=batch, machine=self.machine)),
+            Part("db", *from_a, Product(*db, alpha, batch=batch, machine=self.machine)),
         )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
@@ -229,7 +229,7 @@ class Gemm(Layer):
             launches += made[1]
         beta = self._scales[1]
         if direction is Pass.BACKWARD and beta != 0:
-            scaled, grid = sum_of(f"{prefix}_c", 1, prod(shapes["y"]), (beta, 0.0))
+            scaled, grid = sum_of(self.machine, f"{prefix}_c", 1, prod(shapes["y"]), (beta, 0.0))
             kernels.append(scaled)
             launches.append(Launch(scaled.name, grid, ("dy", "dc")))
         return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))

@@ -13,7 +13,7 @@ order. So there are no atomics, and results are the same on every run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import tile
 from simgen.layers.product import written as written
+from simgen.machine import Machine, fitted
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
 from simgen.numerics.spread import Walk, correlated, order, repeats, stages
 
@@ -36,7 +37,7 @@ BLOCK = 256  # work-items, where there are no tiles
 SHORT = 8  # the longest short side
 LEAST_DEPTH = 64  # of k, for a kernel of short sides: below, there is nothing to share
 RESULTS = 16  # of a work-item, at most, where rows lie along k: each needs BLOCK floats of LDS
-GROUPS = 2 * tile.UNITS  # work-groups that fill a GPU
+GROUPS_OF_UNIT = 2  # work-groups for each compute unit, that fill a GPU
 STRIDE = 64  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
 UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
@@ -60,10 +61,12 @@ class Product:
     bias: bool = False
     epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
     batch: int = 1  # products
+    machine: Machine = field(default_factory=fitted, repr=False)  # that they are planned for
 
     def check(self) -> None:
         """Raises:
-        ValueError: a matrix is too large for the kernels' offsets, or a batch for a launch.
+        ValueError: a matrix is too large for the kernels' offsets, a batch for a launch, or the
+            machine too small.
         """
         if self.batch > MOST_PRODUCTS:
             raise ValueError(f"a batch of {self.batch} is larger than {MOST_PRODUCTS}; cut it")
@@ -72,6 +75,7 @@ class Product:
             raise ValueError(
                 f"a matrix of {largest} elements is larger than {LARGEST}; make it smaller"
             )
+        _ = self.chunks
 
     @property
     def short(self) -> bool:
@@ -86,7 +90,8 @@ class Product:
             return found.chunk, found.splits
         groups = ceil(max(self.m, self.n) / self._results_of_a_group)
         least = 1024 if self._along_k else 128  # of k: what is worth a work-group
-        fill = GROUPS if self._along_k else 3 * GROUPS  # columns: fewer loads at a time
+        of_unit = GROUPS_OF_UNIT if self._along_k else 3 * GROUPS_OF_UNIT  # columns: fewer loads
+        fill = of_unit * self.machine.units
         wanted = max(1, min(fill // groups, self.k // least, tile.SPLITS))
         chunk = ceil(ceil(self.k / wanted) / 64) * 64
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
@@ -114,6 +119,7 @@ class Product:
         if splits == 1:
             return (kernel,), (launch,)
         second, grid = sum_of(
+            self.machine,
             prefix,
             splits,
             self.batch * self.m * self.n,
@@ -256,7 +262,8 @@ class Product:
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
-        return tile.cut(self.m, self.n, self.k, self.batch, tiles=tiles)
+        sides = self.m, self.n, self.k
+        return tile.cut(*sides, self.batch, machine=self.machine, tiles=tiles)
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         found = self._cut
@@ -379,6 +386,7 @@ class Channels:
 
 
 def sum_of(
+    machine: Machine,
     prefix: str,
     terms: int,
     size: int,
@@ -392,7 +400,8 @@ def sum_of(
     """
     width = tile.width(size)
     slices = 1
-    while slices < 16 and terms > 32 * slices and size // width * slices < GROUPS * BLOCK:
+    fill = GROUPS_OF_UNIT * machine.units * BLOCK
+    while slices < 16 and terms > 32 * slices and size // width * slices < fill:
         slices *= 4
     alpha, beta = scales
     constants: Constants = (
