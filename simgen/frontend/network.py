@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
-from simgen.ir import Node, TensorSpec
+from simgen.ir import DType, Node, TensorSpec
 from simgen.layers import LAYERS
 from simgen.layers.base import EXTENTS, MAX_INT, Phase, check_range, parse_value
 
@@ -74,10 +74,12 @@ def resolve(
     algorithm: str | None = None,
     layers: str | None = None,
     phase: Phase | None = None,
+    dtype: str | None = None,
 ) -> Network:
     """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
 
     `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise.
+    `dtype` is the element type of what no layer writes, where no section says another.
     So is what layers do in a `phase`; in inference, those that are for training only are left out.
     `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
     every layer on a way from a to b.
@@ -104,11 +106,14 @@ def resolve(
         named = _with_algorithm(named, kept, algorithm)
     named = _with_settings(named, list(settings))
     needed = _reached(kept, previous)  # for the shapes
+    usual = None
+    if dtype is not None:
+        usual = Entry("type", dtype, Place(f"--type {printable(dtype)}", 0))
     placed: dict[str, Placed] = {}
     for name in (name for name in order if name in needed):
         before = previous[name]
         given = tuple(placed[each].output for each in before)
-        placed[name] = _place(name, named[name], before, given)
+        placed[name] = _place(name, named[name], before, given, usual)
     return Network(run_mode, tuple(each for name, each in placed.items() if name in kept))
 
 
@@ -345,13 +350,17 @@ def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]
 
 
 def _place(
-    name: str, section: Section, previous: tuple[str, ...], given: tuple[TensorSpec, ...]
+    name: str,
+    section: Section,
+    previous: tuple[str, ...],
+    given: tuple[TensorSpec, ...],
+    usual: Entry | None,
 ) -> Placed:
     kind = _kind(section)
     common = LAYERS[kind].common_keys()
     own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
     layer = LAYERS[kind].from_config(own)
-    inputs = _inputs(name, section, layer, previous, given)
+    inputs = _inputs(name, section, layer, previous, given, usual)
     try:
         output = layer.output(inputs)
     except ValueError as error:
@@ -371,6 +380,7 @@ def _inputs(
     layer: Layer,
     previous: tuple[str, ...],
     given: tuple[TensorSpec, ...],
+    usual: Entry | None,
 ) -> tuple[TensorSpec, ...]:
     if not layer.takes_input:
         return ()
@@ -382,12 +392,44 @@ def _inputs(
                 f"layer {name!r} takes a tensor (N, C, H, W), but {before!r} gives one of {shape}; "
                 "take another previous_layer",
             )
+    types = [_dtype(name, section, layer, each, usual) for each in given or (None,)]
     if given:
-        return tuple(_input(name, section, each) for each in given)
-    return layer.workload_inputs(_input(name, section, None))
+        return tuple(_input(name, section, *each) for each in zip(given, types, strict=True))
+    return layer.workload_inputs(_input(name, section, None, types[0]))
 
 
-def _input(name: str, section: Section, given: TensorSpec | None) -> TensorSpec:
+def _dtype(
+    name: str, section: Section, layer: Layer, given: TensorSpec | None, usual: Entry | None
+) -> DType:
+    """The type of an input's elements: the previous layer's, or what the section or --type says.
+
+    Raises:
+        ConfigError: no such type, another one than the previous layer has, or the layer lacks it.
+    """
+    entry = section.get(layer.type_key)
+    found = given.dtype if given else DType.F32
+    said = entry or (None if given else usual)
+    where = said.where if said else section.where
+    if said:
+        asked = parse_value(DType, said.key, said.value, said.where)
+        if given and asked != found:
+            raise ConfigError(
+                where,
+                f"{said.key} is {asked.name}, but the previous layer's output is {found.name}; "
+                f"leave it out, or insert [Cast] with type={asked.name} before layer {name!r}",
+            )
+        found = asked
+    if layer.any_float and found.is_float and found.nbytes <= DType.F32.nbytes:
+        return found
+    if found == DType.F32:
+        return found
+    takes = "floating-point types up to 32 bits" if layer.any_float else "type f32 alone"
+    cure = "insert [Cast] with type=f32 before it" if given else "set another type of it"
+    fact = f"layer {name!r}: [{section.name}] has {takes}, and its input is {found.name}"
+    raise ConfigError(where, f"{fact}; {cure}")
+
+
+def _input(name: str, section: Section, given: TensorSpec | None, dtype: DType) -> TensorSpec:
     """The input's (N, C, H, W): from the section, and from the previous layer where that has 0.
 
     A first layer without h or w has 1 there, as DNNMark's fully connected sample leaves them out.
@@ -416,7 +458,7 @@ def _input(name: str, section: Section, given: TensorSpec | None) -> TensorSpec:
                 f"layer {name!r} has no {key}; give it, or a previous_layer to take it from",
             )
         shape.append(value)
-    x = TensorSpec(tuple(shape))
+    x = TensorSpec(tuple(shape), dtype)
     _check_size(name, section, x, "input")
     return x
 

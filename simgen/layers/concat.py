@@ -17,7 +17,9 @@ from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.dtypes import TOGETHER
 from simgen.ir import Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
 from simgen.layers.base import Lowering
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
 from simgen.layers.written import Places, Writes, cut, writes
@@ -57,9 +59,11 @@ class Concat(Several):
         """One launch. Its work-groups are those of x0, then those of x1, and so on."""
         n = inputs[0].shape[0]
         rows = [x.size // n for x in inputs]  # elements of a sample
+        if self.moves(inputs, direction):  # copied as words
+            rows = [elementwise.words(x) // n for x in inputs]
         # A row that does not start on a multiple of four has no 16-byte accesses.
         vector = 1 if any(row % EACH for row in rows) else EACH
-        groups = [ceil(x.size / (BLOCK * EACH)) for x in inputs]
+        groups = [ceil(n * row / (BLOCK * EACH)) for row in rows]
         text = "_".join(map(str, rows))
         if len(text) > 80:  # a name that compilers and logs take, however many inputs there are
             text = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -76,6 +80,11 @@ class Concat(Several):
         reads, writes = reads_and_writes(direction, len(inputs))
         launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
         return Lowering((kernel,), (launch,))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        n = inputs[0].shape[0]
+        by_fours = all(x.size // n % TOGETHER == 0 for x in inputs)
+        return (*INPUTS, "y", *GRADIENTS, "dy") if by_fours else ()
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

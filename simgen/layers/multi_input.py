@@ -25,6 +25,7 @@ class Several(Layer):
     shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
     per_sample: ClassVar[bool] = True
     several_inputs: ClassVar[bool] = True
+    any_float: ClassVar[bool] = True
 
     inputs: int = key(
         "inputs",
@@ -58,6 +59,9 @@ class Several(Layer):
             fact = f"[{self.section}] has {len(inputs)} inputs, more than {MOST}"
             raise ValueError(f"{fact}; use two layers in a row")
         for at, x in enumerate(inputs):
+            if x.dtype != inputs[0].dtype:
+                one, other = inputs[0].dtype.name, x.dtype.name
+                raise ValueError(f"x0 is {one}, but x{at} is {other}; insert [Cast] before one")
             if any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
                 one, other = (" x ".join(map(str, spec.shape)) for spec in (inputs[0], x))
                 raise ValueError(f"x0 is {one}, but x{at} is {other}; give them the same extents")

@@ -73,6 +73,7 @@ class Softmax(Layer):
     section = "Softmax"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     algo: Algo = key(

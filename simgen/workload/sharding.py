@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
+from simgen.layers import conversion
 from simgen.workload.lowering import arena
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class _Draft:
         if not everywhere:
             node = replace(node, inputs=tuple(self._share(node, spec) for spec in node.inputs))
         self.nodes[node.name] = node
-        ports = layer.ports(node.inputs, step.direction)
+        ports = conversion.ports(layer, node.inputs, step.direction)
         bound = dict((*step.reads, *step.writes))
         reduced = []
         for port in ports:
@@ -151,7 +152,7 @@ class _Draft:
             if port.name in layer.gradients and port.fill is None:
                 reduced.append(self._reduction(name, port.spec))
                 bound[port.name] = reduced[-1].part
-        lowering = layer.lower(node.inputs, step.direction)
+        lowering = conversion.lower(layer, node.inputs, step.direction)
         self.kernels |= {kernel.name: kernel for kernel in lowering.kernels}
         launches = tuple(
             replace(launch, args=tuple(bound[arg] for arg in launch.args))
