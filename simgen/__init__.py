@@ -5,7 +5,7 @@
     result = bundle.run("host")
     verdict = bundle.diff()
 
-The names are those of `simgen.api`, which is imported when one of them is used first.
+These names are those of `simgen.api`, which is imported when one of them is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""simgen from Python: plan, build, run, diff, report. `import simgen` has these names.
+"""simgen from Python: plan, build, run, diff, report. `import simgen` brings these names.
 
     plan = simgen.plan("softmax_fwd", set={"n": 4})
     bundle = plan.build("softmax", targets=["host"])
@@ -6,10 +6,10 @@
     verdict = bundle.diff()
     simgen.report([bundle], "report")
 
-Each call does what the command of its name does, with the same checks. Nothing is printed: what
-there is to tell goes to callbacks, and what goes wrong is an exception of `simgen.errors`, with the
-words of the command. Words that begin with `--` in them name the option of the command line; the
-argument has its name, but for `set`, `passes` (--pass), `algo` and `options` of a run.
+Each call does what the command of the same name does, with the same checks. Nothing is printed:
+progress goes to callbacks, and what goes wrong is an exception of `simgen.errors` with the message
+of the command. Where a message names an option (`--rate`), the argument has the same name, except
+for `passes` (`--pass`), and `options` of a run.
 """
 
 from __future__ import annotations
@@ -71,23 +71,23 @@ def plan(
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
     Args:
-        workload: a name from `simgen list workloads`, or a .dnnmark or .dnntemplate file.
-        set: keys of the config ("n", or "conv1.n" in a network) or $VARIABLES of a template.
-        passes: of a network: "fwd", "bwd", "sgd" (weight update), or several.
+        workload: a name that `simgen list` prints, or a .dnnmark or .dnntemplate file.
+        set: config keys ("n", or "conv1.n" in a network) or $VARIABLES of a template.
+        passes: passes of a network: "fwd", "bwd", "sgd" (parameter update), or several.
         layers: a slice of a network, "conv1..pool1", or names of layers.
         algo: the algorithm of all layers that have a choice.
-        type: of the elements of inputs: "f16", "bf16", ...; layers without a type of their own.
-        rate: learning rate of pass sgd.
-        inference: True or False: the network as it is in inference or in training; None: as the
-            config says.
-        fuse: conv and fc do in one kernel what follows them.
-        reuse_memory: a tensor's place is used again after its last reader.
-        values: files with your own values of inputs, or "exact": whole numbers whose sums are not
+        type: the element type of inputs, as "f16" or "bf16", of layers that give none.
+        rate: the learning rate of pass sgd.
+        inference: True: the network as in inference; False: as in training; None: as the config
+            says.
+        fuse: merge batch normalisation and activations into the kernels before them.
+        reuse_memory: give a tensor's memory to later ones after its last use.
+        values: files with input values of your own, or "exact": whole numbers whose sums are not
             rounded.
-        seed: of the random inputs.
+        seed: the seed of the random inputs.
 
     Raises:
-        UsageError: no such workload, or choices that do not go together.
+        UsageError: there is no such workload, or the choices do not go together.
         ConfigError: the config cannot be accepted.
     """
     files = [values] if isinstance(values, str | os.PathLike) else values
@@ -108,10 +108,10 @@ def plan(
 
 
 def load(path: Where) -> BuiltBundle:
-    """The bundle in a folder.
+    """Open the bundle in a folder.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the folder holds no bundle.
         DamagedError: its manifest or workload is not what was written.
     """
     with bundles.opened(Path(path)):
@@ -119,7 +119,7 @@ def load(path: Where) -> BuiltBundle:
 
 
 def report(made: Iterable[BuiltBundle | Where], output: Where) -> Report:
-    """Write into the folder `output` what all results in the bundles measured, as `simgen report`.
+    """Write what all results in the bundles measured into the folder `output`, as `simgen report`.
 
     Raises:
         UsageError: a bundle is given twice, or nothing has run.
@@ -139,7 +139,7 @@ class PlannedBuild:
 
     @property
     def name(self) -> str:
-        """Of the workload; the command line gives it to the bundle, too."""
+        """The workload's name, which the command line gives to the bundle, too."""
         return self.plan.problem.name
 
     @property
@@ -160,18 +160,20 @@ class PlannedBuild:
         replace: bool = False,
         progress: Progress | None = None,
     ) -> BuiltBundle:
-        """Make the bundle in the folder `path`, or add these targets to the one that is there.
+        """Make the bundle in the folder `path`, or add the targets to the bundle that is there.
 
         Args:
             path: the folder.
             targets: names, or target objects such as `Host(sanitize=True)`.
-            settings: of the targets that are given by name, such as {"arch": "gfx90a"}.
-            replace: remove results that are of no use to what is built now.
+            settings: settings of the targets that are given by name, such as {"arch": "gfx90a"}.
+            replace: remove results that this build makes invalid.
+            progress: called as kernels are compiled and data are written.
 
         Raises:
-            UsageError: no such target or setting; the folder is no bundle, or cannot be written.
-            RefusedError: results would be lost, or somebody uses the bundle.
-            MissingError: a compiler or disk space.
+            UsageError: there is no such target or setting; the folder is not a bundle, or cannot be
+                written.
+            RefusedError: results would be lost, or the bundle is in use.
+            MissingError: there is no compiler, or no disk space.
         """
         given = [targets] if isinstance(targets, str | Target) else list(targets)
         if not given:
@@ -183,28 +185,28 @@ class PlannedBuild:
 
 @dataclass(frozen=True)
 class BuiltBundle:
-    """A bundle in its folder. What is asked of it is read there each time."""
+    """A bundle in its folder; every question is answered from the files, as they are now."""
 
     path: Path
     gone: tuple[str, ...] = ()  # what the build that made it removed
 
     @property
     def targets(self) -> dict[str, dict[str, Any]]:
-        """The targets it was built for, with their settings."""
+        """The targets that it was built for, with their settings."""
         with bundles.opened(self.path) as made:
             return {name: dict(settings) for name, settings in made.targets.items()}
 
     @property
     def ran(self) -> list[str]:
-        """Names of its results: targets, and points of sweeps."""
+        """The names of its results (targets and points of sweeps)."""
         with bundles.opened(self.path) as made:
             return made.ran()
 
     def result(self, name: str) -> Result:
-        """The result of a target, of a point of a sweep, or of a results.h5.
+        """The result of a target or of a point of a sweep, or the one in a results.h5.
 
         Raises:
-            UsageError: there is none.
+            UsageError: there is no such result.
             DamagedError: it is not what the run left.
         """
         with bundles.opened(self.path) as made:
@@ -222,21 +224,21 @@ class BuiltBundle:
         progress: Progress | None = None,
         notice: Notice | None = None,
     ) -> Result:
-        """Run it on a target, or on the first that can; the result is kept in the bundle, too.
+        """Run it on a target; the result is kept in the bundle, too.
 
         Args:
-            target: its name.
+            target: the target's name; without one, the first that this machine can run.
             timeout: seconds after which the run is ended.
-            layers: only these, "conv1..pool1" or names.
+            layers: run only these layers: "conv1..pool1", or names.
             inputs: where these layers' inputs come from: a target, a results.h5 or "reference".
-            resume: go on after the last finished layer of a run that was stopped.
-            options: of the target, as `simgen run --help` has them: {"num_compute_units": 8}.
-            progress: called as the input data are checked, and as launches end where the target
+            resume: continue a stopped run after its last finished layer.
+            options: options of the target, as in `simgen run --help`: {"num_compute_units": 8}.
+            progress: called as the input data are checked, and as launches end, where the target
                 tells.
             notice: called with each line that the command would print before and during the run.
 
         Raises:
-            UsageError: no such target, option or layer; or they do not go together.
+            UsageError: there is no such target, option or layer, or they do not go together.
             MissingError, RefusedError: it cannot run here.
             RunError: the run failed or took too long.
             DamagedError: a file of the bundle is not what was built.
@@ -258,21 +260,21 @@ class BuiltBundle:
         progress: Progress | None = None,
         notice: Notice | None = None,
     ) -> dict[str, Result]:
-        """Run it at each point of a grid of the target's options, at those that have no result yet.
+        """Run it at each point of a grid of the target's options that has no result yet.
 
         Args:
-            target: its name; None: the first that can run.
-            grid: option -> its values, such as {"num_compute_units": [2, 4, 8]}.
-            options: that have one value throughout.
+            target: the target's name; None: the first that this machine can run.
+            grid: the values of each option, such as {"num_compute_units": [2, 4, 8]}.
+            options: options that have one value throughout.
             again: run the points that have a result, too.
-            timeout, progress, notice: as of `run`, of each point.
+            timeout, progress, notice: as in `run`, for each point.
 
         Returns:
             The results of all points, by their names, TARGET@OPTION=VALUE,...
 
         Raises:
-            RunError: points failed, which are named; the others have their results.
-            UsageError, MissingError, RefusedError, DamagedError: as of `run`.
+            RunError: some points failed, which are named; the others have their results.
+            UsageError, MissingError, RefusedError, DamagedError: as in `run`.
         """
         words = [f"{name}={','.join(map(str, values))}" for name, values in grid.items()]
         if not words:
@@ -294,12 +296,13 @@ class BuiltBundle:
         strict: bool = False,
         progress: Progress | None = None,
     ) -> Judgement:
-        """Compare results with the reference and with each other; true where all is right.
+        """Compare results with the reference and with each other. It is true when all is right.
 
         Args:
             a, b: targets that have run, points of a sweep, results.h5 files, or "reference";
-                without them, every result, and every two.
-            strict: a tensor that proves nothing is a failure too.
+                without them, all results and all pairs are compared.
+            strict: a tensor that proves nothing is a failure, too.
+            progress: called as steps are compared.
 
         Raises:
             UsageError: there is nothing to compare.
@@ -394,7 +397,7 @@ def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list
     for target in chosen:
         if found.setdefault(target.name, target) != target:
             raise UsageError(
-                f"--target {target.name!r}: given twice with other settings; choose one of them"
+                f"--target {target.name!r}: given twice, with different settings; keep one of them"
             )
     return list(found.values())
 

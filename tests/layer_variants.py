@@ -95,6 +95,7 @@ GEOMETRIES = (
 # Parameters that a layer's contract is tested with too, beside its defaults.
 EXTRA: dict[str, list[dict[str, str]]] = {
     "add": [{"inputs": "3"}],
+    "cast": [{"type": "bf16"}, {"type": "f32"}],
     "concat": [{"inputs": "3"}],
     "dropout": [
         {"dropout_probability": "0"},

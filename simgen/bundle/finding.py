@@ -27,7 +27,7 @@ def find_result(bundle: Bundle, name: str) -> Result:
         if path.suffix == ".h5" or path.exists():
             return results.load(path, bundle.workload)
         raise UsageError(
-            f"{bundle.path}: {name!r} is no target of it; "
+            f"{bundle.path}: {name!r} is not a target of it; "
             f"{did_you_mean(name, [*bundle.targets, *bundle.ran(), 'reference'])}"
         )
     folder = bundle.results(name)

@@ -39,7 +39,9 @@ class MappedEntry:
 
     def __post_init__(self) -> None:
         if self.nbytes % 4:
-            raise SchemaError(f"{self.nbytes} bytes are no float32 values").under(".nbytes")
+            raise SchemaError(
+                f"{self.nbytes} bytes are not a whole number of float32 values"
+            ).under(".nbytes")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Manifest:
         for kind, names in (("files", self.files), ("targets", self.targets)):
             for name in names:
                 if not 0 < len(name) <= 1000 or not name.isprintable():
-                    raise SchemaError(f"{printable(name)} is no name").under(f".{kind}")
+                    raise SchemaError(f"{printable(name)} is not a name").under(f".{kind}")
                 if name.startswith("/") or ".." in name.split("/"):
                     fact = f"{printable(name)} lies outside of the bundle"
                     raise SchemaError(fact).under(f".{kind}")

@@ -82,7 +82,7 @@ class Plan:
         self.problem = problem.find(word, choices.settings, _passes(choices.passes), usual)
         if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
             raise UsageError(
-                "--inference: it has pass fwd alone; leave --pass out, or set "
+                "--inference: it is for pass fwd only; leave --pass out, or set "
                 "batchnorm_statistics=running of the layers that are to be frozen in training"
             )
         self.network = network.resolve(
@@ -216,16 +216,19 @@ def chosen_targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[Ta
     for setting, value in settings.items():
         if setting not in everywhere:
             raise UsageError(
-                f"{spelling(setting)}: no setting of a target; {did_you_mean(setting, everywhere)}"
+                f"{spelling(setting)}: not a setting of any target; "
+                f"{did_you_mean(setting, everywhere)}"
             )
         if not any(setting in of_target for of_target in known.values()):
             raise UsageError(
-                f"{spelling(setting, value)}: no option of {_listed(names)}; "
+                f"{spelling(setting, value)}: not an option of {_listed(names)}; "
                 f"it belongs to {_listed(everywhere[setting][0])}"
             )
         kind = type(everywhere[setting][1].default)
         if type(value) is not kind:
-            raise UsageError(f"{spelling(setting)} {value!r}: give it a value of {kind.__name__}")
+            raise UsageError(
+                f"{spelling(setting)} {value!r}: give it a value of type {kind.__name__}"
+            )
     return [
         TARGETS[name](
             **TARGETS[name].implied({k: v for k, v in settings.items() if k in known[name]})
@@ -237,9 +240,9 @@ def chosen_targets(names: Sequence[str], settings: Mapping[str, Any]) -> list[Ta
 def _check_numbers(choices: Choices) -> None:
     """What the command line checks as it reads it."""
     if choices.rate is not None and not (math.isfinite(choices.rate) and choices.rate >= 0):
-        raise UsageError(f"--rate {choices.rate!r}: no learning rate; write a number, 0 or more")
+        raise UsageError(f"--rate {choices.rate!r}: not a learning rate; write a number, 0 or more")
     if type(choices.seed) is not int or not 0 <= choices.seed < SEEDS:
-        raise UsageError(f"--seed {choices.seed!r}: no seed; write a whole number below 2^63")
+        raise UsageError(f"--seed {choices.seed!r}: not a seed; write a whole number below 2^63")
 
 
 def _passes(text: str | None) -> list[Pass] | None:

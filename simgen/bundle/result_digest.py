@@ -21,7 +21,7 @@ ATTRIBUTE = "digests"
 INPUTS = "inputs"  # in the provenance: the digest of the data.h5 that the run read
 
 
-class Tensor(Protocol):
+class DigestedTensor(Protocol):
     """An output, as simgen.bundle.results has it."""
 
     @property
@@ -33,7 +33,7 @@ class Tensor(Protocol):
 
 
 def text(
-    outputs: Mapping[str, Tensor],
+    outputs: Mapping[str, DigestedTensor],
     launches: Sequence[Mapping[str, float]],
     provenance: Mapping[str, Any],
 ) -> str:
@@ -47,7 +47,7 @@ def text(
     return json.dumps(found, sort_keys=True)
 
 
-def _tensor(output: Tensor) -> str:
+def _tensor(output: DigestedTensor) -> str:
     values = arrays.ascontiguousarray(output.values)
     told = (str(values.dtype), list(values.shape), output.untouched, output.guard_intact)
     digest = hashlib.sha256(json.dumps(told).encode())

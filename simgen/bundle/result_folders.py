@@ -32,7 +32,7 @@ SHOWN = 3  # names in a message
 
 
 @dataclass(frozen=True)
-class Entry:
+class ResultEntry:
     """Something in results/ that nobody but its owner may remove."""
 
     path: Path
@@ -52,19 +52,19 @@ def names(bundle: Path, target: str) -> list[str]:
     return [target, *sorted({name.removeprefix(STOPPED) for name in swept}, key=result_names.rank)]
 
 
-def entries(bundle: Path) -> Iterator[Entry]:
+def entries(bundle: Path) -> Iterator[ResultEntry]:
     """All that is worth keeping: not logs of failures, locks and runs without a finished layer."""
     home = bundle / RESULTS
     for path in sorted(home.iterdir() if home.is_dir() else ()):
         part = UNFINISHED.fullmatch(path.name)
         if part:
             if state_file.has_finished(path / state_file.FILE):
-                yield Entry(path, part["name"])
+                yield ResultEntry(path, part["name"])
         elif not path.name.startswith((PART, FAILED, locks.RESULT)):
-            yield Entry(path, path.name.removeprefix(STOPPED))
+            yield ResultEntry(path, path.name.removeprefix(STOPPED))
 
 
-def told(found: list[Entry]) -> str:
+def told(found: list[ResultEntry]) -> str:
     """What there is, in words: the first few and how many more."""
     words = list(dict.fromkeys(entry.words for entry in found))
     more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""

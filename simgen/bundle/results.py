@@ -49,20 +49,36 @@ KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not 
 
 @dataclass(frozen=True)
 class Output:
-    """A tensor as a run left it."""
+    """A tensor as a run left it.
+
+    Attributes:
+        values: the elements, in the tensor's shape.
+        untouched: how many elements still hold the canary, because no kernel wrote them.
+        guard_intact: False where something was written behind the tensor's end.
+    """
 
     values: NDArray[Any]
-    untouched: int  # elements that still hold the canary: no kernel wrote them
-    guard_intact: bool  # False: something was written behind the tensor's end
+    untouched: int
+    guard_intact: bool
 
 
 @dataclass(frozen=True)
 class Result:
-    name: str  # target, point of a sweep, or the file it was read from
-    outputs: Mapping[str, Output]  # by buffer
-    launches: tuple[Mapping[str, float], ...]  # metrics, in the order of the launches
+    """What one run left.
+
+    Attributes:
+        name: the target, the point of a sweep, or the file that it was read from.
+        outputs: the tensors that it wrote, by their names.
+        launches: the metrics of each launch, in their order.
+        provenance: versions, config, target and its settings, and the machine that ran it.
+        seal: the digest of `complete`; empty for a file, and where there is none yet.
+    """
+
+    name: str
+    outputs: Mapping[str, Output]
+    launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
-    seal: str = ""  # digest of `complete`; of a results file, and where there are none yet, empty
+    seal: str = ""
 
 
 def collect(

@@ -65,11 +65,11 @@ class Provenance:
     def __post_init__(self) -> None:
         gpus = self.machine.get("gpus", "1")
         if not gpus.isascii() or not gpus.isdigit() or not 1 <= int(gpus[:9]) <= sharding.MOST:
-            raise SchemaError(f"{printable(gpus)} is no number of GPUs").under(".machine.gpus")
+            raise SchemaError(f"{printable(gpus)} is not a number of GPUs").under(".machine.gpus")
 
 
 @dataclass(frozen=True)
-class Tensor:
+class SavedTensor:
     values: NDArray[Any]
     untouched: int
     guard_intact: bool
@@ -77,7 +77,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Saved:
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, SavedTensor]
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
     digests: str  # as simgen.bundle.result_digest makes them
@@ -119,7 +119,7 @@ def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]
     return told
 
 
-def _tensor(tensors: h5py.Group, name: str) -> Tensor:
+def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     found = hdf5.dataset(tensors, name)
     dtype = element_types.of(found)
     if dtype is None:
@@ -127,7 +127,7 @@ def _tensor(tensors: h5py.Group, name: str) -> Tensor:
     size = math.prod(found.shape)
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
-    return Tensor(element_types.read(found, dtype), untouched, intact)
+    return SavedTensor(element_types.read(found, dtype), untouched, intact)
 
 
 def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
@@ -144,7 +144,7 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
             raise FormatError(f"column {printable(name)} is not one number for each launch")
         values = hdf5.values(column)
         if not (np.isnan(values) | ((values >= 0) & np.isfinite(values))).all():
-            raise FormatError(f"column {printable(name)} holds what is no time and no count")
+            raise FormatError(f"column {printable(name)} holds what is neither a time nor a count")
         columns[name] = values.tolist()
     return tuple(
         {name: values[at] for name, values in columns.items() if not math.isnan(values[at])}
@@ -155,5 +155,5 @@ def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:
 def _rows(column: h5py.Dataset) -> int:
     """The length of a column; it has one axis."""
     if len(column.shape) != 1 or column.shape[0] > MAX_LAUNCHES:
-        raise FormatError(f"no column of launches, but of shape {column.shape}")
+        raise FormatError(f"not one value for each launch, but of shape {column.shape}")
     return int(column.shape[0])

@@ -79,7 +79,7 @@ def _by_name(kind: str, members: Sequence[Any]) -> dict[str, Any]:
     """Nodes, buffers or kernels by name, which is a good name and of one alone."""
     found: dict[str, Any] = {}
     for member in members:
-        _need(bool(NAME.fullmatch(member.name)), kind, f"{printable(member.name)} is no name")
+        _need(bool(NAME.fullmatch(member.name)), kind, f"{printable(member.name)} is not a name")
         _need(member.name not in found, kind, f"{member.name} stands twice")
         found[member.name] = member
     return found
@@ -94,7 +94,7 @@ def _check_buffer(made: Workload, buffer: Buffer) -> None:
     inside = start <= buffer.offset and end <= made.arena_nbytes and buffer.offset % PAGE == 0
     _need(inside, place, "lies outside of its part of the arena")
     digest = buffer.values is None or re.fullmatch(r"[0-9a-f]{64}", buffer.values)
-    _need(bool(digest), place, "values is no SHA-256")
+    _need(bool(digest), place, "values is not a SHA-256")
 
 
 def _check_step(place: str, step: Step, node: Node, buffers: Mapping[str, Buffer]) -> None:
@@ -124,7 +124,7 @@ def _ports(
     """What a layer reads and what it writes in a pass."""
     if any(len(x.shape) > MAX_RANK or min(x.shape, default=0) < 1 or x.size > MAX_INT
            for x in inputs):  # fmt: skip
-        raise ValueError("no shape of an input")
+        raise ValueError("not the shape of an input")
     layer = make_layer(Node("", kind, parameters, inputs))
     if layer.output(inputs).size > MAX_INT:
         raise ValueError("more elements than a kernel can index")

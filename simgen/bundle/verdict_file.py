@@ -30,7 +30,7 @@ MAX_NBYTES = 2**26
 
 
 @dataclass(frozen=True)
-class Verdict:
+class StoredVerdict:
     """What the file holds."""
 
     result: str
@@ -55,7 +55,7 @@ def read(folder: Path) -> Mapping[str, str]:
     path = folder / FILE
     try:
         told = schema.parse(read_regular(path, MAX_NBYTES))
-        found = schema.from_json(Verdict, told)
+        found = schema.from_json(StoredVerdict, told)
         if found.sha256 != _digest({k: v for k, v in told.items() if k != DIGEST}):
             raise ValueError("not what was written")
     except FileNotFoundError:

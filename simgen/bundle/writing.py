@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.bundle.result_folders import Entry
+    from simgen.bundle.result_folders import ResultEntry
     from simgen.compile.build import Builder
     from simgen.targets.base import Target
 
@@ -114,7 +114,7 @@ def write(
         with contextlib.suppress(OvertakenError):
             planned = _Build(path, workload, replace_results, values or {}, progress)
             return planned.made(targets, builder, provenance)
-    raise RefusedError(f"{path}: other builds change it all the time; build it again")
+    raise RefusedError(f"{path}: other builds keep changing it; build it again")
 
 
 @contextlib.contextmanager
@@ -229,7 +229,7 @@ class _Build:
                 return self._add(new)
         return self._replace(new, kept)
 
-    def _lost(self) -> list[Entry]:
+    def _lost(self) -> list[ResultEntry]:
         """What lies in results/ and is of no use to the new bundle."""
         found = list(result_folders.entries(self.path)) if self.old.raw else []
         return [e for e in found if not self.same or result_names.target_of(e.name) in self.changed]
@@ -329,7 +329,7 @@ def _existing(path: Path) -> _Former:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return _Former(b"", {})
     if not manifest.is_ours(path / MANIFEST):
-        raise UsageError(f"{path}: exists and is no bundle; choose another folder with -o")
+        raise UsageError(f"{path}: exists and is not a bundle; choose another folder with -o")
     result_folders.recover(path)
     raw = _raw(path)
     try:

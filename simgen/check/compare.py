@@ -25,7 +25,7 @@ FEW = 8  # roundings that may add to a value, or take from it
 
 
 @dataclass(frozen=True)
-class Point:
+class WorstPoint:
     """One element of both tensors."""
 
     index: tuple[int, ...]
@@ -69,7 +69,7 @@ class Comparison:
     window: list[float] = field(default_factory=lambda: [-np.inf, np.inf])
     lows: list[float] = field(default_factory=lambda: [np.inf] * 3)  # least of a, b, reference
     highs: list[float] = field(default_factory=lambda: [-np.inf] * 3)
-    worst: list[Point] = field(default_factory=list)
+    worst: list[WorstPoint] = field(default_factory=list)
     _judged: int = 0  # elements with a spread
     _shared: int = 1
     _squares: float = 0.0  # sum of (error / sigma)^2
@@ -221,7 +221,7 @@ class Comparison:
             wrong = wrong[np.argpartition(ratio[wrong], wrong.size - WORST)[wrong.size - WORST :]]
         for at in wrong:
             index = tuple(int(i) for i in np.unravel_index(start + at, self.shape))
-            self.worst.append(Point(index, *(float(column[at]) for column in columns)))
+            self.worst.append(WorstPoint(index, *(float(column[at]) for column in columns)))
         self.worst.sort(key=lambda point: point.ratio, reverse=True)
         del self.worst[WORST:]
 

@@ -110,7 +110,7 @@ def judge(
 def _check_same(workload: Workload, result: Result) -> None:
     if results.is_statistics_only(result):
         raise UsageError(
-            f"{result.name}: leaves no outputs to compare, its results are statistics only; "
+            f"{result.name}: leaves only statistics, and no outputs to compare; "
             "read them with simgen report"
         )
     names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
@@ -121,7 +121,8 @@ def _check_same(workload: Workload, result: Result) -> None:
         )
     if result.provenance.get("data") != data_file.data_id(workload).hex():
         raise UsageError(
-            f"{result.name}: a result from other input data; build with the same --seed and run it"
+            f"{result.name}: a result from other input data; build with the same --seed and run it "
+            "again"
         )
 
 

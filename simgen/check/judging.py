@@ -30,18 +30,27 @@ CHECKING, COMPARING = "checking data", "comparing steps"  # bytes, steps
 
 @dataclass(frozen=True)
 class Judgement:
-    """All that was compared, and what it comes to. It is true where all of it is right."""
+    """All that was compared, and what it comes to. It is true when all of it is right.
+
+    Attributes:
+        bundle: the folder.
+        results: the results that were compared.
+        reports: each result against the reference, then the results against each other.
+        silent: names of results that have no outputs to compare.
+        words: the command line that says the same.
+        strict: whether a tensor that proves nothing is a failure.
+    """
 
     bundle: Path
     results: tuple[Result, ...]
-    reports: tuple[Diff, ...]  # each result and the reference, then results and each other
-    silent: tuple[str, ...]  # names of results that have no outputs to compare
-    words: tuple[str, ...]  # the command line that says the same
-    strict: bool  # whether a tensor that proves nothing is a failure
+    reports: tuple[Diff, ...]
+    silent: tuple[str, ...]
+    words: tuple[str, ...]
+    strict: bool
 
     @property
     def failure(self) -> str:
-        """What is not right, in half a line; empty where all is."""
+        """What is not right, in half a line; empty when all is."""
         return verdict.failure(self.reports) or (
             verdict.unproven(self.reports) if self.strict else ""
         )

@@ -16,7 +16,7 @@ from simgen.cli.options import verbosity
 @click.argument("a", required=False)
 @click.argument("b", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--strict", is_flag=True, help="Fail where a tensor proves nothing, too.")
+@click.option("--strict", is_flag=True, help="Fail also where a tensor proves nothing.")
 @verbosity
 def diff(
     bundle: Path,
@@ -27,15 +27,14 @@ def diff(
     quiet: bool,
     verbose: bool,
 ) -> None:
-    """Compare the results in BUNDLE with the reference and with each other.
+    """Say whether the results in BUNDLE are right.
 
-    A and B are targets that have run, points of a sweep, results.h5 files, or `reference`. Each is
-    compared with the reference, and both with each other. Without them, every result is compared
-    with the reference, and every two with each other (a point of a sweep with the first result of
-    its target).
+    Every result is compared with a float64 reference, and every two with each other (a point of a
+    sweep with the first result of its target). With A or B, only these are: targets that have run,
+    points of a sweep, results.h5 files, or `reference`.
 
-    A tensor is the same, different, or proved nothing: it is right, but a kernel that does nothing
-    could have left it too. Exit code 6: they differ, or with --strict, one proved nothing.
+    Each tensor is `same`, `different`, or `proved nothing`: right, but a kernel that does nothing
+    could have left it too. Exit code 6: one is different or, with --strict, proved nothing.
 
     \b
     simgen diff softmax_fwd
@@ -67,11 +66,18 @@ def diff(
 @click.command()
 @click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, metavar="DIR"
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder to write to.",
 )
 @verbosity
 def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) -> None:
-    """Compare what all results in BUNDLES measured, by layer and pass.
+    """Set the measurements in BUNDLES side by side.
+
+    All metrics of all results are given, by layer and pass:
 
     \b
     DIR/report.html      figures and tables, on one page

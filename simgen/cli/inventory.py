@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
-    """Print what WORKLOAD is: layers, shapes, work, memory and the command lines that run it.
+    """Print layers, shapes, work and memory of WORKLOAD.
 
-    Operations are floating-point operations and special functions, bytes the traffic that no
-    kernel can avoid: each tensor read or written once. Layers are printed also where one of them
-    has no kernels for the pass. -v prints settings and launches too.
+    Operations are floating-point operations and special functions; bytes are the traffic that no
+    kernel can avoid, each tensor read or written once. The command lines that run the bundle are
+    printed too; -v adds settings and launches. Layers may have no kernels for the pass.
 
     \b
     simgen show softmax_fwd
@@ -91,7 +91,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("what", required=False, default="workloads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, as_json: bool) -> None:
-    """List layers, workloads, targets or algorithms.
+    """List workloads, layers, targets or algorithms. [default: workloads]
 
     \b
     simgen list
@@ -175,12 +175,16 @@ def _list_algorithms() -> list[dict[str, str]]:
     "nbytes",
     required=True,
     metavar="N",
-    help="Size: a count, or with K, M, G (powers of 1024).",
+    help="Size: a number of bytes, or one with K, M or G (powers of 1024).",
 )
-@click.option("--seed", type=SEED, metavar="N", default=0, show_default=True)
+@click.option(
+    "--seed", type=SEED, metavar="N", default=0, show_default=True, help="Seed of the values."
+)
 @verbosity
 def data(file: Path, nbytes: str, seed: int, quiet: bool, verbose: bool) -> None:
-    """Write FILE: raw little-endian float32, uniform in [0, 1), as DNNMark's -mmap option reads.
+    """Write FILE for DNNMark's option -mmap.
+
+    It holds raw little-endian float32 values, uniform in [0, 1).
 
     \b
     simgen data mmap.bin --bytes 2G
@@ -199,13 +203,13 @@ def _parse_size(text: str) -> int:
     unit = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
     digits = text[:-1] if unit > 1 else text
     if not digits.isascii() or not digits.isdecimal():
-        raise UsageError(f"--bytes {text!r}: no size; write a count such as 4096, 64M or 2G")
+        raise UsageError(f"--bytes {text!r}: not a size; write a number such as 4096, 64M or 2G")
     return int(digits) * unit
 
 
 @click.group(cls=Commands)
 def cache() -> None:
-    """The kernel cache: compiled kernels and programs, found again by what they are made from."""
+    """Compiled kernels and programs, which later builds find here."""
 
 
 @cache.command(name="list")
@@ -263,7 +267,7 @@ def cache_verify() -> None:
     if damaged:
         raise DamagedError(
             f"{damaged[0].path}: damaged, and {len(damaged) - 1} more of {len(found)} entries; "
-            "builds ignore it and make it again, or run: simgen cache clear"
+            "builds ignore and replace them, or run: simgen cache clear"
         )
     print(f"{present.many(len(found), 'entry', 'entries')}, all good")
 
@@ -273,10 +277,13 @@ def cache_verify() -> None:
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    help="[default: the set that travels with simgen]",
+    metavar="DIR",
+    help="The folder to write to. [default: the set that comes with simgen]",
 )
 def cache_pack(output: Path | None) -> None:
-    """Write the precomputed set anew: what the built-in workloads need for gem5-se.
+    """Write the precomputed set.
+
+    It is what the built-in workloads need for gem5-se.
 
     \b
     simgen cache pack -o cachefiles
@@ -306,7 +313,9 @@ def cache_clear() -> None:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(as_json: bool) -> None:
-    """Check this machine: what works, what is missing, how to get it.
+    """Check what this machine has and lacks.
+
+    What is missing is named, with how to get it.
 
     Exit code 3: nothing can be built or run.
 
@@ -325,4 +334,6 @@ def doctor(as_json: bool) -> None:
         rows = [(c.what, "ok" if c.ok else "missing", c.fact, c.cure) for c in checks]
         present.table(None, ("", "", "found", "cure"), rows)
     if not doctors.usable(checks):
-        raise MissingError("this machine: nothing can be built and run; see the cures above")
+        raise MissingError(
+            "this machine: nothing can be built and run; see above how to get what is missing"
+        )

@@ -35,8 +35,8 @@ def cli() -> None:
 
     \b
     simgen build softmax_fwd     make a bundle: programs, kernels, data, launch scripts
-    simgen run   softmax_fwd     run it on gem5, on this CPU or on a GPU
-    simgen diff  softmax_fwd     did it compute the right thing?
+    simgen run   softmax_fwd     run it on gem5, on MGPUSim, on this CPU or on a GPU
+    simgen diff  softmax_fwd     is the result right?
 
     \b
     Exit codes: 0 done, 1 a bug in simgen, 2 wrong usage or config, 3 something is missing on

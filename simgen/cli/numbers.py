@@ -25,7 +25,7 @@ class Real(click.FloatRange):
     def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no number; write a finite one", param, ctx)
+            self.fail(f"{value!r} is not a finite number; write one", param, ctx)
         return number
 
 

@@ -136,8 +136,8 @@ def given_settings(given: dict[str, Any]) -> dict[str, Any]:
 
 def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
     """-q and -v, the same on every command that prints."""
-    quiet = click.option("-q", "--quiet", is_flag=True, help="Print errors and results only.")
-    verbose = click.option("-v", "--verbose", is_flag=True, help="Print more.")
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print only errors and results.")
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Print more details.")
     return quiet(verbose(command))
 
 
@@ -149,32 +149,34 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "targets",
         multiple=True,
         metavar="T",
-        help="A target; may be given again. [default: gem5-se and host]",
+        help="A target; may be repeated. [default: gem5-se and host]",
     ),
     click.option(
         "--output",
         "-o",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="The bundle. [default: ./WORKLOAD]",
+        help="The folder of the bundle. [default: ./WORKLOAD]",
     ),
     click.option(
         "--set",
         "settings",
         multiple=True,
         metavar="K=V",
-        help="A config key (n=4; in a network conv1.n=4) or a $VARIABLE of a template.",
+        help="Set a config key (n=4; in a network, conv1.n=4) or a $VARIABLE of a template; may be "
+        "repeated.",
     ),
     click.option(
         "--pass",
         "passes",
         metavar="P",
-        help="Of a network: fwd, bwd, sgd (weight update), or several: fwd,bwd. [default: fwd]",
+        help="Passes of a network: fwd, bwd, sgd (parameter update), or several, such as fwd,bwd. "
+        "[default: fwd]",
     ),
     click.option(
         "--layers",
         metavar="L",
-        help="A slice of a network: conv1..pool1, or layers with commas between them.",
+        help="A slice of a network: conv1..pool1, or layers separated by commas.",
     ),
     click.option(
         "--algo",
@@ -199,26 +201,28 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "--inference/--training",
         "inference",
         default=None,
-        help="Of a network: inference has batch normalisation with running statistics and no "
-        "dropout; training has statistics of the batch and passes fwd,bwd,sgd unless --pass says "
-        "otherwise. [default: as the config says]",
+        help="For the whole network: in inference, batch normalisation uses running statistics and "
+        "there is no dropout; in training, it uses those of the batch, and the passes are "
+        "fwd,bwd,sgd unless --pass names others. [default: as the config says]",
     ),
     click.option(
         "--fuse",
         is_flag=True,
-        help="Of pass fwd: conv and fc do in one kernel what follows them (bn, activation).",
+        help="Merge batch normalisation and activations into the kernel of the convolution or "
+        "fully connected layer before them; pass fwd only.",
     ),
     click.option(
         "--reuse-memory",
         is_flag=True,
-        help="Of pass fwd: a tensor's place is used again after its last reader.",
+        help="Give a tensor's memory to later ones after its last use; pass fwd only.",
     ),
     click.option(
         "--values",
         multiple=True,
         metavar="FILE",
-        help="Your own values of inputs (.npz, .npy, HDF5), each named as in data.h5; or `exact`: "
-        "whole numbers of which sums are not rounded.",
+        help="Input values of your own: a .npz, .npy or HDF5 file whose arrays are named as in "
+        "data.h5; may be repeated. The word `exact` draws whole numbers whose sums are not "
+        "rounded.",
     ),
     click.option(
         "--seed",
@@ -226,7 +230,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         metavar="N",
         default=0,
         show_default=True,
-        help="Of the random inputs.",
+        help="Seed of the random inputs.",
     ),
 )
 
@@ -292,6 +296,6 @@ def _settings(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UsageError(f"--set {text!r}: no setting; write KEY=VALUE, such as n=4")
+            raise UsageError(f"--set {text!r}: not a setting; write KEY=VALUE, such as n=4")
         settings.append((key.strip(), value.strip()))
     return tuple(settings)

@@ -27,18 +27,22 @@ if TYPE_CHECKING:
 
 @click.command(cls=BuildCommand)
 @workload_options
-@click.option("--run", "and_run", is_flag=True, help="Run it too, on the first target that can.")
+@click.option(
+    "--run", "and_run", is_flag=True, help="Run it too, on the first target that can run here."
+)
 @click.option(
     "--replace",
     "replace_results",
     is_flag=True,
-    help="Remove results that are of no use to what is built now.",
+    help="Remove results that this build makes invalid.",
 )
 @verbosity
 def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **given: Any) -> None:
-    """Make a bundle of WORKLOAD: a folder with programs, kernels, data and launch scripts.
+    """Make a bundle of WORKLOAD.
 
-    WORKLOAD is a name from `simgen list workloads`, or a .dnnmark or .dnntemplate file.
+    A bundle is a folder with programs, kernels, data and launch scripts.
+
+    WORKLOAD is a name that `simgen list` prints, or a .dnnmark or .dnntemplate file.
 
     \b
     simgen build softmax_fwd
@@ -46,8 +50,8 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     simgen build alexnet.dnnmark --target gem5-se --arch gfx902 -o alexnet
     simgen build block.dnntemplate --set N=16 --set K=64
 
-    Into a bundle that is there, targets are added. A build that would make results invalid is
-    refused (exit code 4) unless --replace allows it to remove them.
+    If the bundle exists, the targets are added to it. A build that would make results in it invalid
+    is refused (exit code 4), unless --replace allows it to remove them.
     """
     from simgen.cli import present
 
@@ -92,7 +96,9 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 
 @click.command(cls=RunCommand)
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--on", "target", metavar="T", help="Target. [default: the first that can run here]")
+@click.option(
+    "--on", "target", metavar="T", help="The target. [default: the first that can run here]"
+)
 @click.option(
     "--timeout",
     type=Real(0, min_open=True),
@@ -104,21 +110,23 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "grid",
     multiple=True,
     metavar="O=V,V...",
-    help="Run at each value of an option below; may be given again, for all combinations.",
+    help="Run at each of several values of an option below; repeat it for all combinations.",
 )
-@click.option("--again", is_flag=True, help="Run the points of a sweep again that are done.")
+@click.option("--again", is_flag=True, help="Run the points of a sweep that have results, too.")
 @click.option(
     "--layers",
     metavar="L",
-    help="Only these layers: conv1..pool1, or layers with commas between them.",
+    help="Run only these layers: conv1..pool1, or layers separated by commas.",
 )
 @click.option(
     "--inputs",
     metavar="R",
-    help="Where these layers' inputs come from: a target that has run, a results.h5, or "
+    help="Take the inputs of these layers from a target that has run, a results.h5, or "
     "`reference`. [default: this target's result, or else the reference]",
 )
-@click.option("--resume", is_flag=True, help="Go on after the last finished layer of a run.")
+@click.option(
+    "--resume", is_flag=True, help="Continue a stopped run after its last finished layer."
+)
 @verbosity
 def run(
     bundle: Path,
@@ -133,7 +141,7 @@ def run(
     verbose: bool,
     **options: str | int | None,
 ) -> None:
-    """Run BUNDLE on a target; results come to BUNDLE/results/TARGET.
+    """Run BUNDLE on a target; results go to BUNDLE/results/TARGET.
 
     \b
     simgen run softmax_fwd
@@ -144,9 +152,9 @@ def run(
     simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
     simgen run alexnet --on gem5-se --resume
 
-    Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,...; one that is there is not
-    run again, so that the same command goes on where it ended. Exit code 5: points failed.
-    The result of some layers is TARGET@LAYERS.
+    Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,...; points that have one are
+    not run again, so the same command continues after an interruption. The result of --layers is
+    TARGET@LAYERS. Exit code 5: the run failed, or points of the sweep did.
     """
     from simgen.bundle import writing as bundles
     from simgen.running.runs import Wish
@@ -154,9 +162,9 @@ def run(
     given = {name: value for name, value in options.items() if value is not None}
     wish = Wish(timeout, layers, inputs, resume)
     if grid and layers is not None:
-        raise UsageError("--layers: a sweep runs the whole network; leave --sweep or it out")
+        raise UsageError("--layers: a sweep runs the whole network; leave out --layers or --sweep")
     if again and not grid:
-        raise UsageError("--again: there is no --sweep; leave it out: every run is a new one")
+        raise UsageError("--again: it is for --sweep; leave it out, since every run is a new one")
     with bundles.opened(bundle) as loaded:
         if grid:
             _sweep(loaded, target, given, grid, again, wish, quiet, verbose)

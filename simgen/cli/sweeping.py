@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended
-    from simgen.running.sweep_points import Point
+    from simgen.running.sweep_points import SweepPoint
     from simgen.running.sweeps import Swept
 
 
@@ -49,7 +49,7 @@ class PrintingSweep(Printing, SweepListener):
 def table(swept: Swept) -> None:
     """A line for each point: its options, simulated time, that of the first divided by it, and the
     instructions; what the target does not count is left out."""
-    found: list[tuple[Point, Result]] = []
+    found: list[tuple[SweepPoint, Result]] = []
     for point in swept.points:
         folder = swept.bundle.results(point.name)
         if folder:

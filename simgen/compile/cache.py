@@ -58,7 +58,7 @@ class State(StrEnum):
     DAMAGED = "damaged"
 
 
-class Outcome(StrEnum):
+class CacheOutcome(StrEnum):
     """How a lookup ended; the counters of a build."""
 
     HIT = "from the cache"
@@ -68,7 +68,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """One stored output."""
 
     path: Path
@@ -109,7 +109,7 @@ class Entry:
 class Lookup:
     label: str
     digest: str
-    outcome: Outcome
+    outcome: CacheOutcome
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Cache:
     lookups: list[Lookup] = field(default_factory=list)
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[CacheOutcome]:
         return [lookup.outcome for lookup in self.lookups]
 
     @property
@@ -139,27 +139,27 @@ class Cache:
         self.lookups.append(Lookup(key.label, key.digest, outcome))
         return blob
 
-    def _get_or_build(self, key: Key, build: Callable[[], bytes]) -> tuple[Outcome, bytes]:
+    def _get_or_build(self, key: Key, build: Callable[[], bytes]) -> tuple[CacheOutcome, bytes]:
         damaged = False
         for root in (self.own, *self.shared):
             state, blob = entry(root, key.digest).read()
             if state is State.GOOD:
-                return (Outcome.HIT if root == self.own else Outcome.PRECOMPUTED), blob
+                return (CacheOutcome.HIT if root == self.own else CacheOutcome.PRECOMPUTED), blob
             damaged |= state is State.DAMAGED
         blob = build()
         with contextlib.suppress(OSError):
             entry(self.own, key.digest).write(key.text, blob)
-        return (Outcome.REPAIRED if damaged else Outcome.BUILT), blob
+        return (CacheOutcome.REPAIRED if damaged else CacheOutcome.BUILT), blob
 
 
-def entry(root: Path, digest: str) -> Entry:
-    return Entry(root / digest[:2] / digest)
+def entry(root: Path, digest: str) -> CacheEntry:
+    return CacheEntry(root / digest[:2] / digest)
 
 
-def entries(root: Path) -> Iterator[Entry]:
+def entries(root: Path) -> Iterator[CacheEntry]:
     """All entries under `root`, in order of digest; nothing if there is no such folder."""
     for path in sorted(root.glob("??/" + "?" * 64)):
-        yield Entry(path)
+        yield CacheEntry(path)
 
 
 def user_root() -> Path:

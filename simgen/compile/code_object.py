@@ -197,7 +197,7 @@ def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo
         )
     if properties & WAVEFRONT_SIZE_32 or preload:
         raise SimgenError(
-            f"code object: kernel {symbol.name[:-3]} wants 32-wide wavefronts or preloaded "
+            f"code object: kernel {symbol.name[:-3]} needs 32-wide wavefronts or preloaded "
             "arguments; simulators have neither"
         )
     encoded = rsrc1 >> 6 & 15

@@ -183,7 +183,7 @@ def _check_variables(uses: Mapping[str, Place], variables: Mapping[str, str]) ->
         value = variables[name]
         if _CONTROL.search(value) or "\t" in value:
             fact = f"variable {name} is {printable(value)}"
-            raise ConfigError(where, f"{fact}; its value must not hold control characters")
+            raise ConfigError(where, f"{fact}; its value must not contain control characters")
 
 
 def _expand(code: str, where: Place, variables: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from simgen.ir import Node, Pass
 from simgen.layers import LAYERS
 from simgen.layers.activation import Activation
 from simgen.layers.fused import NORMALISED
-from simgen.layers.norm.batch_norm import BatchNorm, Mode
+from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
             for placed in network.layers
         )
         cure = "add --inference, or leave it out" if batch else "leave it out"
-        raise UsageError(f"{OPTION}: there is no {kinds} that one {after} follows; {cure}")
+        raise UsageError(f"{OPTION}: no {kinds} is followed by {after}; {cure}")
     last = {chain[-1].node.name: _fused(chain) for chain in chains.values()}
     gone = {placed.node.name for chain in chains.values() for placed in chain} - last.keys()
     kept = (placed for placed in network.layers if placed.node.name not in gone)
@@ -80,7 +80,9 @@ def _is_given(placed: Placed) -> bool:
     """Whether it is a batch normalisation with one given mean and variance for each channel."""
     layer = placed.layer
     pixels = placed.output.shape[2:]
-    spatial = isinstance(layer, BatchNorm) and (layer.mode is Mode.SPATIAL or pixels == (1, 1))
+    spatial = isinstance(layer, BatchNorm) and (
+        layer.mode is BatchNormMode.SPATIAL or pixels == (1, 1)
+    )
     return spatial and isinstance(layer, BatchNorm) and layer.frozen
 
 

@@ -314,7 +314,7 @@ def _previous(name: str, section: Section, named: Mapping[str, Section]) -> tupl
     found = tuple(word.strip() for word in entry.value.split(","))
     for word in found:
         if word not in named:
-            fact = f"previous_layer of {name!r} is {printable(word)}, which is no layer here"
+            fact = f"previous_layer of {name!r} is {printable(word)}, which is not a layer here"
             raise ConfigError(entry.where, f"{fact}; {did_you_mean(word, named)}")
     most = None if layer.several_inputs else int(layer.takes_input)
     if most is not None and len(found) > most:

@@ -78,7 +78,7 @@ def find(
         return Problem(word, content, (Pass(direction),), tuple(settings))
     if (path / "manifest.json").is_file():
         cure = "name what it was built from, or use simgen run, diff or report"
-        raise UsageError(f"workload {printable(word)}: a bundle, no workload; {cure}")
+        raise UsageError(f"workload {printable(word)}: a bundle, not a workload; {cure}")
     if word and path.is_dir():
         raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")
     known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS)]

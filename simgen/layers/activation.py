@@ -49,7 +49,7 @@ BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item: one 16-byte load and store
 
 
-class Mode(StrEnum):
+class ActivationMode(StrEnum):
     RELU = "relu"
     SIGMOID = "sigmoid"
     TANH = "tanh"
@@ -60,12 +60,12 @@ class Mode(StrEnum):
 
 # (flops, transcendentals) per element: forward, backward
 COUNTS = {
-    Mode.RELU: ((1, 0), (1, 0)),
-    Mode.CLIPPED_RELU: ((2, 0), (2, 0)),
-    Mode.ELU: ((3, 1), (3, 0)),
-    Mode.SIGMOID: ((2, 2), (3, 0)),
-    Mode.TANH: ((3, 2), (3, 0)),
-    Mode.SOFT_RELU: ((2, 2), (3, 1)),
+    ActivationMode.RELU: ((1, 0), (1, 0)),
+    ActivationMode.CLIPPED_RELU: ((2, 0), (2, 0)),
+    ActivationMode.ELU: ((3, 1), (3, 0)),
+    ActivationMode.SIGMOID: ((2, 2), (3, 0)),
+    ActivationMode.TANH: ((3, 2), (3, 0)),
+    ActivationMode.SOFT_RELU: ((2, 2), (3, 1)),
 }
 
 
@@ -78,7 +78,7 @@ class Activation(Layer):
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
-    mode: Mode = key("activation_mode", default=Mode.RELU, text="the function")
+    mode: ActivationMode = key("activation_mode", default=ActivationMode.RELU, text="the function")
     ceiling: float = key(
         "activation_ceiling",
         default=6.0,
@@ -93,7 +93,7 @@ class Activation(Layer):
     @property
     def chooses(self) -> bool:
         """Whether every result is one of the operands, or a constant."""
-        return self.mode in (Mode.RELU, Mode.CLIPPED_RELU)
+        return self.mode in (ActivationMode.RELU, ActivationMode.CLIPPED_RELU)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -114,12 +114,14 @@ class Activation(Layer):
             return (Port("x", x, Fill(Distribution.NORMAL, 0.0, 8.0)), Port("y", x))
         normal = Distribution.NORMAL
         y = {  # what the forward pass can give, its limits included
-            Mode.RELU: Fill(normal, 0.0, 8.0, low=0.0),  # beyond the usual ceilings too
-            Mode.CLIPPED_RELU: Fill(normal, self.ceiling / 2, self.ceiling, 0.0, self.ceiling),
-            Mode.ELU: Fill(normal, 0.0, 1.0, low=-self.alpha),
-            Mode.SIGMOID: Fill(normal, 0.5, 0.5, 0.0, 1.0),
-            Mode.TANH: Fill(normal, 0.0, 1.0, -1.0, 1.0),
-            Mode.SOFT_RELU: Fill(normal, 2.0, 2.0, low=0.0),
+            ActivationMode.RELU: Fill(normal, 0.0, 8.0, low=0.0),  # beyond the usual ceilings too
+            ActivationMode.CLIPPED_RELU: Fill(
+                normal, self.ceiling / 2, self.ceiling, 0.0, self.ceiling
+            ),
+            ActivationMode.ELU: Fill(normal, 0.0, 1.0, low=-self.alpha),
+            ActivationMode.SIGMOID: Fill(normal, 0.5, 0.5, 0.0, 1.0),
+            ActivationMode.TANH: Fill(normal, 0.0, 1.0, -1.0, 1.0),
+            ActivationMode.SOFT_RELU: Fill(normal, 2.0, 2.0, low=0.0),
         }[self.mode]
         dy = Fill(normal, 0.0, 1.0)
         return (Port("y", x, y), Port("dy", x, dy), Port("dx", x))
@@ -128,16 +130,16 @@ class Activation(Layer):
         (x,) = inputs
         constants: Constants = (
             ("function", str(self.mode)),
-            ("ceiling", float32(self.ceiling) if self.mode is Mode.CLIPPED_RELU else 0.0),
-            ("alpha", float32(self.alpha) if self.mode is Mode.ELU else 0.0),
+            ("ceiling", float32(self.ceiling) if self.mode is ActivationMode.CLIPPED_RELU else 0.0),
+            ("alpha", float32(self.alpha) if self.mode is ActivationMode.ELU else 0.0),
             ("size", x.size),
             ("vector", VECTOR),
             *elementwise.element(x.dtype),
         )
         name = f"activation_{direction}_{self.mode}_{x.size}{elementwise.suffix(x.dtype)}"
-        if self.mode is Mode.CLIPPED_RELU:
+        if self.mode is ActivationMode.CLIPPED_RELU:
             name += f"_c{identifier(self.ceiling)}"
-        if self.mode is Mode.ELU:
+        if self.mode is ActivationMode.ELU:
             name += f"_a{identifier(self.alpha)}"
         args: tuple[str, ...]
         template, args = "activation_forward.hip", ("x", "y")
@@ -171,72 +173,72 @@ class Activation(Layer):
         return {"dx": bound * SECOND_ORDER}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        whole = self.mode is not Mode.CLIPPED_RELU or self.ceiling.is_integer()
+        whole = self.mode is not ActivationMode.CLIPPED_RELU or self.ceiling.is_integer()
         return Sums(whole=whole) if self.chooses else None
 
     def _forward(self, x: Array) -> Array:
         match self.mode:
-            case Mode.RELU:
+            case ActivationMode.RELU:
                 return np.maximum(x, 0.0)
-            case Mode.CLIPPED_RELU:
+            case ActivationMode.CLIPPED_RELU:
                 return np.clip(x, 0.0, float32(self.ceiling))
-            case Mode.ELU:
+            case ActivationMode.ELU:
                 return np.where(x > 0, x, float32(self.alpha) * np.expm1(np.minimum(x, 0.0)))
-            case Mode.SIGMOID:
+            case ActivationMode.SIGMOID:
                 # exp of a negative number only, so that float64 does not overflow either.
                 e = np.exp(-np.abs(x))
                 return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
-            case Mode.TANH:
+            case ActivationMode.TANH:
                 return np.tanh(x)
-            case Mode.SOFT_RELU:
+            case ActivationMode.SOFT_RELU:
                 return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
     def _slope(self, y: Array) -> Array:
         """dy/dx as a function of y."""
         match self.mode:
-            case Mode.RELU:
+            case ActivationMode.RELU:
                 return (y > 0).astype(np.float64)
-            case Mode.CLIPPED_RELU:
+            case ActivationMode.CLIPPED_RELU:
                 return ((y > 0) & (y < float32(self.ceiling))).astype(np.float64)
-            case Mode.ELU:
+            case ActivationMode.ELU:
                 return np.where(y > 0, 1.0, y + float32(self.alpha))
-            case Mode.SIGMOID:
+            case ActivationMode.SIGMOID:
                 return y * (1 - y)
-            case Mode.TANH:
+            case ActivationMode.TANH:
                 return (1 - y) * (1 + y)
-            case Mode.SOFT_RELU:
+            case ActivationMode.SOFT_RELU:
                 return -np.expm1(-y)
 
     def _slope_bound(self, y: Array) -> Array:
         """Of the modes whose slope is computed. Each step is off by U, and they add up."""
         match self.mode:
-            case Mode.ELU:
+            case ActivationMode.ELU:
                 return np.where(y > 0, 0.0, U * np.abs(self._slope(y)))  # y + a
-            case Mode.SIGMOID:
+            case ActivationMode.SIGMOID:
                 return 2 * U * np.abs(self._slope(y))  # 1 - y, y (1 - y)
-            case Mode.TANH:
+            case ActivationMode.TANH:
                 return 3 * U * np.abs(self._slope(y))  # 1 - y, 1 + y, their product
             case _:
                 return _expm1_bound(-y)
 
     def _forward_bound(self, x: Array, y: Array) -> Array:
         match self.mode:
-            case Mode.RELU | Mode.CLIPPED_RELU:
+            case ActivationMode.RELU | ActivationMode.CLIPPED_RELU:
                 return np.zeros_like(x)  # one of the operands: nothing is rounded
-            case Mode.ELU:
+            case ActivationMode.ELU:
                 own = float32(self.alpha) * (_expm1_bound(np.minimum(x, 0.0)) + TINY)
                 return np.where(x > 0, 0.0, own + U * np.abs(y) + TINY)
-            case Mode.SIGMOID:
+            case ActivationMode.SIGMOID:
                 # 1 / (1 + e): e's relative error counts by its share of the sum, 1 - y.
                 return y * ((1 - y) * rounding.exp(x) + U + RCP) + TINY
-            case Mode.TANH:
+            case ActivationMode.TANH:
                 # 1 - 2 r, r = 1 / (1 + exp(2x)), from |x| = 1/4 on; before, an odd polynomial of
                 # five terms whose truncation is 0.0089 x^10 relative: less than U.
                 share = 1 / (1 + np.exp(-2 * x))
                 far = (1 - y) * (share * rounding.exp(2 * x) + U + RCP) + U
                 near = 8 * U * np.abs(y) + TINY
                 return np.where(x * x < 0.06, near, far)
-            case Mode.SOFT_RELU:
+            case ActivationMode.SOFT_RELU:
                 # max(x, 0) + log(1 + e), e = exp(-|x|) <= 1, whose error counts e / (1 + e).
                 # The logarithm is s p(s^2), s = e / (2 + e): U of 2 + e, RCP = 2 U, U of the
                 # product. Twice that and U more of s^2 count z p'(z) / p(z) <= 1/24. Each step of p

@@ -17,12 +17,11 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
-from simgen.layers.activation import Activation, Mode
+from simgen.layers.activation import Activation, ActivationMode
 from simgen.layers.base import Layer, Port, Sums, key
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.epilogue import PORTS, Epilogue
-from simgen.layers.norm.batch_norm import BatchNorm, Statistics
-from simgen.layers.norm.batch_norm import Mode as BatchNormMode
+from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode, Statistics
 from simgen.layers.product.fully_connected import FullyConnected
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32
 from simgen.numerics.spread import Spread
@@ -40,11 +39,11 @@ else:
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
 # The largest derivative of an activation; of elu it is 1 or alpha.
 STEEPEST = {
-    Mode.RELU: 1.0,
-    Mode.CLIPPED_RELU: 1.0,
-    Mode.SIGMOID: 0.25,
-    Mode.TANH: 1.0,
-    Mode.SOFT_RELU: 1.0,
+    ActivationMode.RELU: 1.0,
+    ActivationMode.CLIPPED_RELU: 1.0,
+    ActivationMode.SIGMOID: 0.25,
+    ActivationMode.TANH: 1.0,
+    ActivationMode.SOFT_RELU: 1.0,
 }
 SAMPLE = {"bias": "true", "activation_mode": "relu"}
 
@@ -62,7 +61,9 @@ class Fused(Layer):
         "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to its variance"
     )
     activation: bool = key("activation", default=True, text="does an activation follow?")
-    activation_mode: Mode = key("activation_mode", default=Mode.RELU, text="which one")
+    activation_mode: ActivationMode = key(
+        "activation_mode", default=ActivationMode.RELU, text="which one"
+    )
     ceiling: float = key(
         "activation_ceiling",
         default=6.0,
@@ -88,8 +89,8 @@ class Fused(Layer):
         return Epilogue(
             epsilon=self.epsilon if self.batch_norm else None,
             activation=str(mode) if mode else "",
-            ceiling=self.ceiling if mode is Mode.CLIPPED_RELU else 0.0,
-            alpha=self.alpha if mode is Mode.ELU else 0.0,
+            ceiling=self.ceiling if mode is ActivationMode.CLIPPED_RELU else 0.0,
+            alpha=self.alpha if mode is ActivationMode.ELU else 0.0,
         )
 
     @property

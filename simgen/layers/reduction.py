@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from simgen.numerics.powers import power_of_two
+
 BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers
 FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
@@ -83,8 +85,3 @@ def finishing(chunks: int) -> Tiling:
     """How the results of a feature's chunks are combined, by one work-group for some features."""
     slices = min(BLOCK, power_of_two(chunks))
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
-
-
-def power_of_two(n: int) -> int:
-    """The least power of two that is not less than n."""
-    return 1 << (n - 1).bit_length()

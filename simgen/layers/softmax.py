@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
-from simgen.layers.reduction import BLOCK, FINALS, power_of_two
+from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut, writes
 from simgen.numerics import rounding
+from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
 
 if TYPE_CHECKING:
@@ -41,19 +42,19 @@ else:
 HELD = 16  # elements of a row that a work-item keeps in registers; longer rows are read again
 
 
-class Algo(StrEnum):
+class SoftmaxAlgo(StrEnum):
     FAST = "fast"  # no subtraction of the maximum: overflows from x = 88 on
     ACCURATE = "accurate"
     LOG = "log"
 
 
-class Mode(StrEnum):
+class SoftmaxMode(StrEnum):
     INSTANCE = "instance"
     CHANNEL = "channel"
 
 
 @dataclass(frozen=True)
-class Mapped:
+class SoftmaxMapping:
     """How a work-group's items lie over rows."""
 
     rows: int  # rows per work-group
@@ -76,21 +77,23 @@ class Softmax(Layer):
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
-    algo: Algo = key(
+    algo: SoftmaxAlgo = key(
         "softmax_algo",
-        default=Algo.ACCURATE,
+        default=SoftmaxAlgo.ACCURATE,
         text="accurate and log subtract the maximum first; log is the logarithm",
     )
-    mode: Mode = key(
+    mode: SoftmaxMode = key(
         "softmax_mode",
-        default=Mode.CHANNEL,
+        default=SoftmaxMode.CHANNEL,
         text="over the channels of each pixel, or over a whole image",
     )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
         """(outer, axis, inner) of an (N, C, ...) shape."""
         n, c, *spatial = shape
-        return (n, c, prod(spatial)) if self.mode is Mode.CHANNEL else (n, c * prod(spatial), 1)
+        return (
+            (n, c, prod(spatial)) if self.mode is SoftmaxMode.CHANNEL else (n, c * prod(spatial), 1)
+        )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -102,26 +105,26 @@ class Softmax(Layer):
         (x,) = inputs
         outer, _, inner = self.view(x.shape)
         if direction is Pass.FORWARD:
-            flops = 2 if self.algo is Algo.FAST else 4
+            flops = 2 if self.algo is SoftmaxAlgo.FAST else 4
             return OpCount(flops * x.size, x.size + outer * inner, x.nbytes, x.nbytes)
-        flops, exps = (3, x.size) if self.algo is Algo.LOG else (4, 0)
+        flops, exps = (3, x.size) if self.algo is SoftmaxAlgo.LOG else (4, 0)
         return OpCount(flops * x.size, exps, 2 * x.nbytes, x.nbytes)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
         if direction is Pass.FORWARD:
             # Around 100, exp overflows float32: what forgets to subtract the maximum gives NaN.
-            mean = 0.0 if self.algo is Algo.FAST else 100.0
+            mean = 0.0 if self.algo is SoftmaxAlgo.FAST else 100.0
             return (Port("x", x, Fill(Distribution.NORMAL, mean, 2.0)), Port("y", x))
         _, axis, _ = self.view(x.shape)
         # About what a forward pass gives: rows of y that sum to one, whatever the axis.
         y = Fill(Distribution.UNIFORM, 0.0, 2.0 / axis)
-        if self.algo is Algo.LOG:
+        if self.algo is SoftmaxAlgo.LOG:
             y = Fill(Distribution.UNIFORM, -log(axis) - 1.0, -log(axis))
         dy = Fill(Distribution.NORMAL, 0.0, 1.0)
         return (Port("y", x, y), Port("dy", x, dy), Port("dx", x))
 
-    def mapped(self, shape: tuple[int, ...]) -> Mapped:
+    def mapped(self, shape: tuple[int, ...]) -> SoftmaxMapping:
         """The mapping of work-items to rows.
 
         Rows that lie contiguous (inner = 1) are cut into slices of neighbouring elements, so that
@@ -133,10 +136,10 @@ class Softmax(Layer):
             vector = 4 if axis % 4 == 0 else 1
             slices = min(BLOCK, power_of_two(ceil(axis / vector)))
             held = ceil(axis / (slices * vector)) * vector
-            return Mapped(BLOCK // slices, slices, vector, held)
+            return SoftmaxMapping(BLOCK // slices, slices, vector, held)
         rows = 64 if inner >= 64 or axis < 16 else 16
         slices = BLOCK // rows
-        return Mapped(rows, slices, 1, ceil(axis / slices))
+        return SoftmaxMapping(rows, slices, 1, ceil(axis / slices))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
@@ -170,9 +173,9 @@ class Softmax(Layer):
         if direction is Pass.FORWARD:
             d, log_sum = self._forward(rows["x"])
             y = d - log_sum
-            return {"y": (y if self.algo is Algo.LOG else np.exp(y)).reshape(shape)}
+            return {"y": (y if self.algo is SoftmaxAlgo.LOG else np.exp(y)).reshape(shape)}
         y, dy = rows["y"], rows["dy"]
-        if self.algo is Algo.LOG:
+        if self.algo is SoftmaxAlgo.LOG:
             dx = dy - np.exp(y) * dy.sum(axis=1, keepdims=True)
         else:
             dx = y * (dy - (y * dy).sum(axis=1, keepdims=True))
@@ -185,7 +188,7 @@ class Softmax(Layer):
         if direction is Pass.FORWARD:
             return {"y": (self._forward_bound(rows["x"], summed) * SECOND_ORDER).reshape(shape)}
         y, dy = rows["y"], rows["dy"]
-        if self.algo is Algo.LOG:
+        if self.algo is SoftmaxAlgo.LOG:
             total = dy.sum(axis=1, keepdims=True)
             total_error = np.abs(dy).sum(axis=1, keepdims=True) * summed
             e = np.exp(y)
@@ -202,7 +205,7 @@ class Softmax(Layer):
 
     def _forward(self, x: Array) -> tuple[Array, Array]:
         """x - m, and the logarithm of the sum of its exponentials."""
-        d = x if self.algo is Algo.FAST else x - x.max(axis=1, keepdims=True)
+        d = x if self.algo is SoftmaxAlgo.FAST else x - x.max(axis=1, keepdims=True)
         peak = d.max(axis=1, keepdims=True)
         return d, peak + np.log(np.exp(d - peak).sum(axis=1, keepdims=True))
 
@@ -212,7 +215,7 @@ class Softmax(Layer):
         each = rounding.exp(d) + U * np.abs(d)
         share: Array = np.exp(d - log_sum)
         total_error: Array = (share * each).sum(axis=1, keepdims=True) + summed  # relative
-        if self.algo is not Algo.LOG:
+        if self.algo is not SoftmaxAlgo.LOG:
             return share * (each + total_error + rounding.RCP + U) + TINY
         log_error: Array = float(np.log(2)) * rounding.log2(np.exp(log_sum)) + 2 * U * np.abs(
             log_sum

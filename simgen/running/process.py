@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from simgen.bundle import finding, run_record
+from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.errors import (
     DamagedError,
@@ -23,7 +23,7 @@ from simgen.errors import (
     SimgenError,
     UsageError,
 )
-from simgen.running import capacity
+from simgen.running import capacity, run_folder
 from simgen.storage.files import PART
 from simgen.targets.base import log_text
 from simgen.tensors import state_file
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from simgen.bundle.run_record import Start
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
+    from simgen.running.run_folder import Start
     from simgen.targets import Target
     from simgen.targets.base import Progress
 
@@ -110,7 +110,7 @@ def run(
     result = start.result if start else result or name
     check(bundle, target)
     started = time.time()
-    start = start or run_record.begin(bundle, target, result, environment or {})
+    start = start or run_folder.begin(bundle, target, result, environment or {})
     limit = {} if timeout is None else {"SIMGEN_TIMEOUT": f"{timeout:f}"}
     own = {
         "SIMGEN_RESULT": result,
@@ -138,7 +138,7 @@ def run(
             )
         raise
     finally:
-        run_record.discard(start)
+        run_folder.discard(start)
     if process.returncode == 0 and bundle.has(result):
         return bundle.path / bundles.RESULTS / result
     raise _failure(bundle, target, watched, process.returncode, output, started)
@@ -194,7 +194,7 @@ class _Watched:
     def cure(self) -> str:
         """How the run can be continued, to end an error message with; empty if it cannot."""
         try:
-            if run_record.stopped(self.bundle, self.start.result) is None:
+            if run_folder.stopped(self.bundle, self.start.result) is None:
                 return ""
         except UsageError:  # its simulator has not ended yet
             return ""

@@ -11,14 +11,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from simgen.bundle import finding, results, run_record
+from simgen.bundle import finding, results
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.bundle.planning import spelling
 from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean
-from simgen.running import process, selection
+from simgen.running import process, run_folder, selection
 from simgen.storage import locks, seal
 from simgen.targets import TARGETS
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.bundle.results import Result
-    from simgen.bundle.run_record import Start
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
+    from simgen.running.run_folder import Start
     from simgen.targets import Target
     from simgen.targets.base import Progress
 
@@ -126,7 +126,7 @@ def choose(
         for other, reasons in passed.items():
             listener.tell(f"not on {other}: {' | '.join(reasons)}")
     elif name not in bundle.targets:
-        raise UsageError(f"--on {name!r}: no target of the bundle; {_other(name, bundle)}")
+        raise UsageError(f"--on {name!r}: not a target of the bundle; {_other(name, bundle)}")
     chosen = finding.target_of(bundle, name)
     for option in options:
         if option not in chosen.run_options:
@@ -142,7 +142,9 @@ def check(wish: Wish, target: Target, options: Options) -> None:
         UsageError: it does not.
     """
     if wish.timeout is not None and not (math.isfinite(wish.timeout) and wish.timeout > 0):
-        raise UsageError(f"--timeout {wish.timeout!r}: no time; write a number of seconds above 0")
+        raise UsageError(
+            f"--timeout {wish.timeout!r}: not a time; write a number of seconds above 0"
+        )
     if wish.inputs and not wish.layers:
         raise UsageError("--inputs: the whole network reads from the data file; add --layers")
     if wish.inputs and wish.resume:
@@ -193,9 +195,9 @@ def once(
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, result) as held:
         environment = {target.run_options[k].variable: str(v) for k, v in options.items()}
         start: Start | None
-        resumes = wish.resume and not (swept and run_record.stopped(bundle, result) is None)
+        resumes = wish.resume and not (swept and run_folder.stopped(bundle, result) is None)
         if resumes:
-            start, before = run_record.resume(bundle, target, result, environment)
+            start, before = run_folder.resume(bundle, target, result, environment)
             _tell_resumed(start, listener)
             environment = {**before, **environment}
         else:
@@ -245,7 +247,7 @@ def _start(
     steps: list[int] | None,
 ) -> Start | None:
     """A folder with what a part of the workload reads; None: all layers, anew."""
-    run_record.sweep_away(bundle, result)
+    run_folder.sweep_away(bundle, result)
     if steps is None:
         _tell_stopped(bundle, result, wish, listener)
         return None
@@ -253,13 +255,13 @@ def _start(
     source = _source(bundle, target, wish.inputs)
     origin = source.name if source else selection.REFERENCE
     layers = str(wish.layers)
-    start = run_record.begin(
+    start = run_folder.begin(
         bundle, target, result, environment, steps, layers=layers, inputs=origin
     )
     try:
         selection.prepare(start, bundle, source)
     except BaseException:
-        run_record.discard(start)
+        run_folder.discard(start)
         raise
     count = len(bundle.workload.steps)
     given = f"; inputs: {origin}" if selection.given(bundle.workload, steps) else ""
@@ -281,7 +283,7 @@ def _source(bundle: Bundle, target: Target, inputs: str | None) -> Result | None
 
 def _stopped_on(bundle: Bundle) -> str | None:
     """The first target that a run was stopped on; None if there is none."""
-    return next((name for name in bundle.targets if run_record.results_stopped(bundle, name)), None)
+    return next((name for name in bundle.targets if run_folder.results_stopped(bundle, name)), None)
 
 
 def _stopped(bundle: Bundle, target: Target) -> str:
@@ -290,7 +292,7 @@ def _stopped(bundle: Bundle, target: Target) -> str:
     Raises:
         UsageError: there are several.
     """
-    found = run_record.results_stopped(bundle, target.name)
+    found = run_folder.results_stopped(bundle, target.name)
     if len(found) > 1:
         raise UsageError(
             f"--resume: several runs were stopped ({', '.join(found)}); say which one with the "
@@ -317,7 +319,7 @@ def _tell_stopped(bundle: Bundle, name: str, wish: Wish, listener: Listener) -> 
     if wish.resume:
         return
     try:
-        if run_record.stopped(bundle, name) is None:
+        if run_folder.stopped(bundle, name) is None:
             return
     except UsageError:  # a simulator goes on without its script
         return

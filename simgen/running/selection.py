@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.results import Result
-    from simgen.bundle.run_record import Start
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
+    from simgen.running.run_folder import Start
 
 REFERENCE = "reference"
 UNSAFE = re.compile(r"[^a-zA-Z0-9._-]")  # in the name of a folder
@@ -42,7 +42,7 @@ def selected(workload: Workload, layers: str) -> list[int]:
     """
     if reference.reuses_memory(workload):
         raise UsageError(
-            "--layers: the bundle reuses memory, so that what layers read is gone; build it "
+            "--layers: the bundle reuses memory, so what layers read is gone; build it "
             "without --reuse-memory"
         )
     kept = network.selected(layers, _previous(workload))

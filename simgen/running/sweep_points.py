@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One run of a sweep."""
 
     target: str
@@ -32,7 +32,7 @@ class Point:
         return result_names.of_point(self.target, self.options)
 
 
-def points(target: Target, grid: Sequence[str], fixed: Mapping[str, str | int]) -> list[Point]:
+def points(target: Target, grid: Sequence[str], fixed: Mapping[str, str | int]) -> list[SweepPoint]:
     """The points of a grid of `OPTION=VALUE,VALUE...`, the last option varying fastest.
 
     `fixed` are options that have one value throughout; they are part of each point.
@@ -48,7 +48,7 @@ def points(target: Target, grid: Sequence[str], fixed: Mapping[str, str | int]) 
         values[name] = found
     made = [dict(zip(values, each)) for each in itertools.product(*values.values())]
     return [
-        Point(target.name, {k: all_[k] for k in target.run_options if k in all_})
+        SweepPoint(target.name, {k: all_[k] for k in target.run_options if k in all_})
         for all_ in ({**fixed, **each} for each in made)
     ]
 
@@ -59,7 +59,7 @@ def _axis(target: Target, text: str) -> tuple[str, list[str | int]]:
     word, equals, rest = text.partition("=")
     name = word.strip().removeprefix("--").replace("-", "_")
     if not equals or not name:
-        raise UsageError(f"{place}: no option with values; write OPTION=VALUE,VALUE")
+        raise UsageError(f"{place}: not an option with values; write OPTION=VALUE,VALUE")
     option = target.run_options.get(name)
     if option is None:
         cure = did_you_mean(name, target.run_options)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended, Options, Wish
-    from simgen.running.sweep_points import Point
+    from simgen.running.sweep_points import SweepPoint
     from simgen.targets import Target
 
 
@@ -44,7 +44,7 @@ class Swept:
 
     bundle: Bundle
     target: Target
-    points: tuple[Point, ...]  # that have a result
+    points: tuple[SweepPoint, ...]  # that have a result
     failed: tuple[str, ...]  # names of the others
 
     def check(self) -> None:

@@ -72,7 +72,7 @@ def group(parent: h5py.Group, name: str) -> h5py.Group:
 
     found = _member(parent, name)
     if not isinstance(found, h5py.Group):
-        raise FormatError(f"{printable(name)} is no group")
+        raise FormatError(f"{printable(name)} is not a group")
     return found
 
 
@@ -87,7 +87,7 @@ def names(parent: h5py.Group) -> list[str]:
     found = sorted(parent)
     odd = next((name for name in found if not name.isprintable()), None)
     if odd is not None:
-        raise FormatError(f"{printable(odd)} is no name")
+        raise FormatError(f"{printable(odd)} is not a name")
     return found
 
 
@@ -101,7 +101,7 @@ def dataset(parent: h5py.Group, name: str) -> h5py.Dataset:
 
     found = _member(parent, name)
     if not isinstance(found, h5py.Dataset):
-        raise FormatError(f"{printable(name)} is no dataset")
+        raise FormatError(f"{printable(name)} is not a dataset")
     return checked(found, name)
 
 
@@ -121,7 +121,7 @@ def datasets(file: h5py.File) -> Iterator[tuple[str, h5py.Dataset]]:
             count += 1
             whole = f"{place}/{name}" if place else name
             if count > MOST_MEMBERS or whole.count("/") > DEEPEST:
-                raise FormatError("too many groups, or groups in themselves")
+                raise FormatError("too many groups, or groups that contain themselves")
             found = _member(parent, name, whole)
             if isinstance(found, h5py.Group):
                 todo.append((whole, found))
@@ -134,7 +134,7 @@ def checked(found: h5py.Dataset, name: str) -> h5py.Dataset:
 
     Raises:
         FormatError: it takes values from other files or datasets, or has none, or other elements;
-            or it is said to be larger than the file can hold.
+            or it claims to be larger than the file can be.
     """
     import h5py
 
@@ -149,13 +149,13 @@ def checked(found: h5py.Dataset, name: str) -> h5py.Dataset:
         raise FormatError(f"{shown} holds no values")
     kind = found.id.get_type().get_class()
     if kind not in (h5py.h5t.FLOAT, h5py.h5t.INTEGER):
-        raise FormatError(f"{shown} has elements that are no numbers")
+        raise FormatError(f"{shown} has elements that are not numbers")
     nbytes = found.id.get_space().get_simple_extent_npoints() * found.id.get_type().get_size()
     if layout == h5py.h5d.CHUNKED:
         if not _fits(found, plan.get_chunk(), nbytes):
-            raise FormatError(f"{shown} is said to be larger than the file can hold")
+            raise FormatError(f"{shown} claims to be larger than the file can be")
     elif nbytes > found.file.id.get_filesize():
-        raise FormatError(f"{shown} is said to be larger than the file")
+        raise FormatError(f"{shown} claims to be larger than the file")
     return found
 
 
@@ -193,7 +193,7 @@ def text(item: h5py.HLObject, name: str) -> str:
             found = found.decode() if isinstance(found, bytes) else found
             if isinstance(found, str) and len(found) <= MAX_TEXT:
                 return found
-    raise FormatError(f"attribute {printable(name)} is no text")
+    raise FormatError(f"attribute {printable(name)} is not text")
 
 
 def whole(item: h5py.HLObject, name: str, most: int) -> int:
@@ -211,7 +211,7 @@ def whole(item: h5py.HLObject, name: str, most: int) -> int:
             found = int(item.attrs[name])
             if 0 <= found <= most:
                 return found
-    raise FormatError(f"attribute {printable(name)} is no number from 0 to {most}")
+    raise FormatError(f"attribute {printable(name)} is not a number from 0 to {most}")
 
 
 def _member(parent: h5py.Group, name: str, place: str = "") -> Any:

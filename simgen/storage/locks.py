@@ -56,8 +56,8 @@ def replacing(bundle: Path) -> Iterator[None]:
             held.enter_context(_held(bundle / USED, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError:
             raise RefusedError(
-                f"{bundle}: in use by a run or a comparison{holder(bundle / USED)}; wait for its "
-                "end, or choose another folder with -o"
+                f"{bundle}: in use by a run or a comparison{holder(bundle / USED)}; wait until "
+                "it ends, or choose another folder with -o"
             ) from None
         yield
 
@@ -80,7 +80,8 @@ def running(bundle: Path, results: Path, name: str) -> Iterator[tuple[int, ...]]
             made = held.enter_context(_held(path, fcntl.LOCK_EX | fcntl.LOCK_NB, make=True))
         except BlockingIOError:
             raise RefusedError(
-                f"{bundle}: a run on {name} is under way{holder(path)}; wait for its end, or end it"
+                f"{bundle}: a run on {name} is under way{holder(path)}; "
+                "wait until it ends, or stop it"
             ) from None
         except OSError as error:
             raise _unwritable(error) from None

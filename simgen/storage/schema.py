@@ -95,9 +95,9 @@ def parse(content: bytes | str) -> Any:
     except RecursionError:
         raise SchemaError("nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise SchemaError(f"no JSON: {error.msg} in line {error.lineno}") from None
+        raise SchemaError(f"not JSON: {error.msg} in line {error.lineno}") from None
     except ValueError:  # bytes that are no text, a number of thousands of digits
-        raise SchemaError("no JSON that can be read") from None
+        raise SchemaError("not JSON that can be read") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
-    raise SchemaError(f"{name} is no number of JSON")
+    raise SchemaError(f"{name} is not a number in JSON")
 
 
 def to_json(value: Any) -> Any:
@@ -340,7 +340,7 @@ def _text(value: Any) -> str:
     if len(value) > LONGEST:
         raise SchemaError(f"a text of {len(value)} characters, more than {LONGEST}")
     if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-        raise SchemaError(f"{printable(value)} is no Unicode text")
+        raise SchemaError(f"{printable(value)} is not Unicode text")
     return value
 
 

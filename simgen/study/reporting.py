@@ -13,7 +13,7 @@ from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
 from simgen.study import page as report_page
 from simgen.study import trace
-from simgen.study.trace import Run
+from simgen.study.trace import TracedRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What was written, and the rows of it."""
+    """What a report consists of.
 
-    page: Path  # report.html; beside it metrics.csv, correlation.csv and trace.sqlite3
-    rows: tuple[Row, ...]  # one for each layer, pass and result
-    idle: tuple[str, ...]  # bundles that have not run
+    Attributes:
+        page: report.html; metrics.csv, correlation.csv and trace.sqlite3 lie beside it.
+        rows: one for each layer, pass and result.
+        idle: bundles that have not run.
+    """
+
+    page: Path
+    rows: tuple[Row, ...]
+    idle: tuple[str, ...]
 
     @property
     def doubts(self) -> list[str]:
-        """What a reader must know before he believes the numbers."""
+        """What a reader must know before believing the numbers."""
         return report_page.doubts(self.rows)
 
 
@@ -80,9 +86,9 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [one_line(str(path)) for path in paths]
 
 
-def _ran(bundle: Bundle, name: str) -> Run:
+def _ran(bundle: Bundle, name: str) -> TracedRun:
     """A target's result, when it was complete, and what `simgen diff` said of it."""
     result = find_result(bundle, name)
     folder = bundle.path / bundles.RESULTS / name
     ended = datetime.fromtimestamp((folder / bundles.COMPLETE).stat().st_mtime, UTC)
-    return Run(result, ended, verdict_file.read(folder))
+    return TracedRun(result, ended, verdict_file.read(folder))

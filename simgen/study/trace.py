@@ -56,7 +56,7 @@ VERDICT = "verdict"  # a part beside these, by layer and pass
 
 
 @dataclass(frozen=True)
-class Run:
+class TracedRun:
     """What a target left of a bundle, and when that was complete."""
 
     result: Result
@@ -64,7 +64,7 @@ class Run:
     verdict: Mapping[str, str] = field(default_factory=dict)  # by step (simgen.bundle.verdict_file)
 
 
-def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[Run]]]) -> None:
+def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[TracedRun]]]) -> None:
     """Write the database of all (name, bundle, its runs), atomically, in place of what was there.
 
     Raises:
@@ -88,7 +88,7 @@ def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[Run]]]) -> Non
 
 
 def _add_bundle(
-    database: sqlite3.Connection, name: str, bundle: Bundle, runs: Iterable[Run]
+    database: sqlite3.Connection, name: str, bundle: Bundle, runs: Iterable[TracedRun]
 ) -> None:
     workload = bundle.workload
     made_from = (bundle.digest, bundle.manifest["data"]["id"], str(workload.seed))
@@ -143,7 +143,9 @@ def _add_launches(
     return keys
 
 
-def _add_run(database: sqlite3.Connection, bundle: int, launches: Sequence[int], run: Run) -> None:
+def _add_run(
+    database: sqlite3.Connection, bundle: int, launches: Sequence[int], run: TracedRun
+) -> None:
     told = run.result.provenance
     finished = run.finished.astimezone(UTC).isoformat(timespec="seconds")
     row = (bundle, run.result.name, finished, told["simgen"], told["compiler"])

@@ -32,7 +32,7 @@ MAX_NBYTES = 2**20  # of machine.json
 
 
 @dataclass(frozen=True)
-class Machine:
+class CudaDevice:
     """What run.py writes into machine.json."""
 
     facts: Mapping[str, bool | int | float | Annotated[str, Sized(0, 1000)]]
@@ -82,7 +82,7 @@ class Cuda(Target):
         path = results / "machine.json"
         try:
             told = schema.parse(read_regular(path, MAX_NBYTES))
-            found = schema.from_json(Machine, {"facts": told}).facts
+            found = schema.from_json(CudaDevice, {"facts": told}).facts
         except (OSError, ValueError) as error:
             fact = getattr(error, "strerror", None) or error
             raise DamagedError(f"{path}: {fact}; run it again") from None

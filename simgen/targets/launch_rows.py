@@ -79,7 +79,7 @@ def _rows(path: Path, most: int) -> list[dict[str, str]]:
             raise ValueError("more columns than there may be, or two of one name")
         odd = next((name for name in head if not COLUMN.fullmatch(name) or name in TAKEN), None)
         if odd is not None:
-            raise ValueError(f"{printable(odd)} is no column")
+            raise ValueError(f"{printable(odd)} is not a column")
         for row in itertools.islice(lines, most):
             if len(row) != len(head):
                 raise ValueError(f"line {lines.line_num} has {len(row)} fields for {len(head)}")
@@ -100,7 +100,7 @@ def _metric(name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise ValueError(f"{name} is {printable(text)}, which is no number") from None
+        raise ValueError(f"{name} is {printable(text)}, which is not a number") from None
     if not 0 <= value <= MOST:
         raise ValueError(f"{printable(text)} is neither a time nor a count")
     return value

@@ -38,7 +38,7 @@ from simgen.tensors.block_io import (
     for_each_block,
 )
 from simgen.tensors.digest import blocks_in, digest_of, gaps, tree_digests, trees
-from simgen.tensors.header import Entry, Header, damaged, header_nbytes, read_header
+from simgen.tensors.header import DatasetEntry, Header, damaged, header_nbytes, read_header
 from simgen.tensors.random_values import (
     GENERATOR,
     block_key,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CANARY_NAME",
     "DataFile",
-    "Entry",
+    "DatasetEntry",
     "Header",
     "canary_nbytes",
     "data_id",
@@ -213,7 +213,9 @@ def write_raw(
     with disk_errors(path, nbytes):
         check_place(path, nbytes)
         with atomic_path(path) as part:
-            _write_blocks(part, nbytes, (dataset,), (Entry(0, nbytes),), progress, threads, False)
+            _write_blocks(
+                part, nbytes, (dataset,), (DatasetEntry(0, nbytes),), progress, threads, False
+            )
 
 
 def is_current(path: Path, workload: Workload) -> bool:
@@ -349,7 +351,7 @@ def _fill_constant(value: int, part: NDArray[Any], start: int) -> None:
     part.fill(value)
 
 
-def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[Entry, ...]:
+def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[DatasetEntry, ...]:
     """Write everything of HDF5 but the values; the same bytes each time.
 
     The oldest format that holds these datasets is asked for: every reader knows it, and it has no
@@ -377,7 +379,7 @@ def _create(path: Path, datasets: Sequence[_Dataset], user_block: int) -> tuple[
                 for name, value in d.attributes:
                     made.attrs[name] = np.uint64(value) if isinstance(value, int) else value
                 made.attrs.create(DIGEST, np.bytes_(b"0" * 64))  # its place; the value comes later
-                entries.append(Entry(made.id.get_offset(), d.nbytes))
+                entries.append(DatasetEntry(made.id.get_offset(), d.nbytes))
     if any(entry.offset % PAGE for entry in entries):
         raise SimgenError(f"{path}: HDF5 did not align a dataset; report this")
     return tuple(entries)
@@ -387,7 +389,7 @@ def _write_blocks(
     path: Path,
     file_nbytes: int,
     datasets: Sequence[_Dataset],
-    entries: Sequence[Entry],
+    entries: Sequence[DatasetEntry],
     progress: Progress | None,
     threads: int | None,
     hashed: bool = True,
@@ -424,7 +426,7 @@ def _set_digests(path: Path, datasets: Sequence[_Dataset], digests: Sequence[str
             file[dataset.name].attrs.modify(DIGEST, np.bytes_(digest.encode()))
 
 
-def _stored_digests(path: Path, names: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+def _stored_digests(path: Path, names: Sequence[str], entries: Sequence[DatasetEntry]) -> list[str]:
     """The digests in the attributes; also checks that HDF5 and the header tell the same places."""
     try:
         with hdf5.opened(path) as file:

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from simgen.tensors.block_io import blocks_of, for_each_block
-from simgen.tensors.header import Entry, damaged
+from simgen.tensors.header import DatasetEntry, damaged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from simgen.tensors.header import Header
 
 
-def gaps(header: Header) -> list[Entry]:
+def gaps(header: Header) -> list[DatasetEntry]:
     """What lies before, between and behind the datasets: the header and HDF5's structures."""
     found, at = [], 0
     for entry in sorted(header.entries, key=lambda each: each.offset):
         if entry.offset > at:
-            found.append(Entry(at, entry.offset - at))
+            found.append(DatasetEntry(at, entry.offset - at))
         at = max(at, entry.offset + entry.nbytes)
-    return [*found, Entry(at, header.file_nbytes - at)] if at < header.file_nbytes else found
+    return [*found, DatasetEntry(at, header.file_nbytes - at)] if at < header.file_nbytes else found
 
 
 def trees(
     path: Path,
-    pieces: Sequence[Entry],
+    pieces: Sequence[DatasetEntry],
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> list[str]:
@@ -66,7 +66,7 @@ def whole(path: Path, nbytes: int, progress: Progress | None = None) -> str:
     Raises:
         DamagedError: as `trees`.
     """
-    return digest_of(trees(path, [Entry(0, nbytes)], progress=progress))
+    return digest_of(trees(path, [DatasetEntry(0, nbytes)], progress=progress))
 
 
 def digest_of(pieces: Sequence[str]) -> str:
@@ -74,7 +74,7 @@ def digest_of(pieces: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(pieces).encode()).hexdigest()
 
 
-def blocks_in(pieces: Sequence[Entry]) -> list[Block]:
+def blocks_in(pieces: Sequence[DatasetEntry]) -> list[Block]:
     """The blocks of all pieces, in their order."""
     return [block for at, p in enumerate(pieces) for block in blocks_of(at, p.offset, p.nbytes)]
 

@@ -75,8 +75,8 @@ def given(workload: Workload) -> Workload:
     survey = _survey(workload)
     if not survey.inputs:
         raise UsageError(
-            f"--values {WORD}: no layer of {workload.name} has sums that are exact, or all of them "
-            "get what another has rounded; leave it out, or choose another --algo than fft"
+            f"--values {WORD}: no layer of {workload.name} has exact sums of inputs that are exact "
+            "themselves; leave it out, or choose an --algo other than fft"
         )
     largest, weights = _sizes(survey)
     buffers = []

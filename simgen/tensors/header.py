@@ -29,7 +29,7 @@ _ENTRY = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetEntry:
     """Where a dataset lies, in bytes from the start of the file."""
 
     offset: int
@@ -40,7 +40,7 @@ class Entry:
 class Header:
     id: bytes  # 32 bytes, as `data_id` makes them
     file_nbytes: int
-    entries: tuple[Entry, ...]  # the workload's inputs in order, then the canary
+    entries: tuple[DatasetEntry, ...]  # the workload's inputs in order, then the canary
 
     def pack(self) -> bytes:
         """The header as it stands at the start of the file."""
@@ -73,7 +73,7 @@ def read_header(path: Path) -> Header:
             table = file.read(count * _ENTRY.size)
     except OSError as error:
         raise damaged(path, f"cannot be read ({error.strerror or error})") from error
-    entries = tuple(Entry(*pair) for pair in _ENTRY.iter_unpack(table))
+    entries = tuple(DatasetEntry(*pair) for pair in _ENTRY.iter_unpack(table))
     if any(e.offset % PAGE or e.offset + e.nbytes > file_nbytes for e in entries):
         raise damaged(path, "a dataset lies outside the file or not on a page")
     return Header(identity, file_nbytes, entries)

@@ -94,7 +94,7 @@ def _check_name(
 ) -> None:
     if name not in inputs:
         cure = did_you_mean(name, inputs)
-        raise UsageError(f"{place}: no input of {workload.name}; {cure}")
+        raise UsageError(f"{place}: not an input of {workload.name}; {cure}")
     if name in found:
         raise UsageError(f"{place}: has values already; give each tensor once")
 
@@ -137,7 +137,7 @@ def _members(file: IO[bytes]) -> Iterator[tuple[str, _Array]]:
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
             if name == member.filename:
-                raise ValueError(f"its member {printable(name)} is no .npy file")
+                raise ValueError(f"its member {printable(name)} is not a .npy file")
             with archive.open(member) as stream:
                 yield name, _npy(stream)
 
@@ -182,7 +182,7 @@ def _fitted(place: str, given: _Array, buffer: Buffer) -> NDArray[Any]:
         at = np.unravel_index(int(np.argmin(np.isfinite(values))), spec.shape)
         where = ", ".join(map(str, at))
         raise UsageError(
-            f"{place}: [{where}] is {array[at]}, no finite {spec.dtype.numpy}; correct it"
+            f"{place}: [{where}] is {array[at]}, not a finite {spec.dtype.numpy}; correct it"
         )
     return values
 

@@ -200,7 +200,7 @@ def _fill_fault(dtype: DType, fill: Fill) -> str | None:
     if (fill.every is None) != (fill.times is None):
         return "elements to multiply without a factor, or a factor without elements"
     if fill.every is not None and (not 1 <= fill.every <= BLOCK or BLOCK % fill.every):
-        return f"every {fill.every}th element multiplied, which is no power of two up to {BLOCK}"
+        return f"every {fill.every}th element multiplied, which is not a power of two up to {BLOCK}"
     return _float_fault(dtype, fill, given) if dtype.is_float else _integer_fault(dtype, fill)
 
 

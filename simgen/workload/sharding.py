@@ -178,7 +178,8 @@ class _Draft:
             f"choose {' or '.join(fitting)}" if fitting else "choose another batch with --set n=..."
         )
         raise UsageError(
-            f"--gpus {self.gpus}: the batch of layer {node.name!r} is {batch}, no multiple; {cure}"
+            f"--gpus {self.gpus}: the batch of layer {node.name!r} is {batch}, "
+            f"which is not a multiple; {cure}"
         )
 
     def _enter(self, name: str, port: Port, everywhere: bool) -> None:

@@ -214,7 +214,7 @@ def machine() -> dict[str, str]:
 def count(variable: str, default: int) -> int:
     text = os.environ.get(variable, "")
     if text and not text.isdecimal():
-        stop(2, variable, f"{text!r} is no count; write a whole number")
+        stop(2, variable, f"{text!r} is not a count; write a whole number")
     return int(text or default)
 
 

@@ -38,7 +38,7 @@ FOREIGN = {
     "no manifest": {"precious.txt": "mine"},
     "an empty manifest": {"manifest.json": "", "precious.txt": "mine"},
     "a manifest that is no JSON": {"manifest.json": "// mine\n{", "precious.txt": "mine"},
-    "a manifest that is no text": {"manifest.json": "\udcff\udcfe", "precious.txt": "mine"},
+    "a manifest that is not text": {"manifest.json": "\udcff\udcfe", "precious.txt": "mine"},
     "another program's manifest": {"manifest.json": '{"name": "app"}', "precious.txt": "mine"},
     "a list": {"manifest.json": "[1]", "precious.txt": "mine"},
     "a later format": {"manifest.json": '{"format": "simgen bundle 2"}'},
@@ -52,7 +52,7 @@ def test_a_folder_that_is_no_bundle_is_refused_and_left_as_it_is(tmp_path, files
     for name, text in files.items():
         (folder / name).write_bytes(text.encode(errors="surrogateescape"))
     before = tree(folder)
-    with pytest.raises(UsageError, match=r"exists and is no bundle; choose another folder"):
+    with pytest.raises(UsageError, match=r"exists and is not a bundle; choose another folder"):
         build(folder, small())
     assert tree(folder) == before
     assert os.listdir(tmp_path) == ["mine"]
@@ -60,7 +60,7 @@ def test_a_folder_that_is_no_bundle_is_refused_and_left_as_it_is(tmp_path, files
 
 def test_a_file_is_refused_and_left_as_it_is(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(UsageError, match="exists and is no bundle"):
+    with pytest.raises(UsageError, match="exists and is not a bundle"):
         build(tmp_path / "file", small())
     for inside in ("file/bundle", "file/deep/bundle"):
         with pytest.raises(UsageError, match=r"cannot be written \(.+\); choose another folder"):
@@ -222,7 +222,7 @@ DAMAGED_MANIFESTS = {
     "mapped without a size": lambda m: edit(m, mapped={"file": "mmap.bin", "seed": 1}),
     "nested without end": lambda m: b'{"x":' + b"[" * 10**5 + b"]" * 10**5 + b"," + edit(m)[1:],
     "no config": lambda m: edit(m, config=None),
-    "a version that is no text": lambda m: edit(m, simgen={"version": 1}),
+    "a version that is not text": lambda m: edit(m, simgen={"version": 1}),
     "no compiler": lambda m: edit(m, compiler=3),
     "no name": lambda m: edit(m, name=None),
 }
@@ -236,7 +236,7 @@ def test_a_damaged_manifest_is_told(made, damage):
     assert caught.value.exit_code == 7
     cleared = "remove the folder and build" in str(caught.value)
     if cleared:  # a build refuses the folder, which may be anybody's
-        with pytest.raises(UsageError, match="exists and is no bundle"):
+        with pytest.raises(UsageError, match="exists and is not a bundle"):
             build(made.path, made.workload)
     else:
         assert bundles.load(build(made.path, made.workload).path).targets

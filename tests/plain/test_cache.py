@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simgen.compile import cache as caches
-from simgen.compile.cache import Cache, Key, Outcome, State, entry
+from simgen.compile.cache import Cache, CacheOutcome, Key, State, entry
 from simgen.storage.files import PART
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,14 +101,14 @@ def test_the_kind_is_part_of_the_key():
 def test_the_second_lookup_hits(root):
     again = Cache(root)
     assert again.get_or_build(key(), never) == BLOB
-    assert again.outcomes == [Outcome.HIT]
+    assert again.outcomes == [CacheOutcome.HIT]
     assert again.asked == [key().digest]
 
 
 def test_another_key_misses(root):
     again = Cache(root)
     assert again.get_or_build(key("other"), lambda: b"other") == b"other"
-    assert again.outcomes == [Outcome.BUILT]
+    assert again.outcomes == [CacheOutcome.BUILT]
 
 
 def test_an_empty_output_is_an_output(tmp_path):
@@ -159,7 +159,7 @@ def test_a_damaged_entry_is_a_miss_and_is_repaired(root, name, damage):
     assert entry(root, key().digest).read() == (State.DAMAGED, b"")
     again = Cache(root)
     assert again.get_or_build(key(), lambda: BLOB) == BLOB
-    assert again.outcomes == [Outcome.REPAIRED]
+    assert again.outcomes == [CacheOutcome.REPAIRED]
     assert entry(root, key().digest).read() == (State.GOOD, BLOB)
     assert Cache(root).get_or_build(key(), never) == BLOB
 
@@ -265,7 +265,7 @@ def test_the_precomputed_set_serves_and_is_never_written(root, tmp_path):
     made = Cache(tmp_path / "own", (root,))
     assert made.get_or_build(key(), never) == BLOB
     assert made.get_or_build(key("other"), lambda: b"other") == b"other"
-    assert made.outcomes == [Outcome.PRECOMPUTED, Outcome.BUILT]
+    assert made.outcomes == [CacheOutcome.PRECOMPUTED, CacheOutcome.BUILT]
     assert {p: p.stat().st_mtime_ns for p in root.rglob("*")} == before
     assert [e.digest for e in caches.entries(tmp_path / "own")] == [key("other").digest]
 
@@ -275,7 +275,7 @@ def test_the_user_s_cache_comes_before_the_precomputed_set(root, tmp_path):
     Cache(own).get_or_build(key(), lambda: BLOB)
     made = Cache(own, (root,))
     made.get_or_build(key(), never)
-    assert made.outcomes == [Outcome.HIT]
+    assert made.outcomes == [CacheOutcome.HIT]
 
 
 def test_a_damaged_own_entry_falls_back_to_the_precomputed_one(root, tmp_path):
@@ -284,14 +284,14 @@ def test_a_damaged_own_entry_falls_back_to_the_precomputed_one(root, tmp_path):
     flip(entry(own, key().digest).path / "blob")
     made = Cache(own, (root,))
     assert made.get_or_build(key(), never) == BLOB
-    assert made.outcomes == [Outcome.PRECOMPUTED]
+    assert made.outcomes == [CacheOutcome.PRECOMPUTED]
 
 
 def test_a_damaged_precomputed_entry_is_built_into_the_user_s_cache(root, tmp_path):
     flip(entry(root, key().digest).path / "blob")
     made = Cache(tmp_path / "own", (root,))
     assert made.get_or_build(key(), lambda: BLOB) == BLOB
-    assert made.outcomes == [Outcome.REPAIRED]
+    assert made.outcomes == [CacheOutcome.REPAIRED]
     assert Cache(tmp_path / "own").get_or_build(key(), never) == BLOB
 
 
@@ -301,7 +301,7 @@ def test_a_cache_that_cannot_be_written_is_only_slower(tmp_path, place):
     made = Cache(tmp_path / place)
     assert made.get_or_build(key(), lambda: BLOB) == BLOB
     assert made.get_or_build(key(), lambda: BLOB) == BLOB
-    assert set(made.outcomes) <= {Outcome.BUILT, Outcome.REPAIRED}
+    assert set(made.outcomes) <= {CacheOutcome.BUILT, CacheOutcome.REPAIRED}
 
 
 def test_the_user_s_folder_can_be_chosen(monkeypatch, tmp_path):

@@ -62,7 +62,9 @@ def test_the_reproduce_line_makes_the_same_bundle(simgen, line, tmp_path):
 
 def test_a_bundle_in_place_of_a_workload_is_told(simgen):
     assert simgen(f"build softmax_fwd {CUDA} -o mine").code == 0
-    fails(simgen("show mine"), 2, "workload 'mine': a bundle, no workload; name what it was built")
+    fails(
+        simgen("show mine"), 2, "workload 'mine': a bundle, not a workload; name what it was built"
+    )
 
 
 def test_q_prints_nothing_on_success(simgen):
@@ -74,7 +76,7 @@ def test_q_prints_nothing_on_success(simgen):
 def test_a_folder_that_is_no_bundle_is_refused(simgen, tmp_path):
     (tmp_path / "softmax_fwd").mkdir()
     (tmp_path / "softmax_fwd" / "mine").write_text("mine")
-    fails(simgen(f"build softmax_fwd {CUDA}"), 2, "softmax_fwd: exists and is no bundle")
+    fails(simgen(f"build softmax_fwd {CUDA}"), 2, "softmax_fwd: exists and is not a bundle")
     assert (tmp_path / "softmax_fwd" / "mine").read_text() == "mine"
 
 
@@ -145,7 +147,9 @@ def test_no_layers_are_not_all_layers(simgen, tmp_path):
 def test_a_target_that_the_bundle_lacks_is_told(simgen, tmp_path):
     build(tmp_path / "b", small())
     fails(
-        simgen("run b --on cudda"), 2, "--on 'cudda': no target of the bundle; did you mean 'cuda'?"
+        simgen("run b --on cudda"),
+        2,
+        "--on 'cudda': not a target of the bundle; did you mean 'cuda'?",
     )
     fails(simgen("run b --on host"), 2, "add it: build the bundle again with --target host")
 
@@ -369,7 +373,7 @@ def test_json_comes_also_where_results_differ(simgen, ran):
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("diff net cudda", 2, "'cudda' is no target of it; did you mean 'cuda'?"),
+        ("diff net cudda", 2, "'cudda' is not a target of it; did you mean 'cuda'?"),
         ("diff net refrence", 2, "did you mean 'reference'?"),
         ("diff net reference", 2, "the reference equals itself"),
         ("diff net reference reference", 2, "the reference equals itself"),

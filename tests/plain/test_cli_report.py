@@ -13,6 +13,7 @@ from command_line import fails
 from handmade import build, run_by_hand, small
 
 from simgen.bundle import run_record
+from simgen.running import run_folder
 from simgen.targets.cuda import Cuda
 
 
@@ -99,8 +100,8 @@ def test_a_seed_may_have_64_bits(simgen, tmp_path):
 def test_the_machine_is_that_of_the_run_and_not_that_of_the_report(simgen, tmp_path):
     made = ran(tmp_path / "net")
     folder = made.path / "results/cuda"
-    run = run_record.begin(made, Cuda(), "cuda", {}).run
-    run_record._write(folder, replace(run, machine={**run.machine, "processor": "another one"}))
+    run = run_folder.begin(made, Cuda(), "cuda", {}).run
+    run_record.write(folder, replace(run, machine={**run.machine, "processor": "another one"}))
     assert simgen("report net -o out -q").code == 0
     query = "SELECT value FROM property WHERE part = 'machine' AND name = 'processor'"
     assert asked(tmp_path / "out/trace.sqlite3", query) == [("another one",)]

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from simgen.errors import ConfigError
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.conv import algorithms, direct
-from simgen.layers.conv.algorithms import Algo, Algorithm, DataAlgo, Unknown
+from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, DataAlgo, Unknown
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.conv.geometry import Geometry, to_image, to_result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.layers.conv.geometry import Axis
+    from simgen.layers.conv.geometry import GatherAxis
 
 F, BD, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 
@@ -57,7 +57,7 @@ def relation(g: Geometry, at: int) -> set[tuple[int, int, int]]:
     }
 
 
-def products(axis: Axis) -> Iterator[tuple[int, int, int]]:
+def products(axis: GatherAxis) -> Iterator[tuple[int, int, int]]:
     """(written, read, place in the filter) of every product of an axis."""
     for i in range(axis.count):
         for t in range(axis.taps):
@@ -139,7 +139,7 @@ GEMM, DIRECT, IM2COL, WINOGRAD, FFT = (
 def test_what_algo_means(
     algo: str, forward: Algorithm | None, filters: Algorithm | None, data: Algorithm | None
 ) -> None:
-    value = Algo(algo)
+    value = ConvAlgo(algo)
     assert algorithms.for_forward(value) is forward
     assert algorithms.for_filters(value) is filters
     assert algorithms.for_data(value, DataAlgo.ALGO_0) is data
@@ -153,7 +153,7 @@ def test_what_algo_means(
     ],
 )  # fmt: skip
 def test_algod_wins_over_algo(algod: str, data: Algorithm) -> None:
-    for algo in Algo:
+    for algo in ConvAlgo:
         assert algorithms.for_data(algo, DataAlgo(algod)) is data
 
 

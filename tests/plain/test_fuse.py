@@ -91,7 +91,7 @@ def test_chains(sections: tuple[str, ...], expected: dict[str, str]) -> None:
     ],
 )
 def test_what_cannot_be_fused_is_told(sections: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match=r"--fuse: there is no \[Convolution\]"):
+    with pytest.raises(UsageError, match=r"--fuse: no \[Convolution\]"):
         fused(*sections)
 
 

@@ -423,7 +423,7 @@ def test_there_is_nothing_to_compare(place, softmax):
 def test_the_trace_has_their_launches_beside_the_workload_s(place, softmax):
     place.run(softmax)
     path = place.root / "trace.sqlite3"
-    run = trace.Run(collected(softmax), datetime.now(UTC))
+    run = trace.TracedRun(collected(softmax), datetime.now(UTC))
     trace.write(path, [("softmax", softmax, [run])])
     with closing(sqlite3.connect(path)) as connection:
         launches = connection.execute("SELECT position, kernel, work_items FROM launch").fetchall()

@@ -15,13 +15,12 @@ from simgen.frontend import config
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers.base import COMMON_KEYS, LAYERS, Layer
 from simgen.layers.bypass import Bypass
-from simgen.layers.conv.convolution import Convolution
-from simgen.layers.conv.convolution import Mode as ConvMode
+from simgen.layers.conv.convolution import ConvMode, Convolution
 from simgen.layers.dropout import Dropout
 from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.layers.norm.lrn import LRN
-from simgen.layers.pool.pooling import Mode as PoolMode
 from simgen.layers.pool.pooling import Pooling, Rounding
+from simgen.layers.pool.pooling import PoolingMode as PoolMode
 from simgen.layers.product.fully_connected import FullyConnected
 from simgen.layers.window import positions, spread
 

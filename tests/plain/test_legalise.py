@@ -6,7 +6,13 @@ import pytest
 
 from simgen import resources
 from simgen.compile.legalise import NoRuleError, extract, rewrite, roles
-from simgen.compile.legalise.assembly import Instruction, Kernel, instruction, parse, registers
+from simgen.compile.legalise.assembly import (
+    AssemblyKernel,
+    Instruction,
+    instruction,
+    parse,
+    registers,
+)
 from simgen.compile.legalise.flow import Flow
 from simgen.compile.legalise.implemented import (
     Unimplemented,
@@ -180,7 +186,9 @@ def test_vcc_is_saved_around_a_comparison_that_goes_through_it():
 
 
 def test_a_branch_out_of_the_kernel_keeps_everything_alive():
-    kernel = Kernel("k", 0, {1: instruction("s_nop 0"), 2: instruction("s_branch elsewhere")})
+    kernel = AssemblyKernel(
+        "k", 0, {1: instruction("s_nop 0"), 2: instruction("s_branch elsewhere")}
+    )
     assert all(Flow(kernel, "gfx942").live_after(1, r) for r in ("scc", "vcc_lo", "vcc_hi"))
 
 

@@ -16,11 +16,12 @@ import pytest
 from command_line import process
 from handmade import build, lowered, run_by_hand, small, tree
 
-from simgen.bundle import result_folders, run_record
+from simgen.bundle import result_folders
 from simgen.bundle import writing as bundles
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.errors import DamagedError, RefusedError
+from simgen.running import run_folder
 from simgen.storage import files, locks, seal
 from simgen.targets.cuda import Cuda
 from simgen.tensors import state_file
@@ -260,4 +261,4 @@ def test_interrupting_a_run_leaves_no_lock(made, tmp_path):
         waiting.send_signal(signal.SIGINT)
         _, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 130, err
-    assert run_record.stopped(made, "cuda") is None
+    assert run_folder.stopped(made, "cuda") is None

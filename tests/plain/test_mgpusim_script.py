@@ -166,7 +166,7 @@ def test_what_is_right_in_emulation_only_is_not_timed(
         ({"SIMGEN_GPUS": "01"}, 2, "SIMGEN_GPUS is 01; write a whole number"),
         ({"SIMGEN_TIMEOUT": "1h"}, 2, "SIMGEN_TIMEOUT is 1h; write seconds"),
         ({"SIMGEN_CACHE_DIR": "here"}, 2, "the cache is here; write the whole path"),
-        ({"SIMGEN_GO": "/no/go"}, 3, "/no/go is no program"),
+        ({"SIMGEN_GO": "/no/go"}, 3, "/no/go is not a program"),
         ({"SIMGEN_CACHE_DIR": "/proc/no"}, 3, "cannot be written; set SIMGEN_CACHE_DIR"),
     ],
 )

@@ -148,7 +148,7 @@ def test_extents_may_be_repeated_but_must_agree():
 
 def test_a_missing_previous_layer_is_named_with_the_nearest():
     message = refused(TWO.replace("previous_layer=a", "previous_layer=A1"))
-    assert "net.dnnmark:9: previous_layer of 's' is 'A1', which is no layer here" in message
+    assert "net.dnnmark:9: previous_layer of 's' is 'A1', which is not a layer here" in message
     assert "did you mean 'a'?" in message
 
 

@@ -70,7 +70,7 @@ def spoiled(array, at, value):
 @pytest.mark.parametrize(
     ("name", "change", "fact"),
     [
-        ("conv1.X", lambda a: a, "no input of conv1; did you mean 'conv1.x'"),
+        ("conv1.X", lambda a: a, "not an input of conv1; did you mean 'conv1.x'"),
         ("conv1.x", lambda a: a[:1], "has shape 1x3x5x7, the input 2x3x5x7"),
         ("conv1.x", lambda a: a.astype(np.int32), "has elements of type int32"),
         ("conv1.x", lambda a: a.astype("U"), "has elements of type <U"),
@@ -117,7 +117,7 @@ def test_a_damaged_archive_is_one_line(tmp_path, images):
 
 
 def test_datasets_without_values_and_of_text_do_not_fit(tmp_path):
-    facts = ((h5py.Empty("f4"), "no values"), ("weights", "no numbers"), (1.0, "has shape"))
+    facts = ((h5py.Empty("f4"), "no values"), ("weights", "not numbers"), (1.0, "has shape"))
     for value, fact in facts:
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file["conv1.x"] = value
@@ -353,14 +353,14 @@ def test_what_is_said_to_be_huge_is_not_read(tmp_path):
         tmp_path / "b.h5",
         lambda f: f.create_dataset("conv1.x", huge, "f4", chunks=(1, 1, 1), compression="gzip"),
     )
-    refused(path, "larger than the file can hold")
+    refused(path, "larger than the file can be")
     path = hdf5(
         tmp_path / "c.h5",
         lambda f: f.create_dataset(
             "conv1.x", X.spec.shape, "f4", maxshape=(None,) * 4, chunks=(2**8,) * 3 + (2**4,)
         ),
     )
-    refused(path, "larger than the file can hold")
+    refused(path, "larger than the file can be")
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {huge}, }}".ljust(117) + "\n"
     npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
     (tmp_path / "conv1.x.npy").write_bytes(npy)
@@ -378,7 +378,7 @@ def test_a_chunk_holds_no_more_than_its_values(tmp_path):
         made = file.create_dataset("conv1.x", shape, "f4", chunks=shape, compression=4)
         made.id.write_direct_chunk((0, 0, 0, 0), zlib.compress(bytes(4), 0) * 2**18)
 
-    refused(hdf5(tmp_path / "a.h5", fill), "larger than the file can hold")
+    refused(hdf5(tmp_path / "a.h5", fill), "larger than the file can be")
 
 
 def test_compressed_values_are_read(tmp_path, images):
@@ -396,7 +396,7 @@ def test_compressed_values_are_read(tmp_path, images):
 def test_a_member_of_an_archive_is_an_array(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("conv1.x", b"1 2 3")  # which NumPy gives as bytes
-    refused(tmp_path / "a.npz", "'conv1.x' is no .npy file")
+    refused(tmp_path / "a.npz", "'conv1.x' is not a .npy file")
 
 
 def test_names_of_any_length_give_a_short_line(tmp_path, images):

@@ -36,7 +36,7 @@ def dump(final: int, active: int = 5) -> str:
 
 def test_statistics_are_followed_as_they_grow(tmp_path):
     path = tmp_path / stats.FILE
-    follower = stats.Follower(path)
+    follower = stats.StatsFollower(path)
     follower.update()
     assert (follower.kernels, follower.seconds, follower.instructions) == (0, 0.0, 0.0)
     text = dump(2_000_000) + dump(3_000_000, active=0) + dump(8_000_000)

@@ -16,7 +16,7 @@ from simgen.bundle import results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
 from simgen.ir import Pass
-from simgen.running import selection
+from simgen.running import run_folder, selection
 from simgen.targets.cuda import Cuda
 from simgen.tensors import state_file
 from simgen.workload import lowering
@@ -79,7 +79,7 @@ def test_a_part_has_a_name_that_a_folder_may_have(text, name):
 def prepared(made, text, source):
     steps = selection.selected(made.workload, text)
     name = selection.result_name("cuda", text)
-    start = run_record.begin(made, Cuda(), name, {}, steps, layers=text, inputs="x")
+    start = run_folder.begin(made, Cuda(), name, {}, steps, layers=text, inputs="x")
     selection.prepare(start, made, source)
     return start
 
@@ -149,7 +149,7 @@ def test_parts_without_a_layer_in_common_are_not_said_to_agree(simgen, tmp_path)
         folder = run_by_hand(made, target=f"cuda@{layers}")
         steps = tuple(selection.selected(made.workload, layers))
         settings = made.targets["cuda"]
-        run_record._write(
+        run_record.write(
             folder, run_record.Run(made.digest, settings, {}, steps, layers, "reference")
         )
         rows = (folder / "launches.csv").read_text().splitlines()
@@ -170,7 +170,7 @@ def test_a_part_is_judged_and_reported_alone(simgen, tmp_path):
     folder = run_by_hand(made, target="cuda@conv2..pool2")
     settings = made.targets["cuda"]
     run = run_record.Run(made.digest, settings, {}, tuple(steps), "conv2..pool2", "reference")
-    run_record._write(folder, run)
+    run_record.write(folder, run)
     rows = (folder / "launches.csv").read_text().splitlines()
     firsts = [*run_record.first_launches(made.workload), len(rows) - 1]
     kept = rows[1 + firsts[steps[0]] : 1 + firsts[steps[-1] + 1]]

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from simgen.layers.pool import along_axis, gradient_tile
 
 if TYPE_CHECKING:
-    from simgen.layers.pool.along_axis import Axis
+    from simgen.layers.pool.along_axis import PooledAxis
 
 BLOCK = 256
 LDS = 32 * 1024  # bytes of a work-group, so that a compute unit of 64 KiB holds two
 
 
 @st.composite
-def axes(draw: st.DrawFn) -> Axis:
+def axes(draw: st.DrawFn) -> PooledAxis:
     kernel = draw(st.integers(1, 8))
     pad = draw(st.integers(0, kernel - 1))
     extent = draw(st.integers(max(1, kernel - 2 * pad), 700))
@@ -25,7 +25,7 @@ def axes(draw: st.DrawFn) -> Axis:
     return along_axis.axis("height", extent, kernel, pad, stride, round_up=draw(st.booleans()))
 
 
-def windows_of(axis: Axis, begin: int, extent: int) -> list[int]:
+def windows_of(axis: PooledAxis, begin: int, extent: int) -> list[int]:
     """Those that hold an element of [begin, begin + extent)."""
     last = min(begin + extent, axis.extent)
     return [
@@ -37,7 +37,7 @@ def windows_of(axis: Axis, begin: int, extent: int) -> list[int]:
 
 @given(axes(), axes(), st.integers(1, 300), st.sampled_from([1, 2, 4]), st.sampled_from([1, 4]))
 def test_a_tile_holds_the_windows_of_its_elements(
-    rows: Axis, columns: Axis, planes: int, results: int, vector: int
+    rows: PooledAxis, columns: PooledAxis, planes: int, results: int, vector: int
 ) -> None:
     tile = gradient_tile.choose(planes, rows, columns, BLOCK, results, vector)
 

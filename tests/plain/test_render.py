@@ -18,8 +18,8 @@ from simgen import resources
 from simgen.compile import render
 from simgen.frontend import problem
 from simgen.ir import Kernel
-from simgen.layers.activation import Mode
-from simgen.layers.softmax import Algo
+from simgen.layers.activation import ActivationMode
+from simgen.layers.softmax import SoftmaxAlgo
 
 X = "n=2\nc=3\nh=4\nw=5\n"
 ESCAPE = re.compile(rb"\\([0-7]{3})")
@@ -83,8 +83,8 @@ def test_a_constant_too_few_is_an_error():
 
 def every_kernel() -> dict[str, str]:
     """Name -> source, of the built-in workloads and of every mode of the lowered layers."""
-    text = "".join(f"[Activation]\nname=a_{m}\nactivation_mode={m}\n{X}" for m in Mode)
-    for algo in Algo:
+    text = "".join(f"[Activation]\nname=a_{m}\nactivation_mode={m}\n{X}" for m in ActivationMode)
+    for algo in SoftmaxAlgo:
         for mode in ("channel", "instance"):
             text += (
                 f"[Softmax]\nname=s_{algo}_{mode}\nsoftmax_algo={algo}\nsoftmax_mode={mode}\n{X}"

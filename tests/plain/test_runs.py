@@ -15,7 +15,7 @@ from handmade import build, lowered, run_by_hand
 from simgen.bundle import results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
-from simgen.running import runs
+from simgen.running import run_folder, runs
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.tensors import data_file, state_file
@@ -35,7 +35,7 @@ def a_bundle(tmp_path, monkeypatch):
 
 def stop(made, finished, *, rows=None, name="stopped-host", variables=None, result="host"):
     """What a run leaves that was stopped after some steps, of which each has one launch or more."""
-    start = run_record.begin(made, Host(), result, variables or {})
+    start = run_folder.begin(made, Host(), result, variables or {})
     folder = made.path / bundles.RESULTS / name
     start.folder.rename(folder)
     marks = [Mark.FINISHED if at in finished else Mark.TO_RUN for at in steps_of(made)]
@@ -66,8 +66,8 @@ def launches(made, steps):
 
 def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
     folder = stop(made, {0, 1, 2}, rows=5)
-    assert run_record.stopped(made, "host") == folder
-    start, variables = run_record.resume(made, Host(), "host", {})
+    assert run_folder.stopped(made, "host") == folder
+    start, variables = run_folder.resume(made, Host(), "host", {})
     assert (start.folder, variables) == (folder, {})
     assert start.todo.steps == made.workload.steps[3:]
     assert list(start.run.finished) == launches(made, 3)
@@ -76,7 +76,7 @@ def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
     assert (folder / "earlier/1/log.txt").read_text() == "before\n"
     assert sorted(p.name for p in folder.iterdir()) == ["earlier", "run.json", "state.bin"]
     # Stopped again at once, it is as it was; after more steps, those are added.
-    again, _ = run_record.resume(made, Host(), "host", {})
+    again, _ = run_folder.resume(made, Host(), "host", {})
     assert again.run.finished == start.run.finished
     state_file.mark(
         folder / state_file.FILE, [Mark.FINISHED] * 4 + [Mark.TO_RUN] * (len(steps_of(made)) - 4)
@@ -86,7 +86,7 @@ def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
         writer.writerow(["launch", "kernel", "seconds"])
         for launch in made.workload.steps[3].launches:
             writer.writerow([0, launch.kernel, 9.0])
-    third, _ = run_record.resume(made, Host(), "host", {})
+    third, _ = run_folder.resume(made, Host(), "host", {})
     assert third.todo.steps == made.workload.steps[4:]
     assert third.run.finished["3"] == {"seconds": 9.0}
     assert (folder / "earlier/2/launches.csv").exists()
@@ -94,7 +94,7 @@ def test_a_stopped_run_goes_on_with_the_steps_that_are_left(made):
 
 def test_a_joined_result_has_the_metrics_of_all_launches(made):
     stop(made, {0, 1, 2}, rows=5)
-    start, _ = run_record.resume(made, Host(), "host", {})
+    start, _ = run_folder.resume(made, Host(), "host", {})
     folder = run_by_hand(made, target="host")
     (start.folder / run_record.FILE).rename(folder / run_record.FILE)
     with (folder / "launches.csv").open("w", newline="") as file:
@@ -119,7 +119,7 @@ def test_a_step_without_its_metrics_is_run_again(made):
 
     Late.name = "host"
     stop(made, {0, 1, 2})
-    start, _ = run_record.resume(made, Late(), "host", {})
+    start, _ = run_folder.resume(made, Late(), "host", {})
     assert start.todo.steps == made.workload.steps[2:]
     marks = state_file.read(
         start.folder / state_file.FILE, made.workload, data_file.data_id(made.workload)
@@ -129,7 +129,7 @@ def test_a_step_without_its_metrics_is_run_again(made):
 
 def test_where_all_steps_are_finished_the_last_is_run_again(made):
     stop(made, set(steps_of(made)))
-    start, _ = run_record.resume(made, Host(), "host", {})
+    start, _ = run_folder.resume(made, Host(), "host", {})
     assert start.todo.steps == made.workload.steps[-1:]
 
 
@@ -138,9 +138,9 @@ def test_a_killed_run_is_found_and_the_farthest_is_taken(made):
     killed = stop(made, {0, 1, 2}, name=f".part-host.{GONE}")
     stop(made, set(), name=f".part-host.{GONE + 1}")
     stop(made, {0, 1, 2, 3}, name=f".part-other.{GONE}")
-    assert run_record.stopped(made, "host") == killed
-    assert run_record.results_stopped(made, "host") == ["host"]
-    run_record.sweep_away(made, "host")
+    assert run_folder.stopped(made, "host") == killed
+    assert run_folder.results_stopped(made, "host") == ["host"]
+    run_folder.sweep_away(made, "host")
     assert killed.exists()
     assert not (made.path / f"results/.part-host.{GONE + 1}").exists()
 
@@ -151,9 +151,9 @@ def test_a_folder_in_which_a_process_works_is_left_alone(made):
     with subprocess.Popen([sys.executable, "-c", script], cwd=folder, stdout=-1) as process:
         process.stdout.readline()
         with pytest.raises(UsageError, match=f"process {process.pid} still works in it"):
-            run_record.stopped(made, "host")
+            run_folder.stopped(made, "host")
         process.kill()
-    assert run_record.stopped(made, "host") == folder
+    assert run_folder.stopped(made, "host") == folder
 
 
 def test_nothing_is_found_that_is_of_another_workload_or_target(made):
@@ -161,34 +161,34 @@ def test_nothing_is_found_that_is_of_another_workload_or_target(made):
     text = (folder / run_record.FILE).read_text()
     for old, new in ((made.digest, "0" * 64), ('"sanitize": false', '"sanitize": true'), ("{", "")):
         (folder / run_record.FILE).write_text(text.replace(old, new))
-        assert run_record.stopped(made, "host") is None
+        assert run_folder.stopped(made, "host") is None
     with pytest.raises(UsageError, match="no run on host that was stopped"):
-        run_record.resume(made, Host(), "host", {})
+        run_folder.resume(made, Host(), "host", {})
     (folder / run_record.FILE).write_text(text)
     (folder / state_file.FILE).write_bytes(b"no state" + bytes(56) + b"\1" * 8)
     with pytest.raises(DamagedError, match="not the state"):
-        run_record.resume(made, Host(), "host", {})
+        run_folder.resume(made, Host(), "host", {})
 
 
 def test_a_run_goes_on_with_the_variables_that_it_had(made, monkeypatch):
     monkeypatch.setattr(Host, "variables", ("SIMGEN_A", "SIMGEN_B"))
     stop(made, {0}, variables={"SIMGEN_A": "1"})
-    assert run_record.resume(made, Host(), "host", {})[1] == {"SIMGEN_A": "1"}
-    assert run_record.resume(made, Host(), "host", {"SIMGEN_A": "1"})[1] == {"SIMGEN_A": "1"}
+    assert run_folder.resume(made, Host(), "host", {})[1] == {"SIMGEN_A": "1"}
+    assert run_folder.resume(made, Host(), "host", {"SIMGEN_A": "1"})[1] == {"SIMGEN_A": "1"}
     with pytest.raises(UsageError, match="SIMGEN_A is 2, and the stopped run had 1; leave it"):
-        run_record.resume(made, Host(), "host", {"SIMGEN_A": "2"})
+        run_folder.resume(made, Host(), "host", {"SIMGEN_A": "2"})
     with pytest.raises(UsageError, match="SIMGEN_B is 2, and the stopped run had none"):
-        run_record.resume(made, Host(), "host", {"SIMGEN_B": "2"})
+        run_folder.resume(made, Host(), "host", {"SIMGEN_B": "2"})
 
 
 def test_a_folder_that_never_began_is_removed_and_a_stopped_one_is_not(made):
-    start = run_record.begin(made, Host(), "host", {})
+    start = run_folder.begin(made, Host(), "host", {})
     assert start.folder.name == f".part-host.start-{os.getpid()}"
-    run_record.discard(start)
+    run_folder.discard(start)
     assert not start.folder.exists()
     stop(made, {0})
-    start, _ = run_record.resume(made, Host(), "host", {})
-    run_record.discard(start)
+    start, _ = run_folder.resume(made, Host(), "host", {})
+    run_folder.discard(start)
     assert start.folder.exists()
 
 
@@ -200,7 +200,7 @@ def test_a_stopped_run_survives_a_build_that_changes_another_target(made, monkey
     again = build(made.path, made.workload, Cuda())
     assert set(again.targets) == {"host", "cuda"}
     for name in ("host", "host@conv2"):
-        assert run_record.stopped(again, name) == made.path / f"results/stopped-{name}"
+        assert run_folder.stopped(again, name) == made.path / f"results/stopped-{name}"
 
 
 @pytest.mark.parametrize("launcher", ["hip", "dnnmark"])
@@ -221,8 +221,8 @@ def test_what_a_launcher_cannot_keep_is_not_asked_of_it(launcher):
         ({"finished": 4}, "finished: expected an object, got 4"),
         ({"finished": {"0": {"seconds": "x"}}}, "expected float, got 'x'"),
         ({"finished": {"0": {"seconds": -1}}}, "not from 0"),
-        ({"finished": {"x": {}}}, "'x' is no launch of the workload"),
-        ({"finished": {"99": {}}}, "'99' is no launch of the workload"),
+        ({"finished": {"x": {}}}, "'x' is not a launch of the workload"),
+        ({"finished": {"99": {}}}, "'99' is not a launch of the workload"),
         ({"steps": []}, "not steps of the workload"),
         ({"steps": [99]}, "not steps of the workload"),
         ({"steps": [1, 0]}, "not steps of the workload"),
@@ -241,4 +241,4 @@ def test_a_damaged_record_of_a_run_is_told(made, change, fact):
     with pytest.raises(DamagedError, match=re.escape(fact)) as caught:
         run_record.read(folder, made.workload)
     assert str(caught.value).startswith(f"{folder / run_record.FILE}: damaged (Run")
-    assert run_record.stopped(made, "host") is None  # it is not gone on with
+    assert run_folder.stopped(made, "host") is None  # it is not gone on with

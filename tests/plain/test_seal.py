@@ -166,7 +166,7 @@ def test_a_result_of_other_settings_is_refused(made):
     from simgen.bundle import run_record
 
     folder = made.path / "results/cuda"
-    run_record._write(folder, run_record.Run(made.digest, {"l1": "bypass"}, {}, (0,)))
+    run_record.write(folder, run_record.Run(made.digest, {"l1": "bypass"}, {}, (0,)))
     (folder / seal.FILE).write_text(made.digest)
     with pytest.raises(DamagedError, match="a result of another build; run it again"):
         results.collect(made, Cuda(), folder)

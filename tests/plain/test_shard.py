@@ -143,7 +143,9 @@ def test_a_batch_that_cannot_be_shared_is_one_line(batch: int, gpus: int, cure: 
     whole = lowered("softmax_fwd", ("n", str(batch)))
     with pytest.raises(UsageError) as caught:
         split(whole, gpus)
-    text = f"--gpus {gpus}: the batch of layer 'softmax' is {batch}, no multiple; {cure}"
+    text = (
+        f"--gpus {gpus}: the batch of layer 'softmax' is {batch}, which is not a multiple; {cure}"
+    )
     assert str(caught.value).startswith(text)
 
 

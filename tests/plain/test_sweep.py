@@ -173,7 +173,7 @@ def test_what_this_machine_lacks_ends_the_sweep(simgen, tmp_path, monkeypatch):
     monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: lacks)
     build(tmp_path / "net", small())
     fails(simgen("run net --on cuda --sweep repeats=2,3 -q"), 3, "no GPU")
-    fails(simgen("run net --on cuda --again"), 2, "--again: there is no --sweep")
+    fails(simgen("run net --on cuda --again"), 2, "--again: it is for --sweep")
 
 
 def test_launch_takes_no_result_of_another_name_for_its_own(ready):

@@ -69,8 +69,8 @@ def filled_database(net, tmp_path):
     merged = result(net, "mgpusim", l1_hits=1.0, l1_mshr_hits=2.0, l1_misses=1.0)
     return written(
         tmp_path / "trace.sqlite3",
-        ("first", net, [trace.Run(timed, WHEN), trace.Run(merged, WHEN)]),
-        ("second", net, [trace.Run(timed, WHEN)]),
+        ("first", net, [trace.TracedRun(timed, WHEN), trace.TracedRun(merged, WHEN)]),
+        ("second", net, [trace.TracedRun(timed, WHEN)]),
     )
 
 
@@ -138,7 +138,7 @@ def test_the_file_is_sound_and_alone(filled, tmp_path):
 def test_another_report_replaces_the_file_whole(net, tmp_path):
     path = tmp_path / "trace.sqlite3"
     for target in ("cuda", "host"):
-        run = trace.Run(result(net, target, seconds=1.0), WHEN)
+        run = trace.TracedRun(result(net, target, seconds=1.0), WHEN)
         written(path, ("net", net, [run]))
         assert asked(path, "SELECT target FROM run") == [{"target": target}]
 
@@ -147,7 +147,7 @@ def test_a_failure_leaves_the_file_that_was_there(net, filled, tmp_path):
     before = filled.read_bytes()
     short = replace(result(net, "cuda", seconds=1.0), launches=({"seconds": 1.0},))
     with pytest.raises(ValueError, match="shorter"):
-        trace.write(filled, [("net", net, [trace.Run(short, WHEN)])])
+        trace.write(filled, [("net", net, [trace.TracedRun(short, WHEN)])])
     assert filled.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["net", "trace.sqlite3"]
 
@@ -182,6 +182,6 @@ def test_a_bundle_that_has_not_run_is_there_without_runs(tmp_path):
 
 
 def test_what_is_not_a_number_has_no_row(net, tmp_path):
-    run = trace.Run(result(net, "x", seconds=float("nan"), cycles=1.0), datetime.now(UTC))
+    run = trace.TracedRun(result(net, "x", seconds=float("nan"), cycles=1.0), datetime.now(UTC))
     path = written(tmp_path / "t", ("net", net, [run]))
     assert asked(path, "SELECT DISTINCT name FROM metric") == [{"name": "cycles"}]

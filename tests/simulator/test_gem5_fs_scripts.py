@@ -41,4 +41,4 @@ def test_the_script_goes_on_to_the_kernel(
     assert done.returncode == 5
     log = (tmp_path / "results/failed-gem5-fs/log.txt").read_text()
     assert "unrecognized arguments" not in log
-    assert (target.diagnosis(log) or "").startswith("GEM5_KERNEL is no kernel of Linux for x86-64")
+    assert (target.diagnosis(log) or "").startswith("GEM5_KERNEL is not a Linux kernel for x86-64")

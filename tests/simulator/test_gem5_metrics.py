@@ -53,7 +53,7 @@ def test_counts_fit_together_and_reach_the_trace_database():
         folder = process.run(bundle, "gem5-se", timeout=1200.0)
         result = results.collect(bundle, Gem5Se(), folder)
         trace.write(
-            Path(place, trace.FILE), [("net", bundle, [trace.Run(result, datetime.now(UTC))])]
+            Path(place, trace.FILE), [("net", bundle, [trace.TracedRun(result, datetime.now(UTC))])]
         )
         with closing(sqlite3.connect(Path(place, trace.FILE))) as database:
             asked = database.execute("SELECT layer, cycles, l1_hit_rate FROM layer").fetchall()

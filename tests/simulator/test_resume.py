@@ -12,14 +12,14 @@ import pytest
 from interrupting import go_on, outputs, scripts, stop
 from network_bundles import PROVENANCE, failures, lowered
 
-from simgen.bundle import results, run_record
+from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
 from simgen.compile import render
 from simgen.errors import RunError
 from simgen.frontend import config, network
 from simgen.ir import Pass
-from simgen.running import process, selection
+from simgen.running import process, run_folder, selection
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
@@ -136,7 +136,7 @@ def test_some_layers_are_simulated_by_themselves(
     made = bundles.write(place / "net", planned, (target,), builder, PROVENANCE)
     text = "pool1..pool2"
     name, steps = selection.result_name(target.name, text), selection.selected(planned, text)
-    start = run_record.begin(made, target, name, {}, steps, layers=text, inputs=selection.REFERENCE)
+    start = run_folder.begin(made, target, name, {}, steps, layers=text, inputs=selection.REFERENCE)
     selection.prepare(start, made, None)
     process.run(made, target.name, start=start, timeout=TIMEOUT)
     result = collected(made, target, name)
@@ -199,7 +199,7 @@ def test_a_kernel_without_end_is_named_when_the_time_is_over(
     made, name = spoiled(place, builder, body, monkeypatch)
     with pytest.raises(RunError, match=f'layer "act", fwd, kernel {name}.: the run took longer'):
         process.run(made, "gem5-se", environment=KEEP, timeout=30)
-    assert run_record.stopped(made, "gem5-se")
+    assert run_folder.stopped(made, "gem5-se")
 
 
 @pytest.mark.gem5

@@ -27,7 +27,7 @@ from simgen.ir import (
 )
 from simgen.targets.base import Job
 from simgen.targets.host import Host
-from simgen.tensors.header import Entry, Header
+from simgen.tensors.header import DatasetEntry, Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +139,7 @@ def write_data(path: Path, inputs: Mapping[str, Array], identity: bytes = DATA_I
     offset, entries, blocks = PAGE, [], []
     canary = np.full(PAGE // 4, DType.F32.canary, "<u4")
     for array in (*inputs.values(), canary):
-        entries.append(Entry(offset, array.nbytes))
+        entries.append(DatasetEntry(offset, array.nbytes))
         blocks.append(array.tobytes().ljust(-(-array.nbytes // PAGE) * PAGE, b"\0"))
         offset += len(blocks[-1])
     head = Header(identity, offset, tuple(entries)).pack()

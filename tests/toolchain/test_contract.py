@@ -16,7 +16,7 @@ from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, vari
 
 from simgen.ir import Pass
 from simgen.layers import LAYERS
-from simgen.layers.activation import Mode
+from simgen.layers.activation import ActivationMode
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
 
 # What the problems of a kind must reach: constants of a template, with values that make other text
 # of it. (Large results, and large tiles, are in test_large_convolutions.py and test_tiles.py.)
-MODES = set(map(str, Mode))
+MODES = set(map(str, ActivationMode))
 REACHED: dict[tuple[str, str], dict[str, set[Any]]] = {
     ("conv", "conv_direct"): {"wide": {1, 2, 4}, "vector": {1, 4}, "unrolled": {0, 1},
                               "rows_gap": {1, 2}, "rows_divide": {1, 5}, "bias": {"", "b"}},

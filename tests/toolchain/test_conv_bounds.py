@@ -170,7 +170,7 @@ def test_a_transform_without_its_barrier_is_a_race(
 
 def test_the_bound_of_a_deep_layer_is_far_below_its_values() -> None:
     """64 channels of 28 x 28 pixels: a bound that anything passes would be no check."""
-    layer = Convolution(num_output=8, kernel_h=5, kernel_w=5, algo=algorithms.Algo.FFT)
+    layer = Convolution(num_output=8, kernel_h=5, kernel_w=5, algo=algorithms.ConvAlgo.FFT)
     rng = np.random.default_rng(1)
     shape = (2, 64, 28, 28)
     x, w = rng.standard_normal(shape), rng.standard_normal((8, 64, 5, 5)) * 0.04

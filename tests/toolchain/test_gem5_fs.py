@@ -16,7 +16,7 @@ from simgen.compile.cache import Cache
 from simgen.errors import DamagedError, UsageError
 from simgen.targets.untested import gem5_fs
 from simgen.targets.untested.gem5_fs import SCRIPTS, Gem5Fs
-from simgen.targets.untested.hip_program import Place, Program
+from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,7 +225,7 @@ def test_diagnoses(log: str, fact: str):
 
 @pytest.mark.parametrize("arch", SCRIPTS)
 def test_what_gem5_executes_wrongly_is_replaced(builder: Builder, arch: str):
-    program = Program(arch, Place.GUEST, rewrite=gem5_fs.for_gem5)
+    program = Program(arch, HipPlace.GUEST, rewrite=gem5_fs.for_gem5)
     frame = (
         "\t.type\tk,@function\nk:\n; %bb.0:\n\tds_read_b96 v[0:2], v4\n\ts_endpgm\n"
         "\t.amdhsa_code_object_version 5\namdhsa.version:\n  - 1\n  - 2\n"

@@ -30,7 +30,7 @@ from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.untested import hip
 from simgen.targets.untested.gem5_fs import Gem5Fs
 from simgen.targets.untested.hip import Hip
-from simgen.targets.untested.hip_program import LIBRARY_NAMES, Place, Program, version_4
+from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program, version_4
 from simgen.tensors import data_file
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def check_outputs(path: Path, values: Path) -> None:
 
 
 class TestProgram:
-    @pytest.mark.parametrize("place", Place)
-    def test_needs_the_c_library_and_nothing_of_rocm(self, builder: Builder, place: Place):
+    @pytest.mark.parametrize("place", HipPlace)
+    def test_needs_the_c_library_and_nothing_of_rocm(self, builder: Builder, place: HipPlace):
         content = Program("gfx900", place).build(job(workload()), builder)["binary"].content
         elf = ELFFile(io.BytesIO(content))
         dynamic = elf.get_section_by_name(".dynamic")
@@ -121,7 +121,7 @@ class TestProgram:
         assert not elf.get_section_by_name(".gnu.version_r")  # any version of them
 
     def test_carries_the_code_objects_as_they_are(self, builder: Builder):
-        program = Program("gfx1100", Place.GPU)
+        program = Program("gfx1100", HipPlace.GPU)
         made = job(workload())
         objects = program.code_objects(made, builder)
         content = program.build(made, builder)["binary"].content
@@ -129,7 +129,7 @@ class TestProgram:
 
     @pytest.mark.parametrize("arch", toolchain.AMD_ARCHS)
     def test_code_objects_are_of_version_4(self, builder: Builder, arch: str):
-        made = Program(arch, Place.GPU).code_objects(job(workload()), builder)
+        made = Program(arch, HipPlace.GPU).code_objects(job(workload()), builder)
         assert {elf[8] for elf in made} == {2}
 
     def test_text_of_another_version_is_an_error(self):
@@ -437,8 +437,10 @@ class TestRocm:
     """With Debian's hipcc and libamdhip64."""
 
     @needs_hipcc
-    @pytest.mark.parametrize("place", Place)
-    def test_its_compiler_takes_the_program(self, builder: Builder, place: Place, tmp_path: Path):
+    @pytest.mark.parametrize("place", HipPlace)
+    def test_its_compiler_takes_the_program(
+        self, builder: Builder, place: HipPlace, tmp_path: Path
+    ):
         made = Program("gfx900", place).build(job(workload()), builder)
         for name, file in made.items():
             if name.startswith("src/"):
@@ -449,7 +451,7 @@ class TestRocm:
         run_hipcc(tmp_path, *line[1].split(), *flags)
         code, said = started(tmp_path / "program")
         # It is linked to the real library, and comes as far as its own checks do.
-        assert (code, "simgen: error: " in said) == ({Place.GUEST: 70}.get(place, 20), True)
+        assert (code, "simgen: error: " in said) == ({HipPlace.GUEST: 70}.get(place, 20), True)
 
     @needs_hipcc
     def test_its_headers_say_the_same(self, tmp_path: Path):

@@ -13,12 +13,12 @@ import pytest
 from interrupting import command, go_on, outputs, stop
 from network_bundles import PROVENANCE, TRAINING, lowered
 
-from simgen.bundle import results, run_record
+from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
 from simgen.ir import Pass
 from simgen.running import process as launch
-from simgen.running import selection
+from simgen.running import run_folder, selection
 from simgen.targets.host import Host
 from simgen.tensors import data_file as data
 from simgen.tensors import state_file
@@ -91,7 +91,7 @@ def crash(made: Bundle) -> None:
     )
     assert done.returncode == 3
     assert "state.bin: cannot be written; is the disk full?" in done.stderr
-    assert run_record.stopped(made, "host")
+    assert run_folder.stopped(made, "host")
 
 
 def test_a_crash_can_be_continued_too(made: Bundle, whole: bytes) -> None:
@@ -122,7 +122,7 @@ def test_some_layers_run_by_themselves(made: Bundle, whole: bytes, source: str |
     name = selection.result_name("host", text)
     folder = made.results("host") if source else None
     read = results.collect(made, Host(), folder) if folder else None
-    start = run_record.begin(
+    start = run_folder.begin(
         made, Host(), name, {}, steps, layers=text, inputs=source or "reference"
     )
     selection.prepare(start, made, read)

@@ -76,7 +76,7 @@ def test_no_built_in_workload_needs_a_compiler(tmp_path: Path) -> None:
     done = build_all(tmp_path / "own", cache.precomputed_root())
     assert (done.returncode, done.stderr) == (0, ""), "run: simgen cache pack"
     found = json.loads(done.stdout)
-    assert set(found["outcomes"]) == {cache.Outcome.PRECOMPUTED.name}
+    assert set(found["outcomes"]) == {cache.CacheOutcome.PRECOMPUTED.name}
     assert len(found["outcomes"]) >= 2 * len(precompute.names())  # a program and its code objects
     assert not list(cache.entries(tmp_path / "own"))
 

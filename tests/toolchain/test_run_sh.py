@@ -117,7 +117,7 @@ def test_a_second_run_of_the_result_is_refused_while_the_first_goes_on(
     assert refused.returncode == 4
     assert refused.stderr == (
         f"simgen: error: host: a run on host is under way (process {first.pid}); "
-        "wait for its end, or end it\n"
+        "wait until it ends, or stop it\n"
     )
     assert second(SIMGEN_RESULT="host@b").returncode == 124, "another result is made at once"
     first.kill()

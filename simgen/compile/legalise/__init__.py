@@ -56,7 +56,7 @@ from simgen.compile.legalise.table import ARCHS, NATIVE, RULES
 from simgen.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from simgen.compile.legalise.assembly import Kernel
+    from simgen.compile.legalise.assembly import AssemblyKernel
 
 __all__ = ["TARGETS", "Legalised", "NoRuleError", "rewrite"]
 
@@ -116,7 +116,7 @@ def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
 
 
 def _kernel(
-    kernel: Kernel,
+    kernel: AssemblyKernel,
     arch: str,
     edits: dict[int, list[str]],
     count: Counter[str],

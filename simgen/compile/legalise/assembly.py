@@ -63,7 +63,7 @@ class Label:
 
 
 @dataclass
-class Kernel:
+class AssemblyKernel:
     """The lines of one kernel's code, and the registers that it uses."""
 
     name: str
@@ -75,17 +75,17 @@ class Kernel:
     metadata: Numbers = field(default_factory=dict)  # _METADATA and _SIZES
 
 
-def parse(lines: Sequence[str]) -> list[Kernel]:
+def parse(lines: Sequence[str]) -> list[AssemblyKernel]:
     """The kernels of a module, in order."""
     names = {m[1] for line in lines if (m := _FUNCTION.match(line))}
-    found: list[Kernel] = []
-    inside: Kernel | None = None
+    found: list[AssemblyKernel] = []
+    inside: AssemblyKernel | None = None
     place = 0
     for at, line in enumerate(lines):
         code = line.split(";", 1)[0].strip()
         if m := _LABEL.match(code):
             if m[1] in names:
-                inside = Kernel(m[1], at, {})
+                inside = AssemblyKernel(m[1], at, {})
                 found.append(inside)
             elif inside:
                 inside.items[at] = Label(m[1])
@@ -228,7 +228,7 @@ def _metadata(lines: Sequence[str]) -> defaultdict[str, Numbers]:
     return found
 
 
-def raise_counts(lines: list[str], kernel: Kernel, vgprs: int, sgprs: int) -> None:
+def raise_counts(lines: list[str], kernel: AssemblyKernel, vgprs: int, sgprs: int) -> None:
     """Let the kernel own at least this many registers: descriptor, metadata and symbols."""
     vgprs, sgprs = max(vgprs, kernel.vgprs), max(sgprs, kernel.sgprs)
     if (vgprs, sgprs) == (kernel.vgprs, kernel.sgprs):
@@ -247,7 +247,7 @@ def raise_counts(lines: list[str], kernel: Kernel, vgprs: int, sgprs: int) -> No
             lines[at] = re.sub(r"\d+\s*$", str(old + more), lines[at])
 
 
-def raise_lds(lines: list[str], kernel: Kernel, nbytes: int) -> None:
+def raise_lds(lines: list[str], kernel: AssemblyKernel, nbytes: int) -> None:
     """Let the kernel's work-groups own so much LDS: descriptor and metadata."""
     places = [
         kernel.counts.get("group_segment_fixed_size"),

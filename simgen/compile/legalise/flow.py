@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simgen.compile.legalise import roles
-from simgen.compile.legalise.assembly import Instruction, Kernel, Label
+from simgen.compile.legalise.assembly import AssemblyKernel, Instruction, Label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ _UNKNOWN = -1  # a branch to a place outside of the kernel
 class Flow:
     """The paths through one kernel."""
 
-    def __init__(self, kernel: Kernel, arch: str) -> None:
+    def __init__(self, kernel: AssemblyKernel, arch: str) -> None:
         self._places = sorted(kernel.items)
         self._items = kernel.items
         self._next = dict(zip(self._places, self._places[1:], strict=False))

@@ -21,7 +21,7 @@ from simgen.compile.legalise.assembly import (
 from simgen.errors import RefusedError
 
 if TYPE_CHECKING:
-    from simgen.compile.legalise.assembly import Kernel
+    from simgen.compile.legalise.assembly import AssemblyKernel
     from simgen.compile.legalise.flow import Flow
 
     Mark = tuple[Instruction, int, int, tuple[int, int, bool]]
@@ -73,7 +73,7 @@ class NoRuleError(RefusedError):
 class Registers:
     """Temporaries of one kernel, and how many of them some place needed at once."""
 
-    kernel: Kernel
+    kernel: AssemblyKernel
     vgprs: int = field(init=False)  # what the kernel owns in the end
     sgprs: int = field(init=False)
     infinity: str = field(init=False)  # a scalar that keeps +inf from the kernel's start

@@ -96,7 +96,7 @@ TRANSFORMS: dict[Algorithm, Transform] = {
 }
 
 
-class Algo(StrEnum):
+class ConvAlgo(StrEnum):
     """Forward and backward-filter algorithm; numbers are cudnnConvolutionBwdFilterAlgo_t.
 
     A number above 0 leaves the forward algorithm at implicit GEMM, as in DNNMark.
@@ -140,14 +140,14 @@ class Unknown(StrEnum):
     FILTERS = "filters"
 
 
-def for_forward(algo: Algo) -> Algorithm | None:
+def for_forward(algo: ConvAlgo) -> Algorithm | None:
     """What the config wants of the forward pass; None: simgen chooses."""
-    if algo in (Algo.ALGO_0, Algo.CUDNN, Algo.AUTO):
+    if algo in (ConvAlgo.ALGO_0, ConvAlgo.CUDNN, ConvAlgo.AUTO):
         return None
     return Algorithm(algo) if algo in OURS else Algorithm.IMPLICIT_GEMM
 
 
-def for_data(algo: Algo, data_algo: DataAlgo) -> Algorithm | None:
+def for_data(algo: ConvAlgo, data_algo: DataAlgo) -> Algorithm | None:
     """The same of the backward-data pass."""
     if data_algo is DataAlgo.ALGO_0:
         return Algorithm(algo) if algo in OURS else None
@@ -158,11 +158,11 @@ def for_data(algo: Algo, data_algo: DataAlgo) -> Algorithm | None:
     return Algorithm(data_algo) if data_algo in OURS else Algorithm.IMPLICIT_GEMM
 
 
-def for_filters(algo: Algo) -> Algorithm | None:
+def for_filters(algo: ConvAlgo) -> Algorithm | None:
     """The same of the backward-weight pass."""
-    if algo in (Algo.ALGO_FFT, Algo.ALGO_FFT_TILING):
+    if algo in (ConvAlgo.ALGO_FFT, ConvAlgo.ALGO_FFT_TILING):
         return Algorithm.FFT
-    if algo in (Algo.ALGO_WINOGRAD, Algo.ALGO_WINOGRAD_NONFUSED):
+    if algo in (ConvAlgo.ALGO_WINOGRAD, ConvAlgo.ALGO_WINOGRAD_NONFUSED):
         return Algorithm.WINOGRAD
     return for_forward(algo)
 
@@ -245,7 +245,7 @@ def gathers_of(g: Geometry, unknown: Unknown) -> tuple[Gather, ...]:
 
 
 @dataclass(frozen=True)
-class Job:
+class ConvJob:
     """One pass of a convolution, by one algorithm."""
 
     g: Geometry
@@ -262,7 +262,7 @@ class Job:
         names: Names,
         *,
         in_place: bool = False,
-    ) -> Job:
+    ) -> ConvJob:
         """By the algorithm wanted, or by the one that simgen chooses.
 
         With `in_place` it chooses one without workspaces, where there is such a one.

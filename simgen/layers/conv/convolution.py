@@ -41,7 +41,7 @@ from simgen.layers.conv import (
     reference as conv_reference,
 )
 from simgen.layers.conv import written as written
-from simgen.layers.conv.algorithms import Algo, Algorithm, DataAlgo, Job, Unknown
+from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
 from simgen.layers.conv.geometry import Geometry, Names
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.window import positions, spread
@@ -60,7 +60,7 @@ else:
     from simgen import arrays as np
 
 
-class Mode(StrEnum):
+class ConvMode(StrEnum):
     CONVOLUTION = "convolution"
     CROSS_CORRELATION = "cross_correlation"
     TRANSPOSE = "transpose"  # DNNMark: AMD only
@@ -104,9 +104,9 @@ class Convolution(Layer):
         "stride": "1",
     }
 
-    mode: Mode = key(
+    mode: ConvMode = key(
         "conv_mode",
-        default=Mode.CROSS_CORRELATION,
+        default=ConvMode.CROSS_CORRELATION,
         text="filters turned by 180 degrees, or not; or the transposed convolution",
     )
     num_output: int = key("num_output", default=32, least=1, text="filters, or channels of y")
@@ -137,9 +137,9 @@ class Convolution(Layer):
     propagation: bool = key(
         "propagation", default=True, hint=True, text="compute dx? The first layer needs none"
     )
-    algo: Algo = key(
+    algo: ConvAlgo = key(
         "algo",
-        default=Algo.ALGO_0,
+        default=ConvAlgo.ALGO_0,
         hint=True,
         text="which kernels; 0: chosen by size; DNNMark's values mean forward and bwd_weight",
     )
@@ -165,7 +165,7 @@ class Convolution(Layer):
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
         channels = (self.num_output, x.shape[1] // self.group)
-        if self.mode is Mode.TRANSPOSE:
+        if self.mode is ConvMode.TRANSPOSE:
             channels = (x.shape[1], self.num_output // self.group)
         return TensorSpec((*channels, self.kernel_h, self.kernel_w))
 
@@ -187,7 +187,7 @@ class Convolution(Layer):
 
     def _extents(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """P, Q for an (N, C, H, W) shape."""
-        extent = spread if self.mode is Mode.TRANSPOSE else positions
+        extent = spread if self.mode is ConvMode.TRANSPOSE else positions
         rows = (self.kernel_h - 1) * self.dilation_h + 1
         columns = (self.kernel_w - 1) * self.dilation_w + 1
         return (
@@ -205,7 +205,7 @@ class Convolution(Layer):
         """
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
-        n, _, p, q = (x if self.mode is Mode.TRANSPOSE else y).shape
+        n, _, p, q = (x if self.mode is ConvMode.TRANSPOSE else y).shape
         products = 2 * w.size * n * p * q
         added, b = (y.size, 4 * self.num_output) if self.bias else (0, 0)
         if direction is Pass.FORWARD:
@@ -256,7 +256,7 @@ class Convolution(Layer):
         x is its image and y its result; for "transpose", y is the image and x the result.
         """
         n, c, h, w = shape
-        transposed = self.mode is Mode.TRANSPOSE
+        transposed = self.mode is ConvMode.TRANSPOSE
         image, result = (h, w), self._extents(shape)
         channels, filters = c, self.num_output
         if transposed:
@@ -272,11 +272,11 @@ class Convolution(Layer):
             pad=(self.pad_h, self.pad_w),
             stride=(self.stride_h, self.stride_w),
             dilation=(self.dilation_h, self.dilation_w),
-            flipped=self.mode is Mode.CONVOLUTION,
+            flipped=self.mode is ConvMode.CONVOLUTION,
         )
 
-    def _job(self, shape: tuple[int, ...], direction: Pass) -> Job:
-        g, transposed = self.geometry(shape), self.mode is Mode.TRANSPOSE
+    def _job(self, shape: tuple[int, ...], direction: Pass) -> ConvJob:
+        g, transposed = self.geometry(shape), self.mode is ConvMode.TRANSPOSE
         added = self.bias and direction is Pass.FORWARD
         suffix = "_".join(
             (str(direction), *(("transpose",) if transposed else ()), g.name,
@@ -287,22 +287,22 @@ class Convolution(Layer):
             wanted = conv_algorithms.for_filters(self.algo)
             names = Names(suffix, image, result, "dw")
             small = self.filter_preference is Preference.NO_WORKSPACE
-            return Job.of(g, Unknown.FILTERS, wanted, names, in_place=small)
+            return ConvJob.of(g, Unknown.FILTERS, wanted, names, in_place=small)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
             names = Names(suffix, "x", "w", "y", "b" if added else "", self.epilogue)
             wanted = conv_algorithms.for_forward(self.algo)
             small = self.forward_preference is Preference.NO_WORKSPACE
-            return Job.of(g, unknown, wanted, names, in_place=small)
+            return ConvJob.of(g, unknown, wanted, names, in_place=small)
         unknown = Unknown.RESULT if transposed else Unknown.IMAGE
         wanted = conv_algorithms.for_data(self.algo, self.data_algo)
         small = self.data_preference is Preference.NO_WORKSPACE
-        return Job.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), in_place=small)
+        return ConvJob.of(g, unknown, wanted, Names(suffix, "dy", "w", "dx"), in_place=small)
 
     def _computed(self, tensors: Tensors, direction: Pass) -> Array:
         """y, dx or dw, without the bias."""
         g = self.geometry(tensors["x" if "x" in tensors else "dx"].shape)
-        transposed = self.mode is Mode.TRANSPOSE
+        transposed = self.mode is ConvMode.TRANSPOSE
         if direction is Pass.BACKWARD_WEIGHT:
             image, result = (tensors["x"], tensors["dy"])[:: -1 if transposed else 1]
             return conv_reference.filter_gradient(image, result, g)

@@ -36,7 +36,7 @@ MASKS = 16  # pixels with a test of their own, two scalar registers each, that f
 
 
 @dataclass(frozen=True)
-class Mapped:
+class DirectMapping:
     """How results lie over work-items."""
 
     block: int
@@ -79,7 +79,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
     return kernel, Launch(name, grid, names.gather_args)
 
 
-def _unrolled(each: Gather, mapped: Mapped) -> bool:
+def _unrolled(each: Gather, mapped: DirectMapping) -> bool:
     """Whether the rows of taps are unrolled, and not only the taps of a row."""
     results = mapped.filters * mapped.sets * mapped.wide
     products = each.rows.taps * each.columns.taps * results
@@ -95,7 +95,7 @@ def _segment(each: Gather, wide: int) -> int:
     return (wide - 1) * columns.stride + (columns.taps - 1) * columns.gap + 1
 
 
-def _map(each: Gather) -> Mapped:
+def _map(each: Gather) -> DirectMapping:
     """Large register tiles where they leave work for all units, else small ones."""
     columns = each.columns
     most = FILTERS if FILTERS * each.rows.taps * columns.taps <= LDS_MOST else 4
@@ -115,7 +115,7 @@ def _map(each: Gather) -> Mapped:
     taps = each.rows.taps * columns.taps * padded
     chunk = max(1, min(each.group_in, LDS // taps))
     block = LARGE if strips >= LARGE * UNITS else SMALL
-    return Mapped(block, filters, sets, wide, vector, chunk)
+    return DirectMapping(block, filters, sets, wide, vector, chunk)
 
 
 RUN = 8  # taps of a run at most; a longer row of a filter is cut into runs of 4

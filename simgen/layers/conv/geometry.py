@@ -6,8 +6,9 @@ image (N, C, H, W), a bank of filters (K, C / G, R, S) and a result (N, K, P, Q)
     result[n,k,p,q] = sum over c,r,s of  image[n, c, p u + r d - a, q v + s e - b] * filter[k,c,r,s]
 
 `to_result` asks for the result and `to_image` for the gradient of the image. Both are gathers: each
-element that is written is a sum over filter taps, and an `Axis` says along rows or columns where
-each tap reads. The third question, the gradient of the filters, needs no more than `Geometry`.
+element that is written is a sum over filter taps, and a `GatherAxis` says along rows or columns
+where each tap reads. The third question, the gradient of the filters, needs no more than
+`Geometry`.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class Geometry:
 
 
 @dataclass(frozen=True)
-class Axis:
+class GatherAxis:
     """One axis of a gather.
 
     Element i, 0 <= i < count, lies at first + step i of the tensor that is written, which has
@@ -144,8 +145,8 @@ class Gather:
     groups: int
     group_out: int  # channels that are written, in one group
     group_in: int  # channels that are read
-    rows: Axis
-    columns: Axis
+    rows: GatherAxis
+    columns: GatherAxis
     kernel: tuple[int, int]  # R, S, as stored
     out_stride: int
     in_stride: int
@@ -234,9 +235,9 @@ def to_image(g: Geometry) -> tuple[Gather, ...]:
     )  # fmt: skip
 
 
-def _result_axis(g: Geometry, at: int) -> Axis:
+def _result_axis(g: Geometry, at: int) -> GatherAxis:
     last = g.kernel[at] - 1
-    return Axis(
+    return GatherAxis(
         count=g.result[at],
         extent=g.result[at],
         first=0,
@@ -252,10 +253,10 @@ def _result_axis(g: Geometry, at: int) -> Axis:
     )
 
 
-def _divided_axis(g: Geometry, at: int) -> Axis:
+def _divided_axis(g: Geometry, at: int) -> GatherAxis:
     """Pixel i meets the result at (i + a - r d) / u: taps in order of falling r."""
     last = g.kernel[at] - 1
-    return Axis(
+    return GatherAxis(
         count=g.image[at],
         extent=g.image[at],
         first=0,
@@ -280,7 +281,7 @@ def _phase_taps(g: Geometry, at: int, phase: int) -> list[int]:
     ]
 
 
-def _phases(g: Geometry, at: int) -> list[Axis]:
+def _phases(g: Geometry, at: int) -> list[GatherAxis]:
     stride, dilation = g.stride[at], g.dilation[at]
     between = stride // gcd(stride, dilation)  # from one r of a phase to the next one
     found = []
@@ -288,7 +289,7 @@ def _phases(g: Geometry, at: int) -> list[Axis]:
         taps = _phase_taps(g, at, phase)
         last = taps[-1]
         found.append(
-            Axis(
+            GatherAxis(
                 count=ceil((g.image[at] - phase) / stride),
                 extent=g.image[at],
                 first=phase,

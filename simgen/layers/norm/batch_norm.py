@@ -60,7 +60,7 @@ SMALL_VAR, SMALL_W = 2.0**-12, 2.0**-3
 AT_ONCE = 2**22  # elements of a tensor that the reference takes at a time
 
 
-class Mode(StrEnum):
+class BatchNormMode(StrEnum):
     PER_ACTIVATION = "per_activation"
     SPATIAL = "spatial"
 
@@ -91,9 +91,9 @@ class BatchNorm(Layer):
         "epsilon": "1e-5",
     }
 
-    mode: Mode = key(
+    mode: BatchNormMode = key(
         "batchnorm_mode",
-        default=Mode.PER_ACTIVATION,
+        default=BatchNormMode.PER_ACTIVATION,
         text="statistics of each activation, or of each channel over all pixels",
     )
     save_intermediates: bool = key(
@@ -134,12 +134,16 @@ class BatchNorm(Layer):
     def parameter(self, x: TensorSpec) -> TensorSpec:
         """Of w, b, and of each statistic."""
         _, c, h, w = x.shape
-        shape = (1, c, 1, 1) if self.mode is Mode.SPATIAL else (1, c, h, w)
+        shape = (1, c, 1, 1) if self.mode is BatchNormMode.SPATIAL else (1, c, h, w)
         return TensorSpec(shape, x.dtype)
 
     def view(self, shape: tuple[int, ...]) -> View:
         n, c, *image = shape
-        return View(n, c, prod(image)) if self.mode is Mode.SPATIAL else View(n, c * prod(image), 1)
+        return (
+            View(n, c, prod(image))
+            if self.mode is BatchNormMode.SPATIAL
+            else View(n, c * prod(image), 1)
+        )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -247,7 +251,7 @@ class BatchNorm(Layer):
         return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
 
     def _axes(self) -> tuple[int, ...]:
-        return (0, 2, 3) if self.mode is Mode.SPATIAL else (0,)
+        return (0, 2, 3) if self.mode is BatchNormMode.SPATIAL else (0,)
 
     def _moments_of(self, tensors: Tensors) -> tuple[Array, Array]:
         """mean and var, as the pass has them; r where it was saved is taken from there."""

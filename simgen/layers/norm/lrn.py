@@ -51,7 +51,7 @@ WIDE = {
 ENOUGH = 2**15  # work-items that fill a GPU; if there are fewer, several share the axis
 
 
-class Mode(StrEnum):
+class LrnMode(StrEnum):
     CROSS_CHANNEL_DIM1 = "cross_channel_dim1"
     WITHIN_CHANNEL = "within_channel"  # DNNMark: AMD only
 
@@ -76,9 +76,9 @@ class LRN(Layer):
 
     # Lower bounds of beta and k, and the upper bound of the window: CUDNN_LRN_MIN_BETA, _MIN_K and
     # _MAX_N. With alpha >= 0 the first two keep s positive, so that its power is a number.
-    mode: Mode = key(
+    mode: LrnMode = key(
         "lrn_mode",
-        default=Mode.CROSS_CHANNEL_DIM1,
+        default=LrnMode.CROSS_CHANNEL_DIM1,
         text="the window runs across channels, or over pixels",
     )
     local_size: int = key("local_size", default=5, least=1, most=16, text="extent of the window")
@@ -91,7 +91,7 @@ class LRN(Layer):
     @property
     def across(self) -> bool:
         """Whether a window holds neighbours in a line of the view, too."""
-        return self.mode is Mode.WITHIN_CHANNEL and self.local_size > 1
+        return self.mode is LrnMode.WITHIN_CHANNEL and self.local_size > 1
 
     @property
     def window(self) -> int:

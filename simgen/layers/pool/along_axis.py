@@ -24,7 +24,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Axis:
+class PooledAxis:
     """Windows along the height or the width of an image."""
 
     extent: int  # elements of the image
@@ -71,7 +71,9 @@ class Axis:
         return slice(s, s + (self.windows - 1) * self.stride + 1, self.stride)
 
 
-def axis(name: str, extent: int, kernel: int, pad: int, stride: int, *, round_up: bool) -> Axis:
+def axis(
+    name: str, extent: int, kernel: int, pad: int, stride: int, *, round_up: bool
+) -> PooledAxis:
     """The windows along an axis, `name` being "height" or "width".
 
     Raises:
@@ -81,10 +83,10 @@ def axis(name: str, extent: int, kernel: int, pad: int, stride: int, *, round_up
         fact = f"a padding of {pad} for a kernel {name} of {kernel}"
         raise ValueError(f"{fact}; make the padding smaller than the kernel")
     windows = window.positions(name, extent, kernel, pad, stride, round_up=round_up)
-    return Axis(extent, kernel, pad, stride, windows)
+    return PooledAxis(extent, kernel, pad, stride, windows)
 
 
-def largest(along: Axis, x: Array) -> tuple[Array, Ints]:
+def largest(along: PooledAxis, x: Array) -> tuple[Array, Ints]:
     """The maximum of each window, and the first element of the window that has it."""
     padded = along.padded(x, np.nan)
     best = padded[..., along.tap(0)].copy()
@@ -98,7 +100,7 @@ def largest(along: Axis, x: Array) -> tuple[Array, Ints]:
     return best, at
 
 
-def total(along: Axis, x: Array) -> Array:
+def total(along: PooledAxis, x: Array) -> Array:
     """The sum of each window; the padding is zero."""
     padded = along.padded(x, 0.0)
     found = padded[..., along.tap(0)].copy()
@@ -107,7 +109,7 @@ def total(along: Axis, x: Array) -> Array:
     return found
 
 
-def spread(along: Axis, dy: Array) -> Array:
+def spread(along: PooledAxis, dy: Array) -> Array:
     """The sum over the windows that hold each element of the image: the transpose of `total`."""
     length = along.pad + max(along.extent, along.end)
     found = np.zeros((*dy.shape[:-1], length))

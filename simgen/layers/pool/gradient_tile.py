@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.layers.pool.along_axis import Axis
+    from simgen.layers.pool.along_axis import PooledAxis
 
 WIDTHS = (64, 128, 256)  # elements, about: of tiles that are narrower than the image
 HEIGHT = 64  # rows at most, of tiles that are lower
@@ -26,7 +26,7 @@ NARROW = 1.4  # and where a tile is narrower than the image
 
 
 @dataclass(frozen=True)
-class Tile:
+class GradientTile:
     """Elements of dx that a work-group makes, and the windows that hold one of them."""
 
     planes: int  # several only if they are whole
@@ -50,7 +50,7 @@ class Tile:
             ("before_q", self.before_q),
         )
 
-    def groups(self, planes: int, rows: Axis, columns: Axis) -> int:
+    def groups(self, planes: int, rows: PooledAxis, columns: PooledAxis) -> int:
         """Work-groups of so many planes."""
         across, down = ceil(columns.extent / self.w), ceil(rows.extent / self.h)
         return ceil(planes / self.planes) * down * across
@@ -63,14 +63,14 @@ class Tile:
 
 
 def choose(
-    planes: int, rows: Axis, columns: Axis, block: int, results: int, vector: int
-) -> Tile:  # fmt: skip
+    planes: int, rows: PooledAxis, columns: PooledAxis, block: int, results: int, vector: int
+) -> GradientTile:  # fmt: skip
     """The tile that should take the least time.
 
     A work-item of `block` searches `results` windows at a time, and makes `vector` elements.
     """
 
-    def time(tile: Tile) -> float:
+    def time(tile: GradientTile) -> float:
         search, sums = tile.rounds(block, results, vector)
         more = (ROUNDS if search > 1 else 1.0) * (NARROW if tile.w < columns.extent else 1.0)
         return tile.groups(planes, rows, columns) * (SEARCH * search + sums) * more
@@ -78,7 +78,7 @@ def choose(
     return min(_tiles(planes, rows, columns), key=time)
 
 
-def _tiles(planes: int, rows: Axis, columns: Axis) -> Iterator[Tile]:
+def _tiles(planes: int, rows: PooledAxis, columns: PooledAxis) -> Iterator[GradientTile]:
     """What there is to choose from, the smallest tile at least."""
     unit = lcm(4, columns.stride)
     widths = sorted({min(columns.extent, ceil(w / unit) * unit) for w in WIDTHS} | {columns.extent})
@@ -92,11 +92,11 @@ def _tiles(planes: int, rows: Axis, columns: Axis) -> Iterator[Tile]:
             whole = h == rows.extent and w == columns.extent
             for number in range(1, min(planes, PLANES if whole else 1) + 1):
                 if least or number * windows_p * held <= HELD:
-                    yield Tile(number, h, w, windows_p, windows_q, before_p, before_q)
+                    yield GradientTile(number, h, w, windows_p, windows_q, before_p, before_q)
                 least = False
 
 
-def _windows(axis: Axis, extent: int) -> tuple[int, int]:
+def _windows(axis: PooledAxis, extent: int) -> tuple[int, int]:
     """Windows that hold an element of `extent`, and how many of them begin before those."""
     if extent == axis.extent:
         return axis.windows, 0

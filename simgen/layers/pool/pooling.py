@@ -32,8 +32,8 @@ from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, 
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.pool import along_axis, gradient_tile
 from simgen.layers.pool import written as written
-from simgen.layers.reduction import power_of_two
 from simgen.numerics import exactness
+from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
 from simgen.numerics.spread import Spread, repeats, stages
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from simgen.ir import Constants
     from simgen.layers.base import Tensors
-    from simgen.layers.pool.along_axis import Axis, Ints
+    from simgen.layers.pool.along_axis import Ints, PooledAxis
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -58,7 +58,7 @@ MOST = 8  # elements of a row that a work-item makes
 EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
 
 
-class Mode(StrEnum):
+class PoolingMode(StrEnum):
     MAX = "max"
     AVG = "avg"  # DNNMark: AMD only, where the next two are missing
     AVG_INCLUDE_PADDING = "avg_include_padding"
@@ -89,9 +89,9 @@ class Pooling(Layer):
         "stride": "2",
     }
 
-    mode: Mode = key(
+    mode: PoolingMode = key(
         "pool_mode",
-        default=Mode.MAX,
+        default=PoolingMode.MAX,
         text="the largest element of a window, or its mean, with the padding or without",
     )
     kernel_h: int = key(
@@ -112,7 +112,7 @@ class Pooling(Layer):
         "round_mode", default=Rounding.CEIL, text="how the number of windows is rounded"
     )  # Caffe's name
 
-    def axes(self, shape: tuple[int, ...]) -> tuple[Axis, Axis]:
+    def axes(self, shape: tuple[int, ...]) -> tuple[PooledAxis, PooledAxis]:
         """Where windows lie along the height and the width of an (N, C, H, W) shape.
 
         Raises:
@@ -140,7 +140,7 @@ class Pooling(Layer):
         (x,) = inputs
         y = self.output(inputs)
         window = self.kernel_h * self.kernel_w
-        largest = self.mode is Mode.MAX
+        largest = self.mode is PoolingMode.MAX
         if direction is Pass.FORWARD:
             return OpCount((window - 1 if largest else window) * y.size, 0, x.nbytes, y.nbytes)
         flops = (window if largest else window + 1) * y.size
@@ -152,11 +152,11 @@ class Pooling(Layer):
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
-        source = Fill(Distribution.WHOLE, LEVELS, 1.0) if self.mode is Mode.MAX else normal
+        source = Fill(Distribution.WHOLE, LEVELS, 1.0) if self.mode is PoolingMode.MAX else normal
         if direction is Pass.FORWARD:
             return (Port("x", x, source), Port("y", y))
         gradients = (Port("dy", y, normal), Port("dx", x))
-        if self.mode is not Mode.MAX:
+        if self.mode is not PoolingMode.MAX:
             return gradients
         if self.slices(x.shape) == 1:
             return (Port("x", x, source), *gradients)
@@ -165,7 +165,7 @@ class Pooling(Layer):
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
-        largest = self.mode is Mode.MAX
+        largest = self.mode is PoolingMode.MAX
         if direction is Pass.FORWARD:
             forward = self._reduction(x.shape, "max" if largest else "mean")
             steps: list[tuple[tuple[Kernel, int], tuple[str, ...]]] = [(forward, ("x", "y"))]
@@ -204,7 +204,7 @@ class Pooling(Layer):
         kernel = Kernel(f"pool_{direction}_{op}_{name}", template, BLOCK, constants)
         return kernel, ceil(planes * items / BLOCK)
 
-    def _vectors(self, columns: Axis) -> tuple[int, int]:
+    def _vectors(self, columns: PooledAxis) -> tuple[int, int]:
         """Elements of a load, and results of a work-item."""
         if columns.extent % 4 or self.stride_w > 8:
             return 1, 1
@@ -241,7 +241,7 @@ class Pooling(Layer):
 
     def _gathering(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
         """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
-        op = "max" if self.mode is Mode.MAX else "mean"
+        op = "max" if self.mode is PoolingMode.MAX else "mean"
         name, shared = self._constants(shape, op)
         vector = self._vector(shape[3])
         constants: Constants = (("op", op), *shared, ("vector", vector))
@@ -271,7 +271,7 @@ class Pooling(Layer):
     @property
     def margins(self) -> tuple[int, int]:
         """Rows and columns around the image that count in a mean."""
-        included = self.mode is Mode.AVG_INCLUDE_PADDING
+        included = self.mode is PoolingMode.AVG_INCLUDE_PADDING
         return (self.pad_h, self.pad_w) if included else (0, 0)
 
     def slices(self, shape: tuple[int, ...]) -> int:
@@ -286,13 +286,13 @@ class Pooling(Layer):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
             x = tensors["x"]
-            if self.mode is Mode.MAX:
+            if self.mode is PoolingMode.MAX:
                 return {"y": self._largest(x)[0]}
             return {"y": self._mean(x)}
         return {"dx": self._gradient(tensors, tensors["dy"])}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        if self.mode is Mode.MAX:
+        if self.mode is PoolingMode.MAX:
             if direction is Pass.FORWARD:
                 return {"y": np.zeros_like(self._largest(tensors["x"])[0])}  # one of its operands
             dy = tensors["dy"]
@@ -312,7 +312,7 @@ class Pooling(Layer):
         return {"dx": bound * SECOND_ORDER + TINY}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        if self.mode is Mode.MAX or direction is Pass.BACKWARD:  # few roundings
+        if self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:  # few roundings
             return super().spread(tensors, direction, tolerance)
         x = tensors["x"]
         slices, window = self.slices(x.shape), self.kernel_h * self.kernel_w
@@ -326,14 +326,14 @@ class Pooling(Layer):
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         window = self.kernel_h * self.kernel_w
-        if self.mode is Mode.MAX and direction is Pass.FORWARD:
+        if self.mode is PoolingMode.MAX and direction is Pass.FORWARD:
             return Sums()
         halves = window == power_of_two(window) and self._even(inputs[0].shape)
-        return Sums(window, whole=self.mode is Mode.MAX or halves)
+        return Sums(window, whole=self.mode is PoolingMode.MAX or halves)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
         """Of a mean, its sum; then one product with 1 / float(R S), if all windows have that."""
-        forward, largest = direction is Pass.FORWARD, self.mode is Mode.MAX
+        forward, largest = direction is Pass.FORWARD, self.mode is PoolingMode.MAX
         source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
         if (forward and largest) or not (largest or self._even(shape)):
             return {}
@@ -388,7 +388,7 @@ class Pooling(Layer):
     def _gradient(self, tensors: Tensors, dy: Array, *, mean: bool = True) -> Array:
         """dx of some dy: it is linear in that. Without `mean`, it is not divided by elements."""
         shape = tensors["dx"].shape
-        if self.mode is not Mode.MAX:
+        if self.mode is not PoolingMode.MAX:
             rows, columns = self.axes(shape)
             across = along_axis.spread(columns, dy / self._counted(shape) if mean else dy)
             return along_axis.spread(rows, across.swapaxes(2, 3)).swapaxes(2, 3)

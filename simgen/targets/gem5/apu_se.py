@@ -87,7 +87,7 @@ SIMDS = 4  # SIMD units of a compute unit, as apu_se.py makes them
 # Options that every version above has, under gem5's own names.
 HARDWARE = {
     "num_compute_units": RunOption(
-        "SIMGEN_NUM_COMPUTE_UNITS", "compute units [default: 4]", least=1
+        "SIMGEN_NUM_COMPUTE_UNITS", "number of compute units [default: 4]", least=1
     ),
     "wfs_per_simd": RunOption(
         "SIMGEN_WFS_PER_SIMD", "wavefronts per SIMD unit [default: 10]", least=1
@@ -104,9 +104,14 @@ HARDWARE = {
         "SIMGEN_LDS_SIZE", "bytes of LDS per compute unit [default: 65536]", least=1
     ),
     "tcp_size": RunOption(
-        "SIMGEN_TCP_SIZE", "L1 of a compute unit [default: 16KiB]", pattern=_SIZE, example="16KiB"
+        "SIMGEN_TCP_SIZE",
+        "L1 cache of a compute unit [default: 16KiB]",
+        pattern=_SIZE,
+        example="16KiB",
     ),
-    "tcc_size": RunOption("SIMGEN_TCC_SIZE", "L2 [default: 256KiB]", pattern=_SIZE, example="1MiB"),
+    "tcc_size": RunOption(
+        "SIMGEN_TCC_SIZE", "L2 cache [default: 256KiB]", pattern=_SIZE, example="1MiB"
+    ),
     "sqc_size": RunOption(
         "SIMGEN_SQC_SIZE", "instruction cache [default: 32KiB]", pattern=_SIZE, example="32KiB"
     ),

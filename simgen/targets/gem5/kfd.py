@@ -17,8 +17,8 @@ from simgen.targets.gem5.launcher import (
     Command,
     Launcher,
     Simulated,
+    memory_for,
     memory_text,
-    power_of_two,
 )
 from simgen.workload import costs
 
@@ -117,4 +117,4 @@ def sources(
 def memory_nbytes(workload: Workload) -> int:
     """The simulated memory that a run needs, in bytes: a power of two."""
     kernargs = KERNARG_NBYTES * len(workload.launches)
-    return power_of_two(workload.arena_nbytes + kernargs + SLACK)
+    return memory_for(workload.arena_nbytes + kernargs + SLACK)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.compile import code_object
 from simgen.compile.legalise import cache_policy, gem5
 from simgen.errors import SimgenError
+from simgen.numerics.powers import power_of_two
 from simgen.targets.gem5 import apu_se
 
 if TYPE_CHECKING:
@@ -159,12 +160,9 @@ def kernel_info(elf: bytes, name: str, arch: str) -> code_object.KernelInfo:
     return found[name]
 
 
-def power_of_two(nbytes: int) -> int:
+def memory_for(nbytes: int) -> int:
     """The least simulated memory, in bytes, that holds `nbytes`: a power of two."""
-    size = LEAST_MEMORY
-    while size < nbytes:
-        size *= 2
-    return size
+    return max(LEAST_MEMORY, power_of_two(nbytes))
 
 
 def memory_text(nbytes: int) -> str:

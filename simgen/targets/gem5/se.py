@@ -106,8 +106,8 @@ class Gem5Se(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = apu_se.HARDWARE | {
         "keep": RunOption(
             "SIMGEN_KEEP",
-            "keep what layers leave, for --resume, for some simulated CPU instructions "
-            "[default: yes where a run takes long]",
+            "keep what finished layers leave, for --resume; takes some simulated CPU instructions "
+            "[default: yes in long runs]",
             ("yes", "no"),
         )
     }
@@ -115,20 +115,20 @@ class Gem5Se(Target):
 
     arch: str = setting(
         "gfx902",
-        "GPU to compile kernels for; the first of --gem5-version, if that has no gfx902",
+        "the GPU to compile kernels for; the first of --gem5-version, if that has no gfx902",
         apu_se.GPUS,
     )
-    m5ops: bool = setting(False, "m5_work_begin and m5_work_end around each layer and pass")
-    gem5_version: str = setting("24.0", "version of gem5", apu_se.VERSIONS)
+    m5ops: bool = setting(False, "mark each layer and pass with m5_work_begin and m5_work_end")
+    gem5_version: str = setting("24.0", "the version of gem5 that will run it", apu_se.VERSIONS)
     l1: str = l1_setting()
-    launcher: str = setting("kfd", "what starts the kernels", LAUNCHERS)
+    launcher: str = setting("kfd", "the program that starts the kernels", LAUNCHERS)
 
     def __post_init__(self) -> None:
         apu_se.check(self.gem5_version, self.arch)
         super().__post_init__()
         if self.m5ops and not self.simulated.version.dumps:
             raise UsageError(
-                f"{self.name}: --m5ops: apu_se.py of gem5 {self.gem5_version} takes no notice of "
+                f"{self.name}: --m5ops: apu_se.py of gem5 {self.gem5_version} ignores "
                 "them; leave it out"
             )
         LAUNCHERS[self.launcher].check(self.simulated)
@@ -260,7 +260,7 @@ class Gem5Se(Target):
     def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
         if LAUNCHERS[self.launcher].own_kernels:
             return None  # what ends is no launch of the workload
-        follower = stats.Follower(results / stats.FILE)
+        follower = stats.StatsFollower(results / stats.FILE)
 
         def look() -> Progress:
             follower.update()

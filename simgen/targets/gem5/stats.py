@@ -151,7 +151,7 @@ def _lines(file: IO[bytes]) -> Iterator[str]:
         yield line.decode("ascii", "replace")
 
 
-class Follower:
+class StatsFollower:
     """Reads a `stats.txt` that grows: how many kernels have ended, when, and what they executed."""
 
     def __init__(self, path: Path) -> None:

@@ -67,22 +67,30 @@ class MGPUSim(Target):
     summary: ClassVar[str] = "MGPUSim 4.2, AMD GPUs emulated or timed, with nothing but pip"
     ends_itself: ClassVar[bool] = True
     run_options: ClassVar[Mapping[str, RunOption]] = {
-        "mode": RunOption("SIMGEN_MODE", "what to simulate [default: emu]", ("emu", "timing")),
-        "gpu": RunOption("SIMGEN_GPU", "the GPU [default: the one that --arch is of]", tuple(GPUS)),
+        "mode": RunOption(
+            "SIMGEN_MODE",
+            "emu: what the kernels compute; timing: how long they take, too [default: emu]",
+            ("emu", "timing"),
+        ),
+        "gpu": RunOption(
+            "SIMGEN_GPU",
+            "the GPU to simulate [default: the one that --arch belongs to]",
+            tuple(GPUS),
+        ),
         "gpus": RunOption(
-            "SIMGEN_GPUS", "GPUs that share the batch [default: that of the build]", least=1
+            "SIMGEN_GPUS", "number of GPUs that share the batch [default: as built]", least=1
         ),
         "keep": RunOption(
             "SIMGEN_KEEP",
-            "keep what layers leave, for --resume; empties the caches of the timing model after "
-            "each [default: yes with emu]",
+            "keep what finished layers leave, for --resume; in the timing model, caches are "
+            "emptied after each [default: yes with emu]",
             ("yes", "no"),
         ),
     }
 
-    arch: str = setting("gfx942", "GPU to compile kernels for", DEFAULT_GPU)
-    legalise: bool = setting(True, "leave in what MGPUSim lacks or gets wrong")
-    gpus: int = setting(1, f"GPUs that share the batch, 1 to {sharding.MOST}")
+    arch: str = setting("gfx942", "the GPU to compile kernels for", DEFAULT_GPU)
+    legalise: bool = setting(True, "leave in instructions that MGPUSim lacks or gets wrong")
+    gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MOST}")
     l1: str = l1_setting()
 
     def __post_init__(self) -> None:

@@ -76,7 +76,7 @@ RUNTIME_NBYTES = 384 << 20  # of simulated memory: the runtime, its libraries an
 
 
 @dataclass(frozen=True)
-class Placed:
+class DnnmarkStep:
     """A layer at its place, with the extents that DNNMark computes."""
 
     name: str
@@ -100,12 +100,12 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DnnmarkPlan:
     """What DNNMark runs: all layers forward, or backward, or both."""
 
     program: str  # folder in build/benchmarks
     composed: bool
-    layers: tuple[Placed, ...]
+    layers: tuple[DnnmarkStep, ...]
     forward: bool
     backward: bool
 
@@ -115,7 +115,7 @@ class Plan:
         return f"dnnmark_{self.program}"
 
 
-def plan(workload: Workload) -> Plan:
+def plan(workload: Workload) -> DnnmarkPlan:
     """The workload as a run of DNNMark.
 
     Raises:
@@ -125,22 +125,22 @@ def plan(workload: Workload) -> Plan:
     for step in workload.steps:
         given.setdefault(step.layer, set()).add(step.direction)
     previous = _previous(workload)
-    placed: dict[str, Placed] = {}
+    placed: dict[str, DnnmarkStep] = {}
     for node in workload.nodes:
         layer = _layer(node)
         before = previous.get(node.name)
         x = placed[before].y if before else _dims(node.inputs[0].shape)
         passes = _passes(node, layer, given.get(node.name, set()))
-        placed[node.name] = Placed(node.name, layer, x, _output(layer, x), before, passes)
+        placed[node.name] = DnnmarkStep(node.name, layer, x, _output(layer, x), before, passes)
     layers = tuple(placed.values())
     forward = any(Pass.FORWARD in each.passes for each in layers)
     backward = any(set(each.passes) - {Pass.FORWARD} for each in layers)
     composed = len(layers) > 1 or (forward and backward)
     program = _program(workload.name, layers, forward, backward)
-    return Plan(program, composed, layers, forward, backward)
+    return DnnmarkPlan(program, composed, layers, forward, backward)
 
 
-def config(run: Plan) -> str:
+def config(run: DnnmarkPlan) -> str:
     """The config in DNNMark's own grammar, with every key that it reads, and what it takes."""
     lines = ["[DNNMark]", f"run_mode={'composed' if run.composed else 'standalone'}"]
     for each in run.layers:
@@ -154,7 +154,7 @@ def config(run: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dispatches(run: Plan) -> Iterator[tuple[str, Pass, tuple[Dispatch, ...]]]:
+def dispatches(run: DnnmarkPlan) -> Iterator[tuple[str, Pass, tuple[Dispatch, ...]]]:
     """(layer, pass, its launches) in the order in which DNNMark runs them."""
     if run.forward:
         for each in run.layers:
@@ -167,7 +167,7 @@ def dispatches(run: Plan) -> Iterator[tuple[str, Pass, tuple[Dispatch, ...]]]:
                 yield each.name, direction, found
 
 
-def mapped_nbytes(run: Plan) -> int:
+def mapped_nbytes(run: DnnmarkPlan) -> int:
     """The size of mmap.bin with which DNNMark does not start at its beginning again."""
     size = offset = 0
     for elements in _filled(run):
@@ -177,7 +177,7 @@ def mapped_nbytes(run: Plan) -> int:
     return size
 
 
-def memory_nbytes(run: Plan) -> int:
+def memory_nbytes(run: DnnmarkPlan) -> int:
     """The simulated memory that a run touches, at most.
 
     A tensor's values are mapped, copied and unmapped, and gem5 does not use pages again.
@@ -275,7 +275,7 @@ def _output(layer: Layer, x: Dims) -> Dims:
     return n, (of["num_output"] if layer.kind == "conv" else c), found[0], found[1]
 
 
-def _program(name: str, layers: tuple[Placed, ...], forward: bool, backward: bool) -> str:
+def _program(name: str, layers: tuple[DnnmarkStep, ...], forward: bool, backward: bool) -> str:
     if len(layers) == 1 and forward != backward:
         return f"test_{'fwd' if forward else 'bwd'}_{layers[0].layer.kind}"
     programs = BOTH if forward and backward else ((FORWARD if forward else BACKWARD),)
@@ -290,7 +290,7 @@ def _program(name: str, layers: tuple[Placed, ...], forward: bool, backward: boo
     raise ConfigError(name, f"{fact}; {cure}")
 
 
-def _entries(placed: Placed) -> Iterator[tuple[str, str]]:
+def _entries(placed: DnnmarkStep) -> Iterator[tuple[str, str]]:
     for key, value, _ in _values(placed.layer):
         if key == "propagation" and set(placed.passes) - {Pass.FORWARD}:
             yield key, _text(Pass.BACKWARD_DATA in placed.passes)
@@ -298,7 +298,7 @@ def _entries(placed: Placed) -> Iterator[tuple[str, str]]:
             yield key, SPELLED.get(value, value)
 
 
-def _notes(placed: Placed) -> Iterator[str]:
+def _notes(placed: DnnmarkStep) -> Iterator[str]:
     """What DNNMark does otherwise than the workload, in lines."""
     mode = vars(placed.layer).get("mode")
     if mode == "convolution":
@@ -318,7 +318,7 @@ def _notes(placed: Placed) -> Iterator[str]:
             )
 
 
-def _filled(run: Plan) -> Iterable[int]:
+def _filled(run: DnnmarkPlan) -> Iterable[int]:
     """Elements of each tensor that gets values from mmap.bin, in order."""
     found = [size for each in run.layers for size in each.parameters]
     first = [each for each in run.layers if each.previous is None]
@@ -331,7 +331,7 @@ def _filled(run: Plan) -> Iterable[int]:
     return found
 
 
-def _workspace(placed: Placed) -> int:
+def _workspace(placed: DnnmarkStep) -> int:
     """Elements that a layer's kernels write beside its results, in one pass at a time."""
     if placed.layer.kind == "conv":
         window = vars(placed.layer)["kernel_h"] * vars(placed.layer)["kernel_w"]

@@ -26,8 +26,8 @@ from simgen.targets.gem5.launcher import (
     Command,
     Launcher,
     Simulated,
+    memory_for,
     memory_text,
-    power_of_two,
 )
 from simgen.targets.untested import dnnmark, miopen
 from simgen.tensors import mmap_file
@@ -60,7 +60,7 @@ class DnnMark(Launcher):
         for option, given in lacks.items():
             if given:
                 raise UsageError(
-                    f"gem5-se: {option}: DNNMark's program and kernels are what they are; "
+                    f"gem5-se: {option}: it cannot change DNNMark's own program and kernels; "
                     "leave it out, or take --launcher kfd"
                 )
 
@@ -79,7 +79,7 @@ class DnnMark(Launcher):
     def command(self, machine: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
         run = dnnmark.plan(workload)
-        memory = power_of_two(dnnmark.memory_nbytes(run))
+        memory = memory_for(dnnmark.memory_nbytes(run))
         more = (f"--mem-size={memory_text(memory)}",) if memory > LEAST_MEMORY else ()
         return Command(
             before=("-n3", *more, *machine.options),
@@ -161,7 +161,7 @@ class DnnMark(Launcher):
         return [f"{', '.join(names)}: {text}" for text, names in layers.items()]
 
 
-def keys(run: dnnmark.Plan) -> list[tuple[str, str]]:
+def keys(run: dnnmark.DnnmarkPlan) -> list[tuple[str, str]]:
     """(program, arguments) of every kernel that a run may ask the database for, each once."""
     found = [
         (dispatch.program, text)
@@ -172,7 +172,7 @@ def keys(run: dnnmark.Plan) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _launches(machine: Simulated, run: dnnmark.Plan, workload: Workload) -> int | None:
+def _launches(machine: Simulated, run: dnnmark.DnnmarkPlan, workload: Workload) -> int | None:
     """How many launches the statistics must tell of; None where that is not known.
 
     rocBLAS alone knows how many kernels a product takes.
@@ -182,7 +182,7 @@ def _launches(machine: Simulated, run: dnnmark.Plan, workload: Workload) -> int 
     return len(_expected(run, workload)) if machine.version.dumps else 1
 
 
-def _expected(run: dnnmark.Plan, workload: Workload) -> tuple[tuple[int, str], ...]:
+def _expected(run: dnnmark.DnnmarkPlan, workload: Workload) -> tuple[tuple[int, str], ...]:
     """(step, kernel) of every launch, in order."""
     steps = {(step.layer, step.direction): at for at, step in enumerate(workload.steps)}
     return tuple(

@@ -24,7 +24,7 @@ from simgen.errors import DamagedError
 from simgen.targets.base import File, Lack, Progress, Target, l1_setting, log_text, setting
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import explained
-from simgen.targets.untested.hip_program import Place, Program, for_gem5
+from simgen.targets.untested.hip_program import HipPlace, Program, for_gem5
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,7 +59,7 @@ GUEST_DIAGNOSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"Couldn't read magic bytes from object file()|Could not load kernel file()",
-        "GEM5_KERNEL is no kernel of Linux for x86-64{}; " + IMAGE_CURE,
+        "GEM5_KERNEL is not a Linux kernel for x86-64{}; " + IMAGE_CURE,
     ),
     (
         r"PerfKvmCounter::attach (failed)",
@@ -79,8 +79,8 @@ class Gem5Fs(Target):
     name: ClassVar[str] = "gem5-fs"
     summary: ClassVar[str] = "gem5's GPU model, full system: Linux and ROCm in it, KVM"
 
-    arch: str = setting("gfx942", "GPU to compile kernels for", SCRIPTS)
-    gem5_version: str = setting("24.0", "version of gem5", SCRIPTS["gfx942"])
+    arch: str = setting("gfx942", "the GPU to compile kernels for", SCRIPTS)
+    gem5_version: str = setting("24.0", "the version of gem5 that will run it", SCRIPTS["gfx942"])
     l1: str = l1_setting()
 
     @property
@@ -97,7 +97,7 @@ class Gem5Fs(Target):
         for variable, what in FILES.items():
             path = os.environ.get(variable, "")
             if path and not (path.startswith("/") and os.access(path, os.R_OK)):
-                fact = f"{variable} is {path}, no {what} that can be read, by its whole path"
+                fact = f"{variable} is {path}, not the whole path of a {what} that can be read"
                 lacks.append(Lack(fact, IMAGE_CURE))
         if not os.access(KVM, os.R_OK | os.W_OK):
             fact = f"{KVM} may not be used" if KVM.exists() else f"there is no {KVM}"
@@ -135,7 +135,7 @@ class Gem5Fs(Target):
             kvm_cure=KVM_CURE,
             files=FILES,
         )
-        program = Program(self.arch, Place.GUEST, l1=self.l1, rewrite=for_gem5)
+        program = Program(self.arch, HipPlace.GUEST, l1=self.l1, rewrite=for_gem5)
         return {"run.sh": File(run.encode(), executable=True), **program.build(job, builder)}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
@@ -154,7 +154,7 @@ class Gem5Fs(Target):
         return found[:launches]
 
     def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
-        follower = stats.Follower(results / stats.FILE)
+        follower = stats.StatsFollower(results / stats.FILE)
 
         def look() -> Progress:
             follower.update()

@@ -20,10 +20,10 @@ from simgen.targets.gem5.launcher import (
     Launcher,
     Simulated,
     kernel_info,
+    memory_for,
     memory_text,
-    power_of_two,
 )
-from simgen.targets.untested.hip_program import Place, Program
+from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from simgen.compile.build import Builder
@@ -35,7 +35,7 @@ IMAGE_CURE = "install Docker, or set SIMGEN_DOCKER=0 to have gem5 run the libamd
 IMAGE = "run it in gem5's image, which has ROCm 4.0 (SIMGEN_DOCKER=1)"
 
 
-class Hip(Launcher):
+class HipLauncher(Launcher):
     name: ClassVar[str] = "hip"
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = (
         # apu_se.py gives the CPU a vendor that newer C libraries do not know, so that they take it
@@ -65,7 +65,7 @@ class Hip(Launcher):
 
     def command(self, machine: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
-        memory = memory_text(power_of_two(workload.arena_nbytes + RUNTIME_NBYTES))
+        memory = memory_text(memory_for(workload.arena_nbytes + RUNTIME_NBYTES))
         return Command(
             before=("-n3", f"--mem-size={memory}", *machine.options),
             after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
@@ -78,7 +78,7 @@ class Hip(Launcher):
         """`binary`, and what it was compiled from."""
         program = Program(
             machine.arch,
-            Place.SYSCALLS,
+            HipPlace.SYSCALLS,
             rewrite=machine.rewritten,
             dump=not machine.version.dumps,
             apu=not machine.gpu.dgpu,

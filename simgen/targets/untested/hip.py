@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.compile import render, toolchain
 from simgen.targets import launch_rows
 from simgen.targets.base import File, Lack, RunOption, Target, l1_setting, log_text, setting
-from simgen.targets.untested.hip_program import LIBRARY_NAMES, Place, Program
+from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Hip(Target):
     summary: ClassVar[str] = "this machine's AMD GPU, through ROCm's HIP, timed with HIP events"
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
 
-    arch: str = setting("gfx90a", "GPU to compile kernels for", toolchain.AMD_ARCHS)
+    arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
@@ -59,7 +59,7 @@ class Hip(Target):
             digest=job.digest,
             arch=self.arch,
         )
-        program = Program(self.arch, Place.GPU, l1=self.l1)
+        program = Program(self.arch, HipPlace.GPU, l1=self.l1)
         return {"run.sh": File(run.encode(), executable=True), **program.build(job, builder)}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:

@@ -31,7 +31,7 @@ LIBRARIES = {"libc.so.6": ("__libc_start_main",), "libdl.so.2": ("dlopen", "dlsy
 LIBRARY_NAMES = (*(f"libamdhip64.so.{version}" for version in (7, 6, 5, 4)), "libamdhip64.so")
 
 
-class Place(StrEnum):
+class HipPlace(StrEnum):
     """Where the program runs."""
 
     GPU = "gpu"  # this machine: launches are timed
@@ -44,7 +44,7 @@ class Program:
     """What the launcher depends on, beside the workload."""
 
     arch: str
-    place: Place
+    place: HipPlace
     l1: str = cache_policy.CACHED
     rewrite: Callable[[str], str] | None = None  # of assembly text, for what simulators do wrong
     dump: bool = False  # the program has gem5 dump statistics, by an instruction
@@ -80,9 +80,9 @@ class Program:
             workload=job.workload,
             arch=self.arch,
             kernels=table,
-            host_memory=self.place is Place.SYSCALLS,
-            timed=self.place is Place.GPU,
-            guest=self.place is Place.GUEST,
+            host_memory=self.place is HipPlace.SYSCALLS,
+            timed=self.place is HipPlace.GPU,
+            guest=self.place is HipPlace.GUEST,
             dump=self.dump,
             apu=self.apu,
         )
@@ -92,7 +92,7 @@ class Program:
         times = {"hip_times.h": render.text("launchers/hip_times.h").encode()}
         return {
             SOURCE: program.encode(),
-            **(times if self.place is Place.GPU else {}),
+            **(times if self.place is HipPlace.GPU else {}),
             "table.h": tensors.encode(),
             "hip_api.h": render.text("launchers/hip_api.h.j2", libraries=LIBRARY_NAMES).encode(),
             "system.h": render.text("launchers/system.h").encode(),
@@ -115,5 +115,5 @@ def version_4(assembly: str) -> str:
     text, directives = re.subn(r"(\.amdhsa_code_object_version) 5\b", r"\1 4", assembly)
     text, versions = re.subn(r"(amdhsa\.version:\n\s*- 1\n\s*- )2\b", r"\g<1>1", text)
     if directives != 1 or versions != 1 or "hidden_" in text:
-        raise SimgenError("hip: the compiler writes other code objects than of version 5")
+        raise SimgenError("hip: the compiler does not write code objects of version 5")
     return text

@@ -13,6 +13,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ir import Pass
+from simgen.numerics.powers import power_of_two
 from simgen.targets.untested import miopen_norm
 from simgen.targets.untested.miopen_key import (
     FLOAT,
@@ -20,7 +21,6 @@ from simgen.targets.untested.miopen_key import (
     FLOAT_OF_MANY,
     Dispatch,
     arguments,
-    power_of_two,
     vector,
 )
 

@@ -50,8 +50,3 @@ def arguments(*parts: Defines, first: str = "") -> str:
 def vector(unit: int) -> str:
     """The type of `unit` neighbours that a work-item reads at once."""
     return "_FLOAT" if unit == 1 else f"_FLOAT{unit}"
-
-
-def power_of_two(n: int) -> int:
-    """The least one that is not below `n`."""
-    return 1 << (n - 1).bit_length()

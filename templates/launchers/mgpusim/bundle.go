@@ -170,7 +170,7 @@ func (w *workload) inputs() []buffer {
 	return found
 }
 
-var number = regexp.MustCompile("[0-9]+")
+var digits = regexp.MustCompile("[0-9]+")
 
 // nbytes is the size of the tensor in memory. A type's name has its bits; elements narrower than a
 // word are filled up to fours.
@@ -182,7 +182,7 @@ func (b *buffer) nbytes() uint64 {
 		}
 		size *= extent
 	}
-	bits, err := strconv.ParseUint(number.FindString(b.Spec.DType), 10, 8)
+	bits, err := strconv.ParseUint(digits.FindString(b.Spec.DType), 10, 8)
 	if err != nil || bits < 8 {
 		fail(exitDataSize, "workload.json: %q is no type of elements; build the bundle again", b.Spec.DType)
 	}
