@@ -79,7 +79,7 @@ def text(item: Kernel) -> str:
     values = {"name": item.name, "block": item.block, **dict(item.constants)}
     asked = {"name", "block"} | constants(item.template)
     aliases = [piece.name for piece in pieces if _is_alias(piece)]
-    values = dict.fromkeys(aliases, SAMPLE_TYPE) | values
+    values |= {name: SAMPLE_TYPE for name in aliases if name not in values}
     if asked != set(values):
         lacks = ", ".join(sorted(asked - set(values)))
         more = ", ".join(sorted(set(values) - asked))

@@ -44,7 +44,7 @@ def suffix(dtype: DType) -> str:
 
 def words(spec: TensorSpec) -> int:
     """A tensor's size as one of 32-bit elements, for kernels that copy."""
-    return spec.nbytes // WORD
+    return spec.held // WORD
 
 
 def ends(direction: Pass) -> tuple[str, str]:

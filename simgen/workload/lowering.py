@@ -259,7 +259,7 @@ def arena(
 
 def _extent(buffer: Buffer) -> int:
     """Bytes from its start to where the next one may start."""
-    return -(-buffer.spec.nbytes // PAGE) * PAGE + GUARD
+    return -(-buffer.spec.held // PAGE) * PAGE + GUARD
 
 
 def _packed(

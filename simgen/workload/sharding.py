@@ -189,7 +189,7 @@ class _Draft:
         if everywhere and share == whole:
             self.replicated.add(name)
         elif share != whole and rows == whole.shape:
-            if share.nbytes * self.gpus != whole.nbytes:
+            if share.held * self.gpus != whole.held:
                 raise UsageError(
                     f"--gpus {self.gpus}: a share of tensor {name} is {share.size} elements of "
                     f"{share.dtype.name}, which move by fours; choose another batch by --set n=..."
