@@ -2,6 +2,7 @@
 
 {layers}          every layer: its section, passes, config keys with ranges and defaults, and the
                   mathematics that its module begins with
+{metrics}         every metric: its unit, what it is, and what it follows from
 {settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
 """
 
@@ -21,6 +22,7 @@ from simgen.bundle.planning import spelling
 from simgen.cli.main import cli
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
+from simgen.metrics import METRICS
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -68,9 +70,9 @@ def layer(kind: str, cls: type[Layer]) -> str:
         + ".",
         f"```text\n{inspect.cleandoc(sys.modules[cls.__module__].__doc__ or '')}\n```",
     ]
-    if fields(cls):
+    if cls.keyed_fields():
         types = field_types(cls)
-        rows = [_key(each, types[each.name]) for each in fields(cls)]
+        rows = [_key(each, types[each.name]) for each in cls.keyed_fields()]
         parts.append(table(("key", "values", "default", "meaning"), rows))
     if cls.algorithms:
         parts.append(
@@ -115,9 +117,12 @@ def target(cls: type[Target]) -> str:
     run = [_run_option(name, option) for name, option in cls.run_options.items()]
     parts = []
     if build:
-        parts += ["Options of `simgen build`:", table(("option", "values", "default", ""), build)]
+        parts += [
+            "Options of `simgen build`:",
+            table(("option", "values", "default", "meaning"), build),
+        ]
     if run:
-        parts += ["Options of `simgen run`:", table(("option", "values", ""), run)]
+        parts += ["Options of `simgen run`:", table(("option", "values", "meaning"), run)]
     return "\n\n".join(parts) or "The target has no options of its own."
 
 
@@ -145,6 +150,23 @@ class Layers(SphinxDirective):
         return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
+class Metrics(SphinxDirective):
+    """All metrics: those that targets count, and those that follow."""
+
+    def run(self) -> list[Node]:
+        counted = [(f"`{m.name}`", m.unit, m.title) for m in METRICS.values() if not m.formula]
+        follow = [(f"`{m.name}`", m.unit, f"`{m.formula}`") for m in METRICS.values() if m.formula]
+        text = "\n\n".join(
+            (
+                "Targets count:",
+                table(("metric", "unit", "is"), counted),
+                "What follows from that:",
+                table(("metric", "unit", "is"), follow),
+            )
+        )
+        return self.parse_text_to_nodes(text)
+
+
 class Settings(SphinxDirective):
     """The options that a target brings."""
 
@@ -157,5 +179,6 @@ class Settings(SphinxDirective):
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_directive("layers", Layers)
+    app.add_directive("metrics", Metrics)
     app.add_directive("settings", Settings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

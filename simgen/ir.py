@@ -5,13 +5,14 @@
       buffers  tensors in device memory; every one has its place in one arena
       kernels  what is compiled: a template, an entry point, constants
       steps    what is run, in order: one layer in one pass, with its launches
+      machine  what kernels and launches are planned for
 
 `to_json` and `from_json` are inverses; `workload.json` in a bundle is `to_json(workload)`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from math import prod
@@ -19,6 +20,7 @@ from typing import Any
 
 from simgen.dtypes import TOGETHER
 from simgen.dtypes import DType as DType
+from simgen.machine import Machine, fitted
 from simgen.storage.schema import from_json as from_json
 from simgen.storage.schema import to_json as to_json
 
@@ -189,6 +191,7 @@ class Workload:
     steps: tuple[Step, ...]
     arena_nbytes: int
     outputs_offset: int  # the arena from here to its end is dumped after a run
+    machine: Machine = field(default_factory=fitted)  # that it is planned for
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -259,4 +262,4 @@ class Workload:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the fields, not what was derived from them."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}

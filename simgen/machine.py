@@ -63,6 +63,7 @@ class Machine:
     dram_rate: Rate  # bytes in a second
     clock: Rate  # Hz
     fmas: Count  # float32 multiply-adds of a unit in a cycle
+    alone: Annotated[float, Within(0, 1)]  # part of a unit's rate that very few work-items reach
     launch_cycles: Count  # that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it
@@ -135,23 +136,12 @@ def _number(name: str, text: str, place: str) -> int | float:
 
 @dataclass(frozen=True)
 class Gem5Se:
-    """How gem5 simulates a machine in syscall emulation; versions as simgen names them."""
+    """How gem5 simulates a machine in syscall emulation; which versions do, data/isa tells."""
 
     build: str  # folder in gem5's build/, as scons names it
     gpu_id: int  # under which gem5's driver knows it
-    since: str
-    until: str | None = None
     dgpu: bool = False  # a discrete GPU; else it shares the memory of the CPU
     doorbell_nbytes: int = 4  # 4: it takes the number of packets; 8: the index of the last one
-    without_b128: tuple[str, ...] = ()  # versions of which the model lacks ds_read_b128
-
-
-@dataclass(frozen=True)
-class Gem5Fs:
-    """How gem5 simulates it as a full system."""
-
-    # Version -> its scripts for it; the first one that a checkout has is taken.
-    scripts: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -171,7 +161,6 @@ class Description:
     machine: Machine
     sources: Mapping[str, Annotated[str, Sized(1, 500)]]  # fields -> where their values come from
     gem5_se: Gem5Se | None = None
-    gem5_fs: Gem5Fs | None = None
     mgpusim: Mgpusim | None = None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -67,6 +67,11 @@ def _product(m: int, n: int, k: int, transposed: str, alpha: str, beta: str) -> 
     return {"m": str(m), "n": str(n), "k": str(k), **sides, "alpha": alpha, "beta": beta}
 
 
+def _products(batch: int, *product: Any) -> dict[str, str]:
+    """The same of a batch."""
+    return {"batch": str(batch), **_product(*product)}
+
+
 def _pooled(mode: str, kernel: str, pad: str, stride: str, rounding: str) -> dict[str, str]:
     """Parameters of a pooling layer; extents are HxW."""
     extents = {"kernel_size": kernel, "pad": pad, "stride": stride}
@@ -96,7 +101,10 @@ GEOMETRIES = (
 EXTRA: dict[str, list[dict[str, str]]] = {
     "add": [{"inputs": "3"}],
     "cast": [{"type": "bf16"}, {"type": "f32"}],
-    "concat": [{"inputs": "3"}],
+    "concat": [{"inputs": "3"}, {"axis": "-1"}],
+    "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
+    "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
+    "layer_norm": [{"axis": "1"}, {"axis": "2", "epsilon": "0.001"}],
     "dropout": [
         {"dropout_probability": "0"},
         {"dropout_probability": "0.5", "random_seed": "777"},
@@ -147,7 +155,10 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _convolved("3x2", "4x3", dilation="4x3", algo="fft"),
         _convolved("3x5", "1x2", algo="fft", conv_mode="transpose", bias="true"),
     ],
-    "fc": [{"num_output": "130", "bias": "true"}],
+    "fc": [
+        {"num_output": "130", "bias": "true"},
+        {"num_output": "5", "bias": "true", "axis": "-1"},
+    ],
     "fused_fc": [
         {"num_output": "130", "bias": "true", "activation_mode": "elu", "activation_alpha": "0.5"},
         {"activation_mode": "clipped_relu", "activation_ceiling": "2.5"},
@@ -198,6 +209,10 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _product(128, 132, 40, "ab", "1.0", "0.0"),
         _product(20, 24, 5000, "", "1.5", "0.5"),
         _product(13, 9, 1031, "b", "1.0", "0.0"),
+        _products(3, 33, 20, 19, "", "1.0", "0.0"),
+        _products(5, 7, 130, 9, "b", "0.5", "1.0"),
+        _products(2, 64, 3, 1031, "a", "1.0", "0.0"),
+        _products(4, 1, 40, 64, "ab", "-1.0", "2.0"),
     ],
 }
 
@@ -210,6 +225,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
     "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
+    "slice": ((1, 2, 1, 1), (2, 6, 2, 6), (3, 300, 1, 3), (5, 514, 1, 1), (2, 4, 48, 48)),
 }  # fmt: skip
 
 # What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a
@@ -230,7 +246,7 @@ def variants(kind: str) -> list[Variant]:
     layer = LAYERS[kind]
     choices = [
         [(_key(f), text) for text in _texts(field_types(layer)[f.name], f, BASE.get(kind, {}))]
-        for f in fields(layer)
+        for f in layer.keyed_fields()
     ]
     if math.prod(map(len, choices)) <= MOST:
         made = list(itertools.product(*choices))

@@ -91,7 +91,7 @@ def run(
         digest = hashlib.sha256(workload_text(workload)).hexdigest()
         rendered = {**render.kernels(workload), **sources}
         job = Job(workload, rendered, data_file.data_id(workload), digest)
-        for name, file in target.folder(job, builder).items():
+        for name, file in target.package.folder(job, builder).items():
             to = path / "host" / name
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(file.content)
@@ -131,7 +131,8 @@ class Judge:
 
     def __init__(self, workload: Workload, read: Arrays) -> None:
         (step,) = workload.steps
-        self.layer, self.direction = make_layer(workload.node(step.layer)), step.direction
+        self.layer = make_layer(workload.node(step.layer), workload.machine)
+        self.direction = step.direction
         self.read = read | {
             port: np.broadcast_to(np.nan, workload.buffer(name).spec.shape)
             for port, name in step.writes

@@ -5,10 +5,12 @@
     /tensors/LAYER.PORT   an output, with the attributes untouched (elements that still hold the
                           canary) and guard_intact (nothing was written behind it)
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
-                          of the target; a metric that a launch does not have is NaN
+                          of the target, by the names of simgen.metrics and with the attribute unit;
+                          a metric that a launch does not have is NaN
     attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
-                          a sweep's point, machine; `part` and `resumed` of such runs, `kernels`
-                          where a library's ran in place of the workload's: then it has no tensors
+                          a sweep's point, machine, number of GPUs; `part` and `resumed` of such
+                          runs, `kernels` where a library's ran in place of the workload's: then it
+                          has no tensors
     attribute "digests"   see simgen.bundle.result_digest
 """
 
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen import metrics
 from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.ir import GUARD
@@ -105,7 +108,7 @@ def collect(
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
     launches = _launches(bundle.workload, target, folder, run)
-    own = target.ran(bundle.workload, len(launches))
+    own = target.reader.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
     if own is None and len(launches) != len(bundle.workload.launches):
         raise DamagedError(
@@ -121,7 +124,8 @@ def collect(
         "target": target.name,
         "settings": target.settings(),
         "options": result_names.options_of(name or ""),
-        "machine": {**(run.machine if run else {}), **target.machine(folder)},
+        "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
+        "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
@@ -184,9 +188,9 @@ def _launches(
 ) -> list[dict[str, float]]:
     """The metrics of all launches; of one that did not run, none."""
     if run is None or (not run.layers and not run.finished):
-        return target.metrics(folder, workload)
+        return target.reader.metrics(folder, workload)
     left = run_record.todo(workload, run)
-    measured = target.metrics(folder, run_record.part(workload, left))
+    measured = target.reader.metrics(folder, run_record.part(workload, left))
     firsts = run_record.first_launches(workload)
     places = [firsts[at] + i for at in left for i in range(len(workload.steps[at].launches))]
     found = dict(zip(places, measured, strict=True))
@@ -212,6 +216,8 @@ def save(result: Result, workload: Workload, path: Path) -> None:
         launches = h5.create_group("launches")
         for column, values in _columns(result, workload).items():
             launches[column] = values
+            if unit := metrics.unit(column):
+                launches[column].attrs["unit"] = unit
 
 
 def load(path: Path, workload: Workload | None = None) -> Result:

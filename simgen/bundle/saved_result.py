@@ -58,14 +58,10 @@ class Provenance:
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Short] = field(default_factory=dict)
+    gpus: Annotated[int, Within(1, sharding.MOST)] = 1  # that shared the batch
     part: Part | None = None
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None
-
-    def __post_init__(self) -> None:
-        gpus = self.machine.get("gpus", "1")
-        if not gpus.isascii() or not gpus.isdigit() or not 1 <= int(gpus[:9]) <= sharding.MOST:
-            raise SchemaError(f"{printable(gpus)} is not a number of GPUs").under(".machine.gpus")
 
 
 @dataclass(frozen=True)
@@ -91,10 +87,10 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
     steps = {*(found.part.steps if found.part else ()), *(at for at, _ in found.kernels or ())}
     if steps and max(steps) >= len(workload.steps):
         raise SchemaError("steps that the workload does not have").under("Provenance")
-    gpus = int(found.machine.get("gpus", 1))
+    gpus = found.gpus
     batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
     if any(n % gpus for n in batches if n > 1):
-        raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.machine.gpus")
+        raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.gpus")
 
 
 def read(path: Path, workload: Workload | None) -> Saved:

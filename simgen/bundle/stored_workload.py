@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.ir import Buffer, Kernel, Step, TensorSpec
+    from simgen.machine import Machine
 
     Ports = tuple[tuple[str, TensorSpec], ...]
 
@@ -53,7 +54,7 @@ def workload(value: Any) -> Workload:
     for at, step in enumerate(made.steps):
         place = f"steps[{at}]"
         _need(step.layer in nodes, place, f"no node {printable(step.layer)}")
-        _check_step(place, step, nodes[step.layer], buffers)
+        _check_step(place, step, nodes[step.layer], buffers, made.machine)
         _check_launches(place, step, buffers, kernels)
         _need(all(name in known for _, name in step.reads), place, "reads what nobody has written")
         written = {name for _, name in step.writes}
@@ -97,12 +98,14 @@ def _check_buffer(made: Workload, buffer: Buffer) -> None:
     _need(bool(digest), place, "values is not a SHA-256")
 
 
-def _check_step(place: str, step: Step, node: Node, buffers: Mapping[str, Buffer]) -> None:
+def _check_step(
+    place: str, step: Step, node: Node, buffers: Mapping[str, Buffer], machine: Machine
+) -> None:
     """Its tensors are those that the layer reads and writes, in their shapes."""
     for port, name in (*step.reads, *step.writes):
         _need(name in buffers, place, f"port {printable(port)} has no buffer")
     try:
-        wanted = _ports(node.kind, node.parameters, node.inputs, step.direction)
+        wanted = _ports(node.kind, node.parameters, node.inputs, step.direction, machine)
     except WRONG:
         raise SchemaError("not a layer of this version of simgen").under(
             f"Workload.nodes: {node.name}"
@@ -120,13 +123,14 @@ def _ports(
     parameters: tuple[tuple[str, str], ...],
     inputs: tuple[TensorSpec, ...],
     direction: Pass,
+    machine: Machine,
 ) -> tuple[Ports, Ports]:
     """What a layer reads and what it writes in a pass."""
     if any(len(x.shape) > MAX_RANK or min(x.shape, default=0) < 1 or x.size > MAX_INT
            for x in inputs):  # fmt: skip
         raise ValueError("not the shape of an input")
-    layer = make_layer(Node("", kind, parameters, inputs))
-    if layer.output(inputs).size > MAX_INT:
+    layer = make_layer(Node("", kind, parameters, inputs), machine)
+    if any(output.size > MAX_INT for output in layer.outputs(inputs).values()):
         raise ValueError("more elements than a kernel can index")
     own = Pass.FORWARD if direction is Pass.UPDATE else direction
     if max(astuple(layer.count(inputs, own))) >= 2**62:

@@ -203,7 +203,7 @@ class _Build:
         if self.same:
             settings, kept = _kept(self.path, old, {target.name for target in targets})
         for target in targets:
-            made = target.folder(self.job, builder)
+            made = target.package.folder(self.job, builder)
             self.files |= {f"{target.name}/{name}": file for name, file in made.items()}
             settings[target.name] = target.settings()
         digests = _digests(self.files) | kept
@@ -211,7 +211,7 @@ class _Build:
         valid = [n for n in settings if _of(n, digests).items() <= _of(n, old.files).items()]
         self.changed = [name for name in old.targets if name not in valid]
         self._refuse_loss()
-        most = max((target.mapped_nbytes(self.workload) for target in targets), default=0)
+        most = max((target.package.mapped_nbytes(self.workload) for target in targets), default=0)
         new = {
             "format": manifest.FORMAT,
             "name": self.workload.name,

@@ -156,7 +156,7 @@ def _step(
     judged: Sequence[_Pair],
 ) -> None:
     """Add the verdicts on what `step` writes to the pairs that have it."""
-    layer = make_layer(workload.node(step.layer))
+    layer = make_layer(workload.node(step.layer), workload.machine)
     specs = {port: workload.buffer(name).spec for port, name in step.writes}
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
     comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
@@ -243,7 +243,8 @@ def _part(spread: Spread | None, part: slice) -> Spread | None:
 
 def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
     """Slices of the first axis (N); one for everything where samples depend on each other."""
-    if not layer.per_sample or step.direction is Pass.BACKWARD_WEIGHT:
+    by_sample = layer.by_sample(workload.node(step.layer).inputs)
+    if not by_sample or step.direction is Pass.BACKWARD_WEIGHT:
         yield slice(None)
         return
     ports = [pair for pair in (*step.reads, *step.writes) if pair[0] not in layer.parameters]
@@ -277,7 +278,7 @@ def _expected(
     }
     # Of samples by themselves the bounds are the same in any share of the batch.
     whole = part == slice(None)
-    gpus = int(result.provenance.get("machine", {}).get("gpus", 1)) if whole else 1
+    gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, expected in shared:
         if count == gpus and all(_same_bits(read[port], other[port]) for port in read):
             return expected

@@ -13,8 +13,11 @@ from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workl
 from simgen.errors import MissingError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simgen.bundle.planning import Plan
     from simgen.ir import Workload
+    from simgen.targets.base import Target
 
 
 @click.command(cls=BuildCommand)
@@ -44,7 +47,7 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         workload, unsupported = None, str(error)
     commands = {}
     if workload:
-        commands = {t.name: dict(t.commands(output, workload)) for t in targets}
+        commands = {t.name: dict(t.package.commands(output, workload)) for t in targets}
         commands = {name: lines for name, lines in commands.items() if lines}
     if as_json:
         shown = _show_json(plan, workload)
@@ -91,17 +94,18 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("what", required=False, default="workloads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, as_json: bool) -> None:
-    """List workloads, layers, targets or algorithms. [default: workloads]
+    """List workloads, layers, targets, algorithms or metrics. [default: workloads]
 
     \b
     simgen list
     simgen list targets --json
     """
-    listings = {
+    listings: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "layers": _list_layers,
         "workloads": _list_workloads,
         "targets": _list_targets,
         "algorithms": _list_algorithms,
+        "metrics": _list_metrics,
     }
     if what not in listings:
         raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
@@ -111,7 +115,7 @@ def list_(what: str, as_json: bool) -> None:
         return
     from simgen.cli import present
 
-    heads = list(rows[0])
+    heads = [name for name, value in rows[0].items() if isinstance(value, str)]
     present.table(None, heads, [[row[head] for head in heads] for row in rows])
 
 
@@ -135,19 +139,48 @@ def _list_workloads() -> list[dict[str, str]]:
     return [{"workload": name, "what": what} for name, what in problem.built_in().items()]
 
 
-def _list_targets() -> list[dict[str, str]]:
+def _list_targets() -> list[dict[str, Any]]:
     from simgen.targets import TARGETS
 
     rows = []
-    for name, target in TARGETS.items():
-        lacks = target().missing()
-        here = " | ".join(str(lack) for lack in lacks) or "ready"
-        rows.append({"target": name, "what": target.summary, "on this machine": here})
+    for name, target in sorted(TARGETS.items(), key=lambda item: item[1].example):
+        made = target()
+        lacks = made.needs.missing()
+        rows.append(
+            {
+                "target": name,
+                "what": target.summary,
+                "seen running": _seen(target),
+                "on this machine": " | ".join(str(lack) for lack in lacks) or "ready",
+                "stages": list(made.package.stages()),
+            }
+        )
     return rows
 
 
+def _seen(target: type[Target]) -> str:
+    """Whether its authors have seen it running, which says how far to trust it."""
+    from simgen.targets.base import EVERYTHING
+
+    unseen = target.unseen()
+    return "no" if unseen == EVERYTHING else f"yes, not {unseen}" if unseen else "yes"
+
+
+def _list_metrics() -> list[dict[str, str]]:
+    from simgen.metrics import METRICS
+
+    return [
+        {
+            "metric": metric.name,
+            "unit": metric.unit,
+            "what": metric.title,
+            "follows from": metric.formula,
+        }
+        for metric in METRICS.values()
+    ]
+
+
 def _list_algorithms() -> list[dict[str, str]]:
-    from dataclasses import fields
     from enum import Enum
 
     from simgen.layers import LAYERS
@@ -158,7 +191,7 @@ def _list_algorithms() -> list[dict[str, str]]:
         if not layer.passes:
             continue
         hints = field_types(layer)
-        for each in fields(layer):
+        for each in layer.keyed_fields():
             values = hints[each.name]
             if isinstance(values, type) and issubclass(values, Enum):
                 names = [str(v) for v in values]

@@ -61,7 +61,7 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     if not quiet:
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
         for target in targets:
-            for note in target.notes(made.path / target.name, details=verbose):
+            for note in target.package.notes(made.path / target.name, details=verbose):
                 print(note)
         print(f"reproduce: {reproduce(given)}")
     if and_run:

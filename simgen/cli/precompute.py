@@ -58,7 +58,7 @@ def build_all(builder: Builder) -> set[str]:
         found = problem.find(name, (), None)
         planned = workloads.lower(network.resolve(found.config), found.name, found.passes, 0)
         job = Job(planned, render.kernels(planned), data_file.data_id(planned), _digest(planned))
-        Gem5Se().folder(job, builder)
+        Gem5Se().package.folder(job, builder)
     return set(builder.cache.asked)
 
 

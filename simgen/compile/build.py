@@ -1,22 +1,19 @@
-"""Sources -> code objects and programs, through the cache, several at a time."""
+"""Sources -> what their stages make, through the cache, several at a time."""
 
 from __future__ import annotations
 
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from simgen.compile import render, toolchain
-from simgen.compile.cache import Key
+from simgen.compile import stages as stages_
+from simgen.compile.stages import SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simgen.compile.cache import Cache
-
-_MACRO = r"^#define KERNEL (\w+)$"
-_ENTRY = r"__global__[^(]*(?:\([^)]*\))?\s*void\s+(\w+)"
+    from simgen.compile.stages import Products, Stage
 
 
 class Builder:
@@ -26,29 +23,27 @@ class Builder:
         """`progress` is called with the kernels compiled and those to compile, for each target."""
         self.cache, self.progress = cache, progress
 
-    def code_objects(
-        self,
-        sources: Sequence[str],
-        arch: str,
-        rewrite: Callable[[str], str] | None = None,
-    ) -> list[bytes]:
-        """A linked AMDGPU code object for each kernel source, in order.
+    def products(self, stages: Sequence[Stage], sources: Mapping[str, Any]) -> dict[str, Products]:
+        """What the stages make of each source, by its name, in order.
 
-        `rewrite` gets the assembly text of each and returns what is assembled in its place.
+        Raises:
+            SimgenError: what a stage raises, for the first source that it does.
         """
 
-        def one(source: str) -> bytes:
-            text = self._assembly(source, arch)
-            return self._code_object(rewrite(text) if rewrite else text, arch)
+        def one(source: Any) -> Products:
+            made = {SOURCE: source}
+            for stage in stages:
+                source = made[stage.product] = stage.make(source, self.cache)
+            return made
 
-        made = []
+        found = {}
         workers = min(len(sources), os.cpu_count() or 1) or 1
         with ThreadPoolExecutor(workers) as pool:
-            for linked in pool.map(one, sources):
-                made.append(linked)
+            for name, made in zip(sources, pool.map(one, sources.values()), strict=True):
+                found[name] = made
                 if self.progress:
-                    self.progress(len(made), len(sources))
-        return made
+                    self.progress(len(found), len(sources))
+        return found
 
     def executable(
         self,
@@ -57,44 +52,8 @@ class Builder:
         flags: Sequence[str],
         libraries: Mapping[str, Sequence[str]] | None = None,
     ) -> bytes:
-        """An x86-64 program of `main`, one of `files`; the others it includes or embeds.
-
-        It is static, or linked dynamically to `libraries` (`toolchain.compile_dynamic`).
-        """
-        key = Key("x86-64 program")
-        key.add("label", f"program {main}")
-        key.add("compiler", toolchain.identity())
-        key.add("flags", "\n".join((*toolchain.HOST_FLAGS, *flags)))
-        for name in sorted(files):
-            content = files[name]
-            key.add(name, content if b"\0" in content else content.decode())
-        if libraries is None:
-            return self.cache.get_or_build(key, lambda: toolchain.compile_host(files, main, flags))
-        key.add("libraries", "\n".join(f"{n}: {' '.join(f)}" for n, f in libraries.items()))
-        return self.cache.get_or_build(
-            key, lambda: toolchain.compile_dynamic(files, main, flags, libraries)
-        )
-
-    def _assembly(self, source: str, arch: str) -> str:
-        whole = render.self_contained(source)
-        entry = re.search(_MACRO, source, re.M) or re.search(_ENTRY, source)
-        key = _device_key("assembly", entry, toolchain.DEVICE_FLAGS, arch)
-        key.add("source", whole)
-        build = self.cache.get_or_build
-        return build(key, lambda: toolchain.assembly(whole, arch).encode()).decode()
-
-    def _code_object(self, text: str, arch: str) -> bytes:
-        entry = re.search(r"^\s*\.amdhsa_kernel\s+(\w+)", text, re.MULTILINE)
-        key = _device_key("code object", entry, toolchain.ASSEMBLER_FLAGS, arch)
-        key.add("assembly", text)
-        return self.cache.get_or_build(key, lambda: toolchain.assemble(text, arch))
-
-
-def _device_key(kind: str, entry: re.Match[str] | None, flags: Sequence[str], arch: str) -> Key:
-    """The key of what is made for a GPU, but for what it is made from; `entry` tells the kernel."""
-    key = Key(kind)
-    key.add("label", f"{kind} {arch} {entry[1] if entry else '?'}")
-    key.add("compiler", toolchain.identity())
-    key.add("flags", "\n".join(flags))
-    key.add("arch", arch)
-    return key
+        """An x86-64 program of files (`stages.x86`)."""
+        made: Any = files
+        for stage in stages_.x86(main, flags, libraries):
+            made = stage.make(made, self.cache)
+        return bytes(made)

@@ -8,10 +8,14 @@ Line tables leave the instructions and their order as they are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simgen.compile import legalise, render, toolchain
 from simgen.compile.legalise.assembly import Instruction, parse
 from simgen.errors import SimgenError, printable
+
+if TYPE_CHECKING:
+    from simgen.compile.legalise import Model
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,10 @@ class Origin:
         return printable(self.text)
 
 
-def of_refusal(source: str, arch: str) -> Origin | None:
+def of_refusal(source: str, model: Model) -> Origin | None:
     """What `legalise.rewrite` refuses in a kernel; None if nothing or if it cannot be told."""
     try:
-        legalise.rewrite(_assembly(source, render.prelude(), arch), arch)
+        legalise.rewrite(_assembly(source, render.prelude(), model.arch), model)
     except legalise.NoRuleError as refusal:
         return _origin(refusal.item, source)
     except SimgenError:  # no compiler, say: the first error is the one to show
@@ -40,15 +44,14 @@ def of_refusal(source: str, arch: str) -> Origin | None:
 
 
 def of_instruction(
-    source: str, prelude: str, arch: str, kernel: str, number: int, *, legalised: bool
+    source: str, prelude: str, model: Model, kernel: str, number: int
 ) -> Origin | None:
     """The instruction of a linked kernel that comes after `number` others; None if not known.
 
-    `prelude` is the header that the kernel was compiled with.
+    `model` is what the kernel was made for, `prelude` the header that it was compiled with.
     """
     try:
-        text = _assembly(source, prelude, arch)
-        made = legalise.rewrite(text, arch).text if legalised else text
+        made = legalise.rewrite(_assembly(source, prelude, model.arch), model).text
     except SimgenError:
         return None
     for found in parse(made.split("\n")):

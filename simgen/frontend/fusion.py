@@ -11,6 +11,7 @@ kernels do the same operations in the same order.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
@@ -18,6 +19,7 @@ from simgen.frontend.network import Network, Placed
 from simgen.ir import Node, Pass
 from simgen.layers import LAYERS
 from simgen.layers.activation import Activation
+from simgen.layers.base import EXTENTS
 from simgen.layers.fused import NORMALISED
 from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode
 
@@ -40,11 +42,11 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
             "leave it out, or build pass fwd alone"
         )
     named = {placed.node.name: placed for placed in network.layers}
-    fan_out = Counter(before for placed in network.layers for before in placed.previous)
+    fan_out = Counter(source for placed in network.layers for source in placed.sources)
     following = {
-        placed.previous[0]: placed
+        placed.sources[0].layer: placed
         for placed in network.layers
-        if len(placed.previous) == 1 and fan_out[placed.previous[0]] == 1
+        if len(placed.sources) == 1 and fan_out[placed.sources[0]] == 1
     }
     chains = {name: tuple(_chain(placed, following)) for name, placed in named.items()}
     chains = {name: chain for name, chain in chains.items() if len(chain) > 1}
@@ -60,13 +62,14 @@ def fuse(network: Network, passes: Sequence[Pass]) -> Network:
     last = {chain[-1].node.name: _fused(chain) for chain in chains.values()}
     gone = {placed.node.name for chain in chains.values() for placed in chain} - last.keys()
     kept = (placed for placed in network.layers if placed.node.name not in gone)
-    return Network(network.run_mode, tuple(last.get(placed.node.name, placed) for placed in kept))
+    layers = tuple(last.get(placed.node.name, placed) for placed in kept)
+    return replace(network, layers=layers)
 
 
 def _chain(first: Placed, following: Mapping[str, Placed]) -> Iterator[Placed]:
     """The layer and what can be fused with it."""
     yield first
-    if first.node.kind not in FUSED:
+    if first.node.kind not in FUSED or len(first.output.shape) != len(EXTENTS):
         return
     after = following.get(first.node.name)
     if after and _is_given(after):
@@ -93,7 +96,7 @@ def _fused(chain: tuple[Placed, ...]) -> Placed:
     known = LAYERS[kind].config_keys()
     parameters = dict(first.node.parameters)
     bound = {port: f"{first.node.name}.{port}" for port in first.layer.parameters}
-    if not first.previous:
+    if not first.sources:
         bound["x"] = f"{first.node.name}.x"
     normalises = isinstance(after[0].layer, BatchNorm)
     if normalises:
@@ -103,5 +106,8 @@ def _fused(chain: tuple[Placed, ...]) -> Placed:
     parameters["batch_norm"] = str(normalises).lower()
     parameters["activation"] = str(isinstance(after[-1].layer, Activation)).lower()
     node = Node(name, kind, tuple(parameters.items()), first.node.inputs)
-    layer = LAYERS[kind].from_config([(k, v, first.where) for k, v in parameters.items()])
-    return Placed(node, layer, first.previous, after[-1].output, first.where, tuple(bound.items()))
+    layer = LAYERS[kind].from_config(
+        [(k, v, first.where) for k, v in parameters.items()], first.layer.machine
+    )
+    outputs = after[-1].outputs
+    return Placed(node, layer, first.sources, outputs, first.where, tuple(bound.items()))

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import WORD
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.ir import DType, Node, TensorSpec
 from simgen.layers import LAYERS
-from simgen.layers.base import EXTENTS, MAX_INT, Phase, check_range, parse_value
+from simgen.layers.base import EXTENTS, MAX_INT, SHAPE, TYPE, Phase, check_range, parse_value
+from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from simgen.frontend.config import Config
     from simgen.layers import Layer
@@ -27,6 +29,23 @@ if TYPE_CHECKING:
 GENERAL = "DNNMark"  # the section that is no layer
 RUN_MODES = ("none", "standalone", "composed")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
+MAX_RANK = 8  # axes of a tensor
+
+
+@dataclass(frozen=True)
+class Source:
+    """A tensor that a layer gives to others. As text, `str`, it is the name of its buffer."""
+
+    layer: str
+    tensor: str  # port; "" where the config names the layer alone, until its outputs are known
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.tensor}"
+
+    @property
+    def gradient(self) -> str:
+        """Name of the buffer of its gradient."""
+        return f"{self.layer}.d{self.tensor}"
 
 
 @dataclass(frozen=True)
@@ -35,10 +54,25 @@ class Placed:
 
     node: Node
     layer: Layer
-    previous: tuple[str, ...]  # layers that its inputs come from, in order; (): the data file
-    output: TensorSpec
+    sources: tuple[Source, ...]  # where its inputs come from, in order; (): from the data file
+    outputs: tuple[tuple[str, TensorSpec], ...]  # by port
     where: str  # of its section; no part of the workload, which is the same from another file
     bound: tuple[tuple[str, str], ...] = ()  # (port, buffer), where that is not the layer's own
+
+    @property
+    def previous(self) -> tuple[str, ...]:
+        """The layers that its inputs come from, in order."""
+        return tuple(source.layer for source in self.sources)
+
+    @property
+    def output(self) -> TensorSpec:
+        """Of its first, or only, output."""
+        return self.outputs[0][1]
+
+    @property
+    def inputs(self) -> Iterator[tuple[str, Source]]:
+        """(port, tensor that it reads there) of what does not come from the data file."""
+        return zip(self.layer.input_names, self.sources)
 
 
 @dataclass(frozen=True)
@@ -51,12 +85,13 @@ class Network:
 
     run_mode: str
     layers: tuple[Placed, ...]
+    machine: Machine  # that the layers are planned for
 
 
-def make_layer(node: Node) -> Layer:
-    """The layer that a node stands for, as `workload.json` brings it back."""
+def make_layer(node: Node, machine: Machine) -> Layer:
+    """The layer that a node stands for, planned for a machine, as `workload.json` has both."""
     entries = ((key, value, node.name) for key, value in node.parameters)
-    return LAYERS[node.kind].from_config(entries)
+    return LAYERS[node.kind].from_config(entries, machine)
 
 
 def sample_section(kind: str) -> Section:
@@ -74,19 +109,21 @@ def resolve(
     algorithm: str | None = None,
     layers: str | None = None,
     phase: Phase | None = None,
+    machine: Machine | None = None,
     dtype: str | None = None,
 ) -> Network:
     """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
 
     `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise.
-    `dtype` is the element type of what no layer writes, where no section says another.
     So is what layers do in a `phase`; in inference, those that are for training only are left out.
     `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
-    every layer on a way from a to b.
+    every layer on a way from a to b. Layers are planned for `machine`, or for the one that plans
+    were fitted on. `dtype` is the element type of what no layer writes, where no section says
+    another.
 
     Raises:
         ConfigError: an unknown section, key or value, a missing or impossible shape, a wrong or
-            duplicate name, a missing previous layer, a cycle.
+            duplicate name, a previous layer or one of its tensors that is not there, a cycle.
         UsageError: `layers` names a layer that is not there, or two with no way between them.
     """
     run_mode = _run_mode([s for s in config.sections if s.name == GENERAL])
@@ -94,27 +131,26 @@ def resolve(
     if not sections:
         raise ConfigError(config.source, "no layer section; add one, such as [Softmax]")
     named = _by_name(sections)
-    previous = {name: _previous(name, section, named) for name, section in named.items()}
-    order = _order(named, previous)
+    sources = {name: _sources(name, section, named) for name, section in named.items()}
+    order = _order(named, _layers(sources))
     if phase is not None:
         named = _in_phase(named, phase)
     if phase is Phase.INFERENCE:
-        named, previous = _without_training(named, previous)
+        named, sources = _without_training(named, sources)
         order = [name for name in order if name in named]
+    previous = _layers(sources)
     kept = set(order) if layers is None else selected(layers, previous)
     if algorithm is not None:
         named = _with_algorithm(named, kept, algorithm)
     named = _with_settings(named, list(settings))
     needed = _reached(kept, previous)  # for the shapes
-    usual = None
-    if dtype is not None:
-        usual = Entry("type", dtype, Place(f"--type {printable(dtype)}", 0))
+    machine = machine or fitted()
+    usual = Entry(TYPE, dtype, Place(f"--type {printable(dtype)}", 0)) if dtype else None
     placed: dict[str, Placed] = {}
     for name in (name for name in order if name in needed):
-        before = previous[name]
-        given = tuple(placed[each].output for each in before)
-        placed[name] = _place(name, named[name], before, given, usual)
-    return Network(run_mode, tuple(each for name, each in placed.items() if name in kept))
+        given = [_tensor(name, named[name], each, placed[each.layer]) for each in sources[name]]
+        placed[name] = _place(name, named[name], given, machine, usual)
+    return Network(run_mode, tuple(each for name, each in placed.items() if name in kept), machine)
 
 
 def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
@@ -206,8 +242,9 @@ def _with_settings(
 ) -> dict[str, Section]:
     """The sections with each setting in place of, or added to, the entries of its layer.
 
-    A bare key goes to the only layer. In a network, a bare extent (n, c, h, w) goes to every
-    layer that gives it itself, so that `n=1` rescales the whole network.
+    A bare key goes to the only layer. In a network, a bare extent (n, c, h, w), or `shape`, goes
+    to every layer that gives it itself, so that `n=1` rescales the whole network: it is the first
+    extent of `shape` too. Other extents take the place of `shape`, and it takes that of theirs.
     """
     named = dict(named)
     for key, value in settings:
@@ -220,8 +257,10 @@ def _with_settings(
             targets = [owner]
         elif len(named) == 1:
             targets = list(named)
-        elif field in EXTENTS:
-            targets = [n for n, s in named.items() if (e := s.get(field)) and e.value != "0"]
+        elif field in (*EXTENTS, SHAPE):
+            keys = (field, SHAPE) if field == "n" else (field,)
+            given = {n: next(filter(None, map(s.get, keys)), None) for n, s in named.items()}
+            targets = [n for n, e in given.items() if e and e.value != "0"]
         else:
             targets = []
         if not targets:
@@ -272,8 +311,8 @@ def _in_phase(named: dict[str, Section], phase: Phase) -> dict[str, Section]:
 
 
 def _without_training(
-    named: dict[str, Section], previous: Mapping[str, tuple[str, ...]]
-) -> tuple[dict[str, Section], dict[str, tuple[str, ...]]]:
+    named: dict[str, Section], sources: Mapping[str, tuple[Source, ...]]
+) -> tuple[dict[str, Section], dict[str, tuple[Source, ...]]]:
     """The layers that do something in inference, and what each reads then.
 
     Raises:
@@ -282,45 +321,85 @@ def _without_training(
     """
     gone = {name for name, section in named.items() if LAYERS[_kind(section)].training_only}
     for name in gone:
-        if not previous[name]:
+        if not sources[name]:
             raise ConfigError(
                 named[name].where,
                 f"layer {name!r} is first and does nothing in inference; remove it and give its "
                 "n, c, h and w to the next layer",
             )
 
-    def source(name: str) -> str:
-        while name in gone:
-            (name,) = previous[name]
-        return name
+    def before(source: Source) -> Source:
+        while source.layer in gone:
+            (source,) = sources[source.layer]
+        return source
 
     kept = {name: section for name, section in named.items() if name not in gone}
-    return kept, {name: tuple(map(source, previous[name])) for name in kept}
+    return kept, {name: tuple(map(before, sources[name])) for name in kept}
 
 
 def _replaced(section: Section, entry: Entry) -> Section:
     if entry.key in ("name", "previous_layer"):
         raise ConfigError(entry.where, f"{entry.key} cannot be set; edit the config instead")
-    kept = tuple(e for e in section.entries if e.key != entry.key)
+    gone = [entry.key]
+    kept: tuple[Entry, ...] = ()
+    if LAYERS[_kind(section)].takes_input and entry.key in (*EXTENTS, SHAPE):
+        shape = section.get(SHAPE)
+        n, *rest = shape.value.split("x") if shape else ("",)
+        if entry.key == SHAPE:
+            gone += EXTENTS
+        elif shape and entry.key == "n":
+            entry = Entry(SHAPE, "x".join((entry.value, *rest)), entry.where)
+            gone.append(SHAPE)
+        elif shape:
+            gone.append(SHAPE)
+            kept = (Entry("n", n, shape.where),)
+    kept += tuple(e for e in section.entries if e.key not in gone)
     return Section(section.name, (*kept, entry), section.where)
 
 
-def _previous(name: str, section: Section, named: Mapping[str, Section]) -> tuple[str, ...]:
-    """The layers that `previous_layer` names: one, or several with commas between them."""
+def _sources(name: str, section: Section, named: Mapping[str, Section]) -> tuple[Source, ...]:
+    """The tensors that `previous_layer` names: `layer` or `layer.tensor`, with commas between."""
     entry = section.get("previous_layer")
     if entry is None or entry.value in ("", "null"):
         return ()
     layer = LAYERS[_kind(section)]
-    found = tuple(word.strip() for word in entry.value.split(","))
-    for word in found:
-        if word not in named:
+    words = [word.strip() for word in entry.value.split(",")]
+    found = [Source(*(part.strip() for part in word.partition(".")[::2])) for word in words]
+    for word, source in zip(words, found, strict=True):
+        if "." in word and not source.tensor:
+            fact = f"previous_layer of {name!r} is {printable(word)}"
+            raise ConfigError(entry.where, f"{fact}; write layer or layer.tensor")
+        if source.layer not in named:
             fact = f"previous_layer of {name!r} is {printable(word)}, which is not a layer here"
-            raise ConfigError(entry.where, f"{fact}; {did_you_mean(word, named)}")
-    most = None if layer.several_inputs else int(layer.takes_input)
-    if most is not None and len(found) > most:
+            raise ConfigError(entry.where, f"{fact}; {did_you_mean(source.layer, named)}")
+    most = len(layer.input_names)
+    if len(found) > most:
         fact = f"previous_layer of {name!r} names {len(found)}, but [{layer.section}] takes {most}"
-        raise ConfigError(entry.where, f"{fact}; join layers with [Add] or [Concat] first")
-    return found
+        cure = "join layers with [Add] or [Concat] first" if most == 1 else "leave the rest out"
+        raise ConfigError(entry.where, f"{fact}; {cure}")
+    return tuple(found)
+
+
+def _layers(sources: Mapping[str, tuple[Source, ...]]) -> dict[str, tuple[str, ...]]:
+    """The layers that each layer reads from."""
+    return {name: tuple(source.layer for source in found) for name, found in sources.items()}
+
+
+def _tensor(
+    name: str, section: Section, source: Source, before: Placed
+) -> tuple[Source, TensorSpec]:
+    """The tensor that a layer's section names, of the layer `before`: its first, where it does not
+    say which."""
+    outputs = dict(before.outputs)
+    tensor = source.tensor or next(iter(outputs))
+    if tensor in outputs:
+        return Source(source.layer, tensor), outputs[tensor]
+    entry = section.get("previous_layer")
+    known = [f"{source.layer}.{each}" for each in outputs]
+    fact = f"previous_layer of {name!r} is {printable(str(source))}, but {source.layer!r} has none"
+    raise ConfigError(
+        entry.where if entry else section.where, f"{fact}; {did_you_mean(str(source), known)}"
+    )
 
 
 def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -352,50 +431,61 @@ def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]
 def _place(
     name: str,
     section: Section,
-    previous: tuple[str, ...],
-    given: tuple[TensorSpec, ...],
+    given: Sequence[tuple[Source, TensorSpec]],
+    machine: Machine,
     usual: Entry | None,
 ) -> Placed:
     kind = _kind(section)
     common = LAYERS[kind].common_keys()
     own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
-    layer = LAYERS[kind].from_config(own)
-    inputs = _inputs(name, section, layer, previous, given, usual)
+    layer = LAYERS[kind].from_config(own, machine)
+    inputs = _inputs(name, section, layer, given, usual)
     try:
-        output = layer.output(inputs)
+        outputs = layer.outputs(inputs)
     except ValueError as error:
         # What the command line says of the layer is more likely wrong than the file.
         given_there = (e.where for e in reversed(section.entries) if not e.where.line)
         where = next(given_there, section.where)
         raise ConfigError(where, f"layer {name!r}: {error}") from None
-    _check_size(name, section, output, "output")
+    for output in outputs.values():
+        _check_size(name, section, output, "output")
     parameters = tuple((key, value) for key, value, _ in own)
     node = Node(name, kind, parameters, inputs)
-    return Placed(node, layer, previous, output, str(section.where))
+    sources = tuple(source for source, _ in given)
+    return Placed(node, layer, sources, tuple(outputs.items()), str(section.where))
 
 
 def _inputs(
     name: str,
     section: Section,
     layer: Layer,
-    previous: tuple[str, ...],
-    given: tuple[TensorSpec, ...],
+    given: Sequence[tuple[Source, TensorSpec]],
     usual: Entry | None,
 ) -> tuple[TensorSpec, ...]:
-    if not layer.takes_input:
+    if given:
+        for entry in section.entries:
+            if entry.key in layer.input_keys:
+                fact = f"{entry.key} is {printable(entry.value)}, but layer {name!r} has its inputs"
+                raise ConfigError(entry.where, f"{fact} from previous_layer; leave one out")
+    elif not layer.takes_input:
+        _dtype(name, section, layer, None, usual)
         return ()
-    for before, each in zip(previous, given, strict=True):
-        if len(each.shape) != len(EXTENTS):
-            shape = " x ".join(map(str, each.shape))
+    for before, each in given:
+        if layer.rank not in (None, len(each.shape)):
             raise ConfigError(
                 section.where,
-                f"layer {name!r} takes a tensor (N, C, H, W), but {before!r} gives one of {shape}; "
-                "take another previous_layer",
+                f"layer {name!r} takes a tensor (N, C, H, W), but {before.layer!r} gives one of "
+                f"{_times(each.shape)}; take another previous_layer",
             )
-    types = [_dtype(name, section, layer, each, usual) for each in given or (None,)]
+    types = [_dtype(name, section, layer, each, usual) for _, each in given]
     if given:
-        return tuple(_input(name, section, *each) for each in zip(given, types, strict=True))
-    return layer.workload_inputs(_input(name, section, None, types[0]))
+        checked = layer.takes_input
+        return tuple(
+            _input(name, section, each, dtype) if checked else each
+            for (_, each), dtype in zip(given, types, strict=True)
+        )
+    dtype = _dtype(name, section, layer, None, usual)
+    return layer.workload_inputs(_input(name, section, None, dtype, layer.rank))
 
 
 def _dtype(
@@ -406,30 +496,76 @@ def _dtype(
     Raises:
         ConfigError: no such type, another one than the previous layer has, or the layer lacks it.
     """
-    entry = section.get(layer.type_key)
     found = given.dtype if given else DType.F32
-    said = entry or (None if given else usual)
+    said = section.get(layer.type_key) or (None if given else usual)
     where = said.where if said else section.where
-    if said:
-        asked = parse_value(DType, said.key, said.value, said.where)
-        if given and asked != found:
-            raise ConfigError(
-                where,
-                f"{said.key} is {asked.name}, but the previous layer's output is {found.name}; "
-                f"leave it out, or insert [Cast] with type={asked.name} before layer {name!r}",
-            )
-        found = asked
-    if layer.any_float and found.is_float and found.nbytes <= DType.F32.nbytes:
-        return found
-    if found == DType.F32:
-        return found
-    takes = "floating-point types up to 32 bits" if layer.any_float else "type f32 alone"
-    cure = "insert [Cast] with type=f32 before it" if given else "set another type of it"
-    fact = f"layer {name!r}: [{section.name}] has {takes}, and its input is {found.name}"
-    raise ConfigError(where, f"{fact}; {cure}")
+    asked = parse_value(DType, said.key, said.value, said.where) if said else found
+    if asked != DType.F32 and not (layer.any_float and asked.is_float and asked.nbytes <= WORD):
+        takes = "floating-point types up to 32 bits" if layer.any_float else "type f32 alone"
+        fact = f"layer {name!r}: [{section.name}] has {takes}, and its input is {asked}"
+        cast = given and not said
+        cure = "insert [Cast] with type=f32 before it" if cast else "choose another type"
+        raise ConfigError(where, f"{fact}; {cure}")
+    if given and asked != found:
+        raise ConfigError(
+            where,
+            f"{layer.type_key} is {asked}, but the previous layer's output is {found}; leave it "
+            f"out, or insert [Cast] with type={asked} before layer {name!r}",
+        )
+    return asked
 
 
-def _input(name: str, section: Section, given: TensorSpec | None, dtype: DType) -> TensorSpec:
+def _input(
+    name: str,
+    section: Section,
+    given: TensorSpec | None,
+    dtype: DType,
+    rank: int | None = None,
+) -> TensorSpec:
+    """The input as the section says it, and as the previous layer does where that says nothing."""
+    entry = section.get(SHAPE)
+    extents = next((e for e in section.entries if e.key in EXTENTS), None)
+    if entry and extents:
+        fact = f"{extents.key} is given beside shape, which says all extents"
+        raise ConfigError(extents.where, f"{fact}; leave one of them out")
+    if entry:
+        shape = _shape(entry)
+        if rank not in (None, len(shape)):
+            fact = f"shape is {printable(entry.value)}, but layer {name!r} takes (N, C, H, W)"
+            raise ConfigError(entry.where, f"{fact}; write four extents, such as 1x3x224x224")
+    elif given and len(given.shape) != len(EXTENTS):
+        if extents:
+            fact = f"{extents.key} is one of (N, C, H, W), but layer {name!r} gets a tensor of"
+            raise ConfigError(extents.where, f"{fact} {_times(given.shape)}; leave it out")
+        shape = given.shape
+    else:
+        shape = _extents(name, section, given)
+    if given and shape != given.shape:
+        assert entry is not None
+        raise ConfigError(
+            entry.where,
+            f"shape is {printable(entry.value)}, but the previous layer's output has "
+            f"{_times(given.shape)}; leave it out",
+        )
+    x = TensorSpec(shape, dtype)
+    _check_size(name, section, x, "input")
+    return x
+
+
+def _shape(entry: Entry) -> tuple[int, ...]:
+    """Extents with x between them."""
+    words = entry.value.split("x")
+    if not all(word.isascii() and word.isdigit() for word in words):
+        fact = f"{entry.key} is {printable(entry.value)}"
+        raise ConfigError(entry.where, f"{fact}; write extents with x between them, as 16x128x768")
+    if len(words) > MAX_RANK:
+        fact = f"{entry.key} is {printable(entry.value)}, which has {len(words)} axes"
+        raise ConfigError(entry.where, f"{fact}; write {MAX_RANK} at most")
+    where = entry.where
+    return tuple(check_range("an extent of shape", int(word), 1, None, where) for word in words)
+
+
+def _extents(name: str, section: Section, given: TensorSpec | None) -> tuple[int, ...]:
     """The input's (N, C, H, W): from the section, and from the previous layer where that has 0.
 
     A first layer without h or w has 1 there, as DNNMark's fully connected sample leaves them out.
@@ -458,16 +594,18 @@ def _input(name: str, section: Section, given: TensorSpec | None, dtype: DType) 
                 f"layer {name!r} has no {key}; give it, or a previous_layer to take it from",
             )
         shape.append(value)
-    x = TensorSpec(tuple(shape), dtype)
-    _check_size(name, section, x, "input")
-    return x
+    return tuple(shape)
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 def _check_size(name: str, section: Section, spec: TensorSpec, what: str) -> None:
     if spec.size > MAX_INT:
-        extents = " x ".join(str(extent) for extent in spec.shape)
+        smaller = "shape" if section.get(SHAPE) else "n, c, h or w"
         raise ConfigError(
             section.where,
-            f"the {what} of layer {name!r} has {extents} elements, more than {MAX_INT}; "
-            "make n, c, h or w smaller",
+            f"the {what} of layer {name!r} has {_times(spec.shape)} elements, more than {MAX_INT}; "
+            f"make {smaller} smaller",
         )

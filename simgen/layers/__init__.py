@@ -11,12 +11,15 @@ from simgen.layers import cast as cast
 from simgen.layers import concat as concat
 from simgen.layers import dropout as dropout
 from simgen.layers import fused as fused
+from simgen.layers import input as input
 from simgen.layers import sgd as sgd
+from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer
 from simgen.layers.conv import convolution as convolution
 from simgen.layers.norm import batch_norm as batch_norm
+from simgen.layers.norm import layer_norm as layer_norm
 from simgen.layers.norm import lrn as lrn
 from simgen.layers.pool import pooling as pooling
 from simgen.layers.product import fully_connected as fully_connected

@@ -76,6 +76,7 @@ class Activation(Layer):
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
     mode: ActivationMode = key("activation_mode", default=ActivationMode.RELU, text="the function")

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.ir import DType, Pass
+from simgen.machine import Machine, fitted
 from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from dataclasses import Field
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,15 +28,27 @@ if TYPE_CHECKING:
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
 LAYERS: dict[str, type[Layer]] = {}  # by kind; importing simgen.layers fills it
+TYPE = "type"  # the key of the element type
 MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
+
+
+class PortRole(StrEnum):
+    """What a tensor is to the layer that reads or writes it."""
+
+    INPUT = "input"  # another layer's output, or from the data file
+    OUTPUT = "output"  # what other layers may read
+    PARAMETER = "parameter"  # what training changes
+    GRADIENT = "gradient"  # of the loss, with respect to one of those
+    OTHER = "other"  # statistics and workspaces
 
 
 @dataclass(frozen=True)
 class Port:
     """A tensor that a layer reads or writes in one pass.
 
-    Names have one meaning in all layers: x input (x0, x1, ... where there are several), y output,
-    w weights, b bias, and dx, dy, dw, db the gradients of a scalar loss with respect to them.
+    What it is to the layer, `Layer.role` tells. "d" and the name of a tensor that other layers or
+    training change is its gradient: that of a scalar loss with respect to it. Most layers name x
+    their input, y their output, w weights and b a bias.
     """
 
     name: str
@@ -89,13 +103,17 @@ class Layer(ABC):
     """One DNN layer: parameters in the dataclass fields, behaviour in pure methods.
 
     A layer whose `passes` is empty is understood (keys, shapes, counts) but not lowered yet.
-    `inputs` are the specs of the tensors that come from the previous layers, (N, C, H, W) each.
+    `inputs` are the specs of the tensors that come from the previous layers, in the order of
+    `input_names`.
     """
 
     kind: ClassVar[str]  # in workload names: softmax in softmax_fwd
     section: ClassVar[str]  # DNNMark's section name
     passes: ClassVar[tuple[Pass, ...]] = ()
-    parameters: ClassVar[tuple[str, ...]] = ()  # ports that training changes, of "w" and "b"
+    input_names: ClassVar[tuple[str, ...]] = ("x",)  # ports; the most of them that there can be
+    output_names: ClassVar[tuple[str, ...]] = ("y",)  # the same; `outputs` says which there are
+    rank: ClassVar[int | None] = 4  # axes of its inputs, (N, C, H, W); None: any number of them
+    parameters: ClassVar[tuple[str, ...]] = ()  # ports that training changes
     # Written ports that `reference` and `tolerance` get too, for their shape only (the values are
     # NaN): where strides round, the shape of dx does not follow from that of dy.
     shape_given: ClassVar[tuple[str, ...]] = ()
@@ -103,14 +121,25 @@ class Layer(ABC):
     per_sample: ClassVar[bool] = False  # y[n] depends on x[n] only, and so on for all but dw, db
     # The batch may be cut into parts, as per_sample says; only the bounds are those of one batch.
     data_parallel: ClassVar[bool] = False
-    takes_input: ClassVar[bool] = True  # has an input (N, C, H, W); if not, n is a key as any other
-    several_inputs: ClassVar[bool] = False  # ports x0, x1, ... in place of x
+    # Without a previous layer, its section says its input's extents; if not, n is a key as others.
+    takes_input: ClassVar[bool] = True
+    input_keys: ClassVar[tuple[str, ...]] = ()  # of its own, that say extents in that case
+    given: ClassVar[bool] = False  # its outputs come from the data file: there is nothing to run
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
     any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
-    type_key: ClassVar[str] = "type"  # of the input, in a section without previous_layer
+    type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
+
+    # What it is planned for. No config says it: it is set where a layer is made, and a layer's
+    # kernels, workspaces and bounds may depend on it.
+    machine: Machine = field(
+        default_factory=fitted,
+        kw_only=True,
+        repr=False,
+        metadata={"keys": ()},
+    )
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -120,10 +149,15 @@ class Layer(ABC):
             LAYERS[cls.kind] = cls
 
     @classmethod
+    def keyed_fields(cls) -> tuple[Field[Any], ...]:
+        """The fields that a config sets."""
+        return tuple(each for each in fields(cls) if each.metadata["keys"])
+
+    @classmethod
     def config_keys(cls) -> dict[str, list[str]]:
         """Config key -> the fields it sets: `kernel_size` sets both extents."""
         keys: dict[str, list[str]] = {}
-        for f in fields(cls):
+        for f in cls.keyed_fields():
             for name in f.metadata["keys"]:
                 keys.setdefault(name, []).append(f.name)
         return keys
@@ -131,17 +165,21 @@ class Layer(ABC):
     @classmethod
     def common_keys(cls) -> tuple[str, ...]:
         """Keys of the layer's section that belong to its place in a network."""
-        return (*PLACE_KEYS, *EXTENTS, cls.type_key) if cls.takes_input else PLACE_KEYS
+        return (*COMMON_KEYS, cls.type_key) if cls.takes_input else PLACE_KEYS
 
     @classmethod
-    def from_config(cls, entries: Iterable[tuple[str, str, object]]) -> Self:
+    def from_config(
+        cls, entries: Iterable[tuple[str, str, object]], machine: Machine | None = None
+    ) -> Self:
         """The layer from (key, value, place) triples; the last one to set a field wins.
+
+        It is planned for a machine; None: for the one that plans were fitted on.
 
         Raises:
             ConfigError: an unknown key, or a value that its field does not take.
         """
         keys, hints = cls.config_keys(), field_types(cls)
-        limits = {f.name: f.metadata for f in fields(cls)}
+        limits = {f.name: f.metadata for f in cls.keyed_fields()}
         given: dict[str, Any] = {}
         for name, text, where in entries:
             if name not in keys:
@@ -152,7 +190,18 @@ class Layer(ABC):
                 limit = limits[target]
                 value = parse_value(hints[target], name, text, where)
                 given[target] = check_range(name, value, limit["least"], limit["most"], where)
-        return cls(**given)
+        return cls(**given, machine=machine or fitted())
+
+    def role(self, port: str) -> PortRole:
+        """What the tensor at a port is to the layer."""
+        known = {
+            **dict.fromkeys(self.input_names, PortRole.INPUT),
+            **dict.fromkeys(self.output_names, PortRole.OUTPUT),
+            **dict.fromkeys(self.parameters, PortRole.PARAMETER),
+        }
+        if port in known:
+            return known[port]
+        return PortRole.GRADIENT if port[:1] == "d" and port[1:] in known else PortRole.OTHER
 
     @property
     def gradients(self) -> tuple[str, ...]:
@@ -175,17 +224,29 @@ class Layer(ABC):
         parts = (Pass.BACKWARD_WEIGHT, *((Pass.BACKWARD_DATA,) if self.propagates else ()))
         return tuple(part for part in parts if part in self.passes)
 
+    def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
+        """What `per_sample` says, where that depends on the inputs."""
+        return self.per_sample
+
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         """The inputs of a layer without a previous layer, whose section says `x`."""
         return (x,)
 
     @abstractmethod
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        """Shape of y.
+        """Shape of the first, or only, output.
 
         Raises:
             ValueError: an output extent would be less than 1, or the inputs do not fit together.
         """
+
+    def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
+        """Shapes of what other layers may read, by port, the first one first.
+
+        Raises:
+            ValueError: as `output`.
+        """
+        return {self.output_names[0]: self.output(inputs)}
 
     @abstractmethod
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -239,7 +300,8 @@ class Layer(ABC):
 
 PLACE_KEYS = ("name", "previous_layer")
 EXTENTS = ("n", "c", "h", "w")
-COMMON_KEYS = PLACE_KEYS + EXTENTS  # of the section of every layer that takes an input
+SHAPE = "shape"  # in their place, a tensor of any rank: 16x128x768
+COMMON_KEYS = (*PLACE_KEYS, *EXTENTS, SHAPE)  # of the section of every layer that takes an input
 
 
 @cache

@@ -34,6 +34,7 @@ class Bypass(Layer):
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

@@ -53,6 +53,7 @@ class Dropout(Layer):
     any_float = True
     passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "1000",

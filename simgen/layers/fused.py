@@ -96,7 +96,10 @@ class Fused(Layer):
     @property
     def _normalise(self) -> BatchNorm:
         return BatchNorm(
-            mode=BatchNormMode.SPATIAL, epsilon=self.epsilon, statistics=Statistics.RUNNING
+            machine=self.machine,
+            mode=BatchNormMode.SPATIAL,
+            epsilon=self.epsilon,
+            statistics=Statistics.RUNNING,
         )
 
     @property
@@ -218,5 +221,12 @@ class FusedConvolution(Fused, Convolution):
 class FusedFullyConnected(Fused, FullyConnected):
     kind = "fused_fc"
     section = "FusedFullyConnected"
+    rank: ClassVar[int | None] = 4
     first = FullyConnected
     sample: ClassVar[Mapping[str, str]] = {**FullyConnected.sample, **SAMPLE}
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        y = super().output(inputs)
+        if len(y.shape) != self.rank:
+            raise ValueError(f"axis is {self.axis}; what follows takes images, leave it out")
+        return y

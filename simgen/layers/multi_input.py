@@ -23,8 +23,9 @@ class Several(Layer):
 
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     shape_given: ClassVar[tuple[str, ...]] = GRADIENTS
+    input_names: ClassVar[tuple[str, ...]] = INPUTS
+    rank: ClassVar[int | None] = None
     per_sample: ClassVar[bool] = True
-    several_inputs: ClassVar[bool] = True
     any_float: ClassVar[bool] = True
 
     inputs: int = key(
@@ -60,9 +61,11 @@ class Several(Layer):
             raise ValueError(f"{fact}; use two layers in a row")
         for at, x in enumerate(inputs):
             if x.dtype != inputs[0].dtype:
-                one, other = inputs[0].dtype.name, x.dtype.name
-                raise ValueError(f"x0 is {one}, but x{at} is {other}; insert [Cast] before one")
-            if any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
+                raise ValueError(
+                    f"x0 is {inputs[0].dtype}, but x{at} is {x.dtype}; insert [Cast] before it"
+                )
+            ranks = len(x.shape) != len(inputs[0].shape)
+            if ranks or any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
                 one, other = (" x ".join(map(str, spec.shape)) for spec in (inputs[0], x))
                 raise ValueError(f"x0 is {one}, but x{at} is {other}; give them the same extents")
 

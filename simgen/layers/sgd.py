@@ -36,6 +36,7 @@ class SGD(Layer):
     section = "SGD"
     passes = (Pass.FORWARD,)
     per_sample = True  # of whatever its first axis is
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "1000", "c": "4096", "h": "1", "w": "1"}
 
     rate: float = key("rate", default=0.01, least=0.0, most=1e6, text="learning rate")

@@ -10,7 +10,9 @@ max and sum run over the middle axis of the view (outer, axis, inner) of a tenso
     mode "channel"   (N, C, H, W) -> (N, C, H * W)
     mode "instance"  (N, C, H, W) -> (N, C * H * W, 1)
 
-as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one (outer, inner).
+as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one (outer, inner). In
+mode "channel", softmax_axis says which axis that is (Caffe's `axis`), of a tensor of any rank: 1,
+or -1 for the last.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut, writes
@@ -75,6 +78,7 @@ class Softmax(Layer):
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
+    rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     algo: SoftmaxAlgo = key(
@@ -87,16 +91,20 @@ class Softmax(Layer):
         default=SoftmaxMode.CHANNEL,
         text="over the channels of each pixel, or over a whole image",
     )
+    axis: int = key(
+        "softmax_axis", default=1, text="of mode channel: 1, or another; -1 is the last"
+    )
 
     def view(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
-        """(outer, axis, inner) of an (N, C, ...) shape."""
-        n, c, *spatial = shape
-        return (
-            (n, c, prod(spatial)) if self.mode is SoftmaxMode.CHANNEL else (n, c * prod(spatial), 1)
-        )
+        """(outer, axis, inner) of an (N, ...) shape."""
+        if self.mode is SoftmaxMode.INSTANCE:
+            return shape[0], prod(shape[1:]), 1
+        at = axes.behind_batch("softmax_axis", self.axis, shape)
+        return prod(shape[:at]), shape[at], prod(shape[at + 1 :])
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
+        self.view(x.shape)
         return x
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:

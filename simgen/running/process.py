@@ -52,7 +52,7 @@ ERRORS: dict[int, type[SimgenError]] = {
 def obstacles(bundle: Bundle, name: str) -> list[str]:
     """All that keeps this machine from running the target here; empty if nothing does."""
     target = finding.target_of(bundle, name)
-    return [str(lack) for lack in target.missing(bundle.path)]
+    return [str(lack) for lack in target.needs.missing(bundle.path)]
 
 
 def choose(bundle: Bundle) -> tuple[str, dict[str, list[str]]]:
@@ -64,7 +64,7 @@ def choose(bundle: Bundle) -> tuple[str, dict[str, list[str]]]:
     passed: dict[str, list[str]] = {}
     for name in bundle.targets:
         target = finding.target_of(bundle, name)
-        refusal = target.refusal(bundle.path)
+        refusal = target.needs.refusal(bundle.path)
         passed[name] = obstacles(bundle, name) + ([refusal] if refusal else [])
         if not passed[name]:
             del passed[name]
@@ -150,16 +150,16 @@ def check(bundle: Bundle, target: Target) -> None:
     Raises:
         DamagedError, MissingError, RefusedError: as `run`.
     """
-    if lacks := target.missing(bundle.path):
+    if lacks := target.needs.missing(bundle.path):
         raise MissingError(f"{target.name}: " + " | ".join(str(lack) for lack in lacks))
-    if refusal := target.refusal(bundle.path):
+    if refusal := target.needs.refusal(bundle.path):
         raise RefusedError(f"{target.name}: {refusal}")
     bundles.verify(bundle, target.name)
     workload = bundle.workload
-    capacity.check_memory(target.name, target.memory_nbytes(workload))
+    capacity.check_memory(target.name, target.needs.memory_nbytes(workload))
     outputs = workload.arena_nbytes - workload.outputs_offset
     kept = state_file.nbytes(workload) if workload.left else 0
-    needed = outputs + kept + target.statistics_nbytes(workload)
+    needed = outputs + kept + target.needs.statistics_nbytes(workload)
     capacity.check_disk(target.name, needed, bundle.path)
 
 
@@ -169,7 +169,7 @@ class _Watched:
     def __init__(self, target: Target, bundle: Bundle, start: Start, process: int) -> None:
         self.target, self.bundle, self.start = target, bundle, start
         self.folder = bundle.path / bundles.RESULTS / f"{PART}{start.result}.{process}"
-        self.look = target.watch(self.folder, start.todo)
+        self.look = target.watcher.watch(self.folder, start.todo)
 
     def told(
         self,
@@ -334,15 +334,15 @@ def _failure(
         where = f" (log: {kept})" if fresh else ""
     except OSError:
         log, where = "", ""
-    fact = target.diagnosis(f"{log}\n{output}") or _last_line(output) or _last_line(log)
+    fact = target.watcher.diagnosis(f"{log}\n{output}") or _last_line(output) or _last_line(log)
     if fact:
-        fact = target.located(fact, bundle.path, bundle.workload)
+        fact = target.watcher.located(fact, bundle.path, bundle.workload)
     if code == 0 and not fact:
         fact = "the run left no result of this workload; build the bundle again"
     kind = ERRORS.get(code, RunError)
     how = f"was killed (signal {-code})" if code < 0 else f"ended with exit code {code}"
     fact = fact.removeprefix(f"{target.name}: ") or f"run.sh {how}"
-    done = target.launches_done(log)
+    done = target.watcher.launches_done(log)
     at = "" if done is None else place(watched.start.todo, done)
     return kind(f"{target.name}: {at}{fact}{where}{watched.cure()}")
 

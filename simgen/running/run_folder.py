@@ -180,7 +180,7 @@ def _salvage(
         return {}
     firsts = run_record.first_launches(workload)
     places = [firsts[at] + i for at in steps for i in range(len(workload.steps[at].launches))]
-    found = target.salvaged(folder, run_record.part(workload, steps))
+    found = target.reader.salvaged(folder, run_record.part(workload, steps))
     kept = dict(zip(places, found, strict=False))
     whole = [
         at

@@ -168,11 +168,11 @@ def verify(bundle: Bundle, listener: Listener) -> None:
 
 def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
     """The bundle with all that a run with these options needs."""
-    name = target.extension(options)
+    name = target.package.extension(options)
     folder = f"{target.name}/{name}"
     if not name or any(file.startswith(f"{folder}/") for file in bundle.manifest["files"]):
         return bundle
-    files = target.extend(options, bundle.workload, Builder(cache.default()))
+    files = target.package.extend(options, bundle.workload, Builder(cache.default()))
     return bundles.extend(bundle, folder, files)
 
 

@@ -82,7 +82,7 @@ def run(
     for point in points:
         runs.check(wish, chosen, point.options)
     runs.verify(bundle, listener)
-    if refusal := chosen.refusal(bundle.path):
+    if refusal := chosen.needs.refusal(bundle.path):
         raise RefusedError(f"{chosen.name}: {refusal}")
     todo = [point for point in points if again or not bundle.has(point.name)]
     listener.begins(len(points), len(points) - len(todo))

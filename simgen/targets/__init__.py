@@ -7,6 +7,7 @@ storage.
 
 from simgen.targets import cuda as cuda
 from simgen.targets import host as host
+from simgen.targets import null as null
 from simgen.targets.base import TARGETS as TARGETS
 from simgen.targets.base import Target as Target
 from simgen.targets.gem5 import kfd as kfd

@@ -1,45 +1,50 @@
-"""What a target is, and the table of targets."""
+"""What a target is, and the table of targets.
+
+A target is its settings and four roles (simgen.targets.roles). A file of a target imports all that
+it needs for that from here. simgen/targets/null.py is a small one, to be read and copied.
+"""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.compile.legalise import cache_policy
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.storage.files import open_regular
+from simgen.targets.roles import File as File
+from simgen.targets.roles import Job as Job
+from simgen.targets.roles import Lack as Lack
+from simgen.targets.roles import Package as Package
+from simgen.targets.roles import Progress as Progress
+from simgen.targets.roles import Reader as Reader
+from simgen.targets.roles import Requirements as Requirements
+from simgen.targets.roles import Watcher as Watcher
+from simgen.targets.roles import log_text as log_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable
 
-    from simgen.compile.build import Builder
-    from simgen.ir import Workload
-
-MAX_LOG = 2**26  # bytes of a log that are looked at
+EVERYTHING = "all of it"
 TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills it
 
 
 def setting(default: Any, text: str, choices: Iterable[str] = ()) -> Any:
-    """A setting of a target: an option of `simgen build` with `text` as its help."""
-    return field(default=default, metadata={"help": text, "choices": choices})
+    """A setting of a target: an option of `simgen build` with `text` as its help.
+
+    `choices` that are the keys of a table are looked up when they are asked for: others may add to
+    the table.
+    """
+    known = choices if isinstance(choices, Mapping) else tuple(choices)
+    return field(default=default, metadata={"help": text, "choices": known})
 
 
 def l1_setting() -> Any:
     """The setting `l1` of the targets whose GPU has such a cache."""
     text = "whether vector loads use the L1 cache (MGPUSim runs both the same)"
     return setting(cache_policy.CACHED, text, cache_policy.POLICIES)
-
-
-def log_text(results: Path) -> str:
-    """What a finished run printed; empty where its log cannot be read."""
-    try:
-        with open_regular(results / "log.txt") as file:
-            return file.read(MAX_LOG).decode(errors="replace")
-    except OSError:
-        return ""
 
 
 @dataclass(frozen=True)
@@ -73,61 +78,18 @@ class RunOption:
 
 
 @dataclass(frozen=True)
-class Lack:
-    """Something this machine does not have, and how to get it."""
-
-    fact: str
-    cure: str
-
-    def __str__(self) -> str:
-        return f"{self.fact}; {self.cure}"
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of a target's folder."""
-
-    content: bytes
-    executable: bool = False
-
-
-@dataclass(frozen=True)
-class Job:
-    """Everything a target is made from: the workload, its rendered kernels, its data file."""
-
-    workload: Workload
-    sources: Mapping[str, str]  # kernel name -> rendered text, includes not yet inlined
-    data_id: bytes  # 32 bytes: what data.h5 was made from
-    digest: str  # of workload.json; a finished run leaves it in its results
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run has come."""
-
-    launches: int  # that have ended
-    simulated_seconds: float | None = None  # since its start; None: the target has no such time
-    instructions: float | None = None  # of the GPU, each counted once for a wavefront
-
-
-@dataclass(frozen=True)
 class Target(ABC):
-    """Settings in the dataclass fields, behaviour in pure methods. None of them runs anything.
+    """A place to run: settings in the dataclass fields, behaviour in the roles.
 
-    A target's folder in the bundle holds a `run.sh` that needs nothing but what `missing` names
-    and leaves in `results/NAME/`:
-
-        outputs.bin   the arena from Workload.outputs_offset to its end
-        log.txt       what the run printed
-        complete      Job.digest and those of the files (storage/seal.py); where the run ended well
-        and what `metrics` reads
+    Nothing here runs a workload; the `run.sh` that the package puts into a bundle does.
     """
 
     name: ClassVar[str]  # of the folder too
+    summary: ClassVar[str]  # one line for `simgen list targets`
+    example: ClassVar[bool] = False  # it runs no kernel: for those who write targets
     ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
-    summary: ClassVar[str]  # one line for `simgen list targets`
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -152,96 +114,36 @@ class Target(ABC):
         """The settings that a user gives, and what follows from them for those he does not."""
         return dict(settings)
 
+    @classmethod
+    def unseen(cls) -> str:
+        """What of it its authors have never seen running; empty: nothing. They had no such GPU,
+        disk image or runtime: it is tested as far as stand-ins for these go."""
+        return ""
+
     def settings(self) -> dict[str, Any]:
         """The dataclass fields, as the manifest keeps them."""
         return asdict(self)
 
+    @property
+    def needs(self) -> Requirements:
+        """What a run needs of this machine."""
+        return Requirements()
+
+    @property
     @abstractmethod
-    def missing(self, bundle: Path | None = None) -> list[Lack]:
-        """What this machine lacks to run the target, all at once; empty if it is ready."""
+    def package(self) -> Package:
+        """What it puts into a bundle."""
 
+    @property
+    def watcher(self) -> Watcher:
+        """How a run is followed, and why it has failed."""
+        return Watcher()
+
+    @property
     @abstractmethod
-    def folder(self, job: Job, builder: Builder) -> dict[str, File]:
-        """The target's folder: relative path -> file. `run.sh` is one of them."""
-
-    def extension(self, options: Mapping[str, str | int]) -> str | None:
-        """A folder within the target's that a run with these options needs, made by `extend`."""
-        return None
-
-    def extend(
-        self, options: Mapping[str, str | int], workload: Workload, builder: Builder
-    ) -> dict[str, File]:
-        """The files of that folder, by their paths in it."""
-        return {}
-
-    @abstractmethod
-    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """One dictionary for each launch, in order, of a finished run.
-
-        Raises:
-            DamagedError: the statistics do not fit the workload's launches.
-        """
-
-    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """As `metrics`, of a run that was ended; it finished all of `workload`, and maybe more."""
-        return self.metrics(results, workload)
-
-    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
-        """What tells how far a run has come that leaves its files in `results`, or None."""
-        return None
+    def reader(self) -> Reader:
+        """How results are read."""
 
     def whole_only(self) -> str | None:
         """Why no part of a workload can be run, and no run continued ("fact; cure"), or None."""
-        return None
-
-    def memory_nbytes(self, workload: Workload) -> int:
-        """What a run takes of this machine's memory, in bytes; 0 where run.sh looks for itself."""
-        return 0
-
-    def statistics_nbytes(self, workload: Workload) -> int:
-        """What a run leaves on the disk beside the tensors, in bytes, where that is much."""
-        return 0
-
-    def launches_done(self, log: str) -> int | None:
-        """How many launches had ended when a run failed; None where the log does not tell, or
-        where none had begun."""
-        return None
-
-    def mapped_nbytes(self, workload: Workload) -> int:
-        """The size of mmap.bin that a run maps: float32 values in [0, 1), beside data.h5."""
-        return 0
-
-    def ran(self, workload: Workload, launches: int) -> tuple[tuple[int, str], ...] | None:
-        """(step, kernel) of each of the `launches` that `metrics` tells of, if not the workload's.
-
-        So it is where a library's kernels run in place of the workload's. Then a run leaves no
-        outputs.bin: its results are statistics only.
-
-        Raises:
-            DamagedError: no step can be told of a launch.
-        """
-        return None
-
-    def machine(self, results: Path) -> Mapping[str, str]:
-        """What the results of a run tell of the machine that ran it (a GPU, a simulator)."""
-        return {}
-
-    def refusal(self, bundle: Path) -> str | None:
-        """Why the bundle must not be run where it lies ("fact; cure"), or None."""
-        return None
-
-    def commands(self, bundle: Path, workload: Workload) -> Mapping[str, str]:
-        """Shell command lines that run the bundle, by the way of running it."""
-        return {}
-
-    def notes(self, folder: Path, *, details: bool = False) -> list[str]:
-        """What a build tells of the target's folder, in lines; with `details`, more of them."""
-        return []
-
-    def located(self, fact: str, bundle: Path, workload: Workload) -> str:
-        """A diagnosis with what the bundle's sources add to it (a line of a kernel)."""
-        return fact
-
-    def diagnosis(self, log: str) -> str | None:
-        """What went wrong ("fact; cure"), where the log of a failed run tells, else None."""
         return None

@@ -7,35 +7,32 @@ can be carried to the machine that has the GPU.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import render
+from simgen.compile import render, stages
 from simgen.compile.legalise import cache_policy
-from simgen.errors import DamagedError
-from simgen.storage import schema
-from simgen.storage.files import read_regular
-from simgen.storage.schema import Sized
-from simgen.targets import launch_rows
-from simgen.targets.base import File, Lack, RunOption, Target, l1_setting
+from simgen.targets import launch_rows, machine_file
+from simgen.targets.base import (
+    File,
+    Lack,
+    Package,
+    Reader,
+    Requirements,
+    RunOption,
+    Target,
+    Watcher,
+    l1_setting,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from simgen.compile.build import Builder
-    from simgen.ir import Workload
     from simgen.targets.base import Job
 
 CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
-MAX_NBYTES = 2**20  # of machine.json
-
-
-@dataclass(frozen=True)
-class CudaDevice:
-    """What run.py writes into machine.json."""
-
-    facts: Mapping[str, bool | int | float | Annotated[str, Sized(0, 1000)]]
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,26 @@ class Cuda(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
 
     l1: str = l1_setting()
+
+    @property
+    def needs(self) -> Requirements:
+        return NvidiaGpu()
+
+    @property
+    def package(self) -> Package:
+        return CudaPackage(self.l1)
+
+    @property
+    def watcher(self) -> Watcher:
+        return CudaWatcher()
+
+    @property
+    def reader(self) -> Reader:
+        return CudaReader(launch_rows.ROUND_COLUMNS)
+
+
+class NvidiaGpu(Requirements):
+    """A GPU that CuPy can use."""
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         if importlib.util.find_spec("cupy") is None:
@@ -61,11 +78,21 @@ class Cuda(Target):
             return [Lack(f"no usable NVIDIA GPU ({error})", "run it on a machine that has one")]
         return []
 
+
+@dataclass(frozen=True)
+class CudaPackage(Package):
+    """A Python file; NVRTC compiles the kernels for the GPU that is there."""
+
+    l1: str
+
+    def stages(self) -> tuple[str, ...]:
+        return stages.names(stages.nvptx())
+
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         run = render.text(
             "targets/cuda.run.sh.j2",
             name=job.workload.name,
-            target=self.name,
+            target=Cuda.name,
             digest=job.digest,
             bypass=self.l1 == cache_policy.BYPASS,
         )
@@ -74,19 +101,9 @@ class Cuda(Target):
             "run.py": File(render.text("launchers/cuda_run.py").encode()),
         }
 
-    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """`seconds` is the median over the timed rounds, between CUDA events."""
-        return launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
 
-    def machine(self, results: Path) -> Mapping[str, str]:
-        path = results / "machine.json"
-        try:
-            told = schema.parse(read_regular(path, MAX_NBYTES))
-            found = schema.from_json(CudaDevice, {"facts": told}).facts
-        except (OSError, ValueError) as error:
-            fact = getattr(error, "strerror", None) or error
-            raise DamagedError(f"{path}: {fact}; run it again") from None
-        return {name: str(value) for name, value in found.items()}
+class CudaWatcher(Watcher):
+    """What Python says."""
 
     def diagnosis(self, log: str) -> str | None:
         """What run.py says; where Python itself ended it, the last line of its traceback."""
@@ -94,3 +111,10 @@ class Cuda(Target):
         lines = [line for line in lines if ": the run ended with" not in line]
         told = [line for line in lines if line.startswith("simgen: error: ")] or lines
         return told[-1].removeprefix("simgen: error: ") if told else None
+
+
+class CudaReader(launch_rows.RowsReader):
+    """`seconds` is the median over the timed rounds, between CUDA events."""
+
+    def machine(self, results: Path) -> Mapping[str, str]:
+        return machine_file.texts(machine_file.read(results))

@@ -18,13 +18,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import render
+from simgen.compile import render, stages
 from simgen.ir import GUARD, PAGE
-from simgen.targets import launch_rows
-from simgen.targets.base import File, Lack, Progress, Target, setting
+from simgen.targets.base import File, Lack, Package, Reader, Requirements, Target, Watcher, setting
+from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from simgen.compile.build import Builder
     from simgen.ir import Workload
@@ -80,6 +80,26 @@ class Host(Target):
 
     sanitize: bool = setting(False, "check every access and barrier of the kernels")
 
+    @property
+    def needs(self) -> Requirements:
+        return HostCpu()
+
+    @property
+    def package(self) -> Package:
+        return HostPackage(self.sanitize)
+
+    @property
+    def watcher(self) -> Watcher:
+        return HostWatcher()
+
+    @property
+    def reader(self) -> Reader:
+        return RowsReader(("seconds",))  # wall time, with waking the worker processes
+
+
+class HostCpu(Requirements):
+    """Linux on an x86-64 CPU with the instructions that kernels are compiled for."""
+
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         if sys.platform != "linux" or platform.machine() != "x86_64":
             here = f"{sys.platform} on {platform.machine()}"
@@ -94,6 +114,19 @@ class Host(Target):
             return [Lack(fact, "run it on an x86-64 CPU made since 2015")]
         return []
 
+    def memory_nbytes(self, workload: Workload) -> int:
+        return workload.arena_nbytes + WORKERS_NBYTES
+
+
+@dataclass(frozen=True)
+class HostPackage(Package):
+    """A program of all kernels; `sanitize`: one that checks each access."""
+
+    sanitize: bool
+
+    def stages(self) -> tuple[str, ...]:
+        return (stages.SOURCE, stages.PROGRAM)
+
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh`, the program (called as the workload), and its main source to read."""
         sources = self._sources(job)
@@ -103,7 +136,7 @@ class Host(Target):
         script = render.text(
             "targets/host.run.sh.j2",
             name=job.workload.name,
-            target=self.name,
+            target=Host.name,
             digest=job.digest,
             resumable=bool(job.workload.left),
         )
@@ -112,23 +145,6 @@ class Host(Target):
             job.workload.name: File(program, executable=True),
             "host.cpp": File(files["host.cpp"]),
         }
-
-    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """`seconds` of wall time of each launch, with waking the worker processes."""
-        return launch_rows.read(results, workload, ("seconds",))
-
-    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        return launch_rows.read(results, workload, ("seconds",), more=True)
-
-    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
-        return launch_rows.watch(results)
-
-    def memory_nbytes(self, workload: Workload) -> int:
-        return workload.arena_nbytes + WORKERS_NBYTES
-
-    def diagnosis(self, log: str) -> str | None:
-        lines = re.findall(r"^simgen: error: (.*)$", log, re.MULTILINE)
-        return lines[-1] if lines else None
 
     def _sources(self, job: Job) -> Mapping[str, str]:
         """Everything that the program is compiled from, by file name."""
@@ -154,6 +170,14 @@ class Host(Target):
                 sanitize=self.sanitize,
             ),
         }
+
+
+class HostWatcher(RowsWatcher):
+    """Its program says what goes wrong."""
+
+    def diagnosis(self, log: str) -> str | None:
+        lines = re.findall(r"^simgen: error: (.*)$", log, re.MULTILINE)
+        return lines[-1] if lines else None
 
 
 def _alone(workload: Workload) -> set[str]:

@@ -10,11 +10,12 @@ import csv
 import itertools
 import os
 import re
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError, printable
 from simgen.storage.files import open_regular
-from simgen.targets.base import Progress, RunOption
+from simgen.targets.base import Progress, Reader, RunOption, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +68,26 @@ def read(
         fact = f"lists {count} launches that are not the workload's {len(wanted)}"
         raise DamagedError(f"{path}: {fact}; run the bundle again")
     return found
+
+
+@dataclass(frozen=True)
+class RowsReader(Reader):
+    """Reads `columns` of them, or all."""
+
+    columns: tuple[str, ...] | None = None
+
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        return read(results, workload, self.columns)
+
+    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        return read(results, workload, self.columns, more=True)
+
+
+class RowsWatcher(Watcher):
+    """Counts the lines that are whole."""
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
+        return watch(results)
 
 
 def _rows(path: Path, most: int) -> list[dict[str, str]]:

@@ -94,7 +94,7 @@ def _survey(workload: Workload) -> _Survey:
     buffers = {buffer.name: buffer for buffer in workload.buffers}
     for step in workload.steps:
         node = workload.node(step.layer)
-        layer = make_layer(node)
+        layer = make_layer(node, workload.machine)
         sums = layer.sums(node.inputs, step.direction)
         read = {name for _, name in step.reads}
         if sums is None or read & found.broken:

@@ -5,12 +5,12 @@ Counted from shapes (`Layer.count`), so the figures are the algorithm's, whateve
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.network import make_layer
 from simgen.ir import OpCount, Pass, Role, to_json
+from simgen.layers.base import PortRole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 WORD = 4  # bytes
 KINDS = ("parameters", "new parameters", "inputs", "activations", "gradients", "workspaces")
-GRADIENT = re.compile(r"d(x\d*|y|w|b)\Z")  # port; see Port for the names
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Work:
 def of_step(workload: Workload, step: Step) -> Work:
     """The work of one of the workload's steps."""
     node = workload.node(step.layer)
-    layer = make_layer(node)
+    layer = make_layer(node, workload.machine)
     written = {name for _, name in step.writes}
     used = {name for launch in step.launches for name in launch.args} - written
     buffers = [workload.buffer(name) for name in sorted(used)]
@@ -89,26 +88,31 @@ def weights(workload: Workload) -> list[float]:
 
 def memory(workload: Workload) -> dict[str, int]:
     """Bytes of the tensors by what they are, each tensor once; "arena" is what they take in all."""
-    trained = {
-        name
-        for step in workload.steps
-        for port, name in step.reads
-        if port in make_layer(workload.node(step.layer)).parameters
-    }
+    roles: dict[str, set[PortRole]] = {}  # of each buffer, to its own layer and at all its ports
+    layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
+    for buffer in workload.buffers:
+        owner, _, port = buffer.name.rpartition(".")
+        roles[buffer.name] = {layers[owner].role(port)} if owner in layers else set()
+    updated = set()
     written = {name for step in workload.steps for _, name in step.writes}
+    for step in workload.steps:
+        for port, name in (*step.reads, *step.writes):
+            roles[name].add(layers[step.layer].role(port))
+        if step.direction is Pass.UPDATE:
+            updated |= {name for _, name in step.writes}
     found = dict.fromkeys(KINDS, 0)
     for buffer in workload.buffers:
-        port = buffer.name.rpartition(".")[2]
-        if port in ("new_w", "new_b"):
+        own = roles[buffer.name]
+        if buffer.name in updated:
             kind = "new parameters"
-        elif buffer.name in trained:
+        elif PortRole.PARAMETER in own:
             kind = "parameters"
         elif buffer.role is Role.INPUT:
             kind = "inputs"
         elif buffer.name not in written:
             kind = "workspaces"
         else:
-            kind = "gradients" if GRADIENT.match(port) else "activations"
+            kind = "gradients" if PortRole.GRADIENT in own else "activations"
         found[kind] += buffer.spec.held
     return {**found, "arena": workload.arena_nbytes}
 

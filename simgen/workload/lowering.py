@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, UnsupportedError, UsageError
-from simgen.frontend.network import Placed
+from simgen.frontend.network import Placed, Source
 from simgen.ir import GUARD, PAGE, Buffer, Kernel, Launch, Node, Pass, Role, Step, Workload
 from simgen.layers import LAYERS, conversion
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.frontend.network import Network
-    from simgen.ir import TensorSpec
+    from simgen.ir import Fill, TensorSpec
     from simgen.layers.base import Port
+    from simgen.machine import Machine
 
 
 def lower(
@@ -31,9 +32,9 @@ def lower(
     """The workload that runs `passes` over the network: forward in order, backward in reverse.
 
     Tensors that no step writes come from the data file. Every written tensor is an output, so
-    that results can be compared layer by layer; workspaces are none. Where several layers read
-    one tensor, their gradients are added up by an `add` layer that the workload has in addition,
-    and each parameter is updated by an `sgd` layer with learning rate `rate`.
+    that results can be compared layer by layer; workspaces are none. Where several ports read one
+    tensor, their gradients are added up by an `add` layer that the workload has in addition, and
+    each parameter is updated by an `sgd` layer with learning rate `rate`.
 
     With `reuse_memory`, tensors that a later step reads are no outputs: each gives its place to
     others after its last reader. That is for forward passes alone, and what is left to compare are
@@ -49,10 +50,12 @@ def lower(
             "--reuse-memory: a backward pass reads what forward passes wrote; "
             "leave it out, or build pass fwd alone"
         )
-    draft = _Draft({p.node.name: p.node for p in network.layers})
+    nodes = {p.node.name: p.node for p in network.layers}
+    draft = _Draft(nodes, network.machine, given=_given(network))
     if Pass.FORWARD in passes:
         for placed in network.layers:
-            draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
+            if not placed.layer.given:
+                draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
     backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
     if backward:
         _backward(draft, network, backward)
@@ -72,12 +75,15 @@ def lower(
         steps=tuple(draft.steps),
         arena_nbytes=nbytes,
         outputs_offset=outputs_offset,
+        machine=network.machine,
     )
 
 
 @dataclass
 class _Draft:
     nodes: dict[str, Node]
+    machine: Machine
+    given: Mapping[str, Fill]  # of tensors that layers have from the data file, by buffer
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
@@ -101,9 +107,11 @@ class _Draft:
         """
         while name in self.nodes:
             name += "_"
-        layer = LAYERS[kind].from_config([(k, v, f"--{k}") for k, v in entries.items()])
+        layer = LAYERS[kind].from_config(
+            [(k, v, f"--{k}") for k, v in entries.items()], self.machine
+        )
         node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
-        return Placed(node, layer, (), layer.output(inputs), name)
+        return Placed(node, layer, (), tuple(layer.outputs(inputs).items()), name)
 
     def _step(self, placed: Placed, direction: Pass, bound: Mapping[str, str]) -> None:
         node, layer = placed.node, placed.layer
@@ -114,7 +122,8 @@ class _Draft:
             if port.fill is None:
                 assert names[port.name] not in self.written, names[port.name]
                 self.written.add(names[port.name])
-            self.tensors.setdefault(names[port.name], port)
+            fill = port.fill and self.given.get(names[port.name], port.fill)
+            self.tensors.setdefault(names[port.name], replace(port, fill=fill))
         for kernel in lowering.kernels:
             if self.kernels.setdefault(kernel.name, kernel) != kernel:
                 raise RuntimeError(f"two different kernels are named {kernel.name!r}")
@@ -137,36 +146,52 @@ class _Draft:
         )
 
 
+def _given(network: Network) -> dict[str, Fill]:
+    """Buffer -> values of the tensors that layers without kernels give."""
+    return {
+        f"{placed.node.name}.{port.name}": port.fill
+        for placed in network.layers
+        if placed.layer.given
+        for port in placed.layer.ports(placed.node.inputs, Pass.FORWARD)
+        if port.fill
+    }
+
+
 def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
     """The backward passes, last layer first.
 
-    A layer's dx is its previous layer's dy. Where that has several readers, each writes a dx of
-    its own, and an `add` layer sums them before the backward pass of the layer that was read.
+    The gradient of what a layer reads is that of a tensor that another one gives. Where that has
+    several readers, each writes a gradient of its own, and an `add` layer sums them before the
+    backward pass of the layer that gave it.
     """
-    readers: dict[str, list[tuple[str, TensorSpec]]] = {}  # layer -> gradients of its y
+    readers: dict[Source, list[tuple[str, TensorSpec]]] = {}  # tensor -> its gradients
     edges = {
-        placed.node.name: list(zip(_input_ports(placed), placed.previous))
+        placed.node.name: list(placed.inputs)
         for placed in network.layers
         if any(
             own in (Pass.BACKWARD, Pass.BACKWARD_DATA)
             for each in wanted
             for own in placed.layer.steps(each)
         )
-    }  # layer -> (port, layer that it reads there)
-    fan_out = Counter(before for own in edges.values() for _, before in own)
+    }  # layer -> (port, tensor that it reads there)
+    fan_out = Counter(source for own in edges.values() for _, source in own)
     for placed in reversed(network.layers):
         name = placed.node.name
-        found = readers.get(name, [])
-        if len(found) > 1:
-            adder = draft.synthetic(f"{name}_grad", "add", {}, *(spec for _, spec in found))
-            ports = {f"x{at}": buffer for at, (buffer, _) in enumerate(found)}
-            draft.add(adder, (Pass.FORWARD,), {**ports, "y": f"{name}.dy"})
+        for at, (tensor, _) in enumerate(placed.outputs):
+            source = Source(name, tensor)
+            found = readers.get(source, [])
+            if len(found) > 1:
+                called = f"{name}_{tensor}_grad" if at else f"{name}_grad"
+                adder = draft.synthetic(called, "add", {}, *(spec for _, spec in found))
+                ports = {f"x{at}": buffer for at, (buffer, _) in enumerate(found)}
+                draft.add(adder, (Pass.FORWARD,), {**ports, "y": source.gradient})
         bound = {}
-        for (port, before), spec in zip(edges.get(name, ()), placed.node.inputs):
-            shared = fan_out[before] > 1
-            bound[f"d{port}"] = f"{name}.d{port}" if shared else f"{before}.dy"
-            readers.setdefault(before, []).append((bound[f"d{port}"], spec))
-        draft.add(placed, wanted, bound)
+        for (port, source), spec in zip(edges.get(name, ()), placed.node.inputs):
+            shared = fan_out[source] > 1
+            bound[f"d{port}"] = f"{name}.d{port}" if shared else source.gradient
+            readers.setdefault(source, []).append((bound[f"d{port}"], spec))
+        if not placed.layer.given:
+            draft.add(placed, wanted, bound)
 
 
 def _update(draft: _Draft, placed: Placed, rate: float) -> None:
@@ -195,17 +220,11 @@ def _unsupported(placed: Placed, wanted: Sequence[Pass]) -> UnsupportedError:
     )
 
 
-def _input_ports(placed: Placed) -> tuple[str, ...]:
-    if placed.layer.several_inputs:
-        return tuple(f"x{at}" for at in range(len(placed.node.inputs)))
-    return ("x",) if placed.layer.takes_input else ()
-
-
 def _own_buffer(placed: Placed, port: Port, direction: Pass) -> str:
-    """ "layer.port"; a layer's x is its previous layer's y, and each pass has its workspaces."""
-    for own, before in zip(_input_ports(placed), placed.previous):
+    """ "layer.port"; what a layer reads is another one's, and each pass has its workspaces."""
+    for own, source in placed.inputs:
         if port.name == own:
-            return f"{before}.y"
+            return str(source)
     return f"{placed.node.name}.{port.name}" + (f"_{direction}" if port.scratch else "")
 
 

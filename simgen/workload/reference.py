@@ -57,7 +57,7 @@ def run(
     last = {name: at for at, step in enumerate(workload.steps) for _, name in step.reads}
     held: dict[str, Array] = {}
     for at, step in enumerate(workload.steps):
-        layer = make_layer(workload.node(step.layer))
+        layer = make_layer(workload.node(step.layer), workload.machine)
         tensors = {
             port: held[name] if name in held else inputs[name].astype(np.float64)
             for port, name in step.reads

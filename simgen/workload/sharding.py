@@ -123,15 +123,15 @@ class _Draft:
 
     def __post_init__(self) -> None:
         for step in self.whole.steps:
-            parameters = make_layer(self.whole.node(step.layer)).parameters
+            parameters = make_layer(self.whole.node(step.layer), self.whole.machine).parameters
             self.replicated |= {name for port, name in step.reads if port in parameters}
 
     def add(self, step: Step) -> None:
         """Lower a step for one GPU. What reads nothing but parameters is done by all of them."""
         node = self.whole.node(step.layer)
-        layer = make_layer(node)
+        layer = make_layer(node, self.whole.machine)
         everywhere = {name for _, name in step.reads} <= self.replicated and bool(step.reads)
-        if not everywhere and not (layer.per_sample or layer.data_parallel):
+        if not everywhere and not (layer.by_sample(node.inputs) or layer.data_parallel):
             raise RefusedError(
                 f"--gpus {self.gpus}: layer {node.name!r} ([{layer.section}]) needs the whole "
                 "batch, of which each GPU has a share only; run it on one GPU"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.gpu
 
-if importlib.util.find_spec("cupy") is None or Cuda().missing():
+if importlib.util.find_spec("cupy") is None or Cuda().needs.missing():
     pytest.skip("no CuPy or no NVIDIA GPU on this machine", allow_module_level=True)
 
 SHAPES = (

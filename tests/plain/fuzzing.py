@@ -384,7 +384,7 @@ def change_stats(rng: Rng, path: Path) -> str:
 
 def change_log(rng: Rng, path: Path) -> str:
     value = rng.choice(("", "0", "-1", "3", "4", "9" * 5000, "x" * 10**5, "²", "1.5", "\x1b[2J"))
-    key = rng.choice(("gpus", "gpu", "mode", "mgpusim_version"))
+    key = rng.choice(("image", "option", "gpu", "error"))
     path.write_text(f"simgen: {key}: {value}\n" * rng.choice((1, 100)))
     return f"{key} {value[:10]!r}"
 

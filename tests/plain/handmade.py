@@ -75,7 +75,7 @@ def computed(made: Bundle) -> dict[str, Array]:
     tensors = dict(data_file.load(made.path / bundles.DATA, made.workload))
     written: dict[str, Array] = {}
     for step in made.workload.steps:
-        layer = make_layer(made.workload.node(step.layer))
+        layer = make_layer(made.workload.node(step.layer), made.workload.machine)
         read = {port: tensors[name].astype(np.float64) for port, name in step.reads}
         found = layer.reference(read, step.direction)
         for port, name in step.writes:

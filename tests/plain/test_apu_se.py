@@ -8,6 +8,7 @@ import pytest
 
 from simgen.bundle.planning import chosen_targets
 from simgen.compile.code_object import KernelInfo
+from simgen.compile.legalise import rewrite
 from simgen.errors import UsageError
 from simgen.targets.gem5.apu_se import GPUS, HARDWARE, VERSIONS, check, hardware, options
 from simgen.targets.gem5.se import Gem5Se
@@ -21,8 +22,9 @@ every_pair = pytest.mark.parametrize(
 def test_a_version_runs_its_gpus_in_the_build_that_has_their_isa(version: str, arch: str):
     target = Gem5Se(arch=arch, gem5_version=version)
     gcn3 = arch in ("gfx801", "gfx803")
-    assert target.gem5_opt == f"build/{'GCN3' if gcn3 else 'VEGA'}_X86/gem5.opt"
-    assert target.gem5_opt in target.build_cure
+    simulated = target.simulated
+    assert simulated.gem5_opt == f"build/{'GCN3' if gcn3 else 'VEGA'}_X86/gem5.opt"
+    assert simulated.gem5_opt in simulated.build_cure
     assert not gcn3 or version < "24"
     assert gcn3 or version >= "21.2"
 
@@ -81,7 +83,7 @@ def test_four_words_of_lds_are_read_at_once_where_the_model_does_it():
         (name, arch)
         for name, version in VERSIONS.items()
         for arch in version.gpus
-        if "b128" not in Gem5Se(arch=arch, gem5_version=name).simulated.rewritten(frame)
+        if "b128" not in rewrite(frame, Gem5Se(arch=arch, gem5_version=name).simulated.model).text
     }
     assert splitting == {("21.0", "gfx801"), ("21.2", "gfx902"), ("21.2", "gfx900")}
 

@@ -7,6 +7,8 @@ import pytest
 from simgen.compile import toolchain
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
+from simgen.compile.legalise import Model
+from simgen.compile.stages import CODE_OBJECT, Stage, amdgcn
 
 KERNEL = '#include "prelude.h"\n\nextern "C" __global__ void {}(float *y)\n{{\n}}\n'
 
@@ -28,12 +30,14 @@ def compiler(monkeypatch):
 
 def test_kernels_are_compiled_once_and_come_in_their_order(tmp_path, compiled):
     names = [f"k{n}" for n in range(20)]
-    sources = [KERNEL.format(name) for name in names]
+    sources = {name: KERNEL.format(name) for name in names}
+    stages = amdgcn(Model.gpu("gfx902"))
     told: list[tuple[int, int]] = []
     cache = Cache(tmp_path)
     for _ in range(2):
-        made = Builder(cache, lambda *step: told.append(step)).code_objects(sources, "gfx902")
-        assert [elf.split()[-1].decode() for elf in made] == names
+        made = Builder(cache, lambda *step: told.append(step)).products(stages, sources)
+        assert list(made) == names
+        assert [each[CODE_OBJECT].split()[-1].decode() for each in made.values()] == names
     assert sorted(compiled) == sorted((name, "gfx902") for name in names)
     assert told == [(done, 20) for done in range(1, 21)] * 2
     assert {lookup.label for lookup in cache.lookups} == {
@@ -42,9 +46,11 @@ def test_kernels_are_compiled_once_and_come_in_their_order(tmp_path, compiled):
 
 
 def test_a_kernel_that_the_target_refuses_is_not_linked(tmp_path, compiled):
-    def refuse(text):
+    def refuse(text, cache):
         raise ValueError(text.split()[-1])
 
+    compile_, _, *rest = amdgcn(Model.gpu("gfx902"))
+    stages = (compile_, Stage("refused", refuse), *rest)
     with pytest.raises(ValueError, match="k0"):
-        Builder(Cache(tmp_path)).code_objects([KERNEL.format("k0")], "gfx902", refuse)
+        Builder(Cache(tmp_path)).products(stages, {"k0": KERNEL.format("k0")})
     assert compiled == [("k0", "gfx902")]

@@ -17,11 +17,22 @@ from simgen.bundle.folder import digest_of
 from simgen.errors import DamagedError, RefusedError
 from simgen.ir import to_json
 from simgen.storage.files import PART
-from simgen.targets.base import TARGETS, File, Target, setting
+from simgen.targets.base import TARGETS, File, Package, Target, setting
 from simgen.targets.cuda import Cuda
+from simgen.targets.launch_rows import RowsReader
 from simgen.tensors import data_file
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Files(Package):
+    """Of the target below."""
+
+    level: int
+
+    def folder(self, job, builder):
+        return {"run.sh": File(f"# {self.level}\n".encode(), True), "sub/note": File(b"note")}
 
 
 @dataclass(frozen=True)
@@ -32,14 +43,13 @@ class Other(Target):
     summary: ClassVar[str] = "for tests"
     level: int = setting(1, "a number")
 
-    def missing(self, bundle=None):
-        return []
+    @property
+    def package(self):
+        return Files(self.level)
 
-    def folder(self, job, builder):
-        return {"run.sh": File(f"# {self.level}\n".encode(), True), "sub/note": File(b"note")}
-
-    def metrics(self, results, workload):
-        return []
+    @property
+    def reader(self):
+        return RowsReader()
 
 
 TARGETS.pop("other")  # other tests must not see it

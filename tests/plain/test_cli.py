@@ -32,7 +32,7 @@ def wrong(tensors):
 JSON = [
     "show softmax_fwd --json",
     "show classifier --pass fwd,bwd --json",
-    "show gemm_bwd --json",
+    "show sgd_bwd --json",
     "show lenet5 --pass fwd,bwd,sgd --layers conv1..pool2 --rate 0.1 --json",
     "list --json",
     "list layers --json",
@@ -53,11 +53,11 @@ def test_json_parses_and_is_all_that_is_printed(simgen, line):
 
 
 def test_show_prints_layers_that_cannot_be_lowered_too(simgen):
-    done = simgen("show gemm_bwd")
+    done = simgen("show sgd_bwd")
     assert done.code == 0
-    assert "Gemm" in done.out
-    assert "not lowered: built-in gemm: layer 'gemm'" in done.out
-    assert simgen("show gemm_bwd --json").json()["workload"] is None
+    assert "SGD" in done.out
+    assert "not lowered: built-in sgd: layer 'sgd'" in done.out
+    assert simgen("show sgd_bwd --json").json()["workload"] is None
 
 
 def test_show_prints_the_commands_that_run_it(simgen):

@@ -16,7 +16,7 @@ from simgen.bundle import results
 from simgen.check import judging
 from simgen.errors import UsageError
 from simgen.targets.base import Lack
-from simgen.targets.cuda import Cuda
+from simgen.targets.cuda import Cuda, CudaPackage, NvidiaGpu
 
 # ------------------------------------------------------------------ build
 
@@ -132,7 +132,7 @@ def test_a_config_whose_name_is_no_text_leaves_a_manifest_that_is(simgen, tmp_pa
 
 def test_a_bundle_without_a_ready_target_tells_what_is_missing(simgen, tmp_path, monkeypatch):
     lacks = [Lack("no GPU", "buy one"), Lack("no CuPy", "install it")]
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: lacks)
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: lacks)
     build(tmp_path / "b", small())
     fails(simgen("run b"), 3, "no target can run on this machine: cuda: no GPU; buy one")
     fails(simgen("run b --on cuda"), 3, "cuda: no GPU; buy one | no CuPy; install it")
@@ -157,10 +157,12 @@ def test_a_target_that_the_bundle_lacks_is_told(simgen, tmp_path):
 @pytest.fixture(name="scripted")
 def scripted_bundle(tmp_path, monkeypatch):
     """A bundle whose run.sh is any script, and may run here."""
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
 
     def make(script):
-        monkeypatch.setattr(Cuda, "folder", lambda self, job, builder: {"run.sh": cli_file(script)})
+        monkeypatch.setattr(
+            CudaPackage, "folder", lambda self, job, builder: {"run.sh": cli_file(script)}
+        )
         return build(tmp_path / "b", small())
 
     return make

@@ -113,10 +113,10 @@ def test_only_regular_files_are_opened(tmp_path):
     ],
 )
 def test_a_pipe_without_a_writer_does_not_hang(simgen, tmp_path, monkeypatch, name, words, code):
-    from simgen.targets.cuda import Cuda
+    from simgen.targets.cuda import NvidiaGpu
 
     build(tmp_path / "b", small())
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
     (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
     done = simgen(words)

@@ -147,7 +147,7 @@ def inexact(planned: Workload) -> set[str]:
     """Tensors that are not judged bit for bit, if the kernels write what the reference does."""
     given, held, found = inputs(planned), {}, set()
     for step in planned.steps:
-        layer = network.make_layer(planned.node(step.layer))
+        layer = network.make_layer(planned.node(step.layer), planned.machine)
         tensors = {
             port: held[name] if name in held else given[name].astype(float)
             for port, name in step.reads

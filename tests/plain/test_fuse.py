@@ -52,7 +52,7 @@ def test_the_workload_comes_back_from_its_file() -> None:
     made = fused(CONV, RELU.format("conv") + "activation_ceiling=3\n")
     again = from_json(Workload, to_json(made))
     assert again == made
-    layer = network.make_layer(again.nodes[0])
+    layer = network.make_layer(again.nodes[0], again.machine)
     assert layer.lower(again.nodes[0].inputs, Pass.FORWARD).kernels == made.kernels
 
 

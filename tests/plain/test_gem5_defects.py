@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simgen.compile.legalise.gem5 import rewrite
+from simgen.compile.legalise import Model, rewrite
 from simgen.errors import RefusedError
 
 FRAME = """\
@@ -18,7 +18,8 @@ k:                                      ; @k
 
 
 def rewritten(*lines: str, b128: bool = True) -> list[str]:
-    text = rewrite(FRAME.format("\n".join(f"\t{line}" for line in lines)), b128=b128)
+    model = Model("gem5", "24.0" if b128 else "21.2", "gfx902")
+    text = rewrite(FRAME.format("\n".join(f"\t{line}" for line in lines)), model).text
     inside = text.split("; %bb.0:\n")[1].split("\ts_endpgm")[0]
     return [line.strip() for line in inside.splitlines()]
 

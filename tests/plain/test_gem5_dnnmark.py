@@ -133,7 +133,7 @@ class Place:
 def a_place(monkeypatch):
     # apu_se.py redirects /tmp, where pytest's own folders lie.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
-        if Gem5Se().refusal(Path(root)):
+        if Gem5Se().needs.refusal(Path(root)):
             pytest.skip("/var/tmp is a link to a place that gem5 redirects")
         yield Place(Path(root), monkeypatch)
 
@@ -227,7 +227,7 @@ def test_gem5_without_statistics_per_kernel_takes_one_layer(place):
 
 def test_what_dnnmark_does_otherwise_is_told_when_it_is_built(place):
     made = bundle(place, lowered("pool_fwd", ("h", "8"), ("w", "8"), ("round_mode", "floor")))
-    (note,) = Gem5Se(launcher="dnnmark").notes(made.path / "gem5-se")
+    (note,) = Gem5Se(launcher="dnnmark").package.notes(made.path / "gem5-se")
     assert note.startswith("pool: DNNMark's results are 4 x 4")
 
 
@@ -257,7 +257,7 @@ def test_root_s_files_are_given_to_the_user(place, softmax):
 
 def test_the_printed_command_is_the_same(place, softmax):
     here = softmax.path / "results" / "m5out"
-    line = Gem5Se(launcher="dnnmark").commands(softmax.path, softmax.workload)["docker"]
+    line = Gem5Se(launcher="dnnmark").package.commands(softmax.path, softmax.workload)["docker"]
     words = shlex.split(line.replace("$DNNMARK", str(place.dnnmark)))
     assert words[words.index("&&", 5) + 1 :] == place.expected(README, softmax, here=here)
 
@@ -265,7 +265,7 @@ def test_the_printed_command_is_the_same(place, softmax):
 def test_the_launches_of_the_workload_do_not_count(place, softmax):
     assert place.run(softmax, SIMGEN_LAUNCHES="3").returncode == 0
     target = Gem5Se(launcher="dnnmark")
-    assert target.watch(softmax.path / "results", softmax.workload) is None
+    assert target.watcher.watch(softmax.path / "results", softmax.workload) is None
 
 
 def test_a_database_that_has_the_kernels_is_left_alone(place, softmax):
@@ -347,11 +347,11 @@ def test_dnnmark_must_be_there(place, softmax, dnnmark, code, fact):
 def test_all_lacks_are_told_at_once(place, monkeypatch):
     monkeypatch.setenv("DNNMARK", str(place.root / "nothing"))
     monkeypatch.setenv("PATH", "/nowhere")
-    facts = [lack.fact for lack in Gem5Se(launcher="dnnmark").missing()]
+    facts = [lack.fact for lack in Gem5Se(launcher="dnnmark").needs.missing()]
     assert facts[0].endswith("nothing/build/benchmarks is missing")
     assert facts[1].startswith("there is no docker")
     monkeypatch.setenv("SIMGEN_DOCKER", "0")
-    assert len(Gem5Se(launcher="dnnmark").missing()) == 1
+    assert len(Gem5Se(launcher="dnnmark").needs.missing()) == 1
 
 
 @pytest.mark.parametrize("kernels", ["0", "2"])

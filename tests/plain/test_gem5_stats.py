@@ -129,14 +129,14 @@ ENTERED = "src/sim/simulate.cc:199: info: Entering event queue @ {}.  Starting s
     ],
 )
 def test_the_launch_at_which_gem5_died_is_counted(log: str, done: int | None):
-    assert Gem5Se().launches_done(log) == done
-    assert Gem5Se(m5ops=True).launches_done(log) is None
-    assert Gem5Se(gem5_version="23.1").launches_done(log) is None
+    assert Gem5Se().watcher.launches_done(log) == done
+    assert Gem5Se(m5ops=True).watcher.launches_done(log) is None
+    assert Gem5Se(gem5_version="23.1").watcher.launches_done(log) is None
 
 
 def test_a_kernel_that_hangs_is_told_with_a_cure():
     log = "simgen: error: launch 1 (k_2): not finished after 9 ms of simulated time; it hangs\n"
-    told = Gem5Se().diagnosis(log)
+    told = Gem5Se().watcher.diagnosis(log)
     assert told == (
         "not finished after 9 ms of simulated time; it hangs; find out whether it is the kernel "
         "with: simgen build --target host --sanitize"

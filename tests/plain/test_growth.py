@@ -139,8 +139,8 @@ def test_a_look_at_a_run_reads_what_is_new(tmp_path: Path) -> None:
 
 def test_a_cut_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
-    cycles = tile._cycles
-    monkeypatch.setattr(tile, "_cycles", lambda *given: counted.append(given) or cycles(*given))
+    cycles = tile.cycles
+    monkeypatch.setattr(tile, "cycles", lambda *given: counted.append(given) or cycles(*given))
     tile.cut.cache_clear()
     made = lowered("resnet50")
     costs.of(made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from math import prod
 
 import pytest
@@ -79,7 +78,11 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         "beta": ["0.75"],
         "k": ["1", "2.0"],
     },
-    FullyConnected: {"num_output": ["1", "4096"], "bias": ["true", "false"]},  # bias: simgen's
+    FullyConnected: {
+        "num_output": ["1", "4096"],
+        "bias": ["true", "false"],  # simgen's
+        "axis": ["1", "-1"],  # Caffe's
+    },
     BatchNorm: {
         "batchnorm_mode": ["per_activation", "spatial"],
         "batchnorm_statistics": ["batch", "running"],  # not DNNMark's
@@ -201,5 +204,5 @@ def test_the_sample_is_a_valid_config(layer):
 
 @pytest.mark.parametrize("kind", sorted(LAYERS))
 def test_the_reference_says_what_each_key_is(kind):
-    for each in fields(LAYERS[kind]):
+    for each in LAYERS[kind].keyed_fields():
         assert 4 < len(each.metadata["text"]) < 90, each.name

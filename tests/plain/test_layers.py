@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,8 @@ if TYPE_CHECKING:
 F, B = Pass.FORWARD, Pass.BACKWARD
 SMALL = (2, 6, 2, 3)
 SHAPES = (SMALL, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 37, 9, 7))
-LARGER = ((3, 9, 7), (3, 7, 11))  # images of which windows fit into one or the other
+# Images of which windows fit into one or the other, and that can be cut in two and in three.
+LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12))
 
 each_pass = pytest.mark.parametrize(
     ("variant", "direction"), all_variants(), ids=lambda value: str(value)
@@ -93,19 +93,19 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
     for shape in shapes_of(layer):
         read, written = ports_of(layer, shape, direction)
         inputs = inputs_of(layer, shape)
-        numbered = {f"x{at}": spec for at, spec in enumerate(inputs)}
-        xs = numbered if layer.several_inputs else dict(zip("x", inputs))
-        usual = {**xs, "y": layer.output(inputs)}
+        xs = dict(zip(layer.input_names, inputs))
+        ys = layer.outputs(inputs)
+        usual = {**xs, **ys}
         for name, spec in (read | written).items():
             assert spec == usual.get(name.removeprefix("d"), spec)
         here = {port.name for port in layer.ports(inputs, F)}  # without a bias there is no db
         gradients = {f"d{name}" for name in layer.parameters if name in here}
         if direction is F:
             assert set(xs) <= set(read)
-            assert "y" in written
-            assert not {"dy", *gradients} & set(read | written)
+            assert set(ys) <= set(written)
+            assert not {*(f"d{name}" for name in ys), *gradients} & set(read | written)
             continue
-        assert "dy" in read
+        assert {f"d{name}" for name in ys} <= set(read)
         if direction is not Pass.BACKWARD_WEIGHT:
             assert {f"d{name}" for name in xs} <= set(written)
         if direction is not Pass.BACKWARD_DATA:
@@ -126,10 +126,14 @@ def test_backward_is_the_derivative_of_forward(variant: Variant) -> None:
     shape = SMALL if accepts(layer, SMALL) else shapes_of(layer)[0]
     if variant.kind == "bn":
         shape = (7, 2, 2, 3)  # two samples become -1 and 1, whatever they are: no slope but at zero
+    if variant.kind == "layer_norm":
+        shape = (2, 2, 3, 16)  # and of three elements, a variance may be next to nothing
     tensors = read_tensors(layer, shape, F)
     made = layer.reference(tensors, F)
-    dy = np.random.default_rng(3).standard_normal(made["y"].shape)
-    known = {**tensors, **made, "dy": dy}
+    random = np.random.default_rng(3)
+    outputs = layer.outputs(inputs_of(layer, shape))
+    slopes = {f"d{name}": random.standard_normal(made[name].shape) for name in outputs}
+    known = {**tensors, **made, **slopes}
     gradients: dict[str, Array] = {}
     for direction in backward:
         read, _ = ports_of(layer, shape, direction)
@@ -140,7 +144,8 @@ def test_backward_is_the_derivative_of_forward(variant: Variant) -> None:
     def loss(name: str, at: int, step: float) -> float:
         moved = tensors[name].copy()
         moved.reshape(-1)[at] += step
-        return float((dy * layer.reference({**tensors, name: moved}, F)["y"]).sum())
+        there = layer.reference({**tensors, name: moved}, F)
+        return float(sum((slopes[f"d{y}"] * there[y]).sum() for y in outputs))
 
     step = 1e-4
     for port, gradient in gradients.items():
@@ -176,7 +181,9 @@ def test_per_sample_layers_treat_each_sample_by_itself(variant: Variant, directi
 
 def softmax(variant: Variant, x: Array) -> Array:
     given = dict(variant.parameters)
-    axis = 1 if given["softmax_mode"] == "channel" else (1, 2, 3)
+    axis: Any = int(given["softmax_axis"])
+    if given["softmax_mode"] == "instance":
+        axis = tuple(range(1, x.ndim))
     if given["softmax_algo"] == "log":
         return special.log_softmax(x, axis=axis)
     return special.softmax(x, axis=axis)
@@ -200,6 +207,9 @@ def activation(variant: Variant, x: Array) -> Array:
 def gemm(variant: Variant, a: Array, b: Array, c: Array | None = None) -> Array:
     given = dict(variant.parameters)
     alpha, beta = (np.float64(np.float32(float(given[name]))) for name in ("alpha", "beta"))
+    if a.ndim > 2:
+        cs = [None] * len(a) if c is None else c
+        return np.stack([gemm(variant, *each) for each in zip(a, b, cs, strict=True)])
     rows = a.T if given["a_t"] == "true" else a
     columns = b if given["b_t"] == "true" else b.T
     y = alpha * np.array([[math.fsum(row * column) for column in columns] for row in rows])
@@ -207,8 +217,33 @@ def gemm(variant: Variant, a: Array, b: Array, c: Array | None = None) -> Array:
 
 
 def fully_connected(variant: Variant, x: Array, w: Array, b: Array | None = None) -> Array:
-    y = np.array([[math.fsum(image.ravel() * weights) for weights in w] for image in x])
-    return (y if b is None else y + b)[..., np.newaxis, np.newaxis]
+    axis = int(dict(variant.parameters)["axis"]) % x.ndim
+    rows = x.reshape(*x.shape[:axis], -1)
+    y = np.array(
+        [[math.fsum(row * weights) for weights in w] for row in rows.reshape(-1, w.shape[1])]
+    )
+    y = (y if b is None else y + b).reshape(*rows.shape[:-1], len(w))
+    return y[..., np.newaxis, np.newaxis] if axis == 1 else y
+
+
+def layer_norm(variant: Variant, x: Array, gamma: Array, beta: Array) -> Array:
+    given = dict(variant.parameters)
+    epsilon = float(np.float32(float(given["epsilon"])))
+    axis = int(given["axis"]) % x.ndim
+    y = np.empty_like(x)
+    for place in np.ndindex(x.shape[:axis]):
+        row = x[place]
+        mean = math.fsum(row.flat) / row.size
+        var = math.fsum((row - mean).ravel() ** 2) / row.size
+        y[place] = gamma * (row - mean) / math.sqrt(var + epsilon) + beta
+    return y
+
+
+def slice_(variant: Variant, x: Array) -> Array:
+    """The first part: where the others lie, numerical derivatives and `Concat` tell."""
+    given = dict(variant.parameters)
+    axis = int(given["axis"])
+    return x.take(range(x.shape[axis] // int(given["outputs"])), axis)
 
 
 def bypass(variant: Variant, x: Array) -> Array:
@@ -220,11 +255,12 @@ def add(variant: Variant, **xs: Array) -> Array:
 
 
 def concat(variant: Variant, **xs: Array) -> Array:
-    n, c, h, w = xs["x0"].shape
-    y = np.full((n, c * len(xs), h, w), np.nan)
-    for at in range(len(xs)):
-        y[:, at * c : (at + 1) * c] = xs[f"x{at}"]
-    return y
+    axis = int(dict(variant.parameters)["axis"])
+    parts = [np.moveaxis(xs[f"x{at}"], axis, 0) for at in range(len(xs))]
+    y = np.full((len(parts) * len(parts[0]), *parts[0].shape[1:]), np.nan)
+    for at, part in enumerate(parts):
+        y[at * len(part) : (at + 1) * len(part)] = part
+    return np.moveaxis(y, 0, axis)
 
 
 def sgd(variant: Variant, x: Array, dx: Array) -> Array:
@@ -387,6 +423,8 @@ INDEPENDENT = {
     "activation": activation,
     "gemm": gemm,
     "fc": fully_connected,
+    "layer_norm": layer_norm,
+    "slice": slice_,
 }
 
 
@@ -398,7 +436,7 @@ def test_forward_agrees_with_an_independent_implementation(variant: Variant) -> 
     layer = variant.layer
     for shape in shapes_of(layer):
         tensors = read_tensors(layer, shape, F)
-        y = layer.reference(tensors, F)["y"]
+        y = layer.reference(tensors, F)[layer.output_names[0]]
         expected = INDEPENDENT[variant.kind](variant, **tensors)
         cancels = layer.parameters or variant.kind == "pool"
         sums = 1e-13 * np.abs(expected).max() if cancels else 0.0
@@ -510,7 +548,7 @@ def test_launches_name_ports_kernels_and_templates(variant: Variant, direction: 
 def parameter_texts(layer: type[Layer]) -> st.SearchStrategy[tuple[tuple[str, str], ...]]:
     """All parameters of a layer as config text, with numbers that are easily taken for equal."""
     drawn: list[st.SearchStrategy[Any]] = []
-    for f in fields(layer):
+    for f in layer.keyed_fields():
         type_, limits = field_types(layer)[f.name], f.metadata
         values: st.SearchStrategy[Any]
         if issubclass(type_, StrEnum):
@@ -558,7 +596,7 @@ def test_one_kernel_name_never_stands_for_two_kernels(
 def test_numbers_that_are_one_in_float32_give_one_kernel(variant: Variant, direction: Pass) -> None:
     floats = {
         f.metadata["keys"][0]
-        for f in fields(variant.layer)
+        for f in variant.layer.keyed_fields()
         if field_types(type(variant.layer))[f.name] is float
     }
     moved = [
@@ -581,10 +619,8 @@ def test_counted_bytes_are_those_of_the_ports(variant: Variant, direction: Pass)
         count = layer.count(inputs_of(layer, shape), direction)
         assert count.read_bytes >= sum(spec.nbytes for spec in read.values())
         assert count.written_bytes >= sum(spec.nbytes for spec in written.values())
-        copies = variant.kind in ("bypass", "cast", "concat") or (variant.kind, direction) == (
-            "add",
-            B,
-        )
+        moves = variant.kind in ("bypass", "cast", "concat", "slice")
+        copies = moves or (variant.kind, direction) == ("add", B)
         assert (count.flops + count.transcendentals > 0) == (not copies)
 
 
@@ -628,7 +664,7 @@ def test_each_pass_is_a_built_in_workload(kind: str) -> None:
 @each_kind
 def test_variants_cover_every_choice(kind: str) -> None:
     chosen = {pair for variant in variants(kind) for pair in variant.parameters}
-    for f in fields(LAYERS[kind]):
+    for f in LAYERS[kind].keyed_fields():
         type_ = field_types(LAYERS[kind])[f.name]
         if issubclass(type_, StrEnum) and f.metadata["keys"][0] not in BASE.get(kind, {}):
             assert {(f.metadata["keys"][0], str(choice)) for choice in type_} <= chosen

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simgen import resources
-from simgen.compile.legalise import NoRuleError, extract, rewrite, roles
+from simgen.compile import legalise
+from simgen.compile.legalise import Model, NoRuleError, extract, roles
 from simgen.compile.legalise.assembly import (
     AssemblyKernel,
     Instruction,
@@ -20,10 +21,16 @@ from simgen.compile.legalise.implemented import (
     instructions,
     unimplemented,
 )
-from simgen.compile.legalise.table import ARCHS, NATIVE, RULES
+from simgen.compile.legalise.simulators import native
+from simgen.compile.legalise.table import ARCHS, RULES
 from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.targets.mgpusim.target import model
 
 EXEC = ("exec_lo", "exec_hi")
+
+
+def rewrite(text: str, arch: str) -> legalise.Legalised:
+    return legalise.rewrite(text, model(arch))
 
 
 def module(
@@ -273,7 +280,7 @@ def test_a_constant_that_is_a_nan_is_no_number():
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_instruction_of_the_tables_has_its_roles(arch):
-    for name in NATIVE[arch] | RULES[arch].keys():
+    for name in native(model(arch)) | RULES[arch].keys():
         assert roles.forms(name, arch), name
 
 
@@ -361,7 +368,9 @@ def test_the_source_line_is_told_where_the_compiler_tells_it(place, line):
 
 def test_unknown_simulators_and_architectures_are_refused():
     with pytest.raises(UsageError, match="did you mean 'mgpusim'"):
-        rewrite("", "gfx942", "mgpsim")
+        legalise.rewrite("", Model("mgpsim", "4.2.0", "gfx942"))
+    with pytest.raises(UsageError, match=r"mgpusim '4\.1\.0': no such version; .*'4.2.0'"):
+        legalise.rewrite("", Model("mgpusim", "4.1.0", "gfx942"))
     with pytest.raises(UsageError, match="did you mean 'gfx942'"):
         rewrite("", "gfx940")
 
@@ -371,7 +380,7 @@ def test_unknown_simulators_and_architectures_are_refused():
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_data_file_holds_what_the_simulator_is_known_to_implement(arch):
-    table = implemented(arch)
+    table = implemented(model(arch))
     assert table["VOP1"][1] == "v_mov_b32_e32"
     assert 10 in table["SOPP"]  # s_barrier, outside of the emulator's switch
     assert 31 not in table["VOP1"]  # v_floor_f32
@@ -385,7 +394,7 @@ def test_machine_code_is_checked_against_the_data_file():
     assert [(name, opcode) for _, name, opcode in instructions(code)] == [
         ("VOP1", 1), ("VOP1", 31), ("VOP3a", 256), ("VOP1", 1), ("SOPP", 1),
     ]  # fmt: skip
-    assert unimplemented(code, "gfx942") == [Unimplemented(1, "VOP1", 31)]
+    assert unimplemented(code, model("gfx942")) == [Unimplemented(1, "VOP1", 31)]
 
 
 def test_extraction_reads_a_decoder_and_an_emulator(tmp_path):
@@ -408,7 +417,8 @@ def test_extraction_reads_a_decoder_and_an_emulator(tmp_path):
         )
     )
     found = extract.extract(tmp_path, "9.9")["architectures"]["gfx803"]
-    assert found["VOP1"] == {3: "name1 + 2", 16: "name0x10"}
+    assert set(found["native"]) == native(model("gfx803"))
+    assert found["opcodes"]["VOP1"] == {3: "name1 + 2", 16: "name0x10"}
     assert extract.main([str(tmp_path / "nowhere"), "1"]) == DamagedError.exit_code
 
 
@@ -418,7 +428,7 @@ def test_the_data_file_travels_with_simgen():
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_the_tables_name_instructions_in_full(arch):
-    for name in NATIVE[arch] | RULES[arch].keys():
+    for name in native(model(arch)) | RULES[arch].keys():
         assert name[:2] in ("v_", "s_", "ds", "fl", "gl"), name
         assert "*" not in name
         assert not name.endswith(".")

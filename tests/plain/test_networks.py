@@ -51,6 +51,7 @@ SMALL = {  # settings with which the float64 references take a second or so
     "resnet50": [("n", "2"), ("h", "64"), ("w", "64"), ("pool5.kernel_size", "2")],
     "resnet50_v1": [("n", "2"), ("h", "64"), ("w", "64"), ("pool5.kernel_size", "2")],
     "classifier": [],
+    "attention": [],
 }
 
 
@@ -66,7 +67,7 @@ def lowered(name: str, settings: list[tuple[str, str]], passes: tuple[Pass, ...]
 
 
 def test_every_network_is_known_here():
-    assert set(NETWORKS) == {*PUBLISHED, "classifier"} == set(SMALL)
+    assert set(NETWORKS) == {*PUBLISHED, "classifier", "attention"} == set(SMALL)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -17,7 +17,7 @@ from simgen.bundle import writing as bundles
 from simgen.errors import UsageError
 from simgen.ir import Pass
 from simgen.running import run_folder, selection
-from simgen.targets.cuda import Cuda
+from simgen.targets.cuda import Cuda, NvidiaGpu
 from simgen.tensors import state_file
 from simgen.workload import lowering
 
@@ -138,7 +138,7 @@ def test_a_result_without_the_inputs_is_refused(tmp_path):
     ],
 )
 def test_what_does_not_go_together_is_told(simgen, monkeypatch, options, words):
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
     simgen(f"build softmax_fwd {CUDA} -o b")
     fails(simgen(f"run b --on cuda {options}"), 2, words)
 

@@ -54,7 +54,7 @@ def test_a_result_tells_where_it_comes_from(made):
     origin = collected(made).provenance
     assert set(origin) == {
         "simgen", "compiler", "config", "workload", "data", "target", "settings", "machine",
-        "options", "inputs",
+        "options", "inputs", "gpus",
     }  # fmt: skip
     assert origin["workload"] == made.digest
     assert origin["data"] == made.manifest["data"]["id"]
@@ -265,8 +265,8 @@ EDITS = {
     "a provenance that is a number": lambda h5: h5.attrs.create("provenance", 4),
     "a machine that is none": tell(machine=None),
     "a machine that is a text": tell(machine="x"),
-    "no number of GPUs": tell(machine={"gpus": "many"}),
-    "GPUs that cannot share the batch": tell(machine={"gpus": "2"}),
+    "no number of GPUs": tell(gpus=0),
+    "GPUs that cannot share the batch": tell(gpus=2),
     "settings that are a list": tell(settings=[1]),
     "a part without steps": tell(part={"layers": "a", "inputs": ""}),
     "a part of other steps": tell(part={"layers": "a", "inputs": "", "steps": [99]}),

@@ -72,17 +72,17 @@ def test_a_full_disk_is_told(tmp_path, monkeypatch):
 
 def test_gem5_takes_more_than_its_tensors():
     planned = lowered("vgg16")
-    assert Host().memory_nbytes(planned) > planned.arena_nbytes
-    assert Gem5Se().memory_nbytes(planned) > 12 * planned.arena_nbytes
+    assert Host().needs.memory_nbytes(planned) > planned.arena_nbytes
+    assert Gem5Se().needs.memory_nbytes(planned) > 12 * planned.arena_nbytes
 
 
 def test_a_run_that_does_not_fit_is_refused_before_it_starts(simgen, machine, monkeypatch):
     from command_line import CUDA, fails
 
-    from simgen.targets.cuda import Cuda
+    from simgen.targets.cuda import NvidiaGpu
 
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
-    monkeypatch.setattr(Cuda, "memory_nbytes", lambda self, workload: 5 * GIB)
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "memory_nbytes", lambda self, workload: 5 * GIB)
     assert simgen(f"build softmax_fwd {CUDA}").code == 0
     done = simgen("run softmax_fwd --on cuda")
     fails(done, 4, "cuda: it needs 5120 MiB of this machine's memory and 4096 MiB are free")

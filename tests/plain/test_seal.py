@@ -17,7 +17,7 @@ from simgen.bundle import results, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, UsageError
 from simgen.storage import seal
-from simgen.targets.cuda import Cuda
+from simgen.targets.cuda import Cuda, NvidiaGpu
 from simgen.tensors import data_file
 
 DIGEST = "a" * 64
@@ -237,7 +237,7 @@ def flip(path, at):
 
 @pytest.mark.parametrize("where", ["values", "canary", "HDF5"])
 def test_a_run_reads_all_of_the_data_and_a_build_repairs_it(simgen, tmp_path, monkeypatch, where):
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
     assert simgen("build softmax_fwd --target cuda --set n=4 --set c=10 -o net").code == 0
     path = tmp_path / "net/data.h5"
     whole = path.read_bytes()
@@ -253,7 +253,7 @@ def test_a_run_reads_all_of_the_data_and_a_build_repairs_it(simgen, tmp_path, mo
 
 
 def test_the_data_are_read_once_for_a_sweep(simgen, tmp_path, monkeypatch):
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
     simgen("build softmax_fwd --target cuda --set n=4 --set c=10 -o net")
     seen = []
     verify = data_file.verify

@@ -163,7 +163,7 @@ def test_a_normalisation_with_given_statistics_is_shared(mode: str) -> None:
     assert got["b.x"] == got["b.dx"] == (2, 3, 2, 5)
     for name in ("w", "b", "running_mean", "running_var", "dw", "db"):
         assert got[f"b.{name}"] == whole.buffer(f"b.{name}").spec.shape
-    layer = make_layer(whole.nodes[0])
+    layer = make_layer(whole.nodes[0], whole.machine)
     generator = np.random.default_rng(1)
     for step in whole.steps:
         tensors = {p: generator.uniform(1, 2, whole.buffer(n).spec.shape) for p, n in step.reads}
@@ -182,7 +182,7 @@ def test_what_needs_the_whole_batch_is_refused(word: str) -> None:
 def test_the_bound_of_a_sum_over_gpus_holds_for_what_they_compute(gpus: int) -> None:
     """Each GPU's part is off by its bound, and the ring rounds: the worst that can be."""
     whole = lowered("fc_bwd_weight", ("n", "8"), ("c", "5"), ("num_output", "3"), ("bias", "true"))
-    layer = make_layer(whole.nodes[0])
+    layer = make_layer(whole.nodes[0], whole.machine)
     generator = np.random.default_rng(1)
     tensors = {
         "x": generator.normal(size=(8, 5, 1, 1)),
@@ -211,7 +211,7 @@ def test_the_bound_of_a_sum_over_gpus_holds_for_what_they_compute(gpus: int) -> 
 
 def test_rows_of_a_layer_without_sums_have_the_bounds_of_their_share() -> None:
     whole = lowered("fc_fwd", ("n", "4"), ("c", "5"), ("num_output", "3"))
-    layer = make_layer(whole.nodes[0])
+    layer = make_layer(whole.nodes[0], whole.machine)
     generator = np.random.default_rng(1)
     tensors = {"x": generator.normal(size=(4, 5, 1, 1)), "w": generator.normal(size=(3, 5))}
     reference, bound, spread = shares.expected(layer, tensors, Pass.FORWARD, 2)["y"]

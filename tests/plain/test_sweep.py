@@ -19,7 +19,7 @@ from simgen.bundle import writing as bundles
 from simgen.errors import RunError, UsageError
 from simgen.running import process, sweep_points
 from simgen.study import sweep_figures
-from simgen.targets.cuda import Cuda
+from simgen.targets.cuda import Cuda, NvidiaGpu
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
 
@@ -111,7 +111,7 @@ cp -r results/cuda "results/$SIMGEN_RESULT"
 @pytest.fixture
 def ready(tmp_path, monkeypatch):
     """A bundle whose run.sh needs no GPU."""
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
     made = build(tmp_path / "net", small())
     run_by_hand(made)
     return script(made, RUN)
@@ -170,7 +170,7 @@ def test_what_this_machine_lacks_ends_the_sweep(simgen, tmp_path, monkeypatch):
     from simgen.targets.base import Lack
 
     lacks = [Lack("no GPU", "buy one")]
-    monkeypatch.setattr(Cuda, "missing", lambda self, bundle=None: lacks)
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: lacks)
     build(tmp_path / "net", small())
     fails(simgen("run net --on cuda --sweep repeats=2,3 -q"), 3, "no GPU")
     fails(simgen("run net --on cuda --again"), 2, "--again: it is for --sweep")

@@ -9,7 +9,7 @@ that never do (`hint`).
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 TOLERANCES = 10
 SHAPE = (5, 6, 9, 7)
-SHAPE_OF = {"fused_fc": (64, 6, 4, 3)}  # samples for a feature that takes another value
+SHAPE_OF = {
+    "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
+    "slice": (5, 6, 6, 12),  # to be cut along any axis
+}
 SAME = 1e-9  # relative: two forms of one function, in float64
 
 
@@ -43,7 +46,7 @@ def shape_of(layer: Layer) -> tuple[int, ...]:
 def layers(kind: str) -> list[Layer]:
     """The layer's variants that mean different results."""
     found = dict.fromkeys(
-        replace(layer, **{f.name: f.default for f in fields(layer) if f.metadata["hint"]})
+        replace(layer, **{f.name: f.default for f in layer.keyed_fields() if f.metadata["hint"]})
         for layer in (variant.layer for variant in variants(kind))
     )
     return [layer for layer in found if accepts(layer, shape_of(layer))]
@@ -67,7 +70,7 @@ def others(layer: Layer, name: str) -> Iterator[Any]:
 
 def changed(layer: Layer, name: str, value: Any) -> Layer | None:
     """The layer with another value of a field; None where it cannot have that."""
-    limits = next(each.metadata for each in fields(layer) if each.name == name)
+    limits = next(each.metadata for each in layer.keyed_fields() if each.name == name)
     least, most = limits["least"], limits["most"]
     if (least is not None and value < least) or (most is not None and value > most):
         return None
@@ -77,8 +80,10 @@ def changed(layer: Layer, name: str, value: Any) -> Layer | None:
 
 def pairs(layer: Layer) -> Iterator[tuple[str, Layer, Layer]]:
     """(what is changed, a layer, the same with one key changed)."""
-    known = {each.name for each in fields(layer.first)} if isinstance(layer, Fused) else set()
-    for field in fields(layer):
+    known = (
+        {each.name for each in layer.first.keyed_fields()} if isinstance(layer, Fused) else set()
+    )
+    for field in layer.keyed_fields():
         if field.metadata["hint"] or field.name in known:  # known: of conv, which is tested itself
             continue
         for value in others(layer, field.name):
@@ -163,16 +168,16 @@ def test_every_other_key_changes_some_result(kind: str) -> None:
                 told.add(name)
     own = {
         f.name
-        for f in fields(LAYERS[kind])
+        for f in LAYERS[kind].keyed_fields()
         if not f.metadata["hint"] and not isinstance(f.default, DType)
     }
     first = getattr(LAYERS[kind], "first", None)
-    assert told == own - ({f.name for f in fields(first)} if first else set())
+    assert told == own - ({f.name for f in first.keyed_fields()} if first else set())
 
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(k, f.name) for k in lowered() for f in fields(LAYERS[k]) if f.metadata["hint"]],
+    [(k, f.name) for k in lowered() for f in LAYERS[k].keyed_fields() if f.metadata["hint"]],
 )
 def test_a_hint_changes_no_result(kind: str, name: str) -> None:
     layer = layers(kind)[0]

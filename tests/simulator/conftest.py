@@ -26,6 +26,6 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
 def place() -> Iterator[Path]:
     """A folder where gem5 does not redirect, with a name that has to be quoted."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="it's a ") as root:
-        if Gem5Se().refusal(Path(root)):
+        if Gem5Se().needs.refusal(Path(root)):
             pytest.skip("/var/tmp is a link to a place that gem5 redirects")
         yield Path(root)

@@ -16,7 +16,9 @@ from legalise_semantics import ALL, Meaning, meaning
 
 from simgen.compile.legalise import roles
 from simgen.compile.legalise.assembly import integer, source_modifiers
-from simgen.compile.legalise.table import NATIVE, RULES
+from simgen.compile.legalise.simulators import native
+from simgen.compile.legalise.table import RULES
+from simgen.targets.mgpusim.target import model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +64,7 @@ class Form:
 
 def mnemonics(arch: str) -> list[str]:
     """Everything that is legal, with the long forms that are made from short ones."""
-    known = NATIVE[arch] | RULES[arch].keys()
+    known = native(model(arch)) | RULES[arch].keys()
     found = set(known)
     for name in known:
         (form, *_) = roles.forms(name, arch)

@@ -21,8 +21,9 @@ import numpy as np
 from legalise_rows import MASK, MASK_BITS, SCC, UNTOUCHED, VCC, VCC_BITS, Inputs, Row
 
 from simgen.bundle.writing import workload_text
-from simgen.compile.legalise import roles
+from simgen.compile.legalise import Legalised, roles
 from simgen.compile.legalise.assembly import instruction
+from simgen.compile.stages import CODE_OBJECT, LEGALISED
 from simgen.ir import (
     GUARD,
     PAGE,
@@ -261,8 +262,10 @@ class _Assembled:
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         self.objects = objects
 
-    def code_objects(self, sources: Any, arch: str, rewrite: Any = None) -> list[bytes]:
-        return [self.objects[source] for source in sources]
+    def products(self, stages: Any, sources: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            name: {CODE_OBJECT: self.objects[name], LEGALISED: Legalised("")} for name in sources
+        }
 
 
 def run(
@@ -291,7 +294,7 @@ def run(
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     target = MGPUSim(arch=arch, legalise=False)  # which would refuse what is to be shown
     job = Job(workload, {name: name for name in kernels}, data_file.data_id(workload), digest)
-    files = target.folder(job, _Assembled(kernels))  # type: ignore[arg-type]
+    files = target.package.folder(job, _Assembled(kernels))  # type: ignore[arg-type]
     for name, file in files.items():
         to = folder / "mgpusim" / name
         to.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ import numpy as np
 from legalise_probe import FLOATS, outputs, run
 
 from simgen.compile import legalise, render, toolchain
+from simgen.targets.mgpusim.target import model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -203,7 +204,7 @@ def built(which: Iterable[Ordinary], arch: str, *, legal: bool = True) -> dict[s
         if not legal:
             return Built(toolchain.assemble(text, arch))
         try:
-            made = legalise.rewrite(text, arch)
+            made = legalise.rewrite(text, model(arch))
         except legalise.NoRuleError as refusal:
             return Built(refusal=str(refusal))
         why = "; ".join(f"{mnemonic}: {why}" for mnemonic, why in made.emulated.items())

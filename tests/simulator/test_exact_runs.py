@@ -14,7 +14,7 @@ from simgen.targets.mgpusim.target import MGPUSim
 if TYPE_CHECKING:
     from pathlib import Path
 
-lacks = MGPUSim().missing()
+lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 PROBLEMS = {

@@ -22,7 +22,7 @@ from simgen.running import process
 from simgen.targets.gem5.se import Gem5Se
 from simgen.workload import lowering
 
-lacks = Gem5Se().missing()
+lacks = Gem5Se().needs.missing()
 pytestmark = [
     pytest.mark.gem5,
     pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks))),

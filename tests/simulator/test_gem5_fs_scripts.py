@@ -17,13 +17,17 @@ from simgen.targets.untested.gem5_fs import Gem5Fs
 if TYPE_CHECKING:
     from pathlib import Path
 
+LACKS = gem5_fs.Gem5WithDisk(Gem5Fs().model)._gem5()  # no KVM and no disk image are needed here
 pytestmark = [
     pytest.mark.gem5,
-    pytest.mark.skipif(bool(Gem5Fs()._gem5()), reason="GEM5 is not set to a gem5 with VEGA_X86"),
+    pytest.mark.skipif(
+        bool(gem5_fs.Gem5WithDisk(Gem5Fs().model)._gem5()),
+        reason="GEM5 is not set to a gem5 with VEGA_X86",
+    ),
 ]
 
 
-@pytest.mark.parametrize("arch", gem5_fs.SCRIPTS)
+@pytest.mark.parametrize("arch", gem5_fs.GPUS)
 def test_the_script_goes_on_to_the_kernel(
     tmp_path: Path, arch: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -41,4 +45,6 @@ def test_the_script_goes_on_to_the_kernel(
     assert done.returncode == 5
     log = (tmp_path / "results/failed-gem5-fs/log.txt").read_text()
     assert "unrecognized arguments" not in log
-    assert (target.diagnosis(log) or "").startswith("GEM5_KERNEL is not a Linux kernel for x86-64")
+    assert (target.watcher.diagnosis(log) or "").startswith(
+        "GEM5_KERNEL is not a Linux kernel for x86-64"
+    )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.compile.build import Builder
 
-lacks = Gem5Se().missing()
+lacks = Gem5Se().needs.missing()
 pytestmark = [
     pytest.mark.gem5,
     pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks))),
@@ -158,7 +158,7 @@ def test_other_hardware_computes_the_same_in_another_time(place: Path, builder: 
         assert judged(bundle, result).passed
         bits.append([output.values.tobytes() for output in result.outputs.values()])
         ticks.append([metrics["shader_active_ticks"] for metrics in result.launches])
-        said.append(Gem5Se().machine(folder).get("gem5_options"))
+        said.append(Gem5Se().reader.machine(folder).get("gem5_options"))
     assert bits[0] == bits[1] == bits[2]
     assert len({tuple(each) for each in ticks}) == len(ticks)
     assert said == [None, "--num-compute-units=2", "--gpu-clock=750MHz"]
@@ -241,7 +241,7 @@ def handmade(
 ) -> tuple[Workload, Path]:
     work = chain(launches)
     job = Job(work, {"add": source}, data_file.data_id(work), "0" * 64)
-    for name, file in Gem5Se(gem5_version=gem5_version).folder(job, builder).items():
+    for name, file in Gem5Se(gem5_version=gem5_version).package.folder(job, builder).items():
         path = place / "gem5-se" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.content)
@@ -270,7 +270,7 @@ def test_more_launches_than_the_ring_has_packets_run_in_order(place: Path, build
         expected = expected + np.float32(1)
         np.testing.assert_array_equal(buffer[:256].view("<f4"), expected)
         assert (buffer[256:] == DType.F32.canary).all()
-    metrics = Gem5Se().metrics(root / "results/gem5-se", work)
+    metrics = Gem5Se().reader.metrics(root / "results/gem5-se", work)
     assert len(metrics) == 70
     path = root / "results/gem5-se" / stats.FILE
     assert sum(stats.cpu_instructions(path)) < 300 + 150 * 70
@@ -296,7 +296,7 @@ def test_launches_are_told_apart_on_a_gem5_that_dumps_no_statistics(
     monkeypatch.setenv("GEM5", str(silent(place)))
     work, root = handmade(place / "old", builder, ADD, 3, gem5_version="23.1")
     assert script(root) == 0
-    metrics = Gem5Se().metrics(root / "results/gem5-se", work)
+    metrics = Gem5Se().reader.metrics(root / "results/gem5-se", work)
     assert [m["shader_active_ticks"] > 0 for m in metrics] == [True] * 3
     _, root = handmade(place / "new", builder, ADD, 3, gem5_version="24.0")
     assert script(root) == 5
@@ -306,7 +306,7 @@ def test_launches_are_told_apart_on_a_gem5_that_dumps_no_statistics(
 def test_dumping_twice_does_no_harm(place: Path, builder: Builder):
     work, root = handmade(place, builder, ADD, 3, gem5_version="23.1")
     assert script(root) == 0
-    assert len(Gem5Se().metrics(root / "results/gem5-se", work)) == 3
+    assert len(Gem5Se().reader.metrics(root / "results/gem5-se", work)) == 3
 
 
 def test_an_output_that_no_kernel_writes_keeps_the_canary(place: Path, builder: Builder):
@@ -319,7 +319,7 @@ def test_an_access_outside_is_explained(place: Path, builder: Builder):
     _, root = handmade(place, builder, OUTSIDE, 1)
     assert script(root) == 5
     log = (root / "results/failed-gem5-se/log.txt").read_text()
-    assert "not mapped" in (Gem5Se().diagnosis(log) or "")
+    assert "not mapped" in (Gem5Se().watcher.diagnosis(log) or "")
 
 
 def test_a_changed_data_file_is_refused_by_the_program(place: Path, builder: Builder):

@@ -26,8 +26,9 @@ from simgen.compile import legalise, render, toolchain
 from simgen.compile.legalise import one_by_one
 from simgen.compile.legalise.assembly import Instruction, instruction, parse
 from simgen.compile.legalise.implemented import unimplemented
-from simgen.compile.legalise.table import NATIVE, RULES
-from simgen.targets.mgpusim.target import MGPUSim
+from simgen.compile.legalise.simulators import native
+from simgen.compile.legalise.table import RULES
+from simgen.targets.mgpusim.target import MGPUSim, model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from legalise_probe import Words
 
-LACKS = MGPUSim().missing()
+LACKS = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
 
 INPUTS = {False: vector_inputs(8), True: scalar_inputs(16)}
@@ -124,12 +125,12 @@ def test_every_form_of_every_instruction_is_right_once_legalised(tmp_path: Path,
     names = {row.name for row in also_timed}
     in_both = batches(also_timed, "both")
     all_of_them = [*in_both, *batches((r for r in rows(arch) if r.name not in names), "emu")]
-    texts = [legalise.rewrite(batch.text(arch), arch).text for batch in all_of_them]
+    texts = [legalise.rewrite(batch.text(arch), model(arch)).text for batch in all_of_them]
     put = {item.mnemonic for source in texts for item in instructions_of(source)}
-    assert sorted(put - NATIVE[arch]) == PUT_BY_RULES[arch]
+    assert sorted(put - native(model(arch))) == PUT_BY_RULES[arch]
     objects = dict(zip((batch.name for batch in all_of_them), assembled(texts, arch)))
     for name, elf in objects.items():
-        assert unimplemented(code_of(elf), arch) == [], name
+        assert unimplemented(code_of(elf), model(arch)) == [], name
     with ThreadPoolExecutor(WORKERS) as pool:
         modes = {"emu": all_of_them, "timing": in_both}
         found = {
@@ -147,7 +148,7 @@ def test_no_instruction_of_the_tables_is_without_a_row_in_either_mode(arch: str)
         assert len({row.name for row in which}) == len(which)
         lines = {part.strip() for row in which for part in row.code.split(";")}
         shown = {instruction(line).mnemonic for line in lines if not line.endswith(":")} | frame
-        assert sorted((NATIVE[arch] | RULES[arch].keys()) - shown - exempt) == []
+        assert sorted((native(model(arch)) | RULES[arch].keys()) - shown - exempt) == []
 
 
 def emulated_only(arch: str) -> set[str]:
@@ -162,8 +163,8 @@ def instructions_of(source: str) -> list[Instruction]:
 
 def is_rewritten(row: Row, arch: str) -> bool:
     source = text("k", [row], arch, LANES)
-    frame = legalise.rewrite(text("k", [FRAME], arch, LANES), arch).replaced
-    return legalise.rewrite(source, arch).replaced != frame
+    frame = legalise.rewrite(text("k", [FRAME], arch, LANES), model(arch)).replaced
+    return legalise.rewrite(source, model(arch)).replaced != frame
 
 
 FRAME = Row("frame", "s_nop 0", lambda w: {})
@@ -193,7 +194,7 @@ def test_a_defect_that_is_gone_is_noticed(tmp_path: Path, arch: str) -> None:
     """What MGPUSim decodes and gets wrong, as it is: each of them must still be wrong."""
     one_each, objects = as_they_are(arch)
     one_each = [b for b in one_each if not any(word in b.rows[0].code for word in FATAL)]
-    silent = [b for b in one_each if not unimplemented(code_of(objects[b.name]), arch)]
+    silent = [b for b in one_each if not unimplemented(code_of(objects[b.name]), model(arch))]
     found = mistakes(tmp_path, arch, silent, objects)
     right = [batch.rows[0].code for batch in silent if batch.rows[0].name not in found]
     assert right == HARMLESS[arch]
@@ -206,7 +207,7 @@ def test_what_the_table_calls_missing_kills_the_simulator(tmp_path: Path, arch: 
     one_each, objects = as_they_are(arch)
     for batch in one_each:
         elf = objects[batch.name]
-        lacks = [str(lack) for lack in unimplemented(code_of(elf), arch)]
+        lacks = [str(lack) for lack in unimplemented(code_of(elf), model(arch))]
         lacks += [word for word in FATAL if word in batch.rows[0].code]
         if lacks:
             dead.setdefault(lacks[0], (batch, elf))
@@ -367,10 +368,10 @@ def ordinary(x: Words) -> Words:
 @pytest.mark.parametrize("arch", BOTH)
 @pytest.mark.parametrize(("source", "reference"), [(PRESSURE, pressure), (ORDINARY, ordinary)])
 def test_kernels_with_pressure_and_divergence(tmp_path: Path, arch: str, source, reference) -> None:
-    made = legalise.rewrite(toolchain.assembly(render.self_contained(source), arch), arch)
+    made = legalise.rewrite(toolchain.assembly(render.self_contained(source), arch), model(arch))
     assert made.replaced
     elf = toolchain.assemble(made.text, arch)
-    assert unimplemented(code_of(elf), arch) == []
+    assert unimplemented(code_of(elf), model(arch)) == []
     rng = np.random.default_rng(3)
     x = rng.integers(-8, 9, (6, ITEMS)).astype(np.float32).view(np.uint32)
     wanted = reference(x)

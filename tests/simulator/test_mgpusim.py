@@ -38,7 +38,8 @@ from simgen.ir import (
     Workload,
 )
 from simgen.running import process as launch
-from simgen.targets.mgpusim.target import GPUS, MGPUSim, runner_path
+from simgen.targets.mgpusim.needs import runner_path
+from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file as data
 from simgen.workload import lowering as workload
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-lacks = MGPUSim().missing()
+lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 PROVENANCE = {"simgen": "test", "config": {}}
@@ -110,7 +111,7 @@ def script(bundle: Path, **environment: object) -> tuple[int, list[str]]:
 
 def launches(bundle: Path) -> list[dict[str, float]]:
     work = bundles.load(bundle).workload
-    return MGPUSim().metrics(bundle / "results" / "mgpusim", work)
+    return MGPUSim().reader.metrics(bundle / "results" / "mgpusim", work)
 
 
 def lowered(name: str, settings: tuple[str, ...]) -> Workload:

@@ -15,13 +15,14 @@ from simgen.bundle import writing as bundles
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.frontend import network, problem
-from simgen.targets.mgpusim.target import MGPUSim, runner_path
+from simgen.targets.mgpusim.needs import runner_path
+from simgen.targets.mgpusim.target import MGPUSim
 from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-lacks = MGPUSim().missing()
+lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 TIMEOUT = 900.0  # seconds; a build with nothing in Go's cache takes minutes

@@ -20,7 +20,7 @@ TIMEOUT = 900.0  # seconds; gem5 takes one to two minutes, MGPUSim seconds once 
 
 
 def lacking(target: Target) -> pytest.MarkDecorator:
-    lacks = target.missing()
+    lacks = target.needs.missing()
     return pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 
@@ -41,6 +41,6 @@ def test_lenet_on_mgpusim(tmp_path, builder, arch):
 @lacking(Gem5Se())
 def test_lenet_on_gem5(builder):
     with tempfile.TemporaryDirectory(dir="/var/tmp") as root:  # gem5 redirects /tmp
-        if Gem5Se().refusal(Path(root)):
+        if Gem5Se().needs.refusal(Path(root)):
             pytest.skip("/var/tmp is a link to a place that gem5 redirects")
         check(Path(root) / "lenet5", Gem5Se(), builder)

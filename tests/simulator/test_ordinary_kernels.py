@@ -14,7 +14,7 @@ from simgen.targets.mgpusim.target import MGPUSim
 if TYPE_CHECKING:
     from pathlib import Path
 
-LACKS = MGPUSim().missing()
+LACKS = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
 
 # Everything else is right. These are right in emulation and refused in the timing model.

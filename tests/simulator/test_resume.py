@@ -43,7 +43,7 @@ CHAIN = (
 
 
 def lacking(target: Target) -> pytest.MarkDecorator:
-    lacks = target.missing()
+    lacks = target.needs.missing()
     return pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 
@@ -58,7 +58,7 @@ on_gem5 = [pytest.mark.gem5, lacking(Gem5Se())]
 def place() -> Iterator[Path]:
     """A folder where gem5 does not redirect."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
-        if Gem5Se().refusal(Path(root)):
+        if Gem5Se().needs.refusal(Path(root)):
             pytest.skip("/var/tmp is a link to a place that gem5 redirects")
         yield Path(root)
 
@@ -121,9 +121,9 @@ def test_the_timing_model_keeps_nothing_unless_asked(place: Path, builder: Build
     for keep in ("no", "yes"):
         variables = {"SIMGEN_MODE": "timing", "SIMGEN_KEEP": keep}
         folder = process.run(made, "mgpusim", environment=variables, timeout=TIMEOUT)
-        hits[keep] = [m["l2_hits"] for m in MGPUSim().metrics(folder, planned)]
+        hits[keep] = [m["l2_hits"] for m in MGPUSim().reader.metrics(folder, planned)]
     default = process.run(made, "mgpusim", environment={"SIMGEN_MODE": "timing"}, timeout=TIMEOUT)
-    assert [m["l2_hits"] for m in MGPUSim().metrics(default, planned)] == hits["no"]
+    assert [m["l2_hits"] for m in MGPUSim().reader.metrics(default, planned)] == hits["no"]
     # What the layer before left is in the cache, unless it was emptied to read it.
     assert hits["no"][1] > hits["yes"][1]
 

@@ -18,7 +18,7 @@ from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
 
 ROOT = Path(__file__).resolve().parents[2]
-no_mgpusim, no_gem5 = MGPUSim().missing(), Gem5Se().missing()
+no_mgpusim, no_gem5 = MGPUSim().needs.missing(), Gem5Se().needs.missing()
 mgpusim = pytest.mark.skipif(bool(no_mgpusim), reason=" | ".join(map(str, no_mgpusim)))
 gem5 = pytest.mark.skipif(bool(no_gem5), reason=" | ".join(map(str, no_gem5)))
 TIMEOUT = 1200

@@ -186,7 +186,7 @@ def host_bundle(tmp_path: Path, builder: Builder) -> Callable[..., HostBundle]:
         sources = {name: source(text) for name, (_, text) in kernels.items()}
         job = Job(workload, sources, DATA_ID, "0" * 64)
         path = tmp_path / folder
-        for name, file in Host(sanitize=sanitize).folder(job, builder).items():
+        for name, file in Host(sanitize=sanitize).package.folder(job, builder).items():
             target = path / "host" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.content)

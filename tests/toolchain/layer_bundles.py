@@ -133,7 +133,7 @@ def make(
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     rendered = {**render.kernels(workload), **(sources or {})}
     job = Job(workload, rendered, data_file.data_id(workload), digest)
-    for name, file in target.folder(job, builder).items():
+    for name, file in target.package.folder(job, builder).items():
         to = path / "host" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(file.content)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simgen.compile import code_object, legalise, render, toolchain
 from simgen.compile.legalise.implemented import unimplemented
+from simgen.targets.mgpusim.target import model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def no_scratch_no_stack_no_spills(text: str) -> None:
 
 def mgpusim_runs(kernels: Sequence[Kernel], text: str, arch: str) -> None:
     """Fails unless all of the assembly text can be rewritten to what MGPUSim implements."""
-    elf = toolchain.assemble(legalise.rewrite(text, arch).text, arch)
+    elf = toolchain.assemble(legalise.rewrite(text, model(arch)).text, arch)
     for kernel in kernels:
-        lacks = unimplemented(code_object.instructions(elf, kernel.name), arch)
+        lacks = unimplemented(code_object.instructions(elf, kernel.name), model(arch))
         assert not lacks, f"{kernel.name}: {', '.join(map(str, lacks))}"

@@ -67,7 +67,7 @@ def write(root: Path, target: Target, builder: Builder, work: Workload | None = 
     """The target's folder in `root`, beside a data.h5."""
     work = work or workload()
     folder = root / target.name
-    for name, file in target.folder(job(work), builder).items():
+    for name, file in target.package.folder(job(work), builder).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(file.content)
         if file.executable:

@@ -71,7 +71,7 @@ def test_the_bits_are_those_of_a_load_that_the_whole_gpu_sees(arch: str) -> None
 def test_every_load_has_the_bits_and_nothing_else_changes(arch: str, name: str) -> None:
     for kernel in lowered(name).kernels:
         text = toolchain.assembly(render.self_contained(render.kernel(kernel)), arch)
-        changed = cache_policy.apply(text, arch, cache_policy.BYPASS)
+        changed = cache_policy.bypass(text, arch)
 
         loads = 0
         for before, after in zip(text.split("\n"), changed.split("\n"), strict=True):
@@ -95,10 +95,8 @@ def test_every_load_has_the_bits_and_nothing_else_changes(arch: str, name: str) 
 
 def test_loads_that_a_rewriting_made_or_commented_get_the_bits() -> None:
     text = "\tglobal_load_dword v1, v2, s[0:1] offset:16  ; for global_load_dwordx2 v[1:2], v2\n"
-    assert cache_policy.apply(text, "gfx942", "bypass") == text.replace(
-        " offset:16", " offset:16 sc1"
-    )
-    twice = cache_policy.apply(cache_policy.apply(text, "gfx942", "bypass"), "gfx942", "bypass")
+    assert cache_policy.bypass(text, "gfx942") == text.replace(" offset:16", " offset:16 sc1")
+    twice = cache_policy.bypass(cache_policy.bypass(text, "gfx942"), "gfx942")
     assert twice.count("sc1") == 1
 
 
@@ -108,7 +106,7 @@ def test_loads_that_a_rewriting_made_or_commented_get_the_bits() -> None:
      "\tds_read_b32 v0, v1", "; global_load_dword v0, v1, s[0:1]", "global_load_table:"],
 )  # fmt: skip
 def test_all_else_stays(line: str) -> None:
-    assert cache_policy.apply(line, "gfx900", "bypass") == line
+    assert cache_policy.bypass(line, "gfx900") == line
 
 
 def built(place: Path, target: Target) -> tuple[Mapping[str, str], set[str]]:
@@ -159,8 +157,8 @@ def test_all_loads_of_global_memory_in_ptx_are_changed() -> None:
 
 
 def test_mgpusim_says_that_it_reads_no_such_bits(tmp_path: Path) -> None:
-    assert not any("cache policy" in line for line in MGPUSim().notes(tmp_path))
-    assert any("cache policy" in line for line in MGPUSim(l1="bypass").notes(tmp_path))
+    assert not any("cache policy" in line for line in MGPUSim().package.notes(tmp_path))
+    assert any("cache policy" in line for line in MGPUSim(l1="bypass").package.notes(tmp_path))
 
 
 def test_an_unknown_policy_is_refused() -> None:

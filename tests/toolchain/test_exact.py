@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simgen.compile.build import Builder
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 F, B = Pass.FORWARD, Pass.BACKWARD

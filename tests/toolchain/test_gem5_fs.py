@@ -13,9 +13,11 @@ from swaps import workload, write
 
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
+from simgen.compile.legalise import Model
+from simgen.compile.stages import LEGALISED
 from simgen.errors import DamagedError, UsageError
 from simgen.targets.untested import gem5_fs
-from simgen.targets.untested.gem5_fs import SCRIPTS, Gem5Fs
+from simgen.targets.untested.gem5_fs import GPUS, Gem5Fs
 from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def run(
         script = (folder / "run.sh").read_text().replace("/dev/kvm", '"$KVM"')
         (folder / "run.sh").write_text(script)
         monkeypatch.setenv("KVM", str(tmp_path / "kvm"))
-        assert Gem5Fs(**settings).missing() == []
+        assert Gem5Fs(**settings).needs.missing() == []
         done = subprocess.run(
             ["sh", folder / "run.sh"], capture_output=True, text=True, check=False
         )
@@ -150,7 +152,7 @@ class TestBelief:
         assert said.splitlines()[0] == error
         log = (tmp_path / "a 'bundle'/results/failed-gem5-fs/log.txt").read_text()
         assert f"guest: boot\nguest: {error}\n" in log
-        assert Gem5Fs().diagnosis(log + said) == error.removeprefix("simgen: error: ")
+        assert Gem5Fs().watcher.diagnosis(log + said) == error.removeprefix("simgen: error: ")
 
     def test_gem5s_own_exit_code(self, run: Callable[..., tuple[int, str]]):
         code, said = run("echo guest >board.pc.com_1.device\nexit 134\n")
@@ -160,14 +162,14 @@ class TestBelief:
     def test_statistics(self, run: Callable[..., tuple[int, str]], tmp_path: Path):
         run(GOOD)
         results = tmp_path / "a 'bundle'/results/gem5-fs"
-        found = Gem5Fs().metrics(results, workload())
+        found = Gem5Fs().reader.metrics(results, workload())
         assert [launch["shader_active_ticks"] for launch in found] == [5, 5]
         text = (results / "stats.txt").read_text()
         (results / "stats.txt").write_text(text + text[: len(text) // 2])  # copying the outputs
-        assert len(Gem5Fs().metrics(results, workload())) == 2
+        assert len(Gem5Fs().reader.metrics(results, workload())) == 2
         (results / "stats.txt").write_text(text + text)
         with pytest.raises(DamagedError, match="statistics of 4 kernels for 2 launches"):
-            Gem5Fs().metrics(results, workload())
+            Gem5Fs().reader.metrics(results, workload())
 
 
 class TestLacks:
@@ -175,7 +177,7 @@ class TestLacks:
         for variable in ("GEM5", *gem5_fs.FILES):
             monkeypatch.delenv(variable, raising=False)
         monkeypatch.setattr(gem5_fs, "KVM", tmp_path / "kvm")
-        assert [lack.fact for lack in Gem5Fs().missing()] == [
+        assert [lack.fact for lack in Gem5Fs().needs.missing()] == [
             "GEM5 is not set",
             "GEM5_DISK_IMAGE and GEM5_KERNEL are not set",
             f"there is no {tmp_path / 'kvm'}",
@@ -186,7 +188,7 @@ class TestLacks:
         monkeypatch.delenv("GEM5_BINARY", raising=False)
         monkeypatch.setenv("GEM5_DISK_IMAGE", "disk")
         monkeypatch.setenv("GEM5_KERNEL", str(tmp_path / "none"))
-        facts = [lack.fact for lack in Gem5Fs(arch="gfx90a").missing()]
+        facts = [lack.fact for lack in Gem5Fs(arch="gfx90a").needs.missing()]
         assert facts[:4] == [
             f"{tmp_path / GPUFS / 'mi200.py'} is missing",
             f"{tmp_path / gem5_fs.GEM5_OPT} is missing",
@@ -220,17 +222,18 @@ class TestLacks:
     ],
 )  # fmt: skip
 def test_diagnoses(log: str, fact: str):
-    assert (Gem5Fs().diagnosis(log) or "").startswith(fact)
+    assert (Gem5Fs().watcher.diagnosis(log) or "").startswith(fact)
 
 
-@pytest.mark.parametrize("arch", SCRIPTS)
+@pytest.mark.parametrize("arch", GPUS)
 def test_what_gem5_executes_wrongly_is_replaced(builder: Builder, arch: str):
-    program = Program(arch, HipPlace.GUEST, rewrite=gem5_fs.for_gem5)
+    program = Program(Model("gem5", "24.0", arch), HipPlace.GUEST)
     frame = (
         "\t.type\tk,@function\nk:\n; %bb.0:\n\tds_read_b96 v[0:2], v4\n\ts_endpgm\n"
         "\t.amdhsa_code_object_version 5\namdhsa.version:\n  - 1\n  - 2\n"
     )
-    text = program.rewritten(frame)
+    (legalised,) = (stage for stage in program.stages() if stage.product == LEGALISED)
+    text = legalised.make(frame, builder.cache).text
     assert "ds_read_b64" in text
     assert "amdhsa_code_object_version 4" in text
     assert text.endswith("amdhsa.version:\n  - 1\n  - 1\n")

@@ -70,7 +70,8 @@ class TestProgram:
 
     def test_its_size_does_not_depend_on_the_tensors(self, builder: Builder):
         small, large = (
-            Gem5Se().folder(job(workload(elements=n)), builder)["binary"] for n in (64, 1 << 20)
+            Gem5Se().package.folder(job(workload(elements=n)), builder)["binary"]
+            for n in (64, 1 << 20)
         )
         assert len(small.content) == len(large.content)
 
@@ -81,7 +82,7 @@ class TestProgram:
         made = job(workload())
         linked = target.simulated.linked(made, builder)
         code = kfd.sources(target.simulated, made, linked)["code.img"]
-        content = target.folder(made, builder)["binary"].content
+        content = target.package.folder(made, builder)["binary"].content
         elf = ELFFile(io.BytesIO(content))
         first = next(elf.iter_segments("PT_LOAD"))
         assert first["p_offset"] == 0
@@ -92,14 +93,18 @@ class TestProgram:
     def test_pseudo_instructions_are_there_on_request_only(
         self, builder: Builder, arch: str, m5ops: bool
     ):
-        content = Gem5Se(arch=arch, m5ops=m5ops).folder(job(workload()), builder)["binary"].content
+        content = (
+            Gem5Se(arch=arch, m5ops=m5ops)
+            .package.folder(job(workload()), builder)["binary"]
+            .content
+        )
         assert (M5_WORK_BEGIN in content) is m5ops
         assert (M5_WORK_END in content) is m5ops
 
     @pytest.mark.parametrize("version", apu_se.VERSIONS)
     def test_it_dumps_statistics_where_apu_se_does_not(self, builder: Builder, version: str):
         target = Gem5Se(arch=apu_se.VERSIONS[version].gpus[0], gem5_version=version)
-        content = target.folder(job(workload()), builder)["binary"].content
+        content = target.package.folder(job(workload()), builder)["binary"].content
         assert (M5_DUMP_RESET_STATS in content) is (version < "24")
 
     @pytest.mark.parametrize("arch", apu_se.GPUS)
@@ -115,7 +120,9 @@ class TestProgram:
 
     def test_is_built_to_the_same_bytes_again(self, tmp_path: Path, builder: Builder):
         again = Builder(Cache(tmp_path))
-        assert Gem5Se().folder(job(workload()), again) == Gem5Se().folder(job(workload()), builder)
+        assert Gem5Se().package.folder(job(workload()), again) == Gem5Se().package.folder(
+            job(workload()), builder
+        )
 
 
 class TestExitCodes:
@@ -182,7 +189,7 @@ class TestScript:
     def bundle(self, made: Path) -> Iterator[Path]:
         """A copy of the bundle in a place that gem5 does not redirect."""
         with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
-            if Gem5Se().refusal(Path(root)):
+            if Gem5Se().needs.refusal(Path(root)):
                 pytest.skip("/var/tmp is a link to a place that gem5 redirects")
             yield Path(shutil.copytree(made.parent, Path(root, "a 'bundle'")))
 
@@ -273,7 +280,7 @@ class TestScript:
         self.script(bundle / "gem5-se", GEM5=gem5, GEM5_OPTIONS="-n 2", **given)
         log = (bundle / "results/gem5-se/log.txt").read_text()
         assert "|--num-compute-units=8|--tcp-size=32KiB --x;$(id)*|-n|2|-c|" in log
-        assert Gem5Se().machine(bundle / "results/gem5-se")["gem5_options"] == (
+        assert Gem5Se().reader.machine(bundle / "results/gem5-se")["gem5_options"] == (
             "--num-compute-units=8 --tcp-size=32KiB --x;$(id)* -n 2"
         )
 
@@ -281,7 +288,7 @@ class TestScript:
         self.script(
             bundle / "gem5-se", GEM5=self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
         )
-        assert "gem5_options" not in Gem5Se().machine(bundle / "results/gem5-se")
+        assert "gem5_options" not in Gem5Se().reader.machine(bundle / "results/gem5-se")
 
     @pytest.mark.parametrize("value", ["255", "x", "-1"])
     def test_too_little_hardware_is_refused_because_gem5_would_wait_for_ever(
@@ -364,7 +371,7 @@ class TestScript:
         results = bundle / "results/gem5-se"
         assert "|mine:1|" in (results / "log.txt").read_text()
         image = "image@sha256:abc" if known else "mine:1"
-        assert Gem5Se().machine(results)["image"] == image
+        assert Gem5Se().reader.machine(results)["image"] == image
 
 
 class TestSettings:
@@ -382,23 +389,23 @@ class TestSettings:
 
     @pytest.mark.parametrize("path", ["/tmp/x", "/tmpfs/x", "/proc/1", "/sys/x"])
     def test_redirected_places_are_refused(self, path: str):
-        assert "redirects" in (Gem5Se().refusal(Path(path)) or "")
+        assert "redirects" in (Gem5Se().needs.refusal(Path(path)) or "")
 
     def test_a_link_into_a_redirected_place_is_refused(self, tmp_path: Path):
         link = tmp_path / "link"
         link.symlink_to("/proc")
-        assert Gem5Se().refusal(link) is not None
+        assert Gem5Se().needs.refusal(link) is not None
 
     def test_another_place_is_not(self):
-        assert Gem5Se().refusal(Path("/home/someone/tmp/bundle")) is None
+        assert Gem5Se().needs.refusal(Path("/home/someone/tmp/bundle")) is None
 
     def test_all_that_is_missing_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         monkeypatch.delenv("GEM5", raising=False)
-        assert [lack.fact for lack in Gem5Se().missing()] == ["GEM5 is not set"]
+        assert [lack.fact for lack in Gem5Se().needs.missing()] == ["GEM5 is not set"]
         monkeypatch.setenv("GEM5", str(tmp_path))
         monkeypatch.setenv("SIMGEN_DOCKER", "1")
         monkeypatch.setenv("PATH", "")
-        facts = [lack.fact for lack in Gem5Se().missing()]
+        facts = [lack.fact for lack in Gem5Se().needs.missing()]
         assert len(facts) == 3
         assert "apu_se.py is missing" in facts[0]
         assert "gem5.opt is missing" in facts[1]
@@ -412,7 +419,7 @@ class TestSettings:
 
     def test_commands_are_complete_lines(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         monkeypatch.setenv("GEM5", "/home/me/my gem5")
-        lines = Gem5Se(arch="gfx900").commands(tmp_path / "it's", workload())
+        lines = Gem5Se(arch="gfx900").package.commands(tmp_path / "it's", workload())
         assert set(lines) == {"direct", "docker"}
         for line in lines.values():
             subprocess.run(["sh", "-nc", line], check=True)
@@ -450,13 +457,13 @@ class TestStatistics:
         return tmp_path
 
     def test_one_record_for_each_dump_in_which_the_gpu_worked(self, results: Path):
-        first, second = Gem5Se().metrics(results, workload(2))
+        first, second = Gem5Se().reader.metrics(results, workload(2))
         assert (first["shader_active_ticks"], second["shader_active_ticks"]) == (500, 700)
         assert (first["seconds"], second["seconds"]) == (500e-12, 700e-12)
         assert (first["simulated_seconds"], second["simulated_seconds"]) == (0.0001, 0.0003)
 
     def test_counts_are_summed_over_components_of_the_gpu(self, results: Path):
-        first, second = Gem5Se().metrics(results, workload(2))
+        first, second = Gem5Se().reader.metrics(results, workload(2))
         assert (first["instructions"], second["instructions"]) == (11, 13)
         assert (first["l1_hits"], first["l1_misses"]) == (7, 0)
         assert (first["l2_hits"], first["l2_misses"]) == (0, 5)
@@ -464,7 +471,7 @@ class TestStatistics:
     @pytest.mark.parametrize("launches", [1, 3])
     def test_another_number_of_kernels_is_damage(self, results: Path, launches: int):
         with pytest.raises(DamagedError, match=f"2 kernels for {launches} launches"):
-            Gem5Se().metrics(results, workload(launches))
+            Gem5Se().reader.metrics(results, workload(launches))
 
     def test_instructions_of_the_cpu_before_each_dump(self, results: Path):
         assert gem5_stats.cpu_instructions(results / "stats.txt") == [1, 2, 3, 4]
@@ -473,11 +480,11 @@ class TestStatistics:
     def test_no_statistics_are_damage(self, tmp_path: Path, text: str):
         (tmp_path / "stats.txt").write_text(text)
         with pytest.raises(DamagedError, match="holds no statistics"):
-            Gem5Se().metrics(tmp_path, workload(1))
+            Gem5Se().reader.metrics(tmp_path, workload(1))
 
     def test_no_file_is_damage(self, tmp_path: Path):
         with pytest.raises(DamagedError, match="run it again"):
-            Gem5Se().metrics(tmp_path, workload(1))
+            Gem5Se().reader.metrics(tmp_path, workload(1))
 
 
 @pytest.mark.parametrize(
@@ -506,12 +513,14 @@ class TestStatistics:
     ],
 )
 def test_a_failed_run_is_explained(log: str, words: str):
-    assert words in (Gem5Se().diagnosis(log) or "")
+    assert words in (Gem5Se().watcher.diagnosis(log) or "")
 
 
 def test_the_target_is_not_named_twice():
-    assert Gem5Se().diagnosis("simgen: error: gem5-se: GEM5 is not set\n") == "GEM5 is not set"
+    assert (
+        Gem5Se().watcher.diagnosis("simgen: error: gem5-se: GEM5 is not set\n") == "GEM5 is not set"
+    )
 
 
 def test_an_unknown_failure_is_not_explained():
-    assert Gem5Se().diagnosis("Segmentation fault\n") is None
+    assert Gem5Se().watcher.diagnosis("Segmentation fault\n") is None

@@ -23,14 +23,14 @@ from swaps import job, workload, write
 from simgen.compile import render, toolchain
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
-from simgen.compile.legalise import cache_policy
+from simgen.compile.legalise import Model, cache_policy, code_object_version
 from simgen.errors import SimgenError, UsageError
 from simgen.ir import DType
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.untested import hip
 from simgen.targets.untested.gem5_fs import Gem5Fs
 from simgen.targets.untested.hip import Hip
-from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program, version_4
+from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program
 from simgen.tensors import data_file
 
 if TYPE_CHECKING:
@@ -114,14 +114,16 @@ def check_outputs(path: Path, values: Path) -> None:
 class TestProgram:
     @pytest.mark.parametrize("place", HipPlace)
     def test_needs_the_c_library_and_nothing_of_rocm(self, builder: Builder, place: HipPlace):
-        content = Program("gfx900", place).build(job(workload()), builder)["binary"].content
+        content = (
+            Program(Model.gpu("gfx900"), place).build(job(workload()), builder)["binary"].content
+        )
         elf = ELFFile(io.BytesIO(content))
         dynamic = elf.get_section_by_name(".dynamic")
         assert {t.needed for t in dynamic.iter_tags("DT_NEEDED")} == {"libc.so.6", "libdl.so.2"}
         assert not elf.get_section_by_name(".gnu.version_r")  # any version of them
 
     def test_carries_the_code_objects_as_they_are(self, builder: Builder):
-        program = Program("gfx1100", HipPlace.GPU)
+        program = Program(Model.gpu("gfx1100"), HipPlace.GPU)
         made = job(workload())
         objects = program.code_objects(made, builder)
         content = program.build(made, builder)["binary"].content
@@ -129,28 +131,30 @@ class TestProgram:
 
     @pytest.mark.parametrize("arch", toolchain.AMD_ARCHS)
     def test_code_objects_are_of_version_4(self, builder: Builder, arch: str):
-        made = Program(arch, HipPlace.GPU).code_objects(job(workload()), builder)
+        made = Program(Model.gpu(arch), HipPlace.GPU).code_objects(job(workload()), builder)
         assert {elf[8] for elf in made} == {2}
 
     def test_text_of_another_version_is_an_error(self):
-        with pytest.raises(SimgenError, match="other code objects than of version 5"):
-            version_4(".amdhsa_code_object_version 6\n")
+        with pytest.raises(SimgenError, match="does not write code objects of version 5"):
+            code_object_version.four(".amdhsa_code_object_version 6\n", "gfx900")
 
     def test_the_cache_policy_reaches_the_kernels(self, builder: Builder):
         cached, bypass = (
-            Hip(l1=policy).folder(job(workload()), builder)["src/code.img"].content
+            Hip(l1=policy).package.folder(job(workload()), builder)["src/code.img"].content
             for policy in cache_policy.POLICIES
         )
         assert cached != bypass
 
     def test_is_built_to_the_same_bytes_again(self, builder: Builder, tmp_path: Path):
         again = Builder(Cache(tmp_path))
-        assert Hip().folder(job(workload()), again) == Hip().folder(job(workload()), builder)
+        assert Hip().package.folder(job(workload()), again) == Hip().package.folder(
+            job(workload()), builder
+        )
 
     @pytest.mark.parametrize("version", ["23.0", "24.0"])
     def test_it_dumps_statistics_where_apu_se_does_not(self, builder: Builder, version: str):
         target = Gem5Se(gem5_version=version, launcher="hip")
-        content = target.folder(job(workload()), builder)["binary"].content
+        content = target.package.folder(job(workload()), builder)["binary"].content
         assert (M5_DUMP_RESET_STATS in content) is (version < "24")
 
 
@@ -180,10 +184,10 @@ class TestRuns:
         code, _ = started(gpu / "binary", values, tmp_path / "o", times, 0, 1, libraries=good)
         assert code == 0
         (results := tmp_path).joinpath("log.txt").write_text("simgen: gpu: Fake GPU\n")
-        found = Hip().metrics(results, workload())
+        found = Hip().reader.metrics(results, workload())
         assert [launch["rounds"] for launch in found] == [1, 1]
         assert [launch["seconds"] for launch in found] == [2e-6, 4e-6]
-        assert Hip().machine(results) == {"arch": "gfx90a", "gpu": "Fake GPU"}
+        assert Hip().reader.machine(results) == {"arch": "gfx90a", "gpu": "Fake GPU"}
 
     @pytest.mark.parametrize(
         ("arch", "version", "macros"),
@@ -356,7 +360,7 @@ class TestUnderGem5:
     @pytest.fixture
     def root(self, syscalls: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
-            if Gem5Se().refusal(Path(root)):
+            if Gem5Se().needs.refusal(Path(root)):
                 pytest.skip("/var/tmp is a link to a place that gem5 redirects")
             yield Path(shutil.copytree(syscalls.parent, Path(root, "bundle")))
 
@@ -378,14 +382,16 @@ class TestUnderGem5:
         code, _ = self.arguments(root, "echo Cannot connect to the Docker daemon\nexit 125\n")
         assert code == 3
         log = (root / "results/failed-gem5-se/log.txt").read_text()
-        assert (Gem5Se(launcher="hip").diagnosis(log) or "").startswith("Docker does not run here")
+        assert (Gem5Se(launcher="hip").watcher.diagnosis(log) or "").startswith(
+            "Docker does not run here"
+        )
 
     def test_without_docker_it_cannot_run(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.delenv("SIMGEN_DOCKER", raising=False)
-        assert "gem5's image has the HIP" in Gem5Se(launcher="hip").missing()[-1].fact
+        assert "gem5's image has the HIP" in Gem5Se(launcher="hip").needs.missing()[-1].fact
         monkeypatch.setenv("SIMGEN_DOCKER", "0")
-        assert not any("docker" in lack.fact for lack in Gem5Se(launcher="hip").missing())
+        assert not any("docker" in lack.fact for lack in Gem5Se(launcher="hip").needs.missing())
 
     def test_pseudo_instructions_are_refused(self):
         with pytest.raises(UsageError, match="--m5ops: the HIP program has no such instructions"):
@@ -400,20 +406,22 @@ class TestUnderGem5:
         ],
     )
     def test_what_a_newer_rocm_dies_of(self, log: str, fact: str):
-        assert (Gem5Se(launcher="hip").diagnosis(log) or "").startswith(fact)
-        assert Gem5Se(launcher="hip").launches_done(f"Entering event queue @ 0\n{log}") is None
+        assert (Gem5Se(launcher="hip").watcher.diagnosis(log) or "").startswith(fact)
+        assert (
+            Gem5Se(launcher="hip").watcher.launches_done(f"Entering event queue @ 0\n{log}") is None
+        )
 
 
 class TestTarget:
     def test_without_a_driver_it_cannot_run(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         monkeypatch.setattr(hip, "DRIVER", tmp_path / "kfd")
-        assert [lack.fact for lack in Hip().missing()] == [f"there is no {tmp_path / 'kfd'}"]
+        assert [lack.fact for lack in Hip().needs.missing()] == [f"there is no {tmp_path / 'kfd'}"]
 
     def test_a_driver_without_a_library(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         (tmp_path / "kfd").touch()
         monkeypatch.setattr(hip, "DRIVER", tmp_path / "kfd")
         monkeypatch.setattr(hip, "LIBRARY_NAMES", ("libamdhip64.so.none",))
-        assert [lack.fact for lack in Hip().missing()] == ["there is no libamdhip64"]
+        assert [lack.fact for lack in Hip().needs.missing()] == ["there is no libamdhip64"]
 
     def test_the_script_says_what_is_missing(self, gpu: Path):
         if Path("/dev/kfd").exists():
@@ -430,7 +438,9 @@ class TestTarget:
 
     def test_the_programs_error_is_the_diagnosis(self):
         log = "x\nsimgen: error: hipMalloc: hipErrorOutOfMemory (out of memory); cure\n"
-        assert Hip().diagnosis(log) == "hipMalloc: hipErrorOutOfMemory (out of memory); cure"
+        assert (
+            Hip().watcher.diagnosis(log) == "hipMalloc: hipErrorOutOfMemory (out of memory); cure"
+        )
 
 
 class TestRocm:
@@ -441,7 +451,7 @@ class TestRocm:
     def test_its_compiler_takes_the_program(
         self, builder: Builder, place: HipPlace, tmp_path: Path
     ):
-        made = Program("gfx900", place).build(job(workload()), builder)
+        made = Program(Model.gpu("gfx900"), place).build(job(workload()), builder)
         for name, file in made.items():
             if name.startswith("src/"):
                 (tmp_path / Path(name).name).write_bytes(file.content)

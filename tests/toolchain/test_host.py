@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Make = Callable[..., HostBundle]
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 SCALE = (
@@ -111,7 +111,7 @@ KERNEL(64, NAME)
     scratch = {"a.t": (640,), "a.u": (640,)}
     bundle = host_bundle(kernels, launches, {"a.x": numbers(640)}, {"a.y": (640,)}, scratch)
     assert (bundle.good()["a.y"] == (numbers(640) + 3) * 2 + 3).all()
-    rows = Host().metrics(bundle.results, bundle.workload)
+    rows = Host().reader.metrics(bundle.results, bundle.workload)
     assert len(rows) == 3
     assert all(row["seconds"] > 0 for row in rows)
 
@@ -355,17 +355,17 @@ def test_metrics_that_are_not_of_this_workload(host_bundle: Make) -> None:
                  whole.replace("0.", "x.")):  # fmt: skip
         path.write_text(text)
         with pytest.raises(DamagedError, match=r"launches\.csv"):
-            Host().metrics(bundle.results, bundle.workload)
+            Host().reader.metrics(bundle.results, bundle.workload)
 
 
 def test_the_diagnosis_is_the_error_line() -> None:
-    assert Host().diagnosis("x\nsimgen: error: kernel k: fact\n") == "kernel k: fact"
-    assert Host().diagnosis("all is well") is None
+    assert Host().watcher.diagnosis("x\nsimgen: error: kernel k: fact\n") == "kernel k: fact"
+    assert Host().watcher.diagnosis("all is well") is None
 
 
 def test_a_cpu_without_vectors_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "cpuinfo"
     file.write_text(CPUINFO.read_text().replace(" avx2", "").replace(" fma", ""))
     monkeypatch.setattr("simgen.targets.host.CPUINFO", file)
-    (lack,) = Host().missing()
+    (lack,) = Host().needs.missing()
     assert str(lack).startswith("this CPU has no avx2 and no fma; ")

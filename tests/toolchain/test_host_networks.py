@@ -12,7 +12,7 @@ from simgen.targets.host import Host
 from simgen.workload import reference
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 TIMEOUT = 300.0  # seconds; a run takes one

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Make = Callable[..., HostBundle]
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 
@@ -283,7 +283,7 @@ def test_the_program_has_the_same_bytes_again(host_bundle: Make, tmp_path: Path)
     job = checked(host_bundle, TREE).job
     for sanitize in (False, True):
         made = [
-            Host(sanitize=sanitize).folder(job, Builder(Cache(tmp_path / str(run))))["hand"]
+            Host(sanitize=sanitize).package.folder(job, Builder(Cache(tmp_path / str(run))))["hand"]
             for run in range(2)
         ]
         assert made[0] == made[1]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 F, BD, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
@@ -98,7 +98,7 @@ def test_mistakes_that_no_bound_sees(tmp_path: Path, builder: Builder, direction
     inputs = data_file.load(made.bundle.path / "data.h5", workload)
     unseen = 0
     for step in workload.steps:
-        layer = make_layer(workload.node(step.layer))
+        layer = make_layer(workload.node(step.layer), workload.machine)
         read = {port: np.array(inputs[name], np.float64) for port, name in step.reads}
         ((written, name),) = step.writes
         if written in layer.shape_given:

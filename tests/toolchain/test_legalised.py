@@ -13,11 +13,14 @@ from layer_variants import small_problems
 from simgen.compile import legalise, render, source_line, toolchain
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
+from simgen.compile.legalise import Model, simulators
 from simgen.compile.legalise.assembly import Instruction, parse
+from simgen.compile.legalise.table import RULES
 from simgen.errors import RefusedError
 from simgen.frontend import network, problem
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
 from simgen.targets.mgpusim import legalised
+from simgen.targets.mgpusim.target import model
 from simgen.workload import lowering
 
 if TYPE_CHECKING:
@@ -58,7 +61,8 @@ BAD = SOURCE.format(
 
 def build(place: Path, source: str, *, replace: bool = True) -> legalised.Kernels:
     builder = Builder(Cache(place / "cache"))
-    return legalised.build(WORKLOAD, {"one": source}, builder, "sim", "gfx942", replace=replace)
+    made_for = model("gfx942") if replace else Model.gpu("gfx942")
+    return legalised.build(WORKLOAD, {"one": source}, builder, "sim", made_for)
 
 
 def instructions(text: str) -> list[str]:
@@ -79,10 +83,10 @@ def test_line_tables_leave_the_instructions_as_they_are(
     work = lowering.lower(network.resolve(found.config, found.settings), name, found.passes, 0)
     for kernel, source in render.kernels(work).items():
         plain = toolchain.assembly(render.self_contained(source), arch)
-        for legalised_, text in ((False, plain), (True, legalise.rewrite(plain, arch).text)):
-            place = (source, render.prelude(), arch, kernel)
-            told = partial(source_line.of_instruction, *place, legalised=legalised_)
-            found = instructions(text)
+        for made_for in (Model.gpu(arch), model(arch)):
+            place = (source, render.prelude(), made_for, kernel)
+            told = partial(source_line.of_instruction, *place)
+            found = instructions(legalise.rewrite(plain, made_for).text)
             for number in (0, len(found) // 2, len(found) - 1):
                 one = told(number)
                 assert one is not None
@@ -109,9 +113,10 @@ def test_the_machine_code_is_checked_last(tmp_path: Path, monkeypatch: pytest.Mo
         body='float f; asm volatile("v_floor_f32_e32 %0, %1" : "=v"(f) : "v"(x[1])); y[1] = f;',
     )
     build(tmp_path, source)
-    native = legalise.NATIVE["gfx942"] | {"v_floor_f32_e32"}
-    monkeypatch.setitem(legalise.NATIVE, "gfx942", native)
-    monkeypatch.delitem(legalise.RULES["gfx942"], "v_floor_f32_e32")
+    of = model("gfx942")
+    native = simulators.native(of) | {"v_floor_f32_e32"}
+    monkeypatch.setattr(simulators, "native", {of: native}.__getitem__)
+    monkeypatch.delitem(RULES["gfx942"], "v_floor_f32_e32")
     with pytest.raises(RefusedError) as caught:
         build(tmp_path, source)
     message = str(caught.value)
@@ -147,7 +152,7 @@ def test_a_launchers_error_gets_the_line_of_the_source(tmp_path: Path) -> None:
     at = next(i for i, line in enumerate(text) if line.startswith("v_max_f32"))
 
     def located(fact: str) -> str:
-        return legalised.located(fact, tmp_path, WORKLOAD, "gfx942", replaced=False)
+        return legalised.located(fact, tmp_path, WORKLOAD, Model.gpu("gfx942"))
 
     assert located(said.format(at)) == said.format(at)  # no source
     (tmp_path / "src").mkdir()

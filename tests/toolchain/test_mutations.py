@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 F, B = Pass.FORWARD, Pass.BACKWARD

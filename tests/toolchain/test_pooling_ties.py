@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simgen.compile.build import Builder
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 # One work-item for a window, with and without vectors; several; windows that are whole images;

@@ -12,7 +12,7 @@ from simgen.targets.host import Host
 
 RUN = Path(__file__).resolve().parents[2] / "benchmarks/robustness/run.py"
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Make = Callable[..., HostBundle]
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 

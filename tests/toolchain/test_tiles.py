@@ -17,6 +17,7 @@ from simgen.ir import Pass
 from simgen.layers.conv import implicit_gemm
 from simgen.layers.product import tile
 from simgen.layers.product.gemm import Gemm
+from simgen.machine import Machine, fitted
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from simgen.layers.product.tile import Cut, Tile
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 # Rests in all extents, loads of one and of two elements; and whole tiles with loads of four.
@@ -60,12 +61,15 @@ def forced(monkeypatch: pytest.MonkeyPatch, wanted: Tile, *, splits: bool) -> No
         k: int,
         batch: int = 1,
         *,
+        machine: Machine,
         tiles: tuple[Tile, ...] = tile.TILES,
         splits: int = tile.SPLITS if splits else 1,
     ) -> Cut:
         chunk = 2 * wanted.depth if splits > 1 else k
         made = tile.Cut(wanted, chunk, -(-k // chunk))
-        return made if wanted in tiles else choose(m, n, k, batch, tiles=tiles, splits=splits)
+        if wanted in tiles:
+            return made
+        return choose(m, n, k, batch, machine=machine, tiles=tiles, splits=splits)
 
     monkeypatch.setattr(tile, "cut", cut)
 
@@ -160,17 +164,19 @@ def test_every_tile_keeps_to_its_registers(
 def test_products_are_cut_without_empty_chunks() -> None:
     for m, n, k in [(1, 1, 1), (100, 4096, 9162), (4096, 9162, 100), (35, 700, 2048), (9, 9, 1031)]:
         for batch in (1, 16):
-            made = tile.cut(m, n, k, batch)
+            made = tile.cut(m, n, k, batch, machine=fitted())
             assert (made.splits - 1) * made.chunk < k <= made.splits * made.chunk
             assert made.splits == 1 or made.chunk % made.tile.depth == 0
 
 
 def test_large_products_take_the_large_tile_and_small_ones_fill_the_gpu() -> None:
-    assert str(tile.cut(4096, 4096, 4096).tile) == "128x128x8"
-    small = tile.cut(256, 256, 4096)
+    assert str(tile.cut(4096, 4096, 4096, machine=fitted()).tile) == "128x128x8"
+    small = tile.cut(256, 256, 4096, machine=fitted())
     across, down = small.tile.grid(256, 256)
-    assert across * down * small.splits >= tile.UNITS
-    assert tile.cut(256, 256, 256).splits == 1  # a second kernel would take longer
+    assert across * down * small.splits >= fitted().units
+    assert (
+        tile.cut(256, 256, 256, machine=fitted()).splits == 1
+    )  # a second kernel would take longer
 
 
 def test_tiles_have_names_of_their_own() -> None:

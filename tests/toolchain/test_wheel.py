@@ -105,7 +105,7 @@ def test_the_installed_package_is_the_wheel(installed: Path, tmp_path: Path) -> 
         assert Path(path).is_relative_to(installed)
 
 
-@pytest.mark.skipif(bool(Host().missing()), reason="this machine cannot run the host target")
+@pytest.mark.skipif(bool(Host().needs.missing()), reason="this machine cannot run the host target")
 def test_build_run_and_diff_from_another_folder(installed: Path, tmp_path: Path) -> None:
     simgen = str(installed / "bin" / "simgen")
     env = {**clean(), "SIMGEN_CACHE_DIR": str(tmp_path / "cache")}

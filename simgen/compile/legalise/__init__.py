@@ -1,240 +1,69 @@
 """Assembly that a simulator executes wrongly or not at all -> assembly that it executes right.
 
-Stands between compiler and assembler. A table for each simulator and architecture says which
-instructions are right as they are (`NATIVE`) and which rule replaces the others (`RULES`). What
-has neither is refused before anything runs.
+Stands between compiler and assembler. The table of `simulators` says, for each version of a
+simulator and each architecture, which rewritings its assembly text goes through; they are all
+here, by name, those of a target's settings (cache policy, version of code objects) too. What no
+rewriting helps is refused before anything runs.
 
-SCC, VCC and EXEC are intact behind every replacement: a rule that has to write SCC or VCC saves
-them, unless a walk over the kernel's paths shows that nobody reads them any more.
-
-What stays different from hardware, by intent: fused multiply-adds are rounded twice except where
-they cancel (`fused`; the tolerance of each layer covers that), subnormals are never flushed, the
-sign of zero that a minimum or maximum picks from two zeros is free, and signalling NaNs are not
-quietened.
-
-May import: errors, machine, resources.
+May import: errors, machine, resources, storage.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-# Importing them registers the rules:
-from simgen.compile.legalise import (
-    bits,
-    compare,
-    division,
-    doubles,
-    fused,
-    half,
-    halves,
-    lanes,
-    local_bytes,
-    memory,
-    one_by_one,
-    overlap,
-    roles,
-    scalar,
-    scalar_bits,
-    trigonometry,
-    vector_float,
-    vector_integer,
-)
-from simgen.compile.legalise.assembly import (
-    Instruction,
-    is_vgpr,
-    parse,
-    raise_counts,
-    raise_lds,
-    registers,
-)
-from simgen.compile.legalise.flow import Flow
-from simgen.compile.legalise.site import INFINITY, NoRuleError, Registers, Site
-from simgen.compile.legalise.table import ARCHS, NATIVE, RULES
-from simgen.errors import UsageError, did_you_mean
+from simgen.compile.legalise import cache_policy, code_object_version, gem5, instruction_rules
+from simgen.compile.legalise.rewritten import Legalised as Legalised
+from simgen.compile.legalise.simulators import Model as Model
+from simgen.compile.legalise.simulators import support as support
+from simgen.compile.legalise.simulators import versions as versions
+from simgen.compile.legalise.site import NoRuleError as NoRuleError
 
-if TYPE_CHECKING:
-    from simgen.compile.legalise.assembly import AssemblyKernel
+Rewriting = Callable[[str, Model], Legalised]
 
-__all__ = ["TARGETS", "Legalised", "NoRuleError", "rewrite"]
-
-TARGETS = {"mgpusim": ARCHS}  # simulator -> architectures that it has a table for
-
-_RULES = (
-    bits, compare, division, doubles, fused, half, lanes, local_bytes, memory, one_by_one, scalar,
-    scalar_bits, trigonometry, vector_float, vector_integer,
-)  # fmt: skip
-_OMODS = ("mul:2", "mul:4", "div:2")
-_CURES = (
-    ("scratch_", "keep local arrays out of the kernel: index them by constants only"),
-    ("buffer_", "keep local arrays out of the kernel: index them by constants only"),
-    ("v_div_", "divide in 32 bits"),
-    ("v_mfma", "use fused()"),
-)
+BYPASS_L1 = "bypass_l1"
+CODE_OBJECT_4 = "code_object_4"
 
 
-@dataclass(frozen=True)
-class Legalised:
-    """Assembly text after the rewriting, and what it took."""
-
-    text: str
-    instructions: int  # that it had before
-    replaced: dict[str, int]  # of those, by mnemonic
-    added: int  # instructions that it has more than before
-    emulated: dict[str, str]  # mnemonic -> why what stands for it is right in emulation only
+def _text(function: Callable[[str, str], str]) -> Rewriting:
+    """A rewriting that tells nothing but the text, of (text, arch)."""
+    return lambda text, model: Legalised(function(text, model.arch))
 
 
-def rewrite(text: str, arch: str, target: str = "mgpusim") -> Legalised:
-    """Rewrite the kernels of a module (clang's assembly text) for a simulator.
+REWRITINGS: dict[str, Rewriting] = {
+    "instruction_rules": instruction_rules.rewrite,  # MGPUSim
+    "upper_halves": _text(gem5.upper_halves),
+    "lds_three_words": _text(gem5.lds_three_words),
+    "lds_four_words": _text(gem5.lds_four_words),
+    "scalar_offset": _text(gem5.scalar_offset),
+    BYPASS_L1: _text(cache_policy.bypass),
+    CODE_OBJECT_4: _text(code_object_version.four),
+}
+
+
+def names(model: Model, *, l1: str = cache_policy.CACHED, code_object: int = 5) -> tuple[str, ...]:
+    """The rewritings for a model, in order, and for a target's settings.
+
+    `l1` is the cache policy of vector loads, `code_object` the version of code objects.
+
+    Raises:
+        UsageError: the table has no such model.
+    """
+    own = support(model).rewritings
+    abi = (CODE_OBJECT_4,) if code_object == 4 else ()
+    return (*own, *abi, *((BYPASS_L1,) if l1 == cache_policy.BYPASS else ()))
+
+
+def rewrite(text: str, model: Model, chosen: Sequence[str] | None = None) -> Legalised:
+    """Rewrite the kernels of a module (clang's assembly text): by `chosen`, or as the table says.
 
     Raises:
         NoRuleError: an instruction is not there in the simulator and has no rule, or its rule needs
             more registers than there are. Its `item` tells the source line, if `text` has lines.
-        UsageError: no table for this simulator or architecture.
+        RefusedError: gem5 would execute it wrongly, and there is nothing to put in its place.
+        UsageError: the table has no such model.
     """
-    if target not in TARGETS:
-        raise UsageError(
-            f"legalise: {target!r}: no such simulator; {did_you_mean(target, TARGETS)}"
-        )
-    if arch not in TARGETS[target]:
-        cure = did_you_mean(arch, TARGETS[target])
-        raise UsageError(f"legalise: {target} has no table for {arch!r}; {cure}")
-    lines = text.split("\n")
-    count: Counter[str] = Counter()
-    added = 0
-    kernels = parse(lines)
-    edits: dict[int, list[str]] = {}
-    emulated: dict[str, str] = {}
-    for kernel in kernels:
-        added += _kernel(kernel, arch, edits, count, emulated, lines)
-    for at, new in edits.items():
-        lines[at] = "\n".join(new)
-    before = sum(isinstance(i, Instruction) for k in kernels for i in k.items.values())
-    return Legalised("\n".join(lines), before, dict(sorted(count.items())), added, emulated)
-
-
-def _kernel(
-    kernel: AssemblyKernel,
-    arch: str,
-    edits: dict[int, list[str]],
-    count: Counter[str],
-    emulated: dict[str, str],
-    lines: list[str],
-) -> int:
-    """Rewrite one kernel: its new lines go to `edits`. Returns how many instructions were added."""
-    flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
-    for at, item in kernel.items.items():
-        if not isinstance(item, Instruction):
-            continue
-        site = Site(arch, item, at, flow, pool)
-        replace_one(site)
-        if list(map(str, site.out)) == [str(item)]:
-            continue
-        count[item.mnemonic] += 1
-        added += sum(not new.mnemonic.endswith(":") for new in site.out) - 1  # no labels
-        edits[at] = [f"\t{new}" for new in site.out]
-        edits[at][0] += f"  ; for {item}"
-    first = [f"s_mov_b32 {pool.infinity}, {INFINITY}"] * pool.uses_infinity
-    first += [f"v_mov_b32_e32 {pool.thread}, v0"] * pool.uses_thread
-    if first:
-        edits[kernel.start] = [lines[kernel.start], *(f"\t{new}" for new in first)]
-    if pool.uses_thread:
-        pool.own(vgprs=kernel.vgprs + 1)
-    if pool.uses_lane_words:
-        raise_lds(lines, kernel, pool.lane_words + pool.lane_nbytes)
-    raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
-    emulated |= pool.emulated
-    return added + len(first)
-
-
-def replace_one(site: Site) -> None:
-    """Put what stands for the site's instruction into `site.out`."""
-    form = roles.of(site.item, site.arch)
-    if form is None:
-        if roles.forms(site.item.mnemonic, site.arch):
-            count = len(site.item.operands)
-            raise site.refusal(f"the form with {count} operands", "write the kernel without it")
-        raise _unknown(site)
-    back = halves.copied_out(site, form)
-    omod = next((w for w in site.item.tail if w in _OMODS), "")
-    clamped = "clamp" in site.item.tail
-    result = site.item.operands[0] if site.item.operands else ""
-    if clamped and site.item.mnemonic in bits.SATURATE:
-        clamped = False  # its rule does that
-    elif omod or clamped:
-        if "_f32" not in site.item.mnemonic or not is_vgpr(result):
-            raise site.refusal("an output modifier", "write the limits as minimum and maximum")
-        tail = tuple(w for w in site.item.tail if w not in (*_OMODS, "clamp"))
-        site.item = replace(site.item, tail=tail)
-    overlap.mended(site, _by_table)
-    for part in registers(result):
-        if omod:
-            vector_float.scale(site, part, omod)
-        if clamped:
-            vector_float.clamp(site, part)
-    halves.copied_back(site, back)
-
-
-def _by_table(site: Site) -> None:
-    item = site.item
-    name, short = item.mnemonic, item.mnemonic.removesuffix("_e64") + "_e32"
-    _refuse_forms(site)
-    if "clamp" in item.tail and name in bits.SATURATE:
-        bits.SATURATE[name](site)
-    elif name in RULES[site.arch]:
-        RULES[site.arch][name](site)
-    elif name in NATIVE[site.arch]:
-        site.out.append(item)
-    elif name.endswith("_e64") and short in (NATIVE[site.arch] | RULES[site.arch].keys()):
-        _shorten(site, short)
-    else:
-        raise _unknown(site)
-
-
-def _unknown(site: Site) -> NoRuleError:
-    name = site.item.mnemonic
-    cure = next((c for prefix, c in _CURES if name.startswith(prefix)), "")
-    return site.refusal(
-        "MGPUSim 4.2.0 does not execute it right, and simgen has no replacement",
-        cure or "write the kernel without it, or run it on another target",
-    )
-
-
-def _shorten(site: Site, short: str) -> None:
-    """The long form of an instruction as its short one: sources lose modifiers and scalars."""
-    result, *sources = site.item.operands
-    if len(sources) == 1:
-        site.item = replace(site.item, mnemonic=short, operands=(result, site.plain(sources[0])))
-        _by_table(site)
-    elif len(sources) == 2 and short in NATIVE[site.arch] and not short.startswith("v_cmp"):
-        site.binary(short.removeprefix("v_").removesuffix("_e32"), result, *sources)
-    else:
-        raise site.refusal(
-            "MGPUSim 4.2.0 lacks this form", "write the kernel without it, or run it elsewhere"
-        )
-
-
-def _refuse_forms(site: Site) -> None:
-    """Forms that MGPUSim decodes as something else."""
-    if site.item.mnemonic in RULES[site.arch] and site.item.mnemonic.endswith("_dpp"):
-        return
-    for word in site.item.tail:
-        key = word.partition(":")[0]
-        packed = site.item.mnemonic.startswith("v_pk_")
-        if key in (
-            "gds",
-            "lds",
-            "quad_perm",
-            "row_shl",
-            "row_shr",
-            "row_bcast",
-            "wave_shr",
-            "row_mask",
-            "dst_sel",
-            "src0_sel",
-        ) or (key.startswith("op_sel") and not packed):
-            raise site.refusal(f"the form with {word}", "write the kernel without it")  # fmt: skip
-    if site.item.mnemonic.endswith(("_sdwa", "_dpp")):
-        raise site.refusal("this form is not there", "build without SDWA and DPP forms")
+    made = Legalised(text)
+    for name in names(model) if chosen is None else chosen:
+        made = made.then(REWRITINGS[name](made.text, model))
+    return made

@@ -27,13 +27,11 @@ BITS = {arch.name: arch.bypass_l1 for arch in machine.architectures().values()}
 _LOAD = re.compile(r"(\s*(?:global|flat|buffer)_load_\w+ [^;]*?)(\s*(?:;.*)?)")
 
 
-def apply(text: str, arch: str, policy: str) -> str:
-    """Assembly text for `arch` (one of BITS) with `policy`, one of POLICIES, on every vector load.
+def bypass(text: str, arch: str) -> str:
+    """Assembly text for `arch` (one of BITS) in which every vector load misses in L1.
 
-    CACHED is how compilers write loads: the text stays as it is.
+    As compilers write them, loads are CACHED.
     """
-    if policy == CACHED:
-        return text
     return "\n".join(_bypass(line, BITS[arch]) for line in text.split("\n"))
 
 

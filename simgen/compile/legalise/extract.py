@@ -2,6 +2,8 @@
 
     python -m simgen.compile.legalise.extract CHECKOUT VERSION > data/isa/mgpusim-VERSION.json
 
+Which instructions are right as they are (`native`), the sources do not tell: that is taken from the
+newest version in the table, and `tests/simulator/test_legalise_runs.py` shows whether it holds.
 An opcode counts when the decoder knows it and the emulator of the architecture has a case for it.
 Nothing of the sources but names and numbers is kept.
 """
@@ -14,8 +16,10 @@ import sys
 from pathlib import Path
 
 from simgen import machine
+from simgen.compile.legalise.simulators import versions
 from simgen.errors import DamagedError, SimgenError, UsageError
 
+SIMULATOR = "mgpusim"
 # Where the emulator of each architecture lies.
 EMULATORS = {
     each.machine.arch: each.mgpusim.emulator
@@ -46,12 +50,23 @@ def extract(checkout: Path, version: str) -> dict[str, object]:
     """
     known = _decodable(_read(checkout / DECODER))
     return {
-        "simulator": "mgpusim",
+        "simulator": SIMULATOR,
         "version": version,
         "architectures": {
-            arch: _implemented(checkout / folder, known) for arch, folder in EMULATORS.items()
+            arch: {
+                "rewritings": ["instruction_rules"],
+                "native": _native(arch),
+                "opcodes": _implemented(checkout / folder, known),
+            }
+            for arch, folder in EMULATORS.items()
         },
     }
+
+
+def _native(arch: str) -> list[str]:
+    """Of the newest version that is known."""
+    *_, newest = versions(SIMULATOR).values()
+    return list(newest.architectures[arch].native)
 
 
 def _read(path: Path) -> str:

@@ -10,8 +10,8 @@
   is a form without the constant.
 * ds_read_b128: 21.0 (gfx801) and the VEGA model of 21.2 do not implement it.
 
-Seen in src/arch/amdgpu/vega/insts/ of gem5 at c91af552, and in wrong results there. On a GPU the
-rewritten text computes the same as the original.
+Which version has which of them, data/isa says. Seen in src/arch/amdgpu/vega/insts/ of gem5 at
+c91af552, and in wrong results there. On a GPU the rewritten text computes the same as the original.
 """
 
 from __future__ import annotations
@@ -35,30 +35,60 @@ _SCALAR_LOAD = re.compile(r"s_(?:buffer_)?load_dword")
 _WAIT = re.compile(r"lgkmcnt\(\d+\)")
 
 
-def rewrite(text: str, *, b128: bool = True) -> str:
-    """A module's assembly text (clang's) for gem5; `b128`: for one that has ds_read_b128.
+def upper_halves(text: str, arch: str) -> str:
+    """A module's assembly text (clang's) in which 16-bit instructions clear the upper half."""
+    lines = text.split("\n")
+    for _, at, item in _instructions(lines):
+        if _HALF.match(item.mnemonic):
+            result = item.operands[0]
+            lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
+    return "\n".join(lines)
+
+
+def lds_three_words(text: str, arch: str) -> str:
+    """The same with no access to three words of LDS at once."""
+    return _narrowed(text, ("ds_read_b96", "ds_write_b96"))
+
+
+def lds_four_words(text: str, arch: str) -> str:
+    """The same with no load of four words of LDS at once."""
+    return _narrowed(text, ("ds_read_b128",))
+
+
+def scalar_offset(text: str, arch: str) -> str:
+    """The same with no scalar load from the sum of a register and a constant.
 
     Raises:
-        RefusedError: a scalar load adds a register and a constant other than zero.
+        RefusedError: the constant is not zero.
     """
-    wide = ("ds_read_b96", "ds_write_b96", *(() if b128 else ("ds_read_b128",)))
+    lines = text.split("\n")
+    for kernel, at, item in _instructions(lines):
+        if _adds_register(item):
+            lines[at] = f"\t{_without_constant(kernel, item)}"
+    return "\n".join(lines)
+
+
+def _instructions(lines: list[str]) -> list[tuple[str, int, Instruction]]:
+    """(kernel, index of the line, instruction) of each."""
+    return [
+        (kernel.name, at, item)
+        for kernel in parse(lines)
+        for at, item in kernel.items.items()
+        if isinstance(item, Instruction)
+    ]
+
+
+def _narrowed(text: str, wide: tuple[str, ...]) -> str:
+    """Wide accesses to LDS in two parts. What counted one of them as one operation has to wait for
+    all."""
     lines = text.split("\n")
     for kernel in parse(lines):
-        split = False
-        for at, item in kernel.items.items():
-            if not isinstance(item, Instruction):
-                continue
-            if _HALF.match(item.mnemonic):
-                result = item.operands[0]
-                lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
-            elif item.mnemonic in wide:
-                lines[at] = "\n".join(f"\t{part}" for part in _split(item))
-                split = True
-            elif _adds_register(item):
-                lines[at] = f"\t{_without_constant(kernel.name, item)}"
-        if split:  # what counted one of them as one operation has to wait for all
-            for at in kernel.items:
-                lines[at] = _WAIT.sub("lgkmcnt(0)", lines[at])
+        items = {at: i for at, i in kernel.items.items() if isinstance(i, Instruction)}
+        split = [at for at, item in items.items() if item.mnemonic in wide]
+        for at in split:
+            lines[at] = "\n".join(f"\t{part}" for part in _split(items[at]))
+        for at in kernel.items if split else ():
+            lines[at] = _WAIT.sub("lgkmcnt(0)", lines[at])
     return "\n".join(lines)
 
 

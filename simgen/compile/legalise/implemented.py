@@ -7,12 +7,15 @@ Source: AMD's instruction set manuals ("Vega" and "MI300"), chapter "Microcode F
 
 from __future__ import annotations
 
-import json
 import struct
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-from simgen import resources
+from simgen.compile.legalise import simulators
+
+if TYPE_CHECKING:
+    from simgen.compile.legalise.simulators import Model
 
 LITERAL, SDWA, DPP = 255, 249, 250  # values of a source field that announce another word
 VOP3B = frozenset((281, 282, 283, 284, 285, 286, 480, 481))  # as MGPUSim decodes: a scalar result
@@ -51,15 +54,14 @@ _WITH_LITERAL = {("VOP2", 23), ("VOP2", 24), ("VOP2", 36), ("VOP2", 37), ("SOPK"
 
 
 @cache
-def implemented(arch: str, simulator: str = "mgpusim-4.2.0") -> dict[str, dict[int, str]]:
+def implemented(model: Model) -> dict[str, dict[int, str]]:
     """Format -> opcode -> the simulator's own name of the instruction.
 
     Raises:
-        KeyError: the simulator has no such architecture.
+        UsageError: the table has no such model.
     """
-    path = resources.folder("data") / "isa" / f"{simulator}.json"
-    formats = json.loads(path.read_text())["architectures"][arch]
-    return {name: {int(k): v for k, v in codes.items()} for name, codes in formats.items()}
+    opcodes = simulators.support(model).opcodes
+    return {name: {int(k): v for k, v in codes.items()} for name, codes in opcodes.items()}
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,9 @@ class Unimplemented:
         return f"{self.format} opcode {self.opcode}"
 
 
-def unimplemented(code: bytes, arch: str, simulator: str = "mgpusim-4.2.0") -> list[Unimplemented]:
+def unimplemented(code: bytes, model: Model) -> list[Unimplemented]:
     """The instructions of a kernel that the simulator lacks, in order."""
-    table = implemented(arch, simulator)
+    table = implemented(model)
     return [
         Unimplemented(number, name, opcode)
         for number, (_, name, opcode) in enumerate(instructions(code))

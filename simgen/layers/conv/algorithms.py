@@ -304,7 +304,7 @@ class ConvJob:
         if splits == 1:
             return made
         channels = Channels(self.names.epilogue, *self._channels())
-        kernel, grid = sum_of("conv", splits, self._size(), channels=channels)
+        kernel, grid = sum_of(self.g.machine, "conv", splits, self._size(), channels=channels)
         args = (self.names.partial, *self.names.epilogue.ports, self.names.target)
         launch = Launch(kernel.name, grid, args)
         return Lowering((*made.kernels, kernel), (*made.launches, launch))

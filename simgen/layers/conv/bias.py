@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import ceil, log2, prod
+from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import Lowering
@@ -10,33 +11,36 @@ from simgen.layers.conv.geometry import Split
 from simgen.layers.product.matrix_product import sum_of
 from simgen.numerics.spread import stages
 
+if TYPE_CHECKING:
+    from simgen.machine import Machine
+
 BLOCK = 256  # work-items
-GROUPS = 528  # work-groups that fill a GPU
+GROUPS_OF_UNIT = 4  # work-groups for each compute unit, that fill a GPU
 LEAST = 16 * BLOCK  # elements of a work-group, unless a channel has fewer
 PARTIAL = "db_partial"  # the port
 
 
-def split(shape: tuple[int, ...]) -> Split:
+def split(shape: tuple[int, ...], machine: Machine) -> Split:
     """How the elements of a channel are shared out, for dy of an (N, K, P, Q) shape."""
     n, k, *pixels = shape
     total = n * prod(pixels)
     vector = _vector(shape)
-    splits = max(1, min(ceil(GROUPS / k), total // LEAST))
+    splits = max(1, min(ceil(GROUPS_OF_UNIT * machine.units / k), total // LEAST))
     chunk = ceil(total / splits / vector) * vector
     rounds = ceil(chunk / (BLOCK * vector))
     return Split(chunk, ceil(total / chunk), rounds + vector // 2 + int(log2(BLOCK)))
 
 
-def workspaces(shape: tuple[int, ...]) -> tuple[tuple[str, TensorSpec], ...]:
+def workspaces(shape: tuple[int, ...], machine: Machine) -> tuple[tuple[str, TensorSpec], ...]:
     """(port, tensor) of partial sums."""
-    splits = split(shape).splits
+    splits = split(shape, machine).splits
     return ((PARTIAL, TensorSpec((splits, shape[1]))),) if splits > 1 else ()
 
 
-def lower(shape: tuple[int, ...]) -> Lowering:
+def lower(shape: tuple[int, ...], machine: Machine) -> Lowering:
     """db from dy."""
     n, k, *pixels = shape
-    shared = split(shape)
+    shared = split(shape, machine)
     constants = (
         ("source", "dy"),
         ("target", "db"),
@@ -53,20 +57,20 @@ def lower(shape: tuple[int, ...]) -> Lowering:
     launch = Launch(name, (shared.splits, k, 1), ("dy", PARTIAL if several else "db"))
     if not several:
         return Lowering((first,), (launch,))
-    second, grid = sum_of("conv_bias", shared.splits, k)
+    second, grid = sum_of(machine, "conv_bias", shared.splits, k)
     return Lowering((first, second), (launch, Launch(second.name, grid, (PARTIAL, "db"))))
 
 
-def inside(shape: tuple[int, ...]) -> float:
+def inside(shape: tuple[int, ...], machine: Machine) -> float:
     """Of a channel's sum, in the terms of simgen/numerics/spread.py."""
-    shared, vector = split(shape), _vector(shape)
+    shared, vector = split(shape, machine), _vector(shape)
     rounds = ceil(shared.chunk / (BLOCK * vector))
     return stages(2, 2 if vector == 4 else 1, 2 * rounds, *(2,) * int(log2(BLOCK)), shared.splits)
 
 
-def depth(shape: tuple[int, ...]) -> int:
+def depth(shape: tuple[int, ...], machine: Machine) -> int:
     """Roundings on the longest way from an element into its sum."""
-    shared = split(shape)
+    shared = split(shape, machine)
     return shared.depth + shared.splits
 
 

@@ -239,7 +239,10 @@ class Convolution(Layer):
         gradients = [Port("dw", w)]
         if self.bias:
             gradients.append(Port("db", b))
-            work += [Port(name, s, scratch=True) for name, s in conv_bias.workspaces(y.shape)]
+            work += [
+                Port(name, s, scratch=True)
+                for name, s in conv_bias.workspaces(y.shape, self.machine)
+            ]
         return (Port("x", x, normal), Port("dy", y, normal), *work, *gradients)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
@@ -247,7 +250,7 @@ class Convolution(Layer):
         made = self._job(x.shape, direction).lower()
         if direction is not Pass.BACKWARD_WEIGHT or not self.bias:
             return made
-        bias = conv_bias.lower(self.output(inputs).shape)
+        bias = conv_bias.lower(self.output(inputs).shape, self.machine)
         return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
 
     def geometry(self, shape: tuple[int, ...]) -> Geometry:
@@ -273,6 +276,7 @@ class Convolution(Layer):
             stride=(self.stride_h, self.stride_w),
             dilation=(self.dilation_h, self.dilation_w),
             flipped=self.mode is ConvMode.CONVOLUTION,
+            machine=self.machine,
         )
 
     def _job(self, shape: tuple[int, ...], direction: Pass) -> ConvJob:
@@ -333,7 +337,7 @@ class Convolution(Layer):
         if direction is Pass.BACKWARD_WEIGHT:
             if not self.bias:
                 return {"dw": bound}
-            depth = conv_bias.depth(tensors["dy"].shape)
+            depth = conv_bias.depth(tensors["dy"].shape, self.machine)
             total = np.abs(tensors["dy"]).sum(axis=(0, 2, 3))
             return {"dw": bound, "db": total * accumulated(depth) + TINY}
         if self.bias:
@@ -356,7 +360,7 @@ class Convolution(Layer):
         made = {port: found}
         if "db" in tolerance:
             dy = tensors["dy"].swapaxes(0, 1).reshape(self.num_output, -1)
-            inside = conv_bias.inside(tensors["dy"].shape)
+            inside = conv_bias.inside(tensors["dy"].shape, self.machine)
             made["db"] = Spread(sum_spread(dy, inside, tolerance["db"]))
         return made
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
 
-UNITS = 132  # compute units of the GPU that sizes are chosen for
 LARGE, SMALL = 256, 64  # work-items of a work-group
 FILTERS = 8  # that a work-item computes at most
 LDS = 4096  # floats of filters in LDS, unless one channel of 4 filters has more
@@ -108,13 +107,14 @@ def _map(each: Gather) -> DirectMapping:
     sets, most_sets = 1, min(4, 64 // (wide * filters))
     if wide == 1:
         most_sets = min(most_sets, MASKS // columns.taps)
-    while 2 * sets <= most_sets and strips >= 4 * sets * LARGE * UNITS:
+    full = LARGE * each.machine.units  # work-items that leave no unit idle
+    while 2 * sets <= most_sets and strips >= 4 * sets * full:
         sets *= 2
     vector = 4 if wide == 4 and columns.source % 4 == 0 else 1
     padded = ceil(filters / 4) * 4
     taps = each.rows.taps * columns.taps * padded
     chunk = max(1, min(each.group_in, LDS // taps))
-    block = LARGE if strips >= LARGE * UNITS else SMALL
+    block = LARGE if strips >= full else SMALL
     return DirectMapping(block, filters, sets, wide, vector, chunk)
 
 
@@ -176,7 +176,7 @@ def _filter_map(g: Geometry) -> FilterMap:
     segments = ceil(g.result[1] / LINE)
     width = ceil(g.result[1] / segments / 4) * 4
     work = g.batch * g.pixels * g.taps * g.group_channels * g.filters
-    block = LARGE if work > UNITS * LARGE * 256 else SMALL
+    block = LARGE if work > g.machine.units * LARGE * 256 else SMALL
     spans = _run(g)[1]
     octets = min(ceil(g.group_filters / FILTERS), 4)
     pairs = max(1, min(g.group_channels * g.kernel[0], block // octets // spans))
@@ -234,7 +234,7 @@ def filter_split(g: Geometry) -> Split:
     lines = g.batch * g.result[0] * mapped.segments
     tiles = _filter_tiles(g, mapped) * g.groups
     fours = lines * mapped.width // 4 // mapped.slices
-    wanted = min(GROUPS_OF_UNIT * UNITS // tiles, fours // LEAST)
+    wanted = min(GROUPS_OF_UNIT * g.machine.units // tiles, fours // LEAST)
     splits = max(1, min(ceil(lines / mapped.lines), wanted))
     chunk = ceil(lines / splits / mapped.lines) * mapped.lines
     each = ceil(mapped.lines * mapped.width // 4 / mapped.slices) * 4

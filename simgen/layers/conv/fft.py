@@ -178,7 +178,8 @@ def gather(each: Gather, names: Names) -> Lowering:
                     (rows.start, columns.start), tiles),
         ),
         Products(
-            2 * each.group_out, tiles.count, 2 * each.group_in, tiles.places, each.groups
+            2 * each.group_out, tiles.count, 2 * each.group_in, tiles.places, each.groups,
+            each.machine,
         ).lower(names.kernel("fft_products"), _title(tiles), (LEFT, RIGHT, PRODUCTS)),
         _transformation(
             "target", names, out * tiles.count, (PRODUCTS, *names.gather_args[2:]), target
@@ -207,7 +208,8 @@ def filters(g: Geometry, names: Names) -> Lowering:
             "image",
         ),
         Products(
-            2 * g.group_filters, g.group_channels, 2 * tiles.count, tiles.places, g.groups, "k"
+            2 * g.group_filters, g.group_channels, 2 * tiles.count, tiles.places, g.groups,
+            g.machine, right_along="k",
         ).lower(names.kernel("fft_products"), _title(tiles), (LEFT, RIGHT, PRODUCTS)),
         _transformation("gradient", names, g.filters * g.group_channels,
                         (PRODUCTS, names.target), gradient),

@@ -13,11 +13,12 @@ where each tap reads. The third question, the gradient of the filters, needs no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
     from simgen.ir import Constants
@@ -40,6 +41,7 @@ class Geometry:
     stride: tuple[int, int]  # u, v
     dilation: tuple[int, int]  # d, e
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
+    machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
 
     @property
     def group_channels(self) -> int:
@@ -151,6 +153,7 @@ class Gather:
     out_stride: int
     in_stride: int
     group_stride: int
+    machine: Machine = field(default_factory=fitted, repr=False)
 
     @property
     def depth(self) -> int:
@@ -206,6 +209,7 @@ def to_result(g: Geometry) -> tuple[Gather, ...]:
             out_stride=g.group_channels * taps,
             in_stride=taps,
             group_stride=g.group_filters * g.group_channels * taps,
+            machine=g.machine,
         ),
     )  # fmt: skip
 
@@ -229,6 +233,7 @@ def to_image(g: Geometry) -> tuple[Gather, ...]:
             out_stride=taps,
             in_stride=g.group_channels * taps,
             group_stride=g.group_filters * g.group_channels * taps,
+            machine=g.machine,
         )
         for rows in axes[0]
         for columns in axes[1]

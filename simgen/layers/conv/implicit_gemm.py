@@ -75,16 +75,17 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
     # Phases write one partial tensor together: each would need as many chunks as the others.
     splits = 1 if several else tile.SPLITS
     m, n, k = each.group_out, each.count, each.depth
-    return tile.cut(m, n, k, each.groups, tiles=TILES, splits=splits)
+    return tile.cut(m, n, k, each.groups, machine=each.machine, tiles=TILES, splits=splits)
 
 
 def _filter_cut(g: Geometry) -> tile.Cut:
     """As `tile.cut`, but with as many chunks as fill a GPU: the sum is by far the longest side."""
     columns, depth = g.group_channels * g.taps, g.batch * g.pixels
-    found = tile.cut(g.group_filters, columns, depth, g.groups, tiles=TILES)
+    sides = g.group_filters, columns, depth
+    found = tile.cut(*sides, g.groups, machine=g.machine, tiles=TILES)
     across, down = found.tile.grid(g.group_filters, columns)
     steps = ceil(depth / found.tile.depth)
-    wanted = min(GROUPS_OF_UNIT * tile.UNITS // (across * down * g.groups), steps // LEAST)
+    wanted = min(GROUPS_OF_UNIT * g.machine.units // (across * down * g.groups), steps // LEAST)
     if wanted <= found.splits:
         return found
     chunk = ceil(steps / wanted) * found.tile.depth

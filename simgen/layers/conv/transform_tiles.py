@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather
+    from simgen.machine import Machine
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -33,6 +34,7 @@ class Products:
     k: int
     places: int
     groups: int
+    machine: Machine  # that they are planned for
     right_along: str = "n"  # "k": the second factors lie as (n, k)
     most: int = 1  # chunks of k; the products of each lie behind those of the one before
 
@@ -40,7 +42,8 @@ class Products:
     def cut(self) -> tile.Cut:
         tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
         batch = self.places * self.groups
-        return tile.cut(self.m, self.n, self.k, batch, tiles=tiles, splits=self.most)
+        sides = self.m, self.n, self.k
+        return tile.cut(*sides, batch, machine=self.machine, tiles=tiles, splits=self.most)
 
     @property
     def _widths(self) -> tuple[int, int]:

@@ -110,7 +110,9 @@ def gather(each: Gather, names: Names) -> Lowering:
             "source", names, channels * _tiles(each), (names.source, PIXELS),
             (("source", names.source), *each.some(*OF_SOURCE)),
         ),
-        Products(each.group_out, _tiles(each), each.group_in, PLACES, each.groups).lower(
+        Products(
+            each.group_out, _tiles(each), each.group_in, PLACES, each.groups, each.machine
+        ).lower(
             names.kernel("winograd_products"), "Winograd F(2x2, 3x3)", (FILTERS, PIXELS, PRODUCTS)
         ),
         _transformation(
@@ -152,7 +154,14 @@ def filter_products(g: Geometry) -> Products:
     """The products of the gradient of the filters: few results, and long sums."""
     (each,) = to_result(g)
     return Products(
-        g.group_filters, g.group_channels, _tiles(each), PLACES, g.groups, "k", tile.SPLITS
+        g.group_filters,
+        g.group_channels,
+        _tiles(each),
+        PLACES,
+        g.groups,
+        g.machine,
+        right_along="k",
+        most=tile.SPLITS,
     )
 
 

@@ -1,4 +1,4 @@
-"""Normalisation of batches and of channels.
+"""Normalisation of batches, of rows and of channels.
 
-May import: layers.base, layers.reduction, layers.written.
+May import: layers.axes, layers.base, layers.product, layers.reduction, layers.written.
 """

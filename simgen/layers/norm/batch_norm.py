@@ -139,11 +139,9 @@ class BatchNorm(Layer):
 
     def view(self, shape: tuple[int, ...]) -> View:
         n, c, *image = shape
-        return (
-            View(n, c, prod(image))
-            if self.mode is BatchNormMode.SPATIAL
-            else View(n, c * prod(image), 1)
-        )
+        spatial = self.mode is BatchNormMode.SPATIAL
+        extents = (n, c, prod(image)) if spatial else (n, c * prod(image), 1)
+        return View(*extents, self.machine)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

@@ -47,3 +47,22 @@ def _lrn(c: Values, block: int) -> list[Writes]:
     y = cut(Places(axis, inner, c["length"]))
     both = (-2, -1) if c["part"] == "ratio" else (-1,)
     return [Writes(at, x, y, again=c["part"] == "gradient") for at in both]
+
+
+@writes("layer_norm_forward", "layer_norm_backward")
+def _rows(c: Values, block: int) -> Iterator[Writes]:
+    rows, axis, group = c["rows"], c["axis"], c["group_rows"]
+    items = group * c["slices"]
+    forward = c["epsilon"] > 0
+    whole = cut(Places(rows, axis), group=group)
+    yield Writes(-3 if forward else -1, whole, inside=(Places(axis),), items=items)
+    for at in (-2, -1) if forward else ():
+        yield Writes(at, cut(Places(rows), group=group), items=items)
+
+
+@writes("layer_norm_sums")
+def _columns(c: Values, block: int) -> Iterator[Writes]:
+    chunks = cut(partial_sums(c["rows"], c["slices"] * c["held"], c["axis"]))
+    for at in (-2, -1):
+        x = cut(Places(c["axis"], 1, c["lanes"])) + chunks
+        yield Writes(at, x, items=c["lanes"] * c["slices"])

@@ -8,17 +8,23 @@
     x, dx  (N, C, H, W) seen as (N, I), I = C H W      w, dw  (K, I), K = num_output
     y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
 
-Source: DNNMark's FullyConnectedLayer (core/include/layers/fc_layer.h), three GEMMs and no bias.
+Of a tensor of any rank, `axis` and all behind it are laid flat, 1 unless the config says otherwise:
+with axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1 keeps four
+axes.
+
+Source: InnerProduct of Caffe, whose `axis` this is; DNNMark's FullyConnectedLayer
+(core/include/layers/fc_layer.h), three GEMMs and no bias.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers import axes
+from simgen.layers.base import EXTENTS, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
@@ -59,6 +65,7 @@ class FullyConnected(Layer):
     parameters: ClassVar[tuple[str, ...]] = ("w", "b")
     data_parallel = True
     shape_given = ("dx",)
+    rank: ClassVar[int | None] = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "9162",
@@ -71,6 +78,11 @@ class FullyConnected(Layer):
         "num_output", default=4096, least=1, text="number of outputs of each image"
     )
     bias: bool = key("bias", default=False, text="add a bias to each output?")
+    axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
+
+    def rows(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """(N, I) of the shape of x."""
+        return axes.rows(shape, axes.behind_batch("axis", self.axis, shape))
 
     @property
     def epilogue(self) -> Epilogue:
@@ -79,16 +91,22 @@ class FullyConnected(Layer):
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, I)."""
-        return TensorSpec((self.num_output, prod(x.shape[1:])), x.dtype)
+        return TensorSpec((self.num_output, self.rows(x.shape)[1]), x.dtype)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         self.product(x, Pass.FORWARD).check()
-        return TensorSpec((x.shape[0], self.num_output, 1, 1), x.dtype)
+        return TensorSpec(self._results(x.shape), x.dtype)
+
+    def _results(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of y for that of x."""
+        axis = axes.behind_batch("axis", self.axis, shape)
+        image = axis == 1 and len(shape) == len(EXTENTS)
+        return (*shape[:axis], self.num_output, *((1, 1) if image else ()))
 
     def product(self, x: TensorSpec, direction: Pass) -> Product:
         """The GEMM of a pass."""
-        n, i, k = x.shape[0], prod(x.shape[1:]), self.num_output
+        (n, i), k = self.rows(x.shape), self.num_output
         extents = {
             Pass.FORWARD: (n, k, i),
             Pass.BACKWARD_DATA: (n, i, k),
@@ -100,6 +118,7 @@ class FullyConnected(Layer):
             *LAYOUT[direction],
             bias=self.bias and forward,
             epilogue=self.epilogue if forward else NOTHING,
+            machine=self.machine,
         )
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -108,7 +127,7 @@ class FullyConnected(Layer):
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
         b = TensorSpec((self.num_output,), x.dtype)
-        flops, extra = 2 * x.shape[0] * w.size, (y.size if self.bias else 0)
+        flops, extra = 2 * self.rows(x.shape)[0] * w.size, (y.size if self.bias else 0)
         b_nbytes = b.nbytes if self.bias else 0
         if direction is Pass.FORWARD:
             return OpCount(flops + extra, 0, x.nbytes + w.nbytes + b_nbytes, y.nbytes)
@@ -143,19 +162,21 @@ class FullyConnected(Layer):
             return Lowering(*product.lower(prefix, "dy", "w", None, "dx"))
         kernels, launches = product.lower(prefix, "dy", "x", None, "dw")
         if self.bias:
-            column_sum, grid = sum_of(f"{prefix}_bias", x.shape[0], self.num_output)
+            rows, _ = self.rows(x.shape)
+            column_sum, grid = sum_of(self.machine, f"{prefix}_bias", rows, self.num_output)
             kernels = (*kernels, column_sum)
             launches = (*launches, Launch(column_sum.name, grid, ("dy", "db")))
         return Lowering(kernels, launches)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        rows = {name: _rows(values) for name, values in tensors.items()}
+        rows = {name: self._matrix(name, values) for name, values in tensors.items()}
         if direction is Pass.FORWARD:
             y = rows["x"] @ rows["w"].T
-            return {"y": (y + tensors["b"] if self.bias else y)[:, :, np.newaxis, np.newaxis]}
+            made = y + tensors["b"] if self.bias else y
+            return {"y": made.reshape(self._results(tensors["x"].shape))}
         if direction is Pass.BACKWARD_DATA:
             dx = rows["dy"] @ rows["w"]
-            return {"dx": dx.reshape(len(dx), *tensors["dx"].shape[1:])}
+            return {"dx": dx.reshape(tensors["dx"].shape)}
         dw = {"dw": rows["dy"].T @ rows["x"]}
         return dw | {"db": rows["dy"].sum(axis=0)} if self.bias else dw
 
@@ -163,31 +184,33 @@ class FullyConnected(Layer):
         product, left, right = self._sides(tensors, direction)
         found = self.reference(tensors, direction)
         port, *_ = FACTORS[direction]
-        made = {port: product.bound(left, right, _rows(found[port])).reshape(found[port].shape)}
+        bound = product.bound(left, right, self._matrix(port, found[port]))
+        made = {port: bound.reshape(found[port].shape)}
         if "db" in found:  # in whatever order, each takes part in as many additions at most
-            dy = _rows(tensors["dy"])
+            dy = self._matrix("dy", tensors["dy"])
             made["db"] = len(dy) * U * np.abs(dy).sum(axis=0) * SECOND_ORDER + TINY
         return made
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
         product, left, right = self._sides(tensors, direction)
         port, *_ = FACTORS[direction]
-        y, hard = (_rows(each[port]) for each in (self.reference(tensors, direction), tolerance))
+        both = (self.reference(tensors, direction), tolerance)
+        y, hard = (self._matrix(port, each[port]) for each in both)
         sigma = product.spread(left, right, y, hard).reshape(tolerance[port].shape)
         made = {port: Spread(sigma)}
         if "db" in tolerance:
-            dy = _rows(tensors["dy"]).T
+            dy = self._matrix("dy", tensors["dy"]).T
             made["db"] = Spread(sum_spread(dy, order(dy.shape[1]), tolerance["db"]))
         return made
 
     def _sides(self, tensors: Tensors, direction: Pass) -> tuple[Product, Array, Array]:
         """The product of a pass, and its factors as it reads them."""
         _, a, b = FACTORS[direction]
-        left, right = _rows(tensors[a]), _rows(tensors[b])
+        left, right = self._matrix(a, tensors[a]), self._matrix(b, tensors[b])
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
         right = right.T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        return Product(m, n, k, *LAYOUT[direction]), left, right
+        return Product(m, n, k, *LAYOUT[direction], machine=self.machine), left, right
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         (x,) = inputs
@@ -207,7 +230,8 @@ class FullyConnected(Layer):
         sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
         return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
 
-
-def _rows(tensor: Array) -> Array:
-    """(N, I) of (N, C, H, W), and weights as they are."""
-    return tensor.reshape(len(tensor), -1)
+    def _matrix(self, port: str, tensor: Array) -> Array:
+        """x as (N, I), y as (N, K), and so their gradients; weights as they are."""
+        if port in ("x", "dx"):
+            return tensor.reshape(self.rows(tensor.shape))
+        return tensor.reshape(-1, self.num_output) if port in ("y", "dy") else tensor

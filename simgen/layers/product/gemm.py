@@ -1,6 +1,7 @@
-"""General matrix product, y = alpha op(A) op(B) + beta c.
+"""General matrix product, y = alpha op(A) op(B) + beta c, of one pair of matrices or a batch.
 
-    y(i, j) = alpha * sum over p of  op(A)(i, p) op(B)(p, j)  +  beta * c(i, j)
+    forward   y(i, j) = alpha * sum over p of  op(A)(i, p) op(B)(p, j)  +  beta * c(i, j)
+    backward  dop(A) = alpha dy op(B)^T      dop(B) = alpha op(A)^T dy      dc = beta dy
 
     op(A)  (m, k)  a lies in memory as (m, k), with transa=true as (k, m)
     op(B)  (k, n)  b lies in memory as (k, n), with transb=true as (n, k)
@@ -9,23 +10,30 @@
 All matrices lie by rows. BLAS and DeepBench lay theirs by columns, which is the same problem with
 the two sides changed: their (m, n, k, transa, transb) is (n, m, k, transb, transa) here.
 
-Source: SGEMM of Dongarra et al., "A Set of Level 3 Basic Linear Algebra Subprograms", 1990;
-DeepBench's GEMM tables name the transpositions a_t and b_t.
+In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
+two axes are matrices; the axes before them are the batch, which all have alike. By itself, the
+layer takes extents from m, n, k and batch.
+
+Source: SGEMM of Dongarra et al., "A Set of Level 3 Basic Linear Algebra Subprograms", 1990, and its
+batched form in cuBLAS, cublasSgemmStridedBatched; MatMul of ONNX; DeepBench's GEMM tables name the
+transpositions a_t and b_t.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
-from simgen.layers.product.matrix_product import Product
+from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
+from simgen.numerics.rounding import TINY, U
 from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy as np
 
@@ -34,18 +42,47 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One product of a pass: the port that it writes, and those that it multiplies."""
+
+    port: str
+    left: str
+    right: str
+    product: Product
+    added: str | None = None
+
+    def sides(self, tensors: Tensors) -> tuple[Array, Array]:
+        """The factors as the product takes them: (batch, m, k) and (batch, k, n)."""
+        left, right = _matrices(tensors[self.left]), _matrices(tensors[self.right])
+        if self.product.a_transposed:
+            left = left.swapaxes(1, 2)
+        return left, (right.swapaxes(1, 2) if self.product.b_transposed else right)
+
+    @property
+    def partial(self) -> str:
+        """Port of its workspace."""
+        return "partial" if self.port == "y" else f"partial_{self.port}"
+
 
 @dataclass(frozen=True)
 class Gemm(Layer):
     kind = "gemm"
     section = "Gemm"
-    passes = (Pass.FORWARD,)
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    input_names: ClassVar[tuple[str, ...]] = ("a", "b", "c")
+    rank = None
     takes_input = False
+    input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch")
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "256", "k": "256"}
 
     m: int = key("m", default=256, least=1, text="rows of y")
     n: int = key("n", default=256, least=1, text="columns of y")
     k: int = key("k", default=256, least=1, text="length of the sums")
+    batch: int = key("batch", default=1, least=1, text="pairs of matrices")
     transa: bool = key("transa", "a_t", default=False, text="whether a lies in memory transposed")
     transb: bool = key("transb", "b_t", default=False, text="whether b lies in memory transposed")
     alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6, text="factor of the product")
@@ -58,80 +95,236 @@ class Gemm(Layer):
     )
 
     @property
-    def product(self) -> Product:
-        alpha, beta = float(np.float32(self.alpha)), float(np.float32(self.beta))
-        return Product(self.m, self.n, self.k, self.transa, self.transb, alpha, beta)
+    def _scales(self) -> tuple[float, float]:
+        """alpha and beta as float32 numbers."""
+        return float(np.float32(self.alpha)), float(np.float32(self.beta))
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        self.product.check()
-        return TensorSpec((self.m, self.n))
+    @property
+    def _reads(self) -> tuple[str, ...]:
+        """Ports of a forward pass."""
+        return self.input_names if self._scales[1] != 0 else ("a", "b")
 
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """2 m n k, and for each result one multiplication by alpha, unless it is 1, and one
-        multiply-add with beta, unless it is 0. Every matrix counts once in the bytes."""
-        results = self.m * self.n
-        product = self.product
-        per_result = 2 * self.k + (product.alpha != 1) + 2 * (product.beta != 0)
-        read = self.m * self.k + self.k * self.n + (results if product.beta != 0 else 0)
-        return OpCount(per_result * results, 0, 4 * read, 4 * results)
+    def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
+        return bool(inputs) and len(inputs[0].shape) > 2
 
-    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        a = TensorSpec((self.k, self.m) if self.transa else (self.m, self.k))
-        b = TensorSpec((self.n, self.k) if self.transb else (self.k, self.n))
-        y = TensorSpec((self.m, self.n))
-        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
-        # Results of about one, whatever k is.
-        weights = Fill(Distribution.NORMAL, 0.0, self.k**-0.5)
-        workspace = self.product.workspace
+    def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
+        """Of a, b and y (c is like y).
+
+        Raises:
+            ValueError: the inputs do not fit together.
+        """
+        if inputs:
+            names = ", ".join(self._reads)
+            if len(inputs) != len(self._reads):
+                why = "beta is not 0" if len(self._reads) == 3 else "beta is 0"
+                raise ValueError(
+                    f"[{self.section}] has {len(inputs)} inputs, but as {why} it needs {names}; "
+                    "name each of them in previous_layer, such as an [Input]"
+                )
+            given = {name: each.shape for name, each in zip(self._reads, inputs)}
+            return given | {"y": self._result(given)}
+        batch: Shape = (self.batch,) if self.batch > 1 else ()
+        a = (self.k, self.m) if self.transa else (self.m, self.k)
+        b = (self.n, self.k) if self.transb else (self.k, self.n)
+        return {"a": (*batch, *a), "b": (*batch, *b), "y": (*batch, self.m, self.n)}
+
+    def _result(self, given: Mapping[str, Shape]) -> Shape:
+        """The shape of y for those of the inputs."""
+        for name, shape in given.items():
+            if len(shape) < 2:
+                raise ValueError(f"{name} is {_times(shape)}, no matrix; take another tensor")
+        (*batch, a0, a1), (*other, b0, b1) = given["a"], given["b"]
+        (m, k), (inner, n) = (
+            (a1, a0) if self.transa else (a0, a1),
+            (b1, b0) if self.transb else (b0, b1),
+        )
+        both = f"a is {_times(given['a'])} and b is {_times(given['b'])}"
+        if batch != other:
+            raise ValueError(f"{both}; give them the same axes before the last two")
+        if k != inner:
+            cure = "give them the same, or set transa or transb"
+            raise ValueError(f"{both}, so that k is {k} in one and {inner} in the other; {cure}")
+        y = (*batch, m, n)
+        if given.get("c", y) != y:
+            raise ValueError(f"c is {_times(given['c'])}, but y is {_times(y)}; make them alike")
+        return y
+
+    def _parts(self, shapes: Mapping[str, Shape], direction: Pass) -> tuple[Part, ...]:
+        """The products of a pass, from the shapes of a and y."""
+        *_, m, n = shapes["y"]
+        k = shapes["a"][-2 if self.transa else -1]
+        batch = prod(shapes["y"][:-2])
+        alpha, beta = self._scales
+        ta, tb = self.transa, self.transb
+        if direction is Pass.FORWARD:
+            product = Product(m, n, k, ta, tb, alpha, beta, batch=batch, machine=self.machine)
+            return (Part("y", "a", "b", product, "c" if beta != 0 else None),)
+        # Where a side lies transposed, so does its gradient: it is the transposed product.
+        da, db = (m, k, n, False, not tb), (k, n, m, not ta, False)
+        from_dy, from_a = ("dy", "b"), ("a", "dy")
+        if ta:
+            da, from_dy = (k, m, n, tb, True), ("b", "dy")
+        if tb:
+            db, from_a = (n, k, m, True, ta), ("dy", "a")
         return (
-            Port("a", a, normal),
-            Port("b", b, weights),
-            *((Port("c", y, normal),) if self.product.beta != 0 else ()),
-            Port("y", y),
-            *((Port("partial", workspace, scratch=True),) if workspace else ()),
+            Part("da", *from_dy, Product(*da, alpha, batch=batch, machine=self.machine)),
+            Part("db", *from_a, Product(*db, alpha, batch=batch, machine=self.machine)),
         )
 
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        shapes = self._shapes(inputs)
+        for direction in self.passes:
+            for part in self._parts(shapes, direction):
+                part.product.check()
+        return TensorSpec(shapes["y"])
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """2 m n k for each product, and for each result one multiplication by alpha, unless it is
+        1; one multiply-add with beta, unless that is 0. Every matrix counts once in the bytes."""
+        shapes = self._shapes(inputs)
+        alpha, beta = self._scales
+        a, b, y = (prod(shapes[name]) for name in ("a", "b", "y"))
+        flops = sum(
+            part.product.batch
+            * part.product.m
+            * part.product.n
+            * (2 * part.product.k + (alpha != 1))
+            for part in self._parts(shapes, direction)
+        )
+        c = y if beta != 0 else 0
+        if direction is Pass.FORWARD:
+            return OpCount(flops + 2 * c, 0, 4 * (a + b + c), 4 * y)
+        return OpCount(flops + c, 0, 4 * (a + b + y), 4 * (a + b + c))
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        shapes = self._shapes(inputs)
+        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
+        # Results of about one, whatever k is.
+        k = shapes["a"][-2 if self.transa else -1]
+        weights = Fill(Distribution.NORMAL, 0.0, k**-0.5)
+        a, b, y = (TensorSpec(shapes[name]) for name in ("a", "b", "y"))
+        read = (Port("a", a, normal), Port("b", b, weights))
+        has_c = self._scales[1] != 0
+        workspaces = (
+            Port(part.partial, part.product.workspace, scratch=True)
+            for part in self._parts(shapes, direction)
+            if part.product.workspace
+        )
+        if direction is Pass.FORWARD:
+            c = (Port("c", y, normal),) if has_c else ()
+            return (*read, *c, Port("y", y), *workspaces)
+        dc = (Port("dc", y),) if has_c else ()
+        return (*read, Port("dy", y, normal), Port("da", a), Port("db", b), *dc, *workspaces)
+
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
-        product = self.product
-        added = "c" if product.beta != 0 else None
-        return Lowering(*product.lower("gemm_fwd", "a", "b", added, "y"))
+        shapes = self._shapes(inputs)
+        prefix = f"gemm_{direction}"
+        kernels: list[Kernel] = []
+        launches: list[Launch] = []
+        for part in self._parts(shapes, direction):
+            made = part.product.lower(
+                prefix, part.left, part.right, part.added, part.port, part.partial
+            )
+            kernels += made[0]
+            launches += made[1]
+        beta = self._scales[1]
+        if direction is Pass.BACKWARD and beta != 0:
+            scaled, grid = sum_of(self.machine, f"{prefix}_c", 1, prod(shapes["y"]), (beta, 0.0))
+            kernels.append(scaled)
+            launches.append(Launch(scaled.name, grid, ("dy", "dc")))
+        return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
+
+    def _parts_of(self, tensors: Tensors, direction: Pass) -> tuple[Part, ...]:
+        """The products of a pass over these tensors."""
+        read = {name: tensors[name].shape for name in ("a", "b")}
+        return self._parts({**read, "y": self._result(read)}, direction)
+
+    def _each(
+        self, tensors: Tensors, direction: Pass, method: Callable[..., Array], *more: Tensors
+    ) -> dict[str, Array]:
+        """Port -> what `method` gives for each matrix, of a part, its factors and `more`."""
+        found = {}
+        for part in self._parts_of(tensors, direction):
+            others = [_matrices(each[part.port]) for each in more]
+            left, right = part.sides(tensors)
+            made = [method(part, *given) for given in zip(left, right, *others, strict=True)]
+            found[part.port] = np.stack(made).reshape(self._shape_of(part.port, tensors))
+        return found
+
+    def _shape_of(self, port: str, tensors: Tensors) -> Shape:
+        """Of what a pass writes, from what it reads."""
+        read = {name: tensors[name].shape for name in ("a", "b")}
+        return self._result(read) if port == "y" else read[port.removeprefix("d")]
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        product = self.product
-        a, b = self._sides(tensors)
-        y: Array = product.alpha * (a @ b)
-        return {"y": y + product.beta * tensors["c"] if product.beta != 0 else y}
+        def product(part: Part, a: Array, b: Array) -> Array:
+            y: Array = part.product.alpha * (a @ b)
+            return y
+
+        made = self._each(tensors, direction, product)
+        beta = self._scales[1]
+        if beta != 0 and direction is Pass.FORWARD:
+            made["y"] = made["y"] + beta * tensors["c"]
+        elif beta != 0:
+            made["dc"] = beta * tensors["dy"]
+        return made
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        a, b = self._sides(tensors)
-        y = self.reference(tensors, direction)["y"]
-        return {"y": self.product.bound(a, b, y)}
+        def bound(part: Part, a: Array, b: Array, y: Array) -> Array:
+            return part.product.bound(a, b, y)
 
-    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        return Sums(self.k + (self.product.beta != 0))
-
-    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
-        a, b = self._sides(tensors)
-        alpha, beta = self.product.alpha, self.product.beta
-        grain = exactness.grain(a, b)
-        if not grain:
-            return {}
-        magnitudes = np.abs(a) @ np.abs(b)
-        if beta == 0:  # the product with alpha is the one that is rounded
-            sums = exactness.settled(a @ b, magnitudes, grain)
-            return {"y": exactness.scaled(sums, alpha)}
-        scales = [exactness.grain(np.array([scale])) for scale in (alpha, beta)]
-        least = min(grain, grain * scales[0], exactness.grain(tensors["c"]) * scales[1])
-        total = np.maximum(1.0, abs(alpha)) * magnitudes + np.abs(beta * tensors["c"])
-        y = self.reference(tensors, direction)["y"]
-        return {"y": exactness.settled(y, total, least)}
+        wanted = self.reference(tensors, direction)
+        made = self._each(tensors, direction, bound, wanted)
+        if "dc" in wanted:  # one product, exact where beta is a power of two
+            error = 0.0 if abs(frexp(self._scales[1])[0]) == 0.5 else U
+            made["dc"] = error * np.abs(wanted["dc"]) + TINY
+        return made
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        a, b = self._sides(tensors)
-        y = self.reference(tensors, direction)["y"]
-        return {"y": Spread(self.product.spread(a, b, y, tolerance["y"]))}
+        def sigma(part: Part, a: Array, b: Array, y: Array, hard: Array) -> Array:
+            return part.product.spread(a, b, y, hard)
 
-    def _sides(self, tensors: Tensors) -> tuple[Array, Array]:
-        """op(A) and op(B)."""
-        a, b = tensors["a"], tensors["b"]
-        return (a.T if self.transa else a), (b.T if self.transb else b)
+        wanted = self.reference(tensors, direction)
+        found = {**tolerance, **self._each(tensors, direction, sigma, wanted, tolerance)}
+        return {port: Spread(values) for port, values in found.items()}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        parts = self._parts(self._shapes(inputs), direction)
+        return Sums(max(part.product.k + (part.product.beta != 0) for part in parts))
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        found = {}
+        for part in self._parts_of(tensors, direction):
+            a, b = part.sides(tensors)
+            added = tensors[part.added] if part.added else None
+            made = _exact(part.product, a, b, None if added is None else _matrices(added))
+            if made is not None:
+                found[part.port] = made.reshape(self._shape_of(part.port, tensors))
+        beta = self._scales[1]
+        if direction is Pass.BACKWARD and beta != 0 and exactness.grain(tensors["dy"]):
+            found["dc"] = exactness.scaled(tensors["dy"], beta)
+        return found
+
+
+def _exact(product: Product, a: Array, b: Array, c: Array | None) -> Array | None:
+    """The results that are not rounded, NaN elsewhere; None where all are."""
+    grain = exactness.grain(a, b)
+    if not grain:
+        return None
+    alpha, beta = product.alpha, product.beta
+    magnitudes = np.abs(a) @ np.abs(b)
+    if c is None:  # the product with alpha is the one that is rounded
+        return exactness.scaled(exactness.settled(a @ b, magnitudes, grain), alpha)
+    scales = [exactness.grain(np.array([scale])) for scale in (alpha, beta)]
+    least = min(grain, grain * scales[0], exactness.grain(c) * scales[1])
+    total = np.maximum(1.0, abs(alpha)) * magnitudes + np.abs(beta * c)
+    return exactness.settled(alpha * (a @ b) + beta * c, total, least)
+
+
+def _matrices(tensor: Array) -> Array:
+    """(batch, rows, columns): all axes before the last two are one."""
+    return tensor.reshape(-1, *tensor.shape[-2:])
+
+
+def _times(shape: Shape) -> str:
+    return " x ".join(map(str, shape))

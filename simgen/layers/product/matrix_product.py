@@ -2,7 +2,8 @@
 
     y (m, n) = alpha * sum over k of A(m, k) B(k, n)  [+ beta c(m, n)]  [+ bias(n)]  [epilogue]
 
-A lies in memory as (m, k) or, transposed, as (k, m); B as (k, n) or (n, k); all of them by rows.
+A lies in memory as (m, k) or, transposed, as (k, m); B as (k, n) or (n, k); all of them by rows. Of
+a batch, matrices lie one behind the other; it has tiles, and neither bias nor epilogue.
 
 Products of many rows and columns are computed in tiles (tile.py). Where one side is short, reading
 the other matrix is all of the work, and a kernel of its own reads it once. Either may cut k into
@@ -12,7 +13,7 @@ order. So there are no atomics, and results are the same on every run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import tile
 from simgen.layers.product import written as written
+from simgen.machine import Machine, fitted
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
 from simgen.numerics.spread import Walk, correlated, order, repeats, stages
 
@@ -35,11 +37,12 @@ BLOCK = 256  # work-items, where there are no tiles
 SHORT = 8  # the longest short side
 LEAST_DEPTH = 64  # of k, for a kernel of short sides: below, there is nothing to share
 RESULTS = 16  # of a work-item, at most, where rows lie along k: each needs BLOCK floats of LDS
-GROUPS = 2 * tile.UNITS  # work-groups that fill a GPU
+GROUPS_OF_UNIT = 2  # work-groups for each compute unit, that fill a GPU
 STRIDE = 64  # products between the sums that a bound is made of
 PANEL = 2**20  # results that a bound is computed for at a time: they stay in the CPU's cache
 UNALIGNED = tuple(each for each in tile.TILES if each.rows * each.columns < 128 * 128)
 LARGEST = 2**30  # elements of a matrix: offsets in a tile are bytes in 32 bits
+MOST_PRODUCTS = 0xFFFF // tile.SPLITS  # of a batch: they and their chunks are the z of a launch
 
 Call = tuple[tuple[Kernel, ...], tuple[Launch, ...]]
 
@@ -57,21 +60,27 @@ class Product:
     beta: float = 0.0
     bias: bool = False
     epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
+    batch: int = 1  # products
+    machine: Machine = field(default_factory=fitted, repr=False)  # that they are planned for
 
     def check(self) -> None:
         """Raises:
-        ValueError: a matrix is too large for the kernels' offsets.
+        ValueError: a matrix is too large for the kernels' offsets, a batch for a launch, or the
+            machine too small.
         """
+        if self.batch > MOST_PRODUCTS:
+            raise ValueError(f"a batch of {self.batch} is larger than {MOST_PRODUCTS}; cut it")
         largest = max(self.m * self.k, self.k * self.n, self.m * self.n)
         if largest > LARGEST:
             raise ValueError(
                 f"a matrix of {largest} elements is larger than {LARGEST}; make it smaller"
             )
+        _ = self.chunks
 
     @property
     def short(self) -> bool:
         """Whether one side is so short that it has the kernel for that."""
-        return min(self.m, self.n) <= SHORT and self.k >= LEAST_DEPTH
+        return self.batch == 1 and min(self.m, self.n) <= SHORT and self.k >= LEAST_DEPTH
 
     @property
     def chunks(self) -> tuple[int, int]:
@@ -81,25 +90,28 @@ class Product:
             return found.chunk, found.splits
         groups = ceil(max(self.m, self.n) / self._results_of_a_group)
         least = 1024 if self._along_k else 128  # of k: what is worth a work-group
-        fill = GROUPS if self._along_k else 3 * GROUPS  # columns: fewer loads at a time
+        of_unit = GROUPS_OF_UNIT if self._along_k else 3 * GROUPS_OF_UNIT  # columns: fewer loads
+        fill = of_unit * self.machine.units
         wanted = max(1, min(fill // groups, self.k // least, tile.SPLITS))
         chunk = ceil(ceil(self.k / wanted) / 64) * 64
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
 
     @property
     def workspace(self) -> TensorSpec | None:
-        """Partial sums, (chunks, m, n), where k is cut."""
+        """Partial sums, (chunks, m, n) or (chunks, batch, m, n), where k is cut."""
         _, splits = self.chunks
-        return TensorSpec((splits, self.m, self.n)) if splits > 1 else None
+        batch = (self.batch,) if self.batch > 1 else ()
+        return TensorSpec((splits, *batch, self.m, self.n)) if splits > 1 else None
 
-    def lower(self, prefix: str, a: str, b: str, added: str | None, y: str) -> Call:
+    def lower(
+        self, prefix: str, a: str, b: str, added: str | None, y: str, partial: str = "partial"
+    ) -> Call:
         """Kernels, whose names begin with `prefix`, and launches.
 
-        `a`, `b`, `y` and `added` (c or the bias) are names of ports; the workspace is the port
-        "partial".
+        `a`, `b`, `y`, `added` (c or the bias) and `partial` (the workspace) are names of ports.
         """
         _, splits = self.chunks
-        target = "partial" if splits > 1 else y
+        target = partial if splits > 1 else y
         after = (*((added,) if added else ()), *self.epilogue.ports)
         extra = after if splits == 1 else ()
         kernel, grid = (self._short if self.short else self._tiled)(prefix)
@@ -107,14 +119,15 @@ class Product:
         if splits == 1:
             return (kernel,), (launch,)
         second, grid = sum_of(
+            self.machine,
             prefix,
             splits,
-            self.m * self.n,
+            self.batch * self.m * self.n,
             self._scales,
             self.n if self.bias else 0,
             Channels(self.epilogue, self.n),
         )
-        args = ("partial", *after, y)
+        args = (partial, *after, y)
         return (kernel, second), (launch, Launch(second.name, grid, args))
 
     def bound(self, a: Array, b: Array, y: Array) -> Array:
@@ -232,7 +245,8 @@ class Product:
 
     def _name(self, prefix: str, how: str) -> str:
         chunk, splits = self.chunks
-        parts = [prefix, self._layout, f"{self.m}x{self.n}x{self.k}", how]
+        extents = (*((self.batch,) if self.batch > 1 else ()), self.m, self.n, self.k)
+        parts = [prefix, self._layout, "x".join(map(str, extents)), how]
         if splits > 1:
             return "_".join((*parts, f"by{chunk}"))
         bias = ("bias",) if self.bias else ()
@@ -248,7 +262,8 @@ class Product:
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
-        return tile.cut(self.m, self.n, self.k, tiles=tiles)
+        sides = self.m, self.n, self.k
+        return tile.cut(*sides, self.batch, machine=self.machine, tiles=tiles)
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         found = self._cut
@@ -260,6 +275,7 @@ class Product:
             ("alpha", self.alpha if found.splits == 1 else 1.0),
             ("beta", self.beta if found.splits == 1 else 0.0),
             ("bias", int(self.bias and found.splits == 1)),
+            ("batch", self.batch),
             ("splits", found.splits),
             ("chunk", found.chunk),
             ("left_along", "m" if self.a_transposed else "k"),
@@ -272,7 +288,7 @@ class Product:
         )
         name = self._name(prefix, f"t{found.tile}")
         kernel = Kernel(name, "gemm.hip.j2", found.tile.block, constants)
-        return kernel, (*found.tile.grid(self.m, self.n), found.splits)
+        return kernel, (*found.tile.grid(self.m, self.n), found.splits * self.batch)
 
     # ---- A short side ----
 
@@ -368,6 +384,7 @@ class Channels:
 
 
 def sum_of(
+    machine: Machine,
     prefix: str,
     terms: int,
     size: int,
@@ -381,7 +398,8 @@ def sum_of(
     """
     width = tile.width(size)
     slices = 1
-    while slices < 16 and terms > 32 * slices and size // width * slices < GROUPS * BLOCK:
+    fill = GROUPS_OF_UNIT * machine.units * BLOCK
+    while slices < 16 and terms > 32 * slices and size // width * slices < fill:
         slices *= 4
     alpha, beta = scales
     constants: Constants = (

@@ -13,16 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil, gcd
+from typing import TYPE_CHECKING
 
-UNITS = 132  # compute units (streaming multiprocessors) of the GPU that the choice is made for
+if TYPE_CHECKING:
+    from simgen.machine import Machine
+
 SPLITS = 32  # chunks of k at most
-PARTIAL = 2**23  # partial sums at most: they stay in the L2 cache
-ALONE = 0.7  # part of the rate that very few work-items reach
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
-SECOND = 5600  # cycles that a second kernel costs in any case
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
-BYTES = 32  # bytes per cycle and unit, to and from the L2 cache
-FMAS = 128  # multiply-adds per cycle and unit
+BUSY = 512  # work-items of a unit that hide each other's waits
+PADDING = 4  # floats after a row of a tile in LDS
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,24 @@ class Tile:
         return (512 if self.block == 256 else 256) // self.block
 
     @cached_property
-    def resident(self) -> int:
-        """Work-groups that a unit of an H200 holds, by their registers."""
+    def lds_nbytes(self) -> int:
+        """Of a work-group, at most: the tiles of both factors, two steps of each."""
+        return 2 * 4 * self.depth * (self.rows + self.columns + 2 * PADDING)
+
+    def resident(self, machine: Machine) -> int:
+        """Work-groups that a unit holds, by their registers, wavefronts and LDS; 0: none fits."""
         registers = self.item_rows * self.item_columns + 96  # of a work-item, about
-        warps = 4 * (2**14 // (32 * registers))  # each quarter of a unit has its own registers
-        return max(self.groups, warps * 32 // self.block)
+        # Each SIMD unit has its own registers.
+        wavefronts = machine.simds * min(machine.wavefronts, machine.registers // registers)
+        held = max(self.groups, wavefronts * machine.wavefront // self.block)
+        return min(held, self._most(machine))
+
+    def _most(self, machine: Machine) -> int:
+        """By LDS and by places for wavefronts, whatever the compiler makes of registers."""
+        if self.lds_nbytes > machine.group_lds_nbytes:
+            return 0
+        places = machine.simds * machine.wavefronts * machine.wavefront // self.block
+        return min(places, machine.lds_nbytes // self.lds_nbytes)
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]:
@@ -80,8 +93,9 @@ class Tile:
         return ceil(n / self.columns), ceil(m / self.rows)
 
 
-# Rates, ALONE and BYTES are fitted to the times of 3,000 tiles with chunks, of 60 products and
-# convolutions, on an H200: what is chosen takes 3 to 5 % longer than the best, on average.
+# Rates are fitted to the times of 3,000 tiles with chunks, of 60 products and convolutions, on an
+# H200, as what data/machines/h200.json calls fitted: what is chosen takes 3 to 5 % longer than
+# the best, on average. Elsewhere the kernels are the same, and the machine says the rest.
 TILES = (
     Tile(128, 128, 8, 8, 8, True, 0.92),
     Tile(64, 128, 16, 8, 8, False, 0.945),
@@ -113,26 +127,44 @@ def cut(
     k: int,
     batch: int = 1,
     *,
+    machine: Machine,
     tiles: tuple[Tile, ...] = TILES,
     splits: int = SPLITS,
 ) -> Cut:
     """The cut of a product, or of `batch` equal ones, that should take the least time.
 
     `m`, `n` and `k` are the product's extents; k is cut into `splits` chunks at most.
+
+    Raises:
+        ValueError: the machine has no room for a work-group of any tile.
     """
+    fitting = [tile for tile in tiles if tile.resident(machine)]
+    if not fitting:
+        least = min(tile.lds_nbytes for tile in tiles)
+        raise ValueError(
+            f"the smallest tile of a product takes {least} bytes of LDS and a place for a "
+            f"wavefront, and {machine.label} has {machine.group_lds_nbytes} bytes for a "
+            "work-group; plan for another machine with --plan-for"
+        )
+    most = partial(machine)
     options = [
         option
-        for tile in tiles
-        for option in _chunks(tile, k, 1 if _enough(tile, m, n, batch) else splits)
-        if option.splits == 1 or option.splits * m * n * batch <= PARTIAL
+        for tile in fitting
+        for option in _chunks(tile, k, 1 if _enough(tile, m, n, batch, machine) else splits)
+        if option.splits == 1 or option.splits * m * n * batch <= most
     ]
-    return min(options, key=lambda option: _cycles(option, m, n, k, batch))
+    return min(options, key=lambda option: cycles(option, m, n, k, batch, machine))
 
 
-def _enough(tile: Tile, m: int, n: int, batch: int) -> bool:
+def partial(machine: Machine) -> int:
+    """Partial sums at most: as many as stay in the L2 cache, a power of two."""
+    return 1 << (max(1, machine.l2_nbytes // 4).bit_length() - 1)
+
+
+def _enough(tile: Tile, m: int, n: int, batch: int, machine: Machine) -> bool:
     """Whether the last work-groups, which leave units idle, are few beside all of them."""
     across, down = tile.grid(m, n)
-    return across * down * batch >= 4 * UNITS
+    return across * down * batch >= 4 * machine.units
 
 
 def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
@@ -143,29 +175,32 @@ def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
     return [option if option.splits > 1 else Cut(tile, k, 1) for option in found]
 
 
-def _cycles(option: Cut, m: int, n: int, k: int, batch: int) -> float:
+def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
     """Estimate of the time: that of the compute unit with the most work-groups.
 
     It runs as many at a time as it holds, and then the rest.
     """
-    tile = option.tile
+    tile, of_unit = option.tile, machine.l2_rate / machine.units  # bytes in a cycle
     across, down = tile.grid(m, n)
-    groups = ceil(across * down * option.splits * batch / UNITS)
+    groups = ceil(across * down * option.splits * batch / machine.units)
     steps = ceil(min(option.chunk, k) / tile.depth) * tile.depth
-    full, rest = float(groups // tile.resident), groups % tile.resident
+    resident = tile.resident(machine)
+    full, rest = float(groups // resident), groups % resident
     if full >= MANY:  # they do not end together: others take their places one by one
-        full, rest = groups / tile.resident, 0
-    cycles = 0.0
-    for together, rounds in ((tile.resident, full), (rest, bool(rest))):
+        full, rest = groups / resident, 0
+    total = 0.0
+    for together, rounds in ((resident, full), (rest, bool(rest))):
         # Few work-items leave a unit idle while they wait for LDS and memory.
-        rate = tile.rate * min(1.0, ALONE + (1 - ALONE) * together * tile.block / 512)
-        each = together * tile.rows * tile.columns * steps / (FMAS * rate)
+        filled = machine.alone + (1 - machine.alone) * together * tile.block / BUSY
+        rate = tile.rate * min(1.0, filled)
+        each = together * tile.rows * tile.columns * steps / (machine.fmas * rate)
         # The more work-groups there are, the better one hides the others' stores.
-        stores = together * tile.rows * tile.columns * 4 / BYTES
-        cycles += rounds * (each + stores / max(1.0, together / 2))
+        stores = together * tile.rows * tile.columns * 4 / of_unit
+        total += rounds * (each + stores / max(1.0, together / 2))
     if option.splits > 1:
-        cycles = CUT * cycles + SECOND + 4 * (option.splits + 1) * batch * m * n / (UNITS * BYTES)
-    return cycles
+        sums = 4 * (option.splits + 1) * batch * m * n
+        total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
+    return total
 
 
 def width(extent: int) -> int:

@@ -20,7 +20,8 @@ def items_of(c: Values) -> int:
 def _tiled(c: Values, block: int) -> list[Writes]:
     m, n = c["m"], c["n"]
     x, y = cut(Places(n, 1, c["tile_n"])), cut(Places(m, n, c["tile_m"]))
-    z = cut(partial_sums(c["k"], c["chunk"], m * n))
+    batch = c["batch"]
+    z = cut(partial_sums(c["k"], c["chunk"], batch * m * n), Places(batch, m * n))
     return [Writes(-1, x, y, z, items=items_of(c))]
 
 

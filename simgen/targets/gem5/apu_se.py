@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.compile.legalise import versions
 from simgen.errors import UsageError
 from simgen.machine import Gem5Se, descriptions
 from simgen.targets.base import RunOption
@@ -29,12 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of gem5."""
+    """A version of gem5, as data/isa has it."""
 
     image: str  # Docker image in which it can be built and run
     gpus: tuple[str, ...]  # those that it simulates, in syscall emulation; the first is its default
-    dumps: bool = False  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
-    without_b128: tuple[str, ...] = ()  # GPUs of which the model lacks ds_read_b128
+    dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
 
 
 def _gpus() -> dict[str, Gem5Se]:
@@ -45,37 +45,30 @@ def _gpus() -> dict[str, Gem5Se]:
 
 VEGA = "VEGA_X86"
 GPUS = _gpus()
-_OLD = "gcr.io/gem5-test/gcn-gpu"
-_NEW = "ghcr.io/gem5/gcn-gpu"
-_IMAGES = {
-    "21.0": f"{_OLD}:v21-2",
-    "21.1": f"{_OLD}:v21-2",
-    "21.2": f"{_OLD}:v21-2",
-    "22.0": f"{_OLD}:v22-0",
-    "22.1": f"{_OLD}:v22-1",
-    "23.0": f"{_NEW}:v22-1",
-    "23.1": "ghcr.io/gem5-test/gcn-gpu:v23-1",
-    "24.0": f"{_NEW}:v24-0",
-    "24.1": f"{_NEW}:v24-1",
-    "25.0": f"{_NEW}:v25-0",
-    "develop": f"{_NEW}:latest",
-}
-_FIRST_THAT_DUMPS = "24.0"
+SIMULATOR = "gem5"  # of the table of simulators
 
 
-def _version(name: str) -> Version:
-    order = list(_IMAGES)
-    at = order.index(name)
-    gpus = tuple(
-        arch
-        for arch, gpu in GPUS.items()
-        if order.index(gpu.since) <= at <= order.index(gpu.until or order[-1])
-    )
-    without = tuple(arch for arch in gpus if name in GPUS[arch].without_b128)
-    return Version(_IMAGES[name], gpus, at >= order.index(_FIRST_THAT_DUMPS), without)
+def _versions() -> dict[str, Version]:
+    """Those that run in syscall emulation, oldest first."""
+    found = {}
+    for name, of in versions(SIMULATOR).items():
+        gpus = tuple(arch for arch, each in of.architectures.items() if each.syscall_emulation)
+        if gpus:
+            found[name] = Version(of.image, gpus, of.dumps)
+    return found
 
 
-VERSIONS = {name: _version(name) for name in _IMAGES}
+def full_system() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Version -> GPU -> the scripts that boot Linux on it, best first."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for name, of in versions(SIMULATOR).items():
+        for arch, each in of.architectures.items():
+            if each.full_system:
+                found.setdefault(name, {})[arch] = each.full_system
+    return found
+
+
+VERSIONS = _versions()
 # Its driver ignores the requests for events, and its statistics have other names.
 TOO_OLD = "20.1"
 

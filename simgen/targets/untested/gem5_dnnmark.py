@@ -54,9 +54,10 @@ class DnnMark(Launcher):
     name: ClassVar[str] = "dnnmark"
     template: ClassVar[str] = "targets/gem5-dnnmark.run.sh.j2"
     own_kernels: ClassVar[bool] = True
+    seen_running: ClassVar[bool] = False
 
-    def check(self, machine: Simulated) -> None:
-        lacks = {"--m5ops": machine.m5ops, "--l1 bypass": machine.l1 != cache_policy.CACHED}
+    def check(self, simulated: Simulated) -> None:
+        lacks = {"--m5ops": simulated.m5ops, "--l1 bypass": simulated.l1 != cache_policy.CACHED}
         for option, given in lacks.items():
             if given:
                 raise UsageError(
@@ -76,19 +77,19 @@ class DnnMark(Launcher):
             lacks.append(Lack("there is no docker, and gem5's image has MIOpen", IMAGE_CURE))
         return lacks
 
-    def command(self, machine: Simulated, workload: Workload) -> Command:
+    def command(self, simulated: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
         run = dnnmark.plan(workload)
         memory = memory_for(dnnmark.memory_nbytes(run))
         more = (f"--mem-size={memory_text(memory)}",) if memory > LEAST_MEMORY else ()
         return Command(
-            before=("-n3", *more, *machine.options),
+            before=("-n3", *more, *simulated.options),
             after=(
                 f'--benchmark-root="$DNNMARK/{BENCHMARKS}/{run.program}"',
                 f"-c {run.executable}",
                 f'--options="-config ../../gem5-se/{CONFIG} -mmap ../../{mmap_file.FILE}"',
             ),
-            launches=_launches(machine, run, workload),
+            launches=_launches(simulated, run, workload),
             outputs_nbytes=None,
             mounts=(
                 '"$DNNMARK:$DNNMARK"',
@@ -98,16 +99,16 @@ class DnnMark(Launcher):
             in_image=True,
         )
 
-    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
+    def build(self, simulated: Simulated, job: Job, builder: Builder) -> Built:
         """The config, the keys of the kernels, and what looks for them.
 
         Raises:
             UsageError: DNNMark cannot run the workload, or gem5 would not tell layers apart.
         """
         run = dnnmark.plan(job.workload)
-        if not machine.version.dumps and len(job.workload.steps) > 1:
+        if not simulated.version.dumps and len(job.workload.steps) > 1:
             raise UsageError(
-                f"gem5-se: --launcher dnnmark: gem5 {machine.gem5_version} leaves one table of "
+                f"gem5-se: --launcher dnnmark: gem5 {simulated.gem5_version} leaves one table of "
                 "statistics for all kernels; build one layer in one pass, or for gem5 24.0"
             )
         rows = keys(run)
@@ -122,11 +123,14 @@ class DnnMark(Launcher):
             "program": f"{BENCHMARKS}/{run.program}/{run.executable}",
             "generator": GENERATOR,
             "miopen": miopen.VERSION,
-            "arch": machine.arch,
+            "arch": simulated.arch,
             "kernels": len(rows),
             "dnnmark_cure": BUILD_CURE,
         }
         return Built(files, variables=variables)
+
+    def stages(self, simulated: Simulated) -> tuple[str, ...]:
+        return ()  # its kernels are MIOpen's
 
     def mapped_nbytes(self, workload: Workload) -> int:
         return dnnmark.mapped_nbytes(dnnmark.plan(workload))
@@ -172,14 +176,14 @@ def keys(run: dnnmark.DnnmarkPlan) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _launches(machine: Simulated, run: dnnmark.DnnmarkPlan, workload: Workload) -> int | None:
+def _launches(simulated: Simulated, run: dnnmark.DnnmarkPlan, workload: Workload) -> int | None:
     """How many launches the statistics must tell of; None where that is not known.
 
     rocBLAS alone knows how many kernels a product takes.
     """
     if any(miopen.GEMM in launches for _, _, launches in dnnmark.dispatches(run)):
         return None
-    return len(_expected(run, workload)) if machine.version.dumps else 1
+    return len(_expected(run, workload)) if simulated.version.dumps else 1
 
 
 def _expected(run: dnnmark.DnnmarkPlan, workload: Workload) -> tuple[tuple[int, str], ...]:

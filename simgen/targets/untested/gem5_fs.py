@@ -18,13 +18,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen import machine
 from simgen.compile import render
-from simgen.errors import DamagedError
-from simgen.targets.base import File, Lack, Progress, Target, l1_setting, log_text, setting
-from simgen.targets.gem5 import stats
-from simgen.targets.gem5.se import explained
-from simgen.targets.untested.hip_program import HipPlace, Program, for_gem5
+from simgen.compile.legalise import Model
+from simgen.errors import DamagedError, UsageError
+from simgen.targets.base import (
+    EVERYTHING,
+    File,
+    Lack,
+    Package,
+    Progress,
+    Reader,
+    Requirements,
+    Target,
+    Watcher,
+    l1_setting,
+    log_text,
+    setting,
+)
+from simgen.targets.gem5 import apu_se, stats
+from simgen.targets.gem5.watcher import explained
+from simgen.targets.untested.hip_program import HipPlace, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,12 +57,8 @@ IMAGE_CURE = (
 )
 KVM_CURE = "run it where /dev/kvm can be used (group kvm; in a container, --device /dev/kvm)"
 
-# GPU -> version of gem5 -> its scripts for it; the first one that a checkout has is taken.
-SCRIPTS = {
-    each.machine.arch: each.gem5_fs.scripts
-    for each in machine.descriptions().values()
-    if each.gem5_fs
-}
+VERSIONS = apu_se.full_system()  # version of gem5 -> GPU -> its scripts; the first is taken
+GPUS = ("gfx942", "gfx90a")
 # Of the guest, before those of the simulator.
 GUEST_DIAGNOSES: tuple[tuple[str, str], ...] = (
     (
@@ -79,14 +88,56 @@ class Gem5Fs(Target):
     name: ClassVar[str] = "gem5-fs"
     summary: ClassVar[str] = "gem5's GPU model, full system: Linux and ROCm in it, KVM"
 
-    arch: str = setting("gfx942", "the GPU to compile kernels for", SCRIPTS)
-    gem5_version: str = setting("24.0", "the version of gem5 that will run it", SCRIPTS["gfx942"])
+    arch: str = setting("gfx942", "the GPU to compile kernels for", GPUS)
+    gem5_version: str = setting("24.0", "the version of gem5 that will run it", VERSIONS)
     l1: str = l1_setting()
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.arch not in VERSIONS[self.gem5_version]:
+            raise UsageError(
+                f"{self.name}: --arch {self.arch}: gem5 {self.gem5_version} has no script for it; "
+                f"take --arch {' or '.join(VERSIONS[self.gem5_version])}"
+            )
+
+    @classmethod
+    def unseen(cls) -> str:
+        return EVERYTHING
+
     @property
-    def scripts(self) -> tuple[str, ...]:
-        """Those that can run it, by their paths in a checkout; the first that is there is taken."""
-        return SCRIPTS[self.arch][self.gem5_version]
+    def model(self) -> Model:
+        return Model(apu_se.SIMULATOR, self.gem5_version, self.arch)
+
+    @property
+    def needs(self) -> Requirements:
+        return Gem5WithDisk(self.model)
+
+    @property
+    def package(self) -> Package:
+        return GuestPackage(self.model, self.l1)
+
+    @property
+    def watcher(self) -> Watcher:
+        return GuestWatcher()
+
+    @property
+    def reader(self) -> Reader:
+        return GuestReader(self.arch)
+
+    def whole_only(self) -> str:
+        return "the guest runs all layers; take the gem5-se target to run some"
+
+
+def scripts(model: Model) -> tuple[str, ...]:
+    """Those that can run it, by their paths in a checkout; the first that is there is taken."""
+    return VERSIONS[model.version][model.arch]
+
+
+@dataclass(frozen=True)
+class Gem5WithDisk(Requirements):
+    """A gem5, the guest's disk image and kernel, and KVM."""
+
+    model: Model
 
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         lacks = self._gem5()
@@ -110,33 +161,76 @@ class Gem5Fs(Target):
             fact = f"GEM5 is {root}, not a whole path" if root else "GEM5 is not set"
             return [Lack(fact, BUILD_CURE)]
         lacks = []
-        if not any(Path(root, script).is_file() for script in self.scripts):
-            lacks.append(Lack(f"{Path(root, self.scripts[-1])} is missing", BUILD_CURE))
+        if not any(Path(root, script).is_file() for script in scripts(self.model)):
+            lacks.append(Lack(f"{Path(root, scripts(self.model)[-1])} is missing", BUILD_CURE))
         gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, GEM5_OPT))
         if not (gem5.is_file() and os.access(gem5, os.X_OK)):
             lacks.append(Lack(f"{gem5} is missing", BUILD_CURE))
         return lacks
 
+
+@dataclass(frozen=True)
+class GuestPackage(Package):
+    """`run.sh` and the program; run.sh puts the data behind it."""
+
+    model: Model
+    l1: str
+
+    @property
+    def program(self) -> Program:
+        return Program(self.model, HipPlace.GUEST, self.l1)
+
+    def stages(self) -> tuple[str, ...]:
+        return self.program.names()
+
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
-        """`run.sh` and the program; run.sh puts the data behind it."""
         workload = job.workload
         run = render.text(
             "targets/gem5-fs.run.sh.j2",
             name=workload.name,
-            target=self.name,
+            target=Gem5Fs.name,
             digest=job.digest,
             outputs_nbytes=workload.arena_nbytes - workload.outputs_offset,
-            scripts=self.scripts,
+            scripts=scripts(self.model),
             gem5_opt=GEM5_OPT,
-            gem5_version=self.gem5_version,
+            gem5_version=self.model.version,
             serial=SERIAL,
             build_cure=BUILD_CURE,
             image_cure=IMAGE_CURE,
             kvm_cure=KVM_CURE,
             files=FILES,
         )
-        program = Program(self.arch, HipPlace.GUEST, l1=self.l1, rewrite=for_gem5)
-        return {"run.sh": File(run.encode(), executable=True), **program.build(job, builder)}
+        return {"run.sh": File(run.encode(), executable=True), **self.program.build(job, builder)}
+
+
+class GuestWatcher(Watcher):
+    """How far the guest is, and what it says on its serial line."""
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
+        follower = stats.StatsFollower(results / stats.FILE)
+
+        def look() -> Progress:
+            follower.update()
+            return Progress(min(follower.kernels, len(workload.launches)))
+
+        return look
+
+    def diagnosis(self, log: str) -> str | None:
+        """The program's error, which the guest's serial line has in the log; else gem5's."""
+        said: list[str] = [line.strip() for line in re.findall(r"simgen: error: (.+)", log)]
+        own = f"{Gem5Fs.name}: "  # run.sh's lines; the others are the program's, which knows best
+        for line in said:
+            if not line.startswith(own):
+                return line
+        found = explained(log, GUEST_DIAGNOSES)
+        return found or (said[0].removeprefix(own) if said else None)
+
+
+@dataclass(frozen=True)
+class GuestReader(Reader):
+    """The simulator's statistics, and its own words about itself."""
+
+    arch: str
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """One dictionary for each launch, as gem5-se's (`gem5_stats.kernel_metrics`).
@@ -153,18 +247,6 @@ class Gem5Fs(Target):
             )
         return found[:launches]
 
-    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress]:
-        follower = stats.StatsFollower(results / stats.FILE)
-
-        def look() -> Progress:
-            follower.update()
-            return Progress(min(follower.kernels, len(workload.launches)))
-
-        return look
-
-    def whole_only(self) -> str:
-        return "the guest runs all layers; take the gem5-se target to run some"
-
     def machine(self, results: Path) -> Mapping[str, str]:
         """The simulator's own words about itself, from the head of the log."""
         log = log_text(results)
@@ -172,13 +254,3 @@ class Gem5Fs(Target):
         return {"simulator": "gem5, full system", "gpu": self.arch} | {
             f"gem5_{key}": value for key, value in found
         }
-
-    def diagnosis(self, log: str) -> str | None:
-        """The program's error, which the guest's serial line has in the log; else gem5's."""
-        said: list[str] = [line.strip() for line in re.findall(r"simgen: error: (.+)", log)]
-        own = f"{self.name}: "  # run.sh's lines; the others are the program's, which knows best
-        for line in said:
-            if not line.startswith(own):
-                return line
-        found = explained(log, GUEST_DIAGNOSES)
-        return found or (said[0].removeprefix(own) if said else None)

@@ -35,8 +35,19 @@ IMAGE_CURE = "install Docker, or set SIMGEN_DOCKER=0 to have gem5 run the libamd
 IMAGE = "run it in gem5's image, which has ROCm 4.0 (SIMGEN_DOCKER=1)"
 
 
+def _program(simulated: Simulated) -> Program:
+    return Program(
+        simulated.model,
+        HipPlace.SYSCALLS,
+        simulated.l1,
+        dump=not simulated.version.dumps,
+        apu=not simulated.gpu.dgpu,
+    )
+
+
 class HipLauncher(Launcher):
     name: ClassVar[str] = "hip"
+    seen_running: ClassVar[bool] = False
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = (
         # apu_se.py gives the CPU a vendor that newer C libraries do not know, so that they take it
         # to have no features.
@@ -51,8 +62,8 @@ class HipLauncher(Launcher):
         ),
     )
 
-    def check(self, machine: Simulated) -> None:
-        if machine.m5ops:
+    def check(self, simulated: Simulated) -> None:
+        if simulated.m5ops:
             raise UsageError(
                 "gem5-se: --m5ops: the HIP program has no such instructions; leave it out, or "
                 "take --launcher kfd"
@@ -63,32 +74,29 @@ class HipLauncher(Launcher):
             return [Lack("there is no docker, and gem5's image has the HIP runtime", IMAGE_CURE)]
         return []
 
-    def command(self, machine: Simulated, workload: Workload) -> Command:
+    def command(self, simulated: Simulated, workload: Workload) -> Command:
         """Three CPUs: the runtime's threads need one each. The environment is apu_se.py's own."""
         memory = memory_text(memory_for(workload.arena_nbytes + RUNTIME_NBYTES))
         return Command(
-            before=("-n3", f"--mem-size={memory}", *machine.options),
+            before=("-n3", f"--mem-size={memory}", *simulated.options),
             after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
             launches=len(workload.launches),
             outputs_nbytes=workload.arena_nbytes - workload.outputs_offset,
             in_image=True,
         )
 
-    def build(self, machine: Simulated, job: Job, builder: Builder) -> Built:
+    def build(self, simulated: Simulated, job: Job, builder: Builder) -> Built:
         """`binary`, and what it was compiled from."""
-        program = Program(
-            machine.arch,
-            HipPlace.SYSCALLS,
-            rewrite=machine.rewritten,
-            dump=not machine.version.dumps,
-            apu=not machine.gpu.dgpu,
-        )
+        program = _program(simulated)
         objects = program.code_objects(job, builder)
         kernels = tuple(
-            (kernel.block, kernel_info(elf, kernel.name, machine.arch))
+            (kernel.block, kernel_info(elf, kernel.name, simulated.arch))
             for kernel, elf in zip(job.workload.kernels, objects, strict=True)
         )
         return Built(program.build(job, builder), kernels)
+
+    def stages(self, simulated: Simulated) -> tuple[str, ...]:
+        return _program(simulated).names()
 
     def whole_only(self) -> str:
         return "the HIP program runs all layers; build it with --launcher kfd to run some"

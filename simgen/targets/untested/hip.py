@@ -14,8 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import render, toolchain
+from simgen.compile.legalise import Model
 from simgen.targets import launch_rows
-from simgen.targets.base import File, Lack, RunOption, Target, l1_setting, log_text, setting
+from simgen.targets.base import (
+    EVERYTHING,
+    File,
+    Lack,
+    Package,
+    Reader,
+    Requirements,
+    RunOption,
+    Target,
+    Watcher,
+    l1_setting,
+    log_text,
+    setting,
+)
 from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program
 
 if TYPE_CHECKING:
@@ -39,6 +53,33 @@ class Hip(Target):
     arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
 
+    @classmethod
+    def unseen(cls) -> str:
+        return EVERYTHING
+
+    @property
+    def needs(self) -> Requirements:
+        return AmdGpu()
+
+    @property
+    def package(self) -> Package:
+        return HipPackage(Program(Model.gpu(self.arch), HipPlace.GPU, self.l1))
+
+    @property
+    def watcher(self) -> Watcher:
+        return HipWatcher()
+
+    @property
+    def reader(self) -> Reader:
+        return HipReader(self.arch)
+
+    def whole_only(self) -> str:
+        return "the HIP program runs all layers; take the host target to run some"
+
+
+class AmdGpu(Requirements):
+    """A GPU with its driver, and ROCm."""
+
     def missing(self, bundle: Path | None = None) -> list[Lack]:
         if not DRIVER.exists():
             cure = "run it on a machine with an AMD GPU, its driver (amdgpu) and ROCm"
@@ -51,33 +92,50 @@ class Hip(Target):
             lacks.append(Lack("there is no libamdhip64", cure))
         return lacks
 
+
+@dataclass(frozen=True)
+class HipPackage(Package):
+    """`run.sh` and the program."""
+
+    program: Program
+
+    def stages(self) -> tuple[str, ...]:
+        return self.program.names()
+
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         run = render.text(
             "targets/hip.run.sh.j2",
             name=job.workload.name,
-            target=self.name,
+            target=Hip.name,
             digest=job.digest,
-            arch=self.arch,
+            arch=self.program.model.arch,
         )
-        program = Program(self.arch, HipPlace.GPU, l1=self.l1)
-        return {"run.sh": File(run.encode(), executable=True), **program.build(job, builder)}
+        return {"run.sh": File(run.encode(), executable=True), **self.program.build(job, builder)}
+
+
+class HipWatcher(Watcher):
+    """What the program says."""
+
+    def diagnosis(self, log: str) -> str | None:
+        lines = re.findall(r"simgen: error: (.*)$", log, re.MULTILINE)
+        return lines[0].removeprefix(f"{Hip.name}: ") if lines else None
+
+
+@dataclass(frozen=True)
+class HipReader(Reader):
+    """Times of rounds, and what the program says of the GPU."""
+
+    arch: str
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """`seconds` is the median over the timed rounds, between HIP events."""
         return launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
-
-    def whole_only(self) -> str:
-        return "the HIP program runs all layers; take the host target to run some"
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the program says in its log: the GPU's name and the version of HIP."""
         log = log_text(results)
         found = re.findall(r"^simgen: (gpu|hip_runtime): (.+)$", log, re.MULTILINE)
         return {"arch": self.arch, **dict(found)}
-
-    def diagnosis(self, log: str) -> str | None:
-        lines = re.findall(r"simgen: error: (.*)$", log, re.MULTILINE)
-        return lines[0].removeprefix(f"{self.name}: ") if lines else None
 
 
 def _loads(library: str) -> bool:

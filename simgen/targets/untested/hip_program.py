@@ -6,21 +6,20 @@ on an AMD GPU. It is compiled without ROCm and opens libamdhip64 when it runs.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.compile import render
-from simgen.compile.legalise import cache_policy, gem5
-from simgen.errors import SimgenError
+from simgen.compile import render, stages
+from simgen.compile.legalise import Model, cache_policy
 from simgen.ir import GUARD, PAGE
 from simgen.targets.base import File
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from simgen.compile.build import Builder
+    from simgen.compile.stages import Stage
     from simgen.targets.base import Job
 
 SOURCE = "hip.c"
@@ -43,22 +42,24 @@ class HipPlace(StrEnum):
 class Program:
     """What the launcher depends on, beside the workload."""
 
-    arch: str
+    model: Model  # what its kernels are for
     place: HipPlace
     l1: str = cache_policy.CACHED
-    rewrite: Callable[[str], str] | None = None  # of assembly text, for what simulators do wrong
     dump: bool = False  # the program has gem5 dump statistics, by an instruction
     apu: bool = False  # the GPU of gem5's apu_se.py shares the memory of the CPU
 
+    def stages(self) -> tuple[Stage, ...]:
+        """Those of its kernels; the runtimes that load them want an older code object."""
+        return stages.amdgcn(self.model, l1=self.l1, version=4)
+
+    def names(self) -> tuple[str, ...]:
+        """The stages of all of it, by name."""
+        return (*stages.names(self.stages()), stages.PROGRAM)
+
     def code_objects(self, job: Job, builder: Builder) -> list[bytes]:
         """An ELF code object for each kernel of the workload, in order."""
-        texts = [job.sources[kernel.name] for kernel in job.workload.kernels]
-        return builder.code_objects(texts, self.arch, self.rewritten)
-
-    def rewritten(self, assembly: str) -> str:
-        """Assembly text as it is assembled here."""
-        text = version_4(self.rewrite(assembly) if self.rewrite else assembly)
-        return cache_policy.apply(text, self.arch, self.l1)
+        made = builder.products(self.stages(), job.kernel_sources)
+        return [products[stages.CODE_OBJECT] for products in made.values()]
 
     def build(self, job: Job, builder: Builder) -> dict[str, File]:
         """`binary`, and all that it was compiled from, in `src/`."""
@@ -78,7 +79,7 @@ class Program:
         program = render.text(
             "launchers/hip.c.j2",
             workload=job.workload,
-            arch=self.arch,
+            arch=self.model.arch,
             kernels=table,
             host_memory=self.place is HipPlace.SYSCALLS,
             timed=self.place is HipPlace.GPU,
@@ -98,22 +99,3 @@ class Program:
             "system.h": render.text("launchers/system.h").encode(),
             "code.img": image,
         }
-
-
-def for_gem5(assembly: str) -> str:
-    """Assembly text with what gem5's VEGA model executes wrongly replaced."""
-    return gem5.rewrite(assembly)
-
-
-def version_4(assembly: str) -> str:
-    """Assembly text of a code object of version 5 (clang's) as one of version 4.
-
-    All HIP runtimes from ROCm 4.1 on load it; version 5 came with 5.2. Kernels that take no
-    hidden argument, as all here, are the same in both (LLVM, AMDGPUUsage.html, "Code Object V5
-    Metadata"). For ROCm 4.0 the program under gem5 makes version 3 of it.
-    """
-    text, directives = re.subn(r"(\.amdhsa_code_object_version) 5\b", r"\1 4", assembly)
-    text, versions = re.subn(r"(amdhsa\.version:\n\s*- 1\n\s*- )2\b", r"\g<1>1", text)
-    if directives != 1 or versions != 1 or "hidden_" in text:
-        raise SimgenError("hip: the compiler does not write code objects of version 5")
-    return text

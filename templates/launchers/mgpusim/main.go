@@ -7,6 +7,7 @@
 //
 //	outputs.bin   the arena from outputs_offset to its end, after the last launch
 //	launches.csv  one line for each launch that ran: time and counts
+//	machine.json  which simulator it was, and how many of which GPU
 //	state.bin     what finished steps left; steps that are marked in it before are not run
 //
 // Nothing in it knows a particular workload, so that one program serves every bundle.
@@ -47,10 +48,8 @@ func main() {
 	kernels := loadKernels(b, shares, options)
 	data := openData(b)
 	m := newMachine(options, shares.Workload.ArenaNbytes)
-	say("mgpusim_version", moduleVersion("github.com/sarchlab/mgpusim/v4"))
-	say("mode", modeName(options.timing))
-	say("gpu", options.gpu.name)
-	say("gpus", strconv.Itoa(options.gpus))
+	version := moduleVersion("github.com/sarchlab/mgpusim/v4")
+	facts{version, modeName(options.timing), options.gpu.name, options.gpus}.leave(options.results)
 
 	m.upload(b.Workload, shares, data)
 	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)

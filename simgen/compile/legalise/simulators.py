@@ -1,0 +1,130 @@
+"""What each version of a simulator does with each architecture: the files of data/isa.
+
+One file for each version, `SIMULATOR-VERSION.json`, so that a new version is a new file:
+
+    simulator, version
+    image, dumps         of gem5: the image in which it is built and run; whether apu_se.py dumps
+                         the statistics when a kernel ends
+    architectures        of each:
+        rewritings       names of what is done to assembly text, in order (`legalise.REWRITINGS`)
+        native           mnemonics that it executes right, of which rules may make others
+        learnt           of those with a rule, the ones that this version needs none for
+        opcodes          format -> opcode -> the simulator's own name: all that it implements
+        syscall_emulation, full_system
+                         of gem5: whether apu_se.py simulates it; the scripts that boot Linux on it
+
+The table is keyed by (simulator, version, architecture).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from simgen import resources
+from simgen.errors import DamagedError, UsageError, did_you_mean
+from simgen.storage import schema
+from simgen.storage.files import read_regular
+
+FOLDER = "isa"
+MAX_NBYTES = 2**24  # of a file
+LATEST = "develop"  # a version behind all that have numbers
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a version of a simulator does with an architecture."""
+
+    rewritings: tuple[str, ...] = ()
+    native: tuple[str, ...] = ()
+    learnt: tuple[str, ...] = ()
+    opcodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    syscall_emulation: bool = False
+    full_system: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """A version of a simulator: one file of data/isa."""
+
+    simulator: str
+    version: str
+    architectures: Mapping[str, Support]
+    image: str = ""
+    dumps: bool = False
+
+
+class Model(NamedTuple):
+    """The key of the table: an architecture as a version of a simulator has it, or as a GPU has."""
+
+    simulator: str  # empty: a GPU, or nobody's in particular
+    version: str
+    arch: str
+
+    @classmethod
+    def gpu(cls, arch: str) -> Model:
+        """An architecture as AMD made it: nothing is to be rewritten."""
+        return cls("", "", arch)
+
+
+@cache
+def versions(simulator: str) -> Mapping[str, Simulator]:
+    """The versions of a simulator by name, oldest first; empty if there is no such simulator.
+
+    Raises:
+        DamagedError: a file of the table is not what it should be.
+    """
+    paths = (resources.folder("data") / FOLDER).glob(f"{simulator}-*.json")
+    found = {}
+    for path in paths:
+        try:
+            made = schema.from_json(Simulator, schema.parse(read_regular(path, MAX_NBYTES)))
+        except (OSError, ValueError) as error:
+            fact = getattr(error, "strerror", None) or error
+            raise DamagedError(f"{path}: damaged ({fact}); install simgen again") from None
+        if path.stem != f"{made.simulator}-{made.version}":
+            raise DamagedError(f"{path}: is of {made.simulator} {made.version}; rename it so")
+        found[made.version] = made
+    return dict(sorted(found.items(), key=lambda item: _age(item[0])))
+
+
+def _age(version: str) -> tuple[bool, list[int]]:
+    """24.1 comes after 24.0, and `develop` after both."""
+    return version == LATEST, [int(part) for part in version.split(".") if part.isdecimal()]
+
+
+@cache
+def support(model: Model) -> Support:
+    """The row of the table.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if not model.simulator:
+        return Support()
+    known = versions(model.simulator)
+    if not known:
+        cure = did_you_mean(model.simulator, simulators())
+        raise UsageError(f"legalise: {model.simulator!r}: no such simulator; {cure}")
+    if model.version not in known:
+        cure = did_you_mean(model.version, known)
+        raise UsageError(f"legalise: {model.simulator} {model.version!r}: no such version; {cure}")
+    of_version = known[model.version].architectures
+    if model.arch not in of_version:
+        cure = did_you_mean(model.arch, of_version)
+        raise UsageError(f"legalise: {model.simulator} has no table for {model.arch!r}; {cure}")
+    return of_version[model.arch]
+
+
+@cache
+def native(model: Model) -> frozenset[str]:
+    """Mnemonics that the model executes right as they are."""
+    return frozenset(support(model).native)
+
+
+def simulators() -> list[str]:
+    """Names of all simulators that the table knows."""
+    paths = (resources.folder("data") / FOLDER).glob("*-*.json")
+    return sorted({path.stem.partition("-")[0] for path in paths})

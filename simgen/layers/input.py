@@ -1,0 +1,40 @@
+"""A tensor of the data file, of any rank, which several layers may read: nothing is run for it.
+
+    y  the tensor      dy  the sum of the gradients that its readers give it
+
+Source: Input of Caffe, whose `shape` this is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers.base import Layer, Port
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Input(Layer):
+    kind = "input"
+    section = "Input"
+    input_names: ClassVar[tuple[str, ...]] = ()
+    rank = None
+    given = True
+    per_sample = True
+    any_float = True
+    sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (y,) = inputs
+        return y
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (y,) = inputs
+        return (Port("y", y, Fill(Distribution.NORMAL, 0.0, 1.0)),)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        return OpCount()

@@ -1,0 +1,78 @@
+"""Kernels that join tensors along an axis, or take one apart: copies of rows.
+
+Seen from `axis` on, each part is rows of its own length, which lie side by side in the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import accumulate
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from simgen.dtypes import TOGETHER, WORD
+from simgen.ir import Kernel, Launch, Pass
+from simgen.layers.base import Lowering
+from simgen.layers.written import Places, Writes, cut, writes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from simgen.ir import Constants, TensorSpec
+    from simgen.layers.written import Values
+
+BLOCK = 256  # work-items
+EACH = 4  # elements of a work-item: one 16-byte access, or four of 4 bytes
+
+
+def copies(
+    prefix: str,
+    parts: Sequence[TensorSpec],
+    axis: int,
+    ports: tuple[Sequence[str], Sequence[str]],
+    joins: bool,
+) -> Lowering:
+    """One launch that joins tensors, the `parts`, along an axis to one or, if not `joins`, takes
+    that one apart. `ports` are those that it reads and writes; the kernel's name begins with
+    `prefix`. Work-groups are those of the first part, then those of the second, and so on.
+    """
+    n = prod(parts[0].shape[:axis])
+    rows = [prod(part.shape[axis:]) for part in parts]  # elements that lie side by side
+    if by_fours(parts, axis):  # copied as words
+        rows = [row * part.dtype.nbytes // WORD for row, part in zip(rows, parts, strict=True)]
+    # A row that does not start on a multiple of four has no 16-byte accesses.
+    vector = 1 if any(row % EACH for row in rows) else EACH
+    groups = [ceil(n * row / (BLOCK * EACH)) for row in rows]
+    text = "_".join(map(str, rows))
+    if len(text) > 80:  # a name that compilers and logs take, however many parts there are
+        text = hashlib.sha256(text.encode()).hexdigest()[:32]
+    constants: Constants = (
+        ("direction", str(Pass.FORWARD if joins else Pass.BACKWARD)),
+        ("samples", n),
+        ("rows", " ".join(map(str, rows))),
+        ("starts", " ".join(map(str, accumulate(rows, initial=0)))),
+        ("groups", " ".join(map(str, accumulate(groups, initial=0)))),
+        ("vector", vector),
+        ("each", EACH),
+    )
+    kernel = Kernel(f"{prefix}_{n}x{text}", "concat.hip.j2", BLOCK, constants)
+    reads, writes = ports
+    launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
+    return Lowering((kernel,), (launch,))
+
+
+def by_fours(parts: Sequence[TensorSpec], axis: int) -> bool:
+    """Whether rows of narrow elements begin and end with a word."""
+    return all(prod(part.shape[axis:]) % TOGETHER == 0 for part in parts)
+
+
+@writes("concat")
+def _written(c: Values, block: int) -> Iterator[Writes]:
+    rows, starts, groups = ([int(n) for n in c[k].split()] for k in ("rows", "starts", "groups"))
+    for at, (row, start, first) in enumerate(zip(rows, starts, groups)):
+        if c["direction"] == "fwd":
+            own = (Places(c["samples"], starts[-1]), Places(row))
+            yield Writes(-1, cut(*own, group=block * c["each"]), offset=start, first=first)
+        else:
+            own = Places(c["samples"], row), Places(row)
+            yield Writes(1 + at, cut(*own, group=block * c["each"]), first=first)

@@ -1,0 +1,260 @@
+"""Layer normalisation: zero mean and unit variance of each row, then an affine map.
+
+    forward   mean = sum(x) / D      var = sum((x - mean)^2) / D      r = 1 / sqrt(var + epsilon)
+              y = gamma * (x - mean) * r + beta
+    backward  g = dy * gamma
+              dx     = r * (g - sum(g) / D - (x - mean) * r^2 * sum(g * (x - mean)) / D)
+              dbeta  = sum(dy)      dgamma = sum(dy * (x - mean) * r)       over all rows
+
+    x, y, dx, dy  of any rank: `axis` and all behind it are a row, of D elements
+    gamma, beta, dgamma, dbeta  the extents of a row      mean, invstd  mean and r, those before it
+
+`axis` counts from the end where it is negative: -1 is the last one. Forward is the same in training
+and in inference; it leaves mean and r for backward.
+
+Source: Ba, Kiros and Hinton, "Layer Normalization", 2016, eq. 3 and 4; torch.nn.LayerNorm;
+LayerNormalization of ONNX, whose `axis` is this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import axes
+from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.norm.layer_norm_errors import Errors
+from simgen.layers.product.matrix_product import sum_of
+from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling
+from simgen.numerics.powers import power_of_two
+from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
+from simgen.numerics.spread import Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.ir import Constants
+    from simgen.layers.base import Tensors
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
+# Of the data file's x: variances are small, so that epsilon shows.
+X_MEAN, X_STD = 1 / 32, 1 / 8
+DEPTH = 32  # rows that a work-item adds up where sums go over rows
+COLUMNS = 64  # neighbours that a wavefront reads there
+READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
+         BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
+WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
+OF_ROWS = ("mean", "invstd")  # ports with a value for each row
+OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # those with one for each element of a row
+PARTS = ("part_dgamma", "part_dbeta")  # workspaces: the sums over some rows
+
+
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    kind = "layer_norm"
+    section = "LayerNorm"
+    passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
+    parameters: ClassVar[tuple[str, ...]] = ("gamma", "beta")
+    rank: ClassVar[int | None] = None
+    per_sample = True
+    sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
+
+    axis: int = key(
+        "axis", default=-1, text="the first one of a row, which goes to the end; -1 is the last"
+    )
+    epsilon: float = key("epsilon", default=1e-5, least=1e-12, most=1e6, text="added to variances")
+
+    def view(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """(rows, elements of a row)."""
+        return axes.rows(shape, axes.behind_batch("axis", self.axis, shape))
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        self.view(x.shape)
+        return x
+
+    def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
+        """Of all ports but the workspaces."""
+        axis = axes.behind_batch("axis", self.axis, x.shape)
+        row, column = (TensorSpec(x.shape[:axis], x.dtype), TensorSpec(x.shape[axis:], x.dtype))
+        specs = {**dict.fromkeys(OF_ROWS, row), **dict.fromkeys(OF_COLUMNS, column)}
+        return specs | dict.fromkeys(("x", "y", "dx", "dy"), x)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Per element: sum, difference, square and its sum, three operations to y; backward, nine
+        to dx and five to the sums of the parameters. Per row: two divisions by D, epsilon, square
+        root and reciprocal; backward, four products."""
+        (x,) = inputs
+        specs = self._specs(x)
+        rows, _ = self.view(x.shape)
+        read, written = (
+            sum(specs[port].nbytes for port in ports[direction]) for ports in (READS, WRITES)
+        )
+        flops, of_row = {F: (8, 3), BX: (9, 4), BW: (5, 0)}[direction]
+        roots = 2 * rows if direction is F else 0
+        return OpCount(flops * x.size + of_row * rows, roots, read, written)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        specs, fills = self._specs(x), _fills(self.view(x.shape)[1])
+        chunks = self._columns(x.shape).chunks if direction is BW else 1
+        part = TensorSpec((chunks, *specs["gamma"].shape), x.dtype)
+        return (
+            *(Port(name, specs[name], fills[name]) for name in READS[direction]),
+            *(Port(name, specs[name]) for name in WRITES[direction]),
+            *(Port(name, part, scratch=True) for name in PARTS if chunks > 1),
+        )
+
+    def _rows(self, shape: tuple[int, ...]) -> Tiling:
+        """How rows are spread: as in softmax, neighbouring work-items have neighbouring elements
+        of a row, which one work-group has whole."""
+        _, length = self.view(shape)
+        vector = 4 if length % 4 == 0 else 1
+        slices = min(BLOCK, power_of_two(ceil(length / vector)))
+        held = ceil(length / (slices * vector)) * vector
+        return Tiling(length, BLOCK // slices, slices, vector, held)
+
+    def _columns(self, shape: tuple[int, ...]) -> Tiling:
+        """How the sums over rows are spread: a work-group has some columns of some rows."""
+        rows, length = self.view(shape)
+        lanes = min(COLUMNS, power_of_two(length))
+        slices = BLOCK // lanes
+        return Tiling(rows, lanes, slices, 1, min(DEPTH, ceil(rows / slices)))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        if direction is BW:
+            return self._over_rows(x)
+        rows, length = self.view(x.shape)
+        tiling = self._rows(x.shape)
+        name = f"layer_norm_{direction}_{rows}x{length}"
+        epsilon, template = 0.0, "layer_norm_backward.hip"
+        if direction is F:
+            name, template = f"{name}_e{identifier(self.epsilon)}", "layer_norm_forward.hip"
+            epsilon = self._epsilon
+        constants: Constants = (
+            ("rows", rows),
+            ("axis", length),
+            ("group_rows", tiling.lanes),
+            ("slices", tiling.slices),
+            ("vector", tiling.vector),
+            ("held", tiling.held),
+            ("in_registers", int(tiling.held <= HELD)),
+            ("finals", min(FINALS, tiling.slices)),
+            ("inverse", float32(1 / length)),
+            ("epsilon", epsilon),
+        )
+        kernel = Kernel(name, template, BLOCK, constants)
+        grid = (ceil(rows / tiling.lanes), 1, 1)
+        args = (*READS[direction], *WRITES[direction])
+        return Lowering((kernel,), (Launch(name, grid, args),))
+
+    def _over_rows(self, x: TensorSpec) -> Lowering:
+        """dgamma and dbeta: sums of chunks of rows, and where there are several, their sums."""
+        rows, length = self.view(x.shape)
+        tiling = self._columns(x.shape)
+        prefix = f"layer_norm_{BW}"
+        kernel = Kernel(
+            f"{prefix}_{rows}x{length}",
+            "layer_norm_sums.hip",
+            BLOCK,
+            (
+                ("rows", rows),
+                ("axis", length),
+                ("lanes", tiling.lanes),
+                ("slices", tiling.slices),
+                ("held", tiling.held),
+                ("chunks", tiling.chunks),
+                ("finals", min(FINALS, tiling.slices)),
+            ),
+        )
+        grid = (tiling.groups(length), 1, 1)
+        if tiling.chunks == 1:
+            return Lowering((kernel,), (Launch(kernel.name, grid, (*READS[BW], *WRITES[BW])),))
+        ends, second = sum_of(self.machine, prefix, tiling.chunks, length)
+        launches = (
+            Launch(kernel.name, grid, (*READS[BW], *PARTS)),
+            *(Launch(ends.name, second, pair) for pair in zip(PARTS, WRITES[BW])),
+        )
+        return Lowering((kernel, ends), launches)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        x, length, flat = self._flat(tensors)
+        if direction is F:
+            mean = x.mean(axis=1, keepdims=True)
+            r = 1 / np.sqrt(np.square(x - mean).mean(axis=1, keepdims=True) + self._epsilon)
+            y = flat["gamma"] * (x - mean) * r + flat["beta"]
+            return self._shaped({"y": y, "mean": mean, "invstd": r}, tensors)
+        d, r, dy = x - flat["mean"], flat["invstd"], flat["dy"]
+        if direction is BW:
+            sums = {"dgamma": (dy * d * r).sum(axis=0), "dbeta": dy.sum(axis=0)}
+            return self._shaped(sums, tensors)
+        g = dy * flat["gamma"]
+        slope = np.square(r) * (g * d).sum(axis=1, keepdims=True) / length
+        dx = r * (g - g.sum(axis=1, keepdims=True) / length - d * slope)
+        return self._shaped({"dx": dx}, tensors)
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._errors(tensors, direction, proxy=False)
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        """One error of a row's sum reaches all of the row, and none of a column another one."""
+        _, length, _ = self._flat(tensors)
+        shared = {"y": length, "dx": length}
+        return {
+            port: Spread(np.minimum(sigma, tolerance[port]), shared.get(port, 1))
+            for port, sigma in self._errors(tensors, direction, proxy=True).items()
+        }
+
+    def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> Tensors:
+        x, _, flat = self._flat(tensors)
+        shape = tensors["x"].shape
+        tiling = self._columns(shape) if direction is BW else self._rows(shape)
+        errors = Errors(tiling, proxy)
+        if direction is F:
+            found = errors.forward(x, flat["gamma"], flat["beta"], self._epsilon)
+        else:
+            of_pass = errors.parameters if direction is BW else errors.data
+            given = {name: flat[name] for name in READS[direction]}
+            found = of_pass(given)
+        # What is exact cannot fall below the smallest normal number either.
+        bounds = {n: np.where(b > 0, b * SECOND_ORDER + TINY, 0.0) for n, b in found.items()}
+        return self._shaped(bounds, tensors)
+
+    @property
+    def _epsilon(self) -> float:
+        return float32(self.epsilon)
+
+    def _flat(self, tensors: Tensors) -> tuple[Array, int, dict[str, Array]]:
+        """(x as rows, their length, all tensors as (rows, length), with 1 where they have one)."""
+        rows, length = self.view(tensors["x"].shape)
+        extents = {**dict.fromkeys(OF_ROWS, (rows, 1)), **dict.fromkeys(OF_COLUMNS, (1, length))}
+        flat = {
+            name: values.reshape(extents.get(name, (rows, length)))
+            for name, values in tensors.items()
+        }
+        return flat["x"], length, flat
+
+    def _shaped(self, made: Tensors, tensors: Tensors) -> dict[str, Array]:
+        specs = self._specs(TensorSpec(tensors["x"].shape))
+        return {name: values.reshape(specs[name].shape) for name, values in made.items()}
+
+
+def _fills(length: int) -> dict[str, Fill]:
+    """Statistics about as rows of the data file's x would give them."""
+    normal, invstd = Distribution.NORMAL, 1 / X_STD
+    return {
+        "x": Fill(normal, X_MEAN, X_STD),
+        "dy": Fill(normal, 0.0, 1.0),
+        "gamma": Fill(normal, 1.0, 0.25),
+        "beta": Fill(normal, 0.0, 0.25),
+        "mean": Fill(normal, X_MEAN, X_STD / sqrt(length)),
+        "invstd": Fill(normal, invstd, invstd / sqrt(2 * length), low=invstd / 4),
+    }

@@ -1,0 +1,109 @@
+"""Taking a tensor apart into equal ones along an axis: what [Concat] does, backwards.
+
+    forward   y_i = the i-th part of x along the axis
+    backward  dx = dy0, dy1, ... one behind the other
+
+    x, dx  (N, C, H, W)      y_i, dy_i  (N, C / outputs, H, W)      or any rank
+
+In a network, the parts are the tensors NAME.y0, NAME.y1 and so on.
+
+Source: Slice of Caffe, whose `axis` this is; Split of ONNX with num_outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import axes
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.joining import by_fours, copies
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+
+    Ports = tuple[tuple[str, ...], tuple[str, ...]]
+else:
+    from simgen import arrays as np
+
+MOST = 16  # outputs; each is an argument of the kernel
+OUTPUTS = tuple(f"y{at}" for at in range(MOST))  # names of ports
+GRADIENTS = tuple(f"dy{at}" for at in range(MOST))
+
+
+@dataclass(frozen=True)
+class Slice(Layer):
+    kind = "slice"
+    section = "Slice"
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    output_names: ClassVar[tuple[str, ...]] = OUTPUTS
+    rank = None
+    per_sample = True
+    any_float = True
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
+
+    parts: int = key("outputs", default=2, least=2, most=MOST, text="parts")
+    axis: int = key("axis", default=1, text="that is cut; -1 is the last")
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        axis = axes.behind_batch("axis", self.axis, x.shape)
+        if x.shape[axis] % self.parts:
+            raise ValueError(
+                f"axis {axis} has {x.shape[axis]} elements, no multiple of {self.parts} outputs; "
+                "choose others"
+            )
+        each = x.shape[axis] // self.parts
+        return TensorSpec((*x.shape[:axis], each, *x.shape[axis + 1 :]), x.dtype)
+
+    def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
+        return dict.fromkeys(OUTPUTS[: self.parts], self.output(inputs))
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Each element is read and written once."""
+        (x,) = inputs
+        return OpCount(0, 0, x.nbytes, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
+        if direction is Pass.FORWARD:
+            return (Port("x", x, normal), *(Port(name, y) for name in OUTPUTS[: self.parts]))
+        return (*(Port(name, y, normal) for name in GRADIENTS[: self.parts]), Port("dx", x))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        axis = axes.behind_batch("axis", self.axis, x.shape)
+        parts = [self.output(inputs)] * self.parts
+        if direction is Pass.FORWARD:
+            ports: Ports = ("x",), OUTPUTS[: self.parts]
+            return copies(f"slice_{direction}", parts, axis, ports, joins=False)
+        ports = GRADIENTS[: self.parts], ("dx",)
+        return copies(f"slice_{direction}", parts, axis, ports, joins=True)
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        axis = axes.behind_batch("axis", self.axis, inputs[0].shape)
+        moved = ("x", *OUTPUTS, *GRADIENTS, "dx")
+        return moved if by_fours([self.output(inputs)], axis) else ()
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is Pass.FORWARD:
+            x = tensors["x"]
+            axis = axes.behind_batch("axis", self.axis, x.shape)
+            return dict(zip(OUTPUTS, np.split(x, self.parts, axis=axis)))
+        parts = [tensors[name] for name in GRADIENTS[: self.parts]]
+        axis = axes.behind_batch("axis", self.axis, parts[0].shape)
+        return {"dx": np.concatenate(parts, axis=axis)}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # A copy has no error.
+        wanted = self.reference(tensors, direction)
+        return {name: np.zeros_like(values) for name, values in wanted.items()}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums()

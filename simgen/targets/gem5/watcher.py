@@ -1,0 +1,110 @@
+"""How far a gem5 has come, by its statistics file, and what its log says of a failure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.targets.base import Progress, Watcher
+from simgen.targets.gem5 import stats
+from simgen.targets.gem5.launcher import NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from simgen.ir import Workload
+    from simgen.targets.gem5.launcher import Launcher, Simulated
+
+HANGS = r"launch \d+ \("  # begins the program's error about a kernel that does not finish
+HANGS_CURE = "find out whether it is the kernel with: simgen build --target host --sanitize"
+
+# What a log holds -> fact and cure. The first that is found counts.
+DIAGNOSES: tuple[tuple[str, str], ...] = (
+    (
+        r"(Cannot connect to the Docker daemon)",
+        "Docker does not run here ({}); start it, or set SIMGEN_DOCKER=0",
+    ),
+    (
+        r"unimplemented (?:VEGA|GCN3) instruction: (\S+)",
+        "gem5 does not implement the instruction {}; use another algorithm or a newer gem5",
+    ),
+    (
+        r"Invalid opcode encountered: (\S+)|decode instruction without a class()",
+        "gem5 cannot decode an instruction {}; use another algorithm or a newer gem5",
+    ),
+    (
+        r"`new_entry' failed()|Page fault detected()|`vma != gpuVmas.end\(\)' failed()",
+        "a kernel touched an address that is not mapped{}; run the bundle on the host target to "
+        "find out which",
+    ),
+    (
+        r"Out of memory, please increase()",
+        "the simulated memory is too small{}; set GEM5_OPTIONS=--mem-size=16GiB, say",
+    ),
+    (
+        r"bad ioctl()",
+        "this gem5's driver lacks a request of the launcher{}; use gem5 21.0 or later",
+    ),
+    (
+        r"unrecognized arguments: (.+)|argument --gfx-version: (.+)|Incorrect (gfx version.*)",
+        "apu_se.py does not take the options ({}); build for your gem5 with --gem5-version",
+    ),
+    (
+        r"([Pp]ossible [Dd]eadlock detected)",
+        "gem5's memory system hangs ({}); this is a bug of the simulator or of a change to it",
+    ),
+    (
+        r"instruction '(.+)' unimplemented",
+        "gem5's CPU lacks an instruction of the launcher ({}); use a newer gem5",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Gem5Watcher(Watcher):
+    """Of a run by a launcher."""
+
+    simulated: Simulated
+    launcher: Launcher
+
+    def watch(self, results: Path, workload: Workload) -> Callable[[], Progress] | None:
+        if self.launcher.own_kernels:
+            return None  # what ends is no launch of the workload
+        follower = stats.StatsFollower(results / stats.FILE)
+
+        def look() -> Progress:
+            follower.update()
+            return Progress(follower.kernels, follower.seconds, follower.instructions)
+
+        return look
+
+    def launches_done(self, log: str) -> int | None:
+        """gem5 enters its event queue once, and again after each kernel."""
+        if not self.simulated.version.dumps or self.simulated.m5ops or self.launcher.own_kernels:
+            return None
+        entered = log.count("Entering event queue @")
+        own = re.search(rf"simgen: error: (?!{NAME}: |{HANGS})", log)  # before the kernels
+        # Nobody knows whether a runtime failed in the first kernel or before.
+        first = 2 if self.launcher.runtime else 1
+        return entered - 1 if entered >= first and not own else None
+
+    def diagnosis(self, log: str) -> str | None:
+        said = re.findall(r"simgen: error: (.+)", log)
+        own = f"{NAME}: "  # run.sh's lines; the others are the program's, which knows best
+        for line in said:
+            if not line.startswith(own):
+                hangs = re.fullmatch(rf"{HANGS}.+?\): (.+)", line)
+                return f"{hangs[1]}; {HANGS_CURE}" if hangs else str(line)
+        found = explained(log, self.launcher.diagnoses)
+        return found or (str(said[0]).removeprefix(own) if said else None)
+
+
+def explained(log: str, first: tuple[tuple[str, str], ...]) -> str | None:
+    """What a log of gem5 tells ("fact; cure"), by `first` and then DIAGNOSES; None: nothing."""
+    for pattern, message in first + DIAGNOSES:
+        match = re.search(pattern, log)
+        if match:
+            return message.format(next((g for g in match.groups() if g), "")).strip()
+    return None

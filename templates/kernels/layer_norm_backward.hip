@@ -1,0 +1,48 @@
+/* Layer normalisation, the gradient of x: of each row of dy times gamma, less what the mean and the variance make of it. */
+#include "prelude.h"
+#include "constants/layer_norm.h"
+#include "layer_norm.h"
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x, const Element* __restrict__ dy, const Element* __restrict__ gamma,
+    const Element* __restrict__ mean, const Element* __restrict__ invstd, Element* __restrict__ dx)
+{
+    alignas(16) __shared__ float sums[BLOCK];
+    alignas(16) __shared__ float dots[BLOCK];
+    const unsigned slice = threadIdx.x % SLICES;
+    const unsigned row = blockIdx.x * GROUP_ROWS + threadIdx.x / SLICES;
+    const float centre = is_row(row) ? mean[row] : 0.0f;
+    const float scale = is_row(row) ? invstd[row] : 0.0f;
+    Share values(x, row), slopes(dy, row);
+
+    float sum = 0, dot = 0;
+#pragma unroll UNROLL
+    for (unsigned k = 0; k < HELD; k += VECTOR) {
+        const unsigned at = place(k, slice);
+        float part[VECTOR], slope[VECTOR], weight[VECTOR];
+        values.first(part, k, slice);
+        slopes.first(slope, k, slice);
+        fetch(weight, gamma, at, inside(row, at));
+#pragma unroll
+        for (unsigned j = 0; j < VECTOR; j++) {
+            const float g = slope[j] * weight[j]; /* 0 beyond the end of the row */
+            sum += g;
+            dot = fused(g, part[j] - centre, dot);
+        }
+    }
+    const float shift = row_sum(sum, sums) * INVERSE;
+    const float tilt = row_sum(dot, dots) * -INVERSE * scale * scale;
+
+#pragma unroll UNROLL
+    for (unsigned k = 0; k < HELD; k += VECTOR) {
+        const unsigned at = place(k, slice);
+        float part[VECTOR], slope[VECTOR], weight[VECTOR];
+        values.again(part, k, slice);
+        slopes.again(slope, k, slice);
+        fetch(weight, gamma, at, inside(row, at));
+#pragma unroll
+        for (unsigned j = 0; j < VECTOR; j++)
+            part[j] = scale * fused(part[j] - centre, tilt, slope[j] * weight[j] - shift);
+        put(dx + row * AXIS, at, part, inside(row, at));
+    }
+}
