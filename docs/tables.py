@@ -3,6 +3,7 @@
 {layers}          every layer: its section, passes, config keys with ranges and defaults, and the
                   mathematics that its module begins with
 {metrics}         every metric: its unit, what it is, and what it follows from
+{networks}        every network that comes with simgen, by what its file begins with
 {targets}         every target: what it is, and whether it was seen running
 {settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
 """
@@ -14,11 +15,13 @@ import sys
 from copy import copy
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 from sphinx.util.docutils import SphinxDirective
 
+from simgen import resources
 from simgen.bundle.planning import spelling
 from simgen.cli.main import cli
 from simgen.frontend import problem
@@ -154,6 +157,17 @@ def metrics() -> str:
     return "\n\n".join(parts)
 
 
+def networks() -> str:
+    """All networks that come with simgen, in Markdown."""
+    rows = []
+    for name in problem.networks():
+        text = (resources.folder("data") / f"{name}.dnnmark").read_text()
+        comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+        says = " ".join(line.lstrip("# ") for line in comment if not line.startswith("#   "))
+        rows.append((f"`{name}`", says))
+    return table(("name", "network"), rows)
+
+
 def targets() -> str:
     """All targets but examples, in Markdown."""
     rows = [
@@ -183,6 +197,13 @@ class Metrics(SphinxDirective):
         return self.parse_text_to_nodes(metrics())
 
 
+class Networks(SphinxDirective):
+    """All networks that come with simgen."""
+
+    def run(self) -> list[Node]:
+        return self.parse_text_to_nodes(networks())
+
+
 class Targets(SphinxDirective):
     """All targets."""
 
@@ -203,6 +224,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_directive("layers", Layers)
     app.add_directive("metrics", Metrics)
+    app.add_directive("networks", Networks)
     app.add_directive("targets", Targets)
     app.add_directive("settings", Settings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
