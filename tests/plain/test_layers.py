@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 F, B = Pass.FORWARD, Pass.BACKWARD
 SMALL = (2, 6, 2, 3)
 SHAPES = (SMALL, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 37, 9, 7))
-# Images of which windows fit into one or the other, and that can be cut in two and in three.
-LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12))
+# Images of which windows fit into one or the other, one that can be cut in two and in three, tokens.
+LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12), (5, 8))
 
 each_pass = pytest.mark.parametrize(
     ("variant", "direction"), all_variants(), ids=lambda value: str(value)
@@ -406,7 +406,15 @@ def fused(
     return activation(variant, y) if given["activation"] == "true" else y
 
 
+def heads(variant: Variant, x: Array) -> Array:
+    count = int(dict(variant.parameters)["heads"])
+    if x.ndim == 4:
+        return np.concatenate([x[:, head] for head in range(count)], axis=2)
+    return np.stack(np.split(x, count, axis=2), axis=1)
+
+
 INDEPENDENT = {
+    "heads": heads,
     "fused_conv": fused,
     "fused_fc": fused,
     "conv": convolution,
@@ -616,7 +624,10 @@ def test_counted_bytes_are_those_of_the_ports(variant: Variant, direction: Pass)
         count = layer.count(inputs_of(layer, shape), direction)
         assert count.read_bytes >= sum(spec.nbytes for spec in read.values())
         assert count.written_bytes >= sum(spec.nbytes for spec in written.values())
-        copies = variant.kind in ("bypass", "concat", "slice") or (variant.kind, direction) == (
+        copies = variant.kind in ("bypass", "concat", "heads", "slice") or (
+            variant.kind,
+            direction,
+        ) == (
             "add",
             B,
         )
