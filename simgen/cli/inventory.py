@@ -94,7 +94,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("what", required=False, default="workloads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, as_json: bool) -> None:
-    """List workloads, layers, targets or algorithms. [default: workloads]
+    """List workloads, layers, targets, algorithms or metrics. [default: workloads]
 
     \b
     simgen list
@@ -105,6 +105,7 @@ def list_(what: str, as_json: bool) -> None:
         "workloads": _list_workloads,
         "targets": _list_targets,
         "algorithms": _list_algorithms,
+        "metrics": _list_metrics,
     }
     if what not in listings:
         raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
@@ -163,6 +164,20 @@ def _seen(target: type[Target]) -> str:
 
     unseen = target.unseen()
     return "no" if unseen == EVERYTHING else f"yes, not {unseen}" if unseen else "yes"
+
+
+def _list_metrics() -> list[dict[str, str]]:
+    from simgen.metrics import METRICS
+
+    return [
+        {
+            "metric": metric.name,
+            "unit": metric.unit,
+            "what": metric.title,
+            "follows from": metric.formula,
+        }
+        for metric in METRICS.values()
+    ]
 
 
 def _list_algorithms() -> list[dict[str, str]]:
