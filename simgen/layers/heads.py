@@ -41,10 +41,7 @@ class Heads(Layer):
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768", "heads": "12"}
 
-    heads: int = key(
-        "heads", default=2, least=1, text="of a cut; a joint takes them from its input"
-    )
-    joins: bool = key("joins", default=False, text="put heads together again?")
+    heads: int = key("heads", default=2, least=1, text="parts of the features")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 F, B = Pass.FORWARD, Pass.BACKWARD
 SMALL = (2, 6, 2, 3)
 SHAPES = (SMALL, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 37, 9, 7))
-# Images of which windows fit into one or the other, one that can be cut in two and in three, tokens.
+# Images of which windows fit into one or the other, one to cut in two and in three; tokens.
 LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12), (5, 8))
 
 each_pass = pytest.mark.parametrize(
