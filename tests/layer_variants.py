@@ -111,6 +111,7 @@ GEOMETRIES = (
 # Parameters that a layer's contract is tested with too, beside its defaults.
 EXTRA: dict[str, list[dict[str, str]]] = {
     "add": [{"inputs": "3"}],
+    "cast": [{"type": "bf16"}, {"type": "f32"}],
     "concat": [{"inputs": "3"}, {"axis": "-1"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
     "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
