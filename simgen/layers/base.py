@@ -65,6 +65,15 @@ class Lowering:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Something that was planned for a machine."""
+
+    what: str  # tile, chunks, algorithm, ...
+    chosen: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Sums:
     """The sums of a pass whose terms may be whole numbers: then they can be exact."""
 
@@ -256,6 +265,10 @@ class Layer(ABC):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         """Kernels and launches. Pure: no files, no GPU."""
         raise UnsupportedError(self.kind, "not lowered")
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        """What was chosen for the machine, where there was a choice, for people to read."""
+        return ()
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         """What the pass writes, from what it reads, in float64."""

@@ -18,7 +18,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
 from simgen.ir import Launch, TensorSpec
-from simgen.layers.base import Lowering
+from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv import (
     direct as conv_direct,
 )
@@ -171,7 +171,12 @@ def for_filters(algo: ConvAlgo) -> Algorithm | None:
 
 
 def choose(g: Geometry, unknown: Unknown) -> Algorithm:
-    """The algorithm that should be fastest on a GPU.
+    """The algorithm that should be fastest on the machine."""
+    return reasoned(g, unknown)[0]
+
+
+def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
+    """The algorithm that should be fastest on the machine, and why.
 
     Where there is much to compute, one that transforms tiles. Otherwise: a tile of a matrix product
     needs some 32 rows and many products in each sum. Where there are few channels on either side,
@@ -181,9 +186,9 @@ def choose(g: Geometry, unknown: Unknown) -> Algorithm:
     """
     transformed = _transformed(g, unknown)
     if transformed:
-        return transformed
+        return transformed, "there is much to compute in many channels"
     if not maps(g, unknown):
-        return Algorithm.IMPLICIT_GEMM
+        return Algorithm.IMPLICIT_GEMM, "the filters are too large for direct"
     channels, filters = g.group_channels, g.group_filters
     rows, depth = {
         Unknown.RESULT: (filters, channels * g.taps),
@@ -196,7 +201,11 @@ def choose(g: Geometry, unknown: Unknown) -> Algorithm:
     if g.taps == 1:
         few = min(rows, depth) < FEW_OF_ONE
     little = g.batch * g.pixels * g.size <= LITTLE
-    return Algorithm.DIRECT if few or little else Algorithm.IMPLICIT_GEMM
+    if few:
+        return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
+    if little:
+        return Algorithm.DIRECT, "there is little to compute, with the fewest instructions"
+    return Algorithm.IMPLICIT_GEMM, f"{rows} rows and sums of {depth} fill the tiles of a product"
 
 
 def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
@@ -313,6 +322,26 @@ class ConvJob:
         if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
             takes = TRANSFORMS[self.algorithm].TAKES
             raise ValueError(f"{fact}; {self.algorithm} takes {takes}: choose implicit_gemm")
+
+    def choices(self, *, asked: bool) -> tuple[Choice, ...]:
+        """What is planned; `asked` says that the config has chosen the algorithm."""
+        chosen, why = reasoned(self.g, self.unknown)
+        if asked:
+            why = "the config asks for it"
+        elif chosen is not self.algorithm:
+            why = f"{chosen} would need a workspace"
+        first = Choice("algorithm", str(self.algorithm), why)
+        if self.algorithm in TRANSFORMS:
+            return (first,)
+        if self.algorithm is not Algorithm.DIRECT:
+            if self.unknown is Unknown.FILTERS:
+                return (first, *implicit_gemm.filter_choices(self.g))
+            return (first, *implicit_gemm.gather_choices(self._gathers()))
+        if self.unknown is not Unknown.FILTERS:
+            return (first,)
+        units = self.g.machine.units
+        chunks = Choice("chunks of the sum", str(self.splits), f"{units} units share the pixels")
+        return (first, chunks)
 
     def workspaces(self) -> Workspaces:
         """(port, tensor) of what the pass's own kernels write and read."""

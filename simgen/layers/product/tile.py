@@ -15,6 +15,8 @@ from functools import cached_property, lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
+from simgen.layers.base import Choice
+
 if TYPE_CHECKING:
     from simgen.machine import Machine
 
@@ -154,6 +156,41 @@ def cut(
         if option.splits == 1 or option.splits * m * n * batch <= most
     ]
     return min(options, key=lambda option: cycles(option, m, n, k, batch, machine))
+
+
+def told(
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    *,
+    machine: Machine,
+    tiles: tuple[Tile, ...] = TILES,
+    splits: int = SPLITS,
+) -> tuple[Choice, ...]:
+    """What `cut` chooses, and why."""
+    sides = m, n, k, batch
+    found = cut(*sides, machine=machine, tiles=tiles, splits=splits)
+    whole = cut(*sides, machine=machine, tiles=tiles, splits=1)
+    across, down = found.tile.grid(m, n)
+    groups = across * down * batch * found.splits
+    least = cycles(found, *sides, machine)
+    size = Choice(
+        "tile",
+        str(found.tile),
+        f"{groups} work-groups on {machine.units} units, an estimated {least:.3g} cycles",
+    )
+    if found.splits == 1:
+        return (size, Choice("chunks of the sum", "1", "more would not pay for a second kernel"))
+    alone = cycles(whole, *sides, machine)
+    return (
+        size,
+        Choice(
+            "chunks of the sum",
+            f"{found.splits} of {found.chunk}",
+            f"in one piece, tile {whole.tile} would leave units idle: {alone:.3g} cycles",
+        ),
+    )
 
 
 def partial(machine: Machine) -> int:
