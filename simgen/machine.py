@@ -65,6 +65,7 @@ class Machine:
     clock: Rate  # Hz
     fmas: Count  # float32 multiply-adds of a unit in a cycle
     alone: Annotated[float, Within(0, 1)]  # part of a unit's rate that very few work-items reach
+    busy: Count  # work-items of a unit that reach all of it
     launch_cycles: Count  # that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
-BUSY = 512  # work-items of a unit that hide each other's waits
 PADDING = 4  # floats after a row of a tile in LDS
 
 
@@ -228,7 +227,7 @@ def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) ->
     total = 0.0
     for together, rounds in ((resident, full), (rest, bool(rest))):
         # Few work-items leave a unit idle while they wait for LDS and memory.
-        filled = machine.alone + (1 - machine.alone) * together * tile.block / BUSY
+        filled = machine.alone + (1 - machine.alone) * together * tile.block / machine.busy
         rate = tile.rate * min(1.0, filled)
         each = together * tile.rows * tile.columns * steps / (machine.fmas * rate)
         # The more work-groups there are, the better one hides the others' stores.
