@@ -236,6 +236,11 @@ def unit(name: str) -> str:
     return METRICS[name].unit if name in METRICS else ""
 
 
+def is_share(name: str) -> bool:
+    """Whether a metric's values are shares of a whole."""
+    return name in METRICS and METRICS[name].kind is Kind.SHARE
+
+
 # ------------------------------------------------------------------ formulas
 
 _BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}

@@ -1,4 +1,4 @@
--- Schema of trace.sqlite3; simgen/trace.py tells what it is for.
+-- Schema of trace.sqlite3; simgen/study/trace.py tells what it is for.
 
 PRAGMA application_id = 0x73676e31;
 PRAGMA user_version = 1; -- raised when the schema changes
@@ -80,36 +80,3 @@ SELECT run, bundle, workload, target, step, layer, kind, pass, metric, sum(value
 FROM launch_metric
 GROUP BY run, step, metric;
 
--- The metrics of most targets as columns; NULL where a target does not count one.
-CREATE VIEW layer_sum AS
-SELECT run, bundle, workload, target, step, layer, kind, pass,
-    sum(value) FILTER (WHERE metric = 'seconds') AS seconds,
-    sum(value) FILTER (WHERE metric = 'cycles') AS cycles,
-    sum(value) FILTER (WHERE metric = 'instructions') AS instructions,
-    sum(value) FILTER (WHERE metric = 'valu_instructions') AS valu_instructions,
-    sum(value) FILTER (WHERE metric = 'salu_instructions') AS salu_instructions,
-    sum(value) FILTER (WHERE metric = 'lds_instructions') AS lds_instructions,
-    sum(value) FILTER (WHERE metric = 'vector_memory_reads') AS vector_memory_reads,
-    sum(value) FILTER (WHERE metric = 'vector_memory_writes') AS vector_memory_writes,
-    sum(value) FILTER (WHERE metric = 'scalar_memory_reads') AS scalar_memory_reads,
-    sum(value) FILTER (WHERE metric IN ('l1_hits', 'l1_misses', 'l1_mshr_hits')) AS l1_accesses,
-    sum(value) FILTER (WHERE metric = 'l1_misses') AS l1_misses,
-    sum(value) FILTER (WHERE metric IN ('l2_hits', 'l2_misses', 'l2_mshr_hits')) AS l2_accesses,
-    sum(value) FILTER (WHERE metric = 'l2_misses') AS l2_misses,
-    sum(value) FILTER (WHERE metric = 'dram_read_bytes') AS dram_read_bytes,
-    sum(value) FILTER (WHERE metric = 'dram_written_bytes') AS dram_written_bytes
-FROM launch_metric
-GROUP BY run, step;
-
--- The same with rates.
-CREATE VIEW layer AS
-SELECT layer_sum.*,
-    step.operations,
-    step.bytes,
-    1.0 - l1_misses / nullif(l1_accesses, 0) AS l1_hit_rate,
-    1.0 - l2_misses / nullif(l2_accesses, 0) AS l2_hit_rate,
-    step.operations / nullif(seconds, 0) AS operations_per_second,
-    step.bytes / nullif(seconds, 0) AS bytes_per_second
-FROM layer_sum
-    JOIN run ON run.id = layer_sum.run
-    JOIN step ON step.bundle = run.bundle AND step.position = layer_sum.step;

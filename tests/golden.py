@@ -37,9 +37,10 @@ if __name__ == "__main__":
 from covering import covering
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen.compile import render, toolchain
+from simgen.compile import render, stages, toolchain
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
+from simgen.compile.legalise import Model
 from simgen.frontend import network, problem
 from simgen.layers import LAYERS
 from simgen.workload import lowering as workloads
@@ -106,8 +107,8 @@ def texts() -> dict[str, str]:
 def code(kernels: Iterable[Kernel], arch: str, builder: Builder) -> dict[str, str]:
     """ "arch/name" -> digest of the code object of each kernel."""
     named = {f"{arch}/{kernel.name}": render.kernel(kernel) for kernel in kernels}
-    objects = builder.code_objects(list(named.values()), arch)
-    return {name: digest(blob) for name, blob in zip(named, objects, strict=True)}
+    made = builder.products(stages.amdgcn(Model.gpu(arch)), named)
+    return {name: digest(products[stages.CODE_OBJECT]) for name, products in made.items()}
 
 
 def code_of_tests(arch: str, builder: Builder) -> dict[str, str]:

@@ -5,7 +5,8 @@
     /tensors/LAYER.PORT   an output, with the attributes untouched (elements that still hold the
                           canary) and guard_intact (nothing was written behind it)
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
-                          of the target; a metric that a launch does not have is NaN
+                          of the target, by the names of simgen.metrics and with the attribute unit;
+                          a metric that a launch does not have is NaN
     attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
                           a sweep's point, machine, number of GPUs; `part` and `resumed` of such
                           runs, `kernels` where a library's ran in place of the workload's: then it
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simgen import metrics
 from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.ir import GUARD
@@ -215,6 +217,8 @@ def save(result: Result, workload: Workload, path: Path) -> None:
         launches = h5.create_group("launches")
         for column, values in _columns(result, workload).items():
             launches[column] = values
+            if unit := metrics.unit(column):
+                launches[column].attrs["unit"] = unit
 
 
 def load(path: Path, workload: Workload | None = None) -> Result:

@@ -56,7 +56,7 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         return
     present.network(plan.network, settings=verbose)
     if unsupported:
-        print(f"not lowered: {unsupported}")
+        print(f"no kernels: {unsupported}")
     elif workload:
         present.work(workload)
         present.planned(workload, plan.planned_for.why)
@@ -97,7 +97,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("what", required=False, default="workloads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, as_json: bool) -> None:
-    """List workloads, layers, targets, algorithms or machines. [default: workloads]
+    """List workloads, layers, targets, algorithms, machines or metrics. [default: workloads]
 
     \b
     simgen list
@@ -109,6 +109,7 @@ def list_(what: str, as_json: bool) -> None:
         "targets": _list_targets,
         "algorithms": _list_algorithms,
         "machines": _list_machines,
+        "metrics": _list_metrics,
     }
     if what not in listings:
         raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
@@ -182,6 +183,20 @@ def _list_machines() -> list[dict[str, str]]:
             "DRAM": f"{told.machine.dram_rate / 1e9:g} GB/s",
         }
         for name, told in descriptions().items()
+    ]
+
+
+def _list_metrics() -> list[dict[str, str]]:
+    from simgen.metrics import METRICS
+
+    return [
+        {
+            "metric": metric.name,
+            "unit": metric.unit,
+            "what": metric.title,
+            "follows from": metric.formula,
+        }
+        for metric in METRICS.values()
     ]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simgen.check.verdict import Diff, Verdict
     from simgen.frontend.network import Network, Source
     from simgen.ir import OpCount, Workload
+    from simgen.metrics import Metric
     from simgen.study.correlation import Correlation
     from simgen.study.page import Row
 
@@ -399,37 +400,28 @@ def _own_launches(workload: Workload, result: Result) -> None:
 
 def report(found: Sequence[Row]) -> None:
     """A line for each layer and target, with what architects ask for first."""
+    from simgen.metrics import METRICS
     from simgen.study.page import derived
 
+    shown = [metric for metric in METRICS.values() if metric.column]
     rows = []
     for row in found:
-        rates = derived(row)
-        instructions = row.metrics.get("instructions")
-        rows.append(
-            (
-                row.bundle,
-                row.layer,
-                row.direction,
-                row.target,
-                row.verdict,
-                seconds(row.metrics["seconds"]) if row.metrics.get("seconds") else "",
-                "" if instructions is None else count(instructions),
-                *(f"{rates[n]:.1%}" if n in rates else "" for n in ("l1_hit_rate", "l2_hit_rate")),
-                *(count(rates[n]) if n in rates else "" for n in RATES),
-            )
-        )
-    heads = (
-        "bundle",
-        "layer",
-        "pass",
-        "target",
-        "verdict",
-        "time",
-        "instructions",
-        "L1 hits",
-        "L2 hits",
-    )
-    table(None, (*heads, "operations/s", "bytes/s"), rows)
+        values = {**row.metrics, **derived(row)}
+        cells = (_metric(metric, values.get(metric.name)) for metric in shown)
+        rows.append((row.bundle, row.layer, row.direction, row.target, row.verdict, *cells))
+    heads = ("bundle", "layer", "pass", "target", "verdict", *(metric.column for metric in shown))
+    table(None, heads, rows)
+
+
+def _metric(metric: Metric, value: float | None) -> str:
+    """A metric's value, for people; empty where there is none, and where a time is 0."""
+    from simgen.metrics import Kind
+
+    if value is None or (metric.kind is Kind.TIME and not value):
+        return ""
+    if metric.kind is Kind.SHARE:
+        return f"{value:.1%}"
+    return seconds(value) if metric.kind is Kind.TIME else count(value)
 
 
 def correlations(found: Sequence[Correlation]) -> None:
@@ -438,6 +430,3 @@ def correlations(found: Sequence[Correlation]) -> None:
 
     if found:
         table("agreement", CORRELATION_TITLES, [correlation_cells(each) for each in found])
-
-
-RATES = ("operations_per_second", "bytes_per_second")

@@ -107,16 +107,18 @@ class Dropout(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         name = f"dropout_{x.size}_p{self.threshold:08x}"  # the same in both passes
-        constants: list[tuple[str, int | float | str]] = [
+        random = 0 < self.threshold < WORD
+        if random:
+            name += f"_s{self.random_seed}"
+        constants = (
             ("size", x.size),
             ("vector", elementwise.VECTOR),
-            ("threshold", self.threshold),
+            ("all", int(self.threshold == WORD)),
+            ("threshold", self.threshold if random else 0),
             ("scale", self.scale),
-        ]
-        if 0 < self.threshold < WORD:  # else nothing is random
-            name += f"_s{self.random_seed}"
-            constants.append(("key", self.random_seed))
-        kernel = Kernel(name, "dropout.hip.j2", elementwise.BLOCK, tuple(constants))
+            ("key", self.random_seed if random else 0),
+        )
+        kernel = Kernel(name, "dropout.hip", elementwise.BLOCK, constants)
         launch = Launch(name, elementwise.grid(x.size), elementwise.ends(direction))
         return Lowering((kernel,), (launch,))
 

@@ -44,15 +44,13 @@ def lower(
     rate: float = 0.0,
 ) -> Lowering:
     """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports."""
-    constants: Constants = (
-        ("operation", str(operation)),
-        ("size", size),
-        ("vector", VECTOR),
-        ("inputs", len(reads)),
-        ("outputs", len(writes)),
-        ("rate", rate),
-    )
-    kernel = Kernel(name, "elementwise.hip.j2", BLOCK, constants)
+    constants: Constants = (("size", size), ("vector", VECTOR))
+    if operation is Operation.COPY:
+        kernel = Kernel(name, "copy.hip", BLOCK, (*constants, ("outputs", len(writes))))
+    elif operation is Operation.ADD:
+        kernel = Kernel(name, "add.hip", BLOCK, (*constants, ("inputs", len(reads))))
+    else:
+        kernel = Kernel(name, "descend.hip", BLOCK, (*constants, ("rate", rate)))
     return Lowering((kernel,), (Launch(name, grid(size), (*reads, *writes)),))
 
 
@@ -61,6 +59,11 @@ def grid(size: int) -> tuple[int, int, int]:
     return ceil(size / (BLOCK * VECTOR)), 1, 1
 
 
-@writes("elementwise")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(at - c["outputs"], c["size"], c["vector"], block) for at in range(c["outputs"])]
+@writes("add", "descend")
+def _one(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]
+
+
+@writes("copy")
+def _copies(c: Values, block: int) -> list[Writes]:
+    return [dense(1 + at, c["size"], c["vector"], block) for at in range(c["outputs"])]

@@ -10,7 +10,7 @@ from itertools import accumulate
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from simgen.ir import Kernel, Launch, Pass
+from simgen.ir import Kernel, Launch
 from simgen.layers.base import Lowering
 from simgen.layers.written import Places, Writes, cut, writes
 
@@ -44,7 +44,7 @@ def copies(
     if len(text) > 80:  # a name that compilers and logs take, however many parts there are
         text = hashlib.sha256(text.encode()).hexdigest()[:32]
     constants: Constants = (
-        ("direction", str(Pass.FORWARD if joins else Pass.BACKWARD)),
+        ("inputs", len(rows)),
         ("samples", n),
         ("rows", " ".join(map(str, rows))),
         ("starts", " ".join(map(str, accumulate(rows, initial=0)))),
@@ -52,19 +52,27 @@ def copies(
         ("vector", vector),
         ("each", EACH),
     )
-    kernel = Kernel(f"{prefix}_{n}x{text}", "concat.hip.j2", BLOCK, constants)
+    template = "concat_forward.hip" if joins else "concat_backward.hip"
+    kernel = Kernel(f"{prefix}_{n}x{text}", template, BLOCK, constants)
     reads, writes = ports
     launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
     return Lowering((kernel,), (launch,))
 
 
-@writes("concat")
-def _written(c: Values, block: int) -> Iterator[Writes]:
-    rows, starts, groups = ([int(n) for n in c[k].split()] for k in ("rows", "starts", "groups"))
-    for at, (row, start, first) in enumerate(zip(rows, starts, groups)):
-        if c["direction"] == "fwd":
-            own = (Places(c["samples"], starts[-1]), Places(row))
-            yield Writes(-1, cut(*own, group=block * c["each"]), offset=start, first=first)
-        else:
-            own = Places(c["samples"], row), Places(row)
-            yield Writes(1 + at, cut(*own, group=block * c["each"]), first=first)
+@writes("concat_forward")
+def _joined(c: Values, block: int) -> Iterator[Writes]:
+    starts = _numbers(c["starts"])
+    for row, start, first in zip(_numbers(c["rows"]), starts, _numbers(c["groups"])):
+        own = (Places(c["samples"], starts[-1]), Places(row))
+        yield Writes(-1, cut(*own, group=block * c["each"]), offset=start, first=first)
+
+
+@writes("concat_backward")
+def _parted(c: Values, block: int) -> Iterator[Writes]:
+    for at, (row, first) in enumerate(zip(_numbers(c["rows"]), _numbers(c["groups"]))):
+        own = Places(c["samples"], row), Places(row)
+        yield Writes(1 + at, cut(*own, group=block * c["each"]), first=first)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split()]

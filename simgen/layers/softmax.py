@@ -152,12 +152,15 @@ class Softmax(Layer):
         (x,) = inputs
         outer, axis, inner = self.view(x.shape)
         mapped = self.mapped(x.shape)
+        args: tuple[str, ...]
+        template, args = "softmax_forward.hip", ("x", "y")
+        if direction is not Pass.FORWARD:
+            template, args = "softmax_backward.hip", ("y", "dy", "dx")
         kernel = Kernel(
             f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}",
-            "softmax.hip.j2",
+            template,
             BLOCK,
             (
-                ("direction", str(direction)),
                 ("algo", str(self.algo)),
                 ("rows", outer * inner),
                 ("axis", axis),
@@ -171,7 +174,6 @@ class Softmax(Layer):
             ),
         )
         grid = (ceil(outer * inner / mapped.rows), 1, 1)
-        args = ("x", "y") if direction is Pass.FORWARD else ("y", "dy", "dx")
         return Lowering((kernel,), (Launch(kernel.name, grid, args),))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
@@ -231,7 +233,7 @@ class Softmax(Layer):
         return total_error + log_error + U * (np.abs(d) + np.abs(y)) + TINY
 
 
-@writes("softmax")
+@writes("softmax_forward", "softmax_backward")
 def _written(c: Values, block: int) -> list[Writes]:
     axis, inner = c["axis"], c["inner"]
     held = c["slices"] * c["held"] if c["in_registers"] else axis  # by one turn of a work-group

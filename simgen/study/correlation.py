@@ -8,7 +8,7 @@ the layers that both measured:
     scaled error     the same of s b_i, where s = sum a_i b_i / sum b_i^2 is the factor of least
                      squares: what is left when one is slower or larger throughout
 
-Of a rate, which is a share already, the plain error is 100 / n sum |b_i - a_i|, in percentage
+Of a share, such as a hit rate, the plain error is 100 / n sum |b_i - a_i|, in percentage
 points: relative to a hit rate near 0, any other would be off by thousands of per cent.
 """
 
@@ -19,6 +19,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen import metrics
 from simgen.bundle.result_names import target_of
 
 if TYPE_CHECKING:
@@ -29,26 +30,6 @@ if TYPE_CHECKING:
 LEAST = 3  # layers: r of two is always 1 or -1
 HARDWARE = ("cuda", "hip")  # a simulator's error is that against a GPU, where both ran
 ANY = "any"  # stands for a quantity, where there are too few layers for all of them
-QUANTITIES = (
-    "seconds",
-    "cycles",
-    "instructions",
-    "valu_instructions",
-    "salu_instructions",
-    "lds_instructions",
-    "vector_memory_reads",
-    "vector_memory_writes",
-    "scalar_memory_reads",
-    "l1_accesses",
-    "l1_misses",
-    "l1_hit_rate",
-    "l2_accesses",
-    "l2_misses",
-    "l2_hit_rate",
-    "dram_read_bytes",
-    "dram_written_bytes",
-)
-RATES = ("l1_hit_rate", "l2_hit_rate")
 COLUMNS = (
     "quantity", "reference", "target", "layers", "pearson_r", "mean_absolute_percentage_error",
     "scale", "scaled_mean_absolute_percentage_error", "note",
@@ -64,7 +45,7 @@ class Correlation:
     target: str
     layers: int  # that both measured
     pearson: float | None = None
-    error: float | None = None  # per cent; of RATES, percentage points
+    error: float | None = None  # per cent; of shares, percentage points
     scale: float | None = None
     scaled_error: float | None = None  # per cent
     note: str = ""
@@ -95,7 +76,8 @@ def of(measured: Mapping[str, Points]) -> list[Correlation]:
     found = []
     for reference, target in pairs(list(measured)):
         a, b = measured[reference], measured[target]
-        shared = {quantity: common(a, b, quantity) for quantity in QUANTITIES}
+        quantities = [metric.name for metric in metrics.compared()]
+        shared = {quantity: common(a, b, quantity) for quantity in quantities}
         if max(map(len, shared.values())) < LEAST:
             found.append(_too_few(reference, target, a, b, max(map(len, shared.values()))))
             continue
@@ -140,7 +122,7 @@ def correlate(
     same = reference if len(set(a)) == 1 else target if len(set(b)) == 1 else None
     notes = [f"the same in all layers on {same}"] if same else []
     pearson = None if same else statistics.correlation(a, b)
-    if quantity in RATES:
+    if metrics.is_share(quantity):
         apart = 100 * statistics.fmean(abs(y - x) for x, y in values)
         note = "; ".join([*notes, "error in percentage points"])
         return Correlation(quantity, reference, target, count, pearson, apart, note=note)

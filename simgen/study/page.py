@@ -1,23 +1,7 @@
 """Metrics by layer and pass, side by side for the targets that have run: tables and a page.
 
-One vocabulary for all targets. A target that does not count something leaves it out.
-
-    seconds                     in which the GPU worked; of a simulator, simulated ones
-    cycles                      of the GPU's clock in that time
-    instructions                executed, counted once for a wavefront, and their kinds
-                                valu_, salu_, lds_instructions, vector_memory_reads, _writes,
-                                scalar_memory_reads
-    wavefronts, work_groups     that ended
-    CACHE_hits, _misses         accesses to l1, l1_scalar, l1_instruction and l2;
-    CACHE_mshr_hits             a line that is on its way, where a target tells that from a hit
-    dram_reads, dram_writes     transactions, and dram_read_bytes, dram_written_bytes
-    cu_cycles, cu_active_cycles cycles of all compute units, and those in which they had work
-    wavefront_slot_cycles       active cycles of units times wavefronts that they can hold; in
-    wavefront_cycles            these they held one, and stall_*_cycles and ready_cycles are parts
-                                of that
-
-and what follows from them (`derived`). Each row has the last verdict of `simgen diff` on its result
-as it is now, or tells that there is none: a report compares nothing itself.
+The metrics are those of simgen.metrics. Each row has the last verdict of `simgen diff` on its
+result as it is now, or tells that there is none: a report compares nothing itself.
 """
 
 from __future__ import annotations
@@ -27,6 +11,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen import metrics
 from simgen.bundle import result_names as sweep
 from simgen.bundle import results, verdict_file
 from simgen.compile import render
@@ -43,53 +28,8 @@ if TYPE_CHECKING:
     from simgen.ir import Step, Workload
     from simgen.study.correlation import Correlation
 
-    Parts = Mapping[str, tuple[str, ...]]  # label -> metrics whose sum it shows
-
-INSTRUCTIONS: Parts = {
-    "vector ALU": ("valu_instructions",),
-    "scalar ALU": ("salu_instructions",),
-    "LDS": ("lds_instructions",),
-    "vector memory": ("vector_memory_reads", "vector_memory_writes"),
-    "scalar memory": ("scalar_memory_reads",),
-    "other": ("other_instructions",),  # waits, barriers, ends; what a target does not tell apart
-}
-STALLS: Parts = {
-    "ready": ("ready_cycles",),
-    "instruction fetch": ("stall_fetch_cycles",),
-    "memory and LDS": ("stall_wait_cycles",),
-    "barrier": ("stall_barrier_cycles",),
-    "vector register": ("stall_vgpr_cycles",),
-    "scalar register": ("stall_sgpr_cycles",),
-}
-TRANSACTIONS: Parts = {
-    "LDS": ("lds_instructions",),
-    "L1": ("l1_accesses",),
-    "L2": ("l2_accesses",),
-    "DRAM": ("dram_reads", "dram_writes"),
-}
-CACHES = ("l1", "l1_scalar", "l1_instruction", "l2")
-RATIOS = {  # rate -> dividend, divisor
-    "instructions_per_cycle": ("instructions", "cycles"),
-    "cu_utilization": ("cu_active_cycles", "cu_cycles"),
-    "occupancy": ("wavefront_cycles", "wavefront_slot_cycles"),
-}
 SHOWN = 3  # results that a line of doubts names
 MOST_PLACES = 256  # in a figure; nobody reads more, and drawing them takes minutes
-SHARES = {"cu_utilization", "occupancy", *(f"{cache}_hit_rate" for cache in CACHES)}
-FIGURES = (  # title, unit, metrics whose sum is shown
-    ("Time of each layer", "seconds", ("seconds",)),
-    ("Throughput", "operations / second", ("operations_per_second",)),
-    ("Instructions", "wavefront instructions", ("instructions",)),
-    ("Instructions per cycle", "of the whole GPU", ("instructions_per_cycle",)),
-    ("Compute units with work", "share of cycles", ("cu_utilization",)),
-    ("Occupancy", "share of wavefront slots", ("occupancy",)),
-    ("L1 hit rate", "hits / accesses", ("l1_hit_rate",)),
-    ("L1 scalar hit rate", "hits / accesses", ("l1_scalar_hit_rate",)),
-    ("L1 instruction hit rate", "hits / accesses", ("l1_instruction_hit_rate",)),
-    ("L2 hit rate", "hits / accesses", ("l2_hit_rate",)),
-    ("DRAM traffic", "bytes", ("dram_read_bytes", "dram_written_bytes")),
-    ("DRAM throughput", "bytes / second", ("dram_bytes_per_second",)),
-)
 CORRELATION_TITLES = (
     "quantity", "compared with", "target", "layers", "Pearson r", "error, %", "factor",
     "error after it, %", "",
@@ -168,38 +108,8 @@ def doubts(found: Sequence[Row]) -> list[str]:
 
 
 def derived(row: Row) -> dict[str, float]:
-    """What follows from a row's counts: accesses and hit rates, utilization, rates per second.
-
-    An access to a line that is on its way already (an MSHR hit) fetches nothing and counts as a
-    hit, as it does in gem5: only so do two simulators' rates compare.
-    """
-    found = {}
-    for cache in CACHES:
-        hits, misses = (row.metrics.get(f"{cache}_{kind}") for kind in ("hits", "misses"))
-        if hits is not None and misses is not None:
-            accesses = hits + row.metrics.get(f"{cache}_mshr_hits", 0.0) + misses
-            found[f"{cache}_accesses"] = accesses
-            if accesses:
-                found[f"{cache}_hit_rate"] = 1 - misses / accesses
-    for name, (over, under) in RATIOS.items():
-        if over in row.metrics and row.metrics.get(under):
-            found[name] = row.metrics[over] / row.metrics[under]
-    return found | _per_second(row)
-
-
-def _per_second(row: Row) -> dict[str, float]:
-    found = {}
-    seconds = row.metrics.get("seconds")
-    if seconds:
-        found["operations_per_second"] = row.operations / seconds
-        found["bytes_per_second"] = row.nbytes / seconds
-    # gem5 counts the DRAM's traffic over more time than that in which the GPU worked.
-    counted = row.metrics.get("simulated_seconds", seconds)
-    if counted and "dram_read_bytes" in row.metrics:
-        found["dram_bytes_per_second"] = (
-            row.metrics["dram_read_bytes"] + row.metrics.get("dram_written_bytes", 0.0)
-        ) / counted
-    return found
+    """What follows from a row's counts: accesses and hit rates, utilization, rates per second."""
+    return metrics.derived({**row.metrics, "operations": row.operations, "bytes": row.nbytes})
 
 
 def to_csv(found: Sequence[Row]) -> str:
@@ -281,30 +191,21 @@ def _total(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: sum(launch.get(name, 0.0) for launch in launches) for name in names}
 
 
-def _values(row: Row) -> dict[str, float]:
-    """All metrics of a row, and in `other_instructions` those that are of no kind."""
-    values = {**row.metrics, **derived(row)}
-    kinds = [name for names in INSTRUCTIONS.values() for name in names]
-    if "instructions" in values and "valu_instructions" in values:
-        known = sum(values.get(name, 0.0) for name in kinds)
-        values["other_instructions"] = max(0.0, values["instructions"] - known)
-    return values
-
-
 def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
     """(title, SVG) of each figure that has something to show."""
     table: dict[str, dict[str, dict[str, float]]] = {}  # series -> place -> metrics
     for (place, series), row in zip(_labels(found), found, strict=True):
-        table.setdefault(series, {})[place] = _values(row)
+        table.setdefault(series, {})[place] = {**row.metrics, **derived(row)}
     places = list(dict.fromkeys(place for at in table.values() for place in at))
     drawn = []
-    for title, unit, names in FIGURES:
+    for metric in metrics.METRICS.values():
+        names = (metric.name,)
         lines = {label: _sums(at, places, names) for label, at in table.items()}
         lines = {k: v for k, v in lines.items() if any(value is not None for value in v)}
-        if lines:
-            whole = 1.0 if SHARES.issuperset(names) else None
-            said, shown, lines = _readable(title, places, lines)
-            drawn.append((said, figures.grouped(shown, lines, unit, whole)))
+        if metric.figure and lines:
+            whole = 1.0 if metrics.is_share(metric.name) else None
+            said, shown, lines = _readable(metric.title, places, lines)
+            drawn.append((said, figures.grouped(shown, lines, metric.unit, whole)))
     for series, at in table.items():
         if not sweep.options_of(series):  # of a sweep, that would be as many figures as points
             drawn += _of_one(series, at)
@@ -319,7 +220,7 @@ def _swept(bundle: str, found: Sequence[Row]) -> list[tuple[str, str]]:
     measured: dict[str, dict[str, Mapping[str, float]]] = {}
     for row in found:
         measured.setdefault(row.target, {})[row.step] = row.metrics
-    drawn = sweep_figures.drawn(measured, STALLS)
+    drawn = sweep_figures.drawn(measured, metrics.parts(metrics.WAITS))
     return [(f"{title}, {bundle}" if bundle else title, figure) for title, figure in drawn]
 
 
@@ -327,21 +228,12 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
     """Figures of what one target has in parts."""
     drawn = []
     places = list(at)
-
-    def parts(wanted: Parts) -> dict[str, list[float | None]]:
-        return {label: _sums(at, places, names) for label, names in wanted.items()}
-
-    if any("valu_instructions" in metrics for metrics in at.values()):
-        title, shown, kinds = _readable(f"Instruction mix: {series}", places, parts(INSTRUCTIONS))
-        drawn.append((title, figures.stacked(shown, _shares(kinds), "share of instructions")))
-    if any("wavefront_cycles" in metrics for metrics in at.values()):
-        title = f"What wavefronts wait for: {series}"
-        title, shown, waits = _readable(title, places, parts(STALLS))
-        drawn.append((title, figures.stacked(shown, _shares(waits), "share of wavefronts' cycles")))
-    if any("l1_accesses" in metrics for metrics in at.values()):
-        title = f"Memory transactions: {series}"
-        title, shown, levels = _readable(title, places, parts(TRANSACTIONS))
-        drawn.append((title, figures.grouped(shown, levels, "transactions")))
+    for key, (title, unit, needed, as_shares) in metrics.PARTS.items():
+        if any(needed in found for found in at.values()):
+            parts = {label: _sums(at, places, n) for label, n in metrics.parts(key).items()}
+            said, shown, parts = _readable(f"{title}: {series}", places, parts)
+            draw = figures.stacked if as_shares else figures.grouped
+            drawn.append((said, draw(shown, _shares(parts) if as_shares else parts, unit)))
     return drawn
 
 

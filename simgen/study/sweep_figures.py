@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen import metrics
 from simgen.bundle import result_names
 from simgen.study import figures
 
@@ -67,7 +68,7 @@ def _of_option(
     parts = {k: [_total(only[v], names) for v in values] for k, names in waits.items()}
     if _any(parts):
         bars = figures.stacked(values, parts, "cycles of wavefronts")
-        made.append((f"What wavefronts wait for {title}", bars))
+        made.append((f"{metrics.PARTS[metrics.WAITS][0]} {title}", bars))
     return made
 
 
@@ -88,7 +89,7 @@ def _by_layer(
 def _lines(values: Sequence[str], times: Mapping[str, Sequence[float | None]], option: str) -> str:
     sizes = [result_names.magnitude(value) for value in values]
     at = None if None in sizes else [size for size in sizes if size is not None]
-    return figures.lines(values, at, times, option, "seconds")
+    return figures.lines(values, at, times, option, metrics.unit("seconds"))
 
 
 def _total(at: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> float | None:

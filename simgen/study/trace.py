@@ -11,7 +11,7 @@ kernel names with layers by hand: the workload says which launch is whose.
                invocation (from 1: which run of this kernel it is), work_groups, work_items
     run        what a target left of a bundle: target, finished (UTC), simgen, compiler
     property   of a run: part (settings, options, config, machine or verdict), name, value
-    metric     run, launch, name, value: in the vocabulary of simgen.study.page
+    metric     run, launch, name, value: in the vocabulary of simgen.metrics
 
 and views, to ask in short:
 
@@ -22,7 +22,7 @@ and views, to ask in short:
 
     SELECT layer, pass, target, seconds, l2_hit_rate FROM layer WHERE bundle = 'alexnet'
 
-The schema itself is templates/trace.sql.
+The schema itself is templates/trace.sql; the columns of `layer` are those of simgen.metrics.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from simgen import resources
+from simgen import metrics, resources
 from simgen.bundle import results
 from simgen.frontend.network import make_layer
+from simgen.metrics import Kind
 from simgen.storage.files import atomic_path
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 FILE = "trace.sqlite3"
 PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
+STEP = ("run", "bundle", "workload", "target", "step", "layer", "kind", "pass")  # of the views
+COUNTS, RATES = (Kind.TIME, Kind.COUNTER), (Kind.SHARE, Kind.RATE)
 VERDICT = "verdict"  # a part beside these, by layer and pass
 
 
@@ -73,7 +76,7 @@ def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[TracedRun]]]) 
     """
     import sqlite3
 
-    schema = (resources.folder("templates") / "trace.sql").read_text()
+    schema = (resources.folder("templates") / "trace.sql").read_text() + "".join(_views())
     with atomic_path(path) as temporary, closing(sqlite3.connect(temporary)) as database:
         try:
             # Half a file never gets the name, so that it needs no journal beside it.
@@ -85,6 +88,32 @@ def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[TracedRun]]]) 
         except sqlite3.OperationalError as error:
             full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
             raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from None
+
+
+def _views() -> Iterator[str]:
+    """The view `layer`, and what it is made from: a column for each metric that is compared."""
+    compared = metrics.compared(rates=True)
+    sums = (
+        f"sum(value) FILTER (WHERE metric = '{name}') AS {name}"
+        for name in metrics.counted(metric.name for metric in compared)
+    )
+    yield (
+        "-- The metrics of most targets as columns; NULL where a target does not count one.\n"
+        f"CREATE VIEW layer_sum AS SELECT {', '.join((*STEP, *sums))}\n"
+        "FROM launch_metric GROUP BY run, step;\n"
+    )
+    step = [f"layer_sum.{name}" for name in STEP]
+    counts, rates = (
+        [f"{metrics.sql(m.name)} AS {m.name}" for m in compared if m.kind in kinds]
+        for kinds in (COUNTS, RATES)
+    )
+    columns = ", ".join((*step, *counts, "step.operations", "step.bytes", *rates))
+    yield (
+        "-- The same with what follows from them.\n"
+        f"CREATE VIEW layer AS SELECT {columns}\n"
+        "FROM layer_sum JOIN run ON run.id = layer_sum.run\n"
+        "    JOIN step ON step.bundle = run.bundle AND step.position = layer_sum.step;\n"
+    )
 
 
 def _add_bundle(

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
+from simgen.layers import elementwise
+from simgen.layers.elementwise import Operation
 from simgen.workload.lowering import arena
 
 if TYPE_CHECKING:
@@ -32,11 +34,8 @@ else:
     pass
 
 MOST = 8  # GPUs: as many as one machine holds
-TEMPLATE = "all_reduce.hip.j2"
-BLOCK = 256  # work-items in a work-group
-VECTOR = (
-    4  # elements of a work-item; chunks start on its multiples, so that 16 bytes are one access
-)
+# Chunks start on multiples of a work-item's elements, so that 16 bytes are one access.
+VECTOR = elementwise.VECTOR
 
 
 @dataclass(frozen=True)
@@ -207,13 +206,16 @@ class _Draft:
         chunks = []
         for start in range(0, length * self.gpus, length):
             size = max(0, min(length, spec.size - start))
-            made = [self._kernel(kind, size) for kind in ("add", "copy")] if size else []
-            chunks.append(Chunk(min(start, spec.size), size, ceil(size / (BLOCK * VECTOR)), *made))
+            kinds = (Operation.ADD, Operation.COPY) if size else ()
+            made = [self._kernel(operation, size) for operation in kinds]
+            groups, _, _ = elementwise.grid(size)
+            chunks.append(Chunk(min(start, spec.size), size, groups, *made))
         return Reduction(part, partial, name, tuple(chunks))
 
-    def _kernel(self, kind: str, size: int) -> str:
-        name = f"all_reduce_{kind}_{size}"
-        self.kernels[name] = Kernel(
-            name, TEMPLATE, BLOCK, (("kind", kind), ("size", size), ("vector", VECTOR))
-        )
+    def _kernel(self, operation: Operation, size: int) -> str:
+        """The kernel of a stage; what it reads last lies in another GPU's memory."""
+        name = f"all_reduce_{operation}_{size}"
+        reads = ("part", "sum") if operation is Operation.ADD else ("neighbour",)
+        lowered = elementwise.lower(name, operation, size, reads, ("result",))
+        self.kernels |= {kernel.name: kernel for kernel in lowered.kernels}
         return name

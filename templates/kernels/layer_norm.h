@@ -1,6 +1,7 @@
-/* Layer normalisation: how a work-group's items lie over rows. It is included behind the constants. */
+/* Layer normalisation: how a work-group's items lie over rows. */
 #pragma once
 #include "prelude.h"
+#include "constants/layer_norm.h"
 
 /* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. */
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;

@@ -3,6 +3,10 @@
 /* |x| by the sign bit: a modifier on a compare instruction would be ignored by gem5. */
 static __device__ __forceinline__ float absolute(float x) { return as_float(as_uint(x) & 0x7fffffffu); }
 
+/* Element `at` of a tensor. */
+static __device__ __forceinline__ float load(const float* tensor, unsigned at) { return tensor[at]; }
+static __device__ __forceinline__ void store(float* tensor, unsigned at, float value) { tensor[at] = value; }
+
 /* 4 neighbours in memory, in one access: their place is a multiple of 4 elements. */
-static __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
-static __device__ __forceinline__ void store4(float* to, float4 value) { *reinterpret_cast<float4*>(to) = value; }
+static __device__ __forceinline__ const float4& load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
+static __device__ __forceinline__ void store4(float* to, const float4& value) { *reinterpret_cast<float4*>(to) = value; }

@@ -48,7 +48,7 @@ USAGE = [
     ),
     ("build softmax_fwd --target cuda --sanitize", "it belongs to host"),
     ("build softmax_fwd --target gem5-se --arch gfx9020", "gfx902"),
-    ("build gemm_bwd", "layer 'gemm': [Gemm] has no pass bwd; leave it out, or choose of its own"),
+    ("build sgd_bwd", "layer 'sgd': [SGD] has no pass bwd; leave it out, or choose of its own"),
     ("build lenet5 --pass sgd", "has anything to do in pass sgd; add passes with --pass, such as"),
     (
         "build lenet5 --rate nan --pass fwd,bwd,sgd",

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import re
 import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
+import h5py
 import pytest
+from handmade import build, lowered_text, small
 
 from simgen import metrics, resources
+from simgen.bundle.results import Result, save
+from simgen.cli import present
 from simgen.metrics import GIVEN, METRICS, PARTS, Kind, Metric
+from simgen.study import page, trace
+from simgen.targets.gem5 import stats
+from simgen.targets.launch_rows import ROUND_COLUMNS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_rows_are_whole_and_names_are_names():
@@ -44,7 +58,7 @@ def test_other_formulas_are_refused(formula: str, monkeypatch: pytest.MonkeyPatc
 
 def test_the_database_computes_what_the_report_does():
     """Each formula on every choice of terms that are absent, zero, and two other numbers."""
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         for metric in METRICS.values():
             terms = metrics.counted([metric.name])
             given = [name for name in GIVEN if name in metric.formula]
@@ -64,8 +78,10 @@ def test_what_targets_count_is_in_the_table():
     runner = (resources.folder("templates") / "launchers" / "mgpusim" / "metrics.go").read_text()
     listed = set(re.findall(r'"([a-z][a-z0-9]*(?:_[a-z0-9]+)+)"', runner)) - {"req_in"}
     assert {"l1_mshr_hits", "all_reduce_seconds", "host_seconds"} <= listed
+    by_gem5 = {*stats.COMPUTE_UNIT.values(), *stats.REASONS.values(), *stats.DRAM.values()}
+    by_gem5 |= {f"{c}_{kind}" for c in stats.CACHES.values() for kind in stats.CACHE.values()}
     counted = {name for name, metric in METRICS.items() if not metric.formula}
-    assert listed <= counted
+    assert listed | by_gem5 | {*ROUND_COLUMNS} <= counted
 
 
 def test_parts_of_figures_are_metrics_with_a_label_each():
@@ -77,6 +93,55 @@ def test_parts_of_figures_are_metrics_with_a_label_each():
     assert metrics.parts("instructions")["vector memory"] == (
         "vector_memory_reads", "vector_memory_writes",
     )  # fmt: skip
+
+
+def test_one_row_adds_a_metric_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """To the table and the page of a report, correlations, the trace database and the terminal."""
+    row = Metric(
+        "bank_conflicts", "conflicts / access", Kind.SHARE, "Bank conflicts",
+        "lds_conflicts / lds_reads", compared=True, figure=True, column="conflicts",
+    )  # fmt: skip
+    counted = Metric("lds_conflicts", "cycles", Kind.COUNTER, "Cycles of bank conflicts")
+    monkeypatch.setitem(METRICS, counted.name, counted)  # what the row is made from
+    monkeypatch.setitem(METRICS, row.name, row)
+    text = "".join(
+        f"[Softmax]\nname=s{n}\n" + (f"previous_layer=s{n - 1}\n" if n else "n=2\nc=3\n")
+        for n in range(3)
+    )
+    made = build(tmp_path / "net", lowered_text(text))
+    told = {"simgen": "1", "compiler": "c"}
+    results = [
+        Result(name, {}, tuple({"lds_conflicts": n * k, "lds_reads": 8.0} for n in (1, 2, 3)), told)
+        for name, k in (("a", 1.0), ("b", 2.0))
+    ]
+    rows = page.rows(made, results)
+
+    html = page.write(tmp_path, rows).read_text()
+    assert "<figcaption>Bank conflicts</figcaption>" in html
+    lines = list(csv.DictReader((tmp_path / "metrics.csv").read_text().splitlines()))
+    assert {line["bank_conflicts"] for line in lines if line["target"] == "a"} == {
+        "0.125", "0.25", "0.375",
+    }  # fmt: skip
+    assert "bank_conflicts" in {each.quantity for each in page.correlations(rows)}
+    when = datetime(2026, 1, 1, tzinfo=UTC)
+    runs = [trace.TracedRun(each, when) for each in results]
+    trace.write(tmp_path / "t", [("net", made, runs)])
+    with closing(sqlite3.connect(tmp_path / "t")) as database:
+        found = database.execute("SELECT bank_conflicts FROM layer WHERE target = 'b'").fetchall()
+    assert found == [(0.25,), (0.5,), (0.75,)]
+    present.report(rows)
+    assert "12.5%" in capsys.readouterr().out
+
+
+def test_results_have_units(tmp_path: Path):
+    made = build(tmp_path / "b", small())
+    found = Result("cuda", {}, ({"seconds": 1.0, "own_counter": 2.0},), {})
+    save(found, made.workload, tmp_path / "results.h5")
+    with h5py.File(tmp_path / "results.h5") as file:
+        assert file["launches/seconds"].attrs["unit"] == "seconds"
+        assert "unit" not in file["launches/own_counter"].attrs
 
 
 def test_a_metric_that_is_not_in_the_table_has_no_unit():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from simgen import metrics
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.compile.build import Builder
@@ -57,8 +58,8 @@ def test_counts_fit_together_and_reach_the_trace_database():
         )
         with closing(sqlite3.connect(Path(place, trace.FILE))) as database:
             asked = database.execute("SELECT layer, cycles, l1_hit_rate FROM layer").fetchall()
-    for launched, metrics in zip(work.launches, result.launches, strict=True):
-        check(metrics, launched.grid[0])
+    for launched, counted in zip(work.launches, result.launches, strict=True):
+        check(counted, launched.grid[0])
     rows = page.rows(bundle, [result])
     rates = [page.derived(row)["l1_hit_rate"] for row in rows]
     assert asked == [
@@ -66,18 +67,18 @@ def test_counts_fit_together_and_reach_the_trace_database():
     ]
 
 
-def check(metrics: dict[str, float], groups: int) -> None:
-    assert metrics["work_groups"] == groups
-    assert 0 < metrics["seconds"] < metrics["simulated_seconds"]
-    assert metrics["cu_cycles"] == UNITS * metrics["cycles"]
-    assert 0 < metrics["cu_active_cycles"] <= metrics["cu_cycles"]
-    assert metrics["wavefront_slot_cycles"] == SLOTS * metrics["cu_active_cycles"]
-    stalls = sum(value for name, value in metrics.items() if name.startswith("stall_"))
-    assert 0 < metrics["wavefront_cycles"] == stalls + metrics["ready_cycles"]
-    kinds = [name for names in page.INSTRUCTIONS.values() for name in names]
-    assert 0 < sum(metrics.get(name, 0.0) for name in kinds) < metrics["instructions"]
-    assert metrics["lds_reads"] + metrics["lds_writes"] == metrics["lds_instructions"]
+def check(counted: dict[str, float], groups: int) -> None:
+    assert counted["work_groups"] == groups
+    assert 0 < counted["seconds"] < counted["simulated_seconds"]
+    assert counted["cu_cycles"] == UNITS * counted["cycles"]
+    assert 0 < counted["cu_active_cycles"] <= counted["cu_cycles"]
+    assert counted["wavefront_slot_cycles"] == SLOTS * counted["cu_active_cycles"]
+    stalls = sum(value for name, value in counted.items() if name.startswith("stall_"))
+    assert 0 < counted["wavefront_cycles"] == stalls + counted["ready_cycles"]
+    kinds = [name for names in metrics.parts("instructions").values() for name in names]
+    assert 0 < sum(counted.get(name, 0.0) for name in kinds) < counted["instructions"]
+    assert counted["lds_reads"] + counted["lds_writes"] == counted["lds_instructions"]
     first = [f"{cache}_misses" for cache in ("l1", "l1_scalar", "l1_instruction")]
-    assert metrics["l2_hits"] + metrics["l2_misses"] == sum(metrics[name] for name in first)
-    assert metrics["dram_read_bytes"] == LINE * metrics["dram_reads"] > 0
-    assert metrics["dram_written_bytes"] == LINE * metrics["dram_writes"]
+    assert counted["l2_hits"] + counted["l2_misses"] == sum(counted[name] for name in first)
+    assert counted["dram_read_bytes"] == LINE * counted["dram_reads"] > 0
+    assert counted["dram_written_bytes"] == LINE * counted["dram_writes"]

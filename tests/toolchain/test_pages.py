@@ -10,7 +10,7 @@ from transcripts import Command, File, parts, run, same
 from simgen.targets.host import Host
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 ROOT = Path(__file__).resolve().parents[2]
 

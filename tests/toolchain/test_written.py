@@ -16,7 +16,7 @@ from launch_geometry import elements, of_geometry
 from layer_bundles import Problem, make, plan
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
-from simgen.ir import CANARY, Pass, Role
+from simgen.ir import Pass, Role
 from simgen.layers import LAYERS
 from simgen.layers.written import written
 from simgen.targets.host import Host
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simgen.ir import Launch, Workload
 
 pytestmark = pytest.mark.skipif(
-    bool(Host().missing()), reason="this machine cannot run the host target"
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
 )
 
 DIRECTIONS = (Pass.FORWARD, Pass.BACKWARD, Pass.BACKWARD_WEIGHT, Pass.BACKWARD_DATA)
@@ -121,6 +121,6 @@ def different(
         f"{kernel.name} {last.grid}: {len(found)} elements of {buffer}, and {len(own)} declared"
         for buffer, own in declared.items()
         if buffer not in known
-        for found in [set(np.flatnonzero(left[buffer] != CANARY).tolist())]
+        for found in [set(np.flatnonzero(left[buffer] != workload.canary).tolist())]
         if found != own
     ]

@@ -74,14 +74,14 @@ class Tile:
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]:
-        """What tile.h reads, except for how operands are loaded; and `groups`."""
+        """What constants/tile.h declares, except for how elements are loaded and stored."""
         return (
             ("tile_m", self.rows),
             ("tile_n", self.columns),
             ("tile_k", self.depth),
             ("item_m", self.item_rows),
             ("item_n", self.item_columns),
-            ("groups", self.groups),
+            ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
         )
 
@@ -154,7 +154,14 @@ def cut(
         for option in _chunks(tile, k, 1 if _enough(tile, m, n, batch, machine) else splits)
         if option.splits == 1 or option.splits * m * n * batch <= most
     ]
-    return min(options, key=lambda option: cycles(option, m, n, k, batch, machine))
+
+    def time(option: Cut) -> tuple[float, int]:
+        """Of those that wait for memory alike, the one with the least to compute."""
+        across, down = option.tile.grid(m, n)
+        computed = across * option.tile.columns * down * option.tile.rows
+        return cycles(option, m, n, k, batch, machine), computed
+
+    return min(options, key=time)
 
 
 def told(
@@ -212,7 +219,18 @@ def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
 
 
 def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
-    """Estimate of the time: that of the compute unit with the most work-groups.
+    """Estimate of the time."""
+    # However many units work, matrices come from memory.
+    moved = 4 * batch * (m * k + k * n) * machine.clock / machine.dram_rate
+    total = max(_busy(option, m, n, k, batch, machine), moved)
+    if option.splits > 1:
+        sums = 4 * (option.splits + 1) * batch * m * n
+        total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
+    return total
+
+
+def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
+    """What the compute unit with the most work-groups has to do, in cycles.
 
     It runs as many at a time as it holds, and then the rest.
     """
@@ -233,9 +251,6 @@ def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) ->
         # The more work-groups there are, the better one hides the others' stores.
         stores = together * tile.rows * tile.columns * 4 / of_unit
         total += rounds * (each + stores / max(1.0, together / 2))
-    if option.splits > 1:
-        sums = 4 * (option.splits + 1) * batch * m * n
-        total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
     return total
 
 

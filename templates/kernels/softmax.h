@@ -1,0 +1,66 @@
+/* How a work-group's items lie over rows, in both passes of softmax. */
+#pragma once
+#include "prelude.h"
+#include "constants/softmax.h"
+#include "reduce.h"
+
+constexpr float LOG2_E = 1.44269504f;
+constexpr float LN_2 = 0.693147181f;
+constexpr bool CONTIGUOUS = INNER == 1; /* a row's elements lie side by side */
+constexpr bool LOG = ALGO == Algo::LOG;
+
+/* Where a work-item's partial result lies: neighbours in LDS are neighbours in a wavefront. */
+static __device__ __forceinline__ unsigned place(unsigned lane, unsigned slice)
+{
+    return CONTIGUOUS ? lane * SLICES + slice : slice * GROUP_ROWS + lane;
+}
+
+/* Over the work-items of a row. */
+template <class Combine>
+static __device__ __forceinline__ float row_reduce(float value, float* partial, unsigned lane, unsigned slice)
+{
+    return reduce<Combine, SLICES, FINALS>(
+        value, partial, slice, [lane](unsigned k) { return place(lane, k); });
+}
+
+/* False beyond the last row and beyond the end of a row; no test where the sizes fit. */
+static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
+{
+    return (ROWS % GROUP_ROWS == 0 || row < ROWS) && (AXIS == SLICES * HELD || at < AXIS);
+}
+
+/* VECTOR elements of the row that begins at `base`, from `at` on, as one access. */
+template <unsigned WIDTH = VECTOR>
+static __device__ __forceinline__ auto read(const Element* x, unsigned base, unsigned at)
+{
+    if constexpr (WIDTH == 4)
+        return load4(x + base + at);
+    else
+        return load(x, base + at * INNER);
+}
+static __device__ __forceinline__ void write(Element* y, unsigned base, unsigned at, float value)
+{
+    store(y, base + at * INNER, value);
+}
+static __device__ __forceinline__ void write(Element* y, unsigned base, unsigned at, float4 value)
+{
+    store4(y + base + at, value);
+}
+
+static __device__ __forceinline__ void unpack(float* to, float value) { to[0] = value; }
+static __device__ __forceinline__ void unpack(float* to, float4 values)
+{
+    to[0] = values.x;
+    to[1] = values.y;
+    to[2] = values.z;
+    to[3] = values.w;
+}
+/* `value` in all elements of an access. */
+template <unsigned WIDTH = VECTOR>
+static __device__ __forceinline__ auto all(float value)
+{
+    if constexpr (WIDTH == 4)
+        return float4{value, value, value, value};
+    else
+        return value;
+}

@@ -1,0 +1,87 @@
+/* Softmax over rows, backward: dx = y (dy - sum y dy), or dx = dy - exp(y) sum dy (Algo::LOG). */
+#include "prelude.h"
+#include "softmax.h"
+
+/* What elements add to their row's sum. */
+static __device__ __forceinline__ float add(float sum, float y, float dy)
+{
+    return LOG ? sum + dy : fused(y, dy, sum);
+}
+static __device__ __forceinline__ float add(float sum, float4 y, float4 dy)
+{
+    return add(add(add(add(sum, y.x, dy.x), y.y, dy.y), y.z, dy.z), y.w, dy.w);
+}
+
+static __device__ __forceinline__ float gradient(float y, float dy, float sum)
+{
+    return LOG ? dy - fast_exp2(y * LOG2_E) * sum : y * (dy - sum);
+}
+static __device__ __forceinline__ float4 gradient(float4 y, float4 dy, float sum)
+{
+    return float4{
+        gradient(y.x, dy.x, sum), gradient(y.y, dy.y, sum), gradient(y.z, dy.z, sum), gradient(y.w, dy.w, sum)};
+}
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ y, const Element* __restrict__ dy, Element* __restrict__ dx)
+{
+    alignas(16) __shared__ float sums[BLOCK];
+    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS; /* row within the work-group */
+    const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
+    const unsigned row = blockIdx.x * GROUP_ROWS + lane;
+    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
+    float sum = 0;
+
+    if constexpr (IN_REGISTERS) {
+        float out[HELD]; /* y */
+        float slope[HELD]; /* dy */
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            const unsigned at = k * SLICES + slice * VECTOR;
+            unpack(out + k, inside(row, at) ? read(y, base, at) : all(0.0f));
+        }
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            const unsigned at = k * SLICES + slice * VECTOR;
+            unpack(slope + k, inside(row, at) ? read(dy, base, at) : all(0.0f));
+        }
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k++)
+            sum = add(sum, out[k], slope[k]);
+        sum = row_reduce<Add>(sum, sums, lane, slice);
+
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            const unsigned at = k * SLICES + slice * VECTOR;
+            if (!inside(row, at))
+                continue;
+            if constexpr (VECTOR == 4) {
+                const float4 four{
+                    gradient(out[k], slope[k], sum), gradient(out[k + 1], slope[k + 1], sum),
+                    gradient(out[k + 2], slope[k + 2], sum), gradient(out[k + 3], slope[k + 3], sum)};
+                write(dx, base, at, four);
+            } else {
+                write(dx, base, at, gradient(out[k], slope[k], sum));
+            }
+        }
+    } else {
+        /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
+         * row's items. */
+        if (row < ROWS) {
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+                const auto out = read(y, base, at);
+                const auto slope = read(dy, base, at);
+                sum = add(sum, out, slope);
+            }
+        }
+        sum = row_reduce<Add>(sum, sums, lane, slice);
+
+        if (row < ROWS) {
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+                const auto out = read(y, base, at);
+                const auto slope = read(dy, base, at);
+                write(dx, base, at, gradient(out, slope, sum));
+            }
+        }
+    }
+}

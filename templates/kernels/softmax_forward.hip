@@ -1,0 +1,119 @@
+/* Softmax over rows, forward: y = exp(x - max x) / sum exp(x - max x), or its logarithm (Algo::LOG).
+ * Algo::FAST subtracts no maximum. */
+#include "prelude.h"
+#include "softmax.h"
+
+constexpr bool CENTRED = ALGO != Algo::FAST;
+
+/* -inf: below all elements, and its exponential is zero even in a row of nothing but -FLT_MAX. */
+static __device__ __forceinline__ float lowest() { return as_float(0xff800000u); }
+
+static __device__ __forceinline__ float largest(float most, float x) { return maximum(most, x); }
+static __device__ __forceinline__ float largest(float most, float4 x)
+{
+    return maximum(maximum(maximum(maximum(most, x.x), x.y), x.z), x.w);
+}
+
+static __device__ __forceinline__ float exponential(float x, float most)
+{
+    return fast_exp2((CENTRED ? x - most : x) * LOG2_E);
+}
+static __device__ __forceinline__ float add(float sum, float x, float most) { return sum + exponential(x, most); }
+static __device__ __forceinline__ float add(float sum, float4 x, float most)
+{
+    return sum + exponential(x.x, most) + exponential(x.y, most) + exponential(x.z, most) + exponential(x.w, most);
+}
+
+/* What `x - most` (LOG), or its exponential, becomes; `scale` is the sum's logarithm (LOG), or reciprocal. */
+static __device__ __forceinline__ float scaled(float value, float scale)
+{
+    return LOG ? value - scale : value * scale;
+}
+static __device__ __forceinline__ float result(float x, float most, float scale)
+{
+    return scaled(LOG ? x - most : exponential(x, most), scale);
+}
+static __device__ __forceinline__ float4 result(float4 x, float most, float scale)
+{
+    return float4{
+        result(x.x, most, scale), result(x.y, most, scale), result(x.z, most, scale), result(x.w, most, scale)};
+}
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x, Element* __restrict__ y)
+{
+    alignas(16) __shared__ float maxima[BLOCK];
+    alignas(16) __shared__ float sums[BLOCK];
+    const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS; /* row within the work-group */
+    const unsigned slice = CONTIGUOUS ? threadIdx.x % SLICES : threadIdx.x / GROUP_ROWS;
+    const unsigned row = blockIdx.x * GROUP_ROWS + lane;
+    const unsigned base = row / INNER * (AXIS * INNER) + row % INNER;
+    float most = lowest();
+    float sum = 0;
+
+    if constexpr (IN_REGISTERS) {
+        float value[HELD];
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            const unsigned at = k * SLICES + slice * VECTOR;
+            unpack(value + k, inside(row, at) ? read(x, base, at) : all(lowest()));
+            if constexpr (CENTRED) {
+                for (unsigned j = 0; j < VECTOR; j++)
+                    most = maximum(most, value[k + j]);
+            }
+        }
+        if constexpr (CENTRED)
+            most = row_reduce<Maximum>(most, maxima, lane, slice);
+
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k++) {
+            if constexpr (LOG) {
+                value[k] -= most;
+                sum += fast_exp2(value[k] * LOG2_E);
+            } else {
+                value[k] = exponential(value[k], most);
+                sum += value[k];
+            }
+        }
+        sum = row_reduce<Add>(sum, sums, lane, slice);
+
+        const float scale = LOG ? fast_log2(sum) * LN_2 : fast_rcp(sum);
+#pragma unroll
+        for (unsigned k = 0; k < HELD; k += VECTOR) {
+            const unsigned at = k * SLICES + slice * VECTOR;
+            if (!inside(row, at))
+                continue;
+            if constexpr (VECTOR == 4) {
+                const float4 four{
+                    scaled(value[k], scale), scaled(value[k + 1], scale), scaled(value[k + 2], scale),
+                    scaled(value[k + 3], scale)};
+                write(y, base, at, four);
+            } else {
+                write(y, base, at, scaled(value[k], scale));
+            }
+        }
+    } else {
+        /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
+         * row's items. */
+        if constexpr (CENTRED) {
+            if (row < ROWS) {
+                for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
+                    most = largest(most, read(x, base, at));
+            }
+            most = row_reduce<Maximum>(most, maxima, lane, slice);
+        }
+        if (row < ROWS) {
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
+                sum = add(sum, read(x, base, at), most);
+        }
+        sum = row_reduce<Add>(sum, sums, lane, slice);
+
+        const float scale = LOG ? fast_log2(sum) * LN_2 : fast_rcp(sum);
+        if (row < ROWS) {
+            for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
+                const auto in = read(x, base, at);
+                write(y, base, at, result(in, most, scale));
+            }
+        }
+    }
+}
