@@ -56,6 +56,7 @@ class Choices:
     passes: str | None = None  # with commas between them
     layers: str | None = None
     algorithm: str | None = None
+    type: str | None = None  # of elements
     rate: float | None = None
     inference: bool | None = None
     fuse: bool = False
@@ -103,6 +104,7 @@ class Plan:
             layers=choices.layers,
             phase=phase,
             machine=self.planned_for.machine,
+            dtype=choices.type,
         )
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
@@ -149,6 +151,7 @@ class Plan:
         chosen = {
             "layers": choices.layers,
             "algorithm": choices.algorithm,
+            "type": choices.type,
             "rate": choices.rate,
             "inference": choices.inference,
             "plan_for": choices.plan_for,

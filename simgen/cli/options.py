@@ -26,6 +26,7 @@ CHOICES = {
     "passes": "--pass",
     "layers": "--layers",
     "algorithm": "--algo",
+    "type": "--type",
     "rate": "--rate",
     "plan_for": "--plan-for",
 }
@@ -185,6 +186,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
     ),
     click.option(
+        "--type",
+        "type",
+        metavar="T",
+        help="The type of the input's elements, as f16 or bf16; of a layer: --set conv1.type=T. "
+        "[default: f32]",
+    ),
+    click.option(
         "--rate",
         type=Real(0),
         metavar="R",
@@ -251,6 +259,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         passes=given["passes"],
         layers=given["layers"],
         algorithm=given["algorithm"],
+        type=given["type"],
         rate=given["rate"],
         inference=given["inference"],
         fuse=given["fuse"],
