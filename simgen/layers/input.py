@@ -1,4 +1,4 @@
-"""A tensor of the data file, of any rank, which several layers may read: nothing is run for it.
+"""A tensor of the data file, of any rank, which several layers may read; nothing runs for it.
 
     y  the tensor      dy  the sum of the gradients that its readers give it
 
@@ -25,6 +25,7 @@ class Input(Layer):
     rank = None
     given = True
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
