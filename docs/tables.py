@@ -3,6 +3,7 @@
 {layers}          every layer: its section, passes, config keys with ranges and defaults, and the
                   mathematics that its module begins with
 {element-types}   every element type that tensors of a network may have
+{machines}        every machine that workloads can be planned for
 {metrics}         every metric: its unit, what it is, and what it follows from
 {networks}        every network that comes with simgen, by what its file begins with
 {targets}         every target: what it is, and whether it was seen running
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 from sphinx.util.docutils import SphinxDirective
 
-from simgen import resources
+from simgen import machine, resources
 from simgen.bundle.planning import spelling
 from simgen.cli.main import cli
 from simgen.dtypes import DType, Special
@@ -192,6 +193,16 @@ def element_types() -> str:
     return table(heads, rows)
 
 
+def machines() -> str:
+    """All machines that workloads can be planned for, in Markdown."""
+    rows = []
+    for name, each in sorted(machine.descriptions().items()):
+        m = each.machine
+        rates = (f"{m.clock / 1e9:g} GHz", f"{m.dram_rate / 1e9:g} GB/s")
+        rows.append((f"`{name}`", each.title, m.arch, str(m.units), *rates))
+    return table(("name", "machine", "architecture", "units", "clock", "DRAM"), rows)
+
+
 def networks() -> str:
     """All networks that come with simgen, in Markdown."""
     rows = []
@@ -247,6 +258,13 @@ class ElementTypes(Generated):
         return self.parsed(element_types())
 
 
+class Machines(Generated):
+    """All machines."""
+
+    def run(self) -> list[Node]:
+        return self.parsed(machines())
+
+
 class Networks(Generated):
     """All networks that come with simgen."""
 
@@ -275,6 +293,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("layers", Layers)
     app.add_directive("metrics", Metrics)
     app.add_directive("element-types", ElementTypes)
+    app.add_directive("machines", Machines)
     app.add_directive("networks", Networks)
     app.add_directive("targets", Targets)
     app.add_directive("settings", Settings)
