@@ -24,6 +24,7 @@ class Input(Layer):
     input_names: ClassVar[tuple[str, ...]] = ()
     rank = None
     given = True
+    any_float = True
     per_sample = True
     any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
