@@ -26,7 +26,6 @@ class Input(Layer):
     given = True
     any_float = True
     per_sample = True
-    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
