@@ -43,7 +43,7 @@ _ENUM = re.compile(r"^enum class (\w+) \{ ([\w, ]+) \};", re.M)
 _VALUE = re.compile(
     r"^constexpr (?P<type>\w+) (?P<constant>\w+)(?P<list>\[\])? = (?P<value>[^;\n]+);"
     r"|^#define (?P<each>EACH_\w+)\(DO\)(?P<calls>(?: DO\(\d+\))+)$"
-    r"|^#define (?P<macro>\w+) (?P<text>\w+)$",
+    r"|^#define (?P<macro>\w+) (?P<text>\w+)(?=\s)",
     re.M,
 )
 _RANGES = {
