@@ -3,6 +3,7 @@
 {layers}          every layer: its section, passes, config keys with ranges and defaults, and the
                   mathematics that its module begins with
 {metrics}         every metric: its unit, what it is, and what it follows from
+{targets}         every target: what it is, and whether it was seen running
 {settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
 """
 
@@ -20,10 +21,12 @@ from sphinx.util.docutils import SphinxDirective
 
 from simgen.bundle.planning import spelling
 from simgen.cli.main import cli
+from simgen.frontend import problem
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 from simgen.metrics import METRICS
 from simgen.targets import TARGETS
+from simgen.targets.base import EVERYTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,12 +65,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def layer(kind: str, cls: type[Layer]) -> str:
     """A section about a layer, in Markdown."""
-    passes = ", ".join(f"`{each}`" for each in cls.passes)
+    passes = problem.passes_of(cls)
+    fact = f"Passes {_listed(passes)}; workloads {_listed(f'{kind}_{each}' for each in passes)}."
     parts = [
         f"## {kind}",
-        f"Section `[{cls.section}]`; passes {passes}. Workloads: "
-        + ", ".join(f"`{kind}_{each}`" for each in cls.passes)
-        + ".",
+        f"Section `[{cls.section}]`. " + (fact if passes else "It computes nothing."),
         f"```text\n{inspect.cleandoc(sys.modules[cls.__module__].__doc__ or '')}\n```",
     ]
     if cls.keyed_fields():
@@ -75,15 +77,16 @@ def layer(kind: str, cls: type[Layer]) -> str:
         rows = [_key(each, types[each.name]) for each in cls.keyed_fields()]
         parts.append(table(("key", "values", "default", "meaning"), rows))
     if cls.algorithms:
-        parts.append(
-            "Kernels of simgen's own, for `--algo` or the key `algo`: "
-            + ", ".join(f"`{each}`" for each in cls.algorithms)
-            + "."
-        )
-    if cls.sample:
+        names = _listed(cls.algorithms)
+        parts.append(f"Kernels of simgen's own, for `--algo` or the key `algo`: {names}.")
+    if cls.sample and passes:
         sample = "\n".join(f"{key}={value}" for key, value in cls.sample.items())
         parts.append(f"The built-in workloads are\n\n```ini\n[{cls.section}]\n{sample}\n```")
     return "\n\n".join(parts)
+
+
+def _listed(words: Iterable[object]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
 
 
 def _key(each: Field[Any], kind: Any) -> tuple[str, str, str, str]:
@@ -142,6 +145,29 @@ def _run_option(name: str, option: RunOption) -> tuple[str, str, str]:
     return f"`{spelling(name)}`", values or f"whole number, at least {option.least}", option.text
 
 
+def metrics() -> str:
+    """All metrics: those that targets count, and those that follow; in Markdown."""
+    counted = [(f"`{m.name}`", m.unit, m.title) for m in METRICS.values() if not m.formula]
+    follow = [(f"`{m.name}`", m.unit, f"`{m.formula}`") for m in METRICS.values() if m.formula]
+    heads = ("metric", "unit", "is")
+    parts = ("Targets count:", table(heads, counted), "From that follow:", table(heads, follow))
+    return "\n\n".join(parts)
+
+
+def targets() -> str:
+    """All targets but examples, in Markdown."""
+    rows = [
+        (f"[`{name}`]({name}.md)", cls.summary, _seen(cls.unseen()))
+        for name, cls in TARGETS.items()
+        if not cls.example
+    ]
+    return table(("target", "what it is", "seen running"), rows)
+
+
+def _seen(unseen: str) -> str:
+    return "no" if unseen == EVERYTHING else f"yes; not `{unseen}`" if unseen else "yes"
+
+
 class Layers(SphinxDirective):
     """All layers."""
 
@@ -151,20 +177,17 @@ class Layers(SphinxDirective):
 
 
 class Metrics(SphinxDirective):
-    """All metrics: those that targets count, and those that follow."""
+    """All metrics."""
 
     def run(self) -> list[Node]:
-        counted = [(f"`{m.name}`", m.unit, m.title) for m in METRICS.values() if not m.formula]
-        follow = [(f"`{m.name}`", m.unit, f"`{m.formula}`") for m in METRICS.values() if m.formula]
-        text = "\n\n".join(
-            (
-                "Targets count:",
-                table(("metric", "unit", "is"), counted),
-                "What follows from that:",
-                table(("metric", "unit", "is"), follow),
-            )
-        )
-        return self.parse_text_to_nodes(text)
+        return self.parse_text_to_nodes(metrics())
+
+
+class Targets(SphinxDirective):
+    """All targets."""
+
+    def run(self) -> list[Node]:
+        return self.parse_text_to_nodes(targets())
 
 
 class Settings(SphinxDirective):
@@ -180,5 +203,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_directive("layers", Layers)
     app.add_directive("metrics", Metrics)
+    app.add_directive("targets", Targets)
     app.add_directive("settings", Settings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,7 +9,7 @@ Combinatorial Testing", 2013, section 1.3). It is found greedily, largest gain f
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SMALL = 4  # numbers up to this are choices, larger ones are sizes
 FEW = 4  # values of a property that is paired with others
+MANY = 8  # sizes of a template with which what is left of them is paired with its choices
+REST, BITS = " modulo 4", " bits"  # properties of sizes
 
 Property = tuple[str, Any]  # what of a kernel, and its value
 Trait = tuple[Any, ...]
@@ -37,9 +39,9 @@ def properties(kernel: Kernel, *, sizes: bool = True) -> list[Property]:
             continue
         found.append((name, value if abs(value) <= SMALL else "large"))
         if sizes:
-            found.append((f"{name} modulo 4", value % 4))
+            found.append((f"{name}{REST}", value % 4))
             if abs(value) > SMALL:
-                found.append((f"{name} bits", value.bit_length()))
+                found.append((f"{name}{BITS}", value.bit_length()))
     return found
 
 
@@ -87,11 +89,37 @@ def _traits(
         for template, own in shown:
             for what, value in own:
                 values[template, what].add(value)
+    paired = _paired(values)
     traits: dict[str, set[Trait]] = {name: set() for name in held}
     for name, shown in held.items():
         for template, own in shown:
             traits[name] |= {(template, one) for one in own}
             if pairs:
-                some = [one for one in own if 1 < len(values[template, one[0]]) <= FEW]
-                traits[name] |= {(template, *pair) for pair in combinations(some, 2)}
+                some = [one for one in own if (template, one[0]) in paired]
+                traits[name] |= {
+                    (template, one, other)
+                    for one, other in combinations(some, 2)
+                    if not (_is_rest(one[0]) and _is_rest(other[0]))
+                }
     return traits
+
+
+def _paired(values: Mapping[Trait, set[Any]]) -> set[Trait]:
+    """(template, property) that is paired with others: choices and, of few sizes, what is left.
+
+    A number that is large in some kernel is a size in all. Where a template has many of them, it
+    cuts them into tiles, whose extents are constants too: what is left of 4 means nothing there.
+    """
+    of_sizes = {(template, what) for (template, what), own in values.items() if "large" in own}
+    many = Counter(template for template, _ in of_sizes)
+    found = set()
+    for (template, what), own in values.items():
+        size = (template, what.removesuffix(REST).removesuffix(BITS)) in of_sizes
+        rest = _is_rest(what) and many[template] <= MANY
+        if 1 < len(own) <= FEW and (rest if size else not _is_rest(what)):
+            found.add((template, what))
+    return found
+
+
+def _is_rest(what: str) -> bool:
+    return what.endswith((REST, BITS))

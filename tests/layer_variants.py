@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
+from covering import FEW, covering
 
 from simgen.ir import Pass, TensorSpec
 from simgen.layers import LAYERS, Layer
 from simgen.layers.base import field_types
 from simgen.tensors.random_values import generate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simgen.ir import Kernel
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -227,6 +238,11 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "slice": ((1, 2, 1, 1), (2, 6, 2, 6), (3, 300, 1, 3), (5, 514, 1, 1), (2, 4, 48, 48)),
 }  # fmt: skip
 
+SMALLEST = (2, 6, 2, 3)
+CONTRACT_SHAPES = (SMALLEST, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 37, 9, 7))
+# Images of which windows fit into one or the other, and that can be cut in two and in three.
+LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12))
+
 # What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a
 # work-item adds up by itself; an image that is one window, and two with tiles narrower than a row.
 ALSO: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -278,14 +294,77 @@ def _texts(type_: Any, field: Any, base: dict[str, str]) -> list[str]:
     return [str(field.default), str(other if least is None or other >= least else least * 4)]
 
 
-def all_variants() -> list[tuple[Variant, Pass]]:
-    """(variant, pass) of everything that is lowered."""
+@cache
+def covering_variants(kind: str) -> list[Variant]:
+    """The variants that show each choice of parameters, each two choices, and each of kernels.
+
+    With EVERY_VARIANT set in the environment, all of them.
+    """
+    found = variants(kind)
+    if os.environ.get("EVERY_VARIANT"):
+        return found
+    known = {str(variant): variant for variant in found}
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for variant in found:
+        for key, value in variant.parameters:
+            values[key].add(value)
+    labels = {}
+    for name, variant in known.items():
+        own = [one for one in variant.parameters if len(values[one[0]]) > 1]
+        few = [one for one in own if len(values[one[0]]) <= FEW]
+        labels[name] = [*own, *combinations(few, 2)]
+    kernels = {name: list(_kernels(variant)) for name, variant in known.items()}
+    return [known[name] for name in covering(kernels, pairs=False, sizes=False, labels=labels)]
+
+
+def _kernels(variant: Variant) -> Iterator[Kernel]:
+    """In all passes, for shapes that are usual."""
+    layer = variant.layer
+    for shape in contract_shapes(layer):
+        for direction in layer.passes:
+            yield from layer.lower(inputs_of(layer, shape), direction).kernels
+
+
+def covering_passes() -> list[tuple[Variant, Pass]]:
+    """(variant, pass) of `covering_variants`."""
     return [
         (variant, direction)
         for kind in lowered()
-        for variant in variants(kind)
+        for variant in covering_variants(kind)
         for direction in LAYERS[kind].passes
     ]
+
+
+def each_pass(test: Callable[[Variant, Pass], None]) -> Callable[[str, Pass], None]:
+    """A test of each (variant, pass), as one case for each layer and pass."""
+
+    def of_all(kind: str, direction: Pass) -> None:
+        for variant in covering_variants(kind):
+            try:
+                test(variant, direction)
+            except Exception as error:
+                error.add_note(f"of {variant}")
+                raise
+
+    of_all.__name__, of_all.__doc__, of_all.__module__ = (
+        test.__name__,
+        test.__doc__,
+        test.__module__,
+    )
+    passes = [(kind, direction) for kind in lowered() for direction in LAYERS[kind].passes]
+    return pytest.mark.parametrize(("kind", "direction"), passes)(of_all)
+
+
+def fitting(layer: Layer, *shape: int) -> tuple[int, ...]:
+    """The shape or, for windows that do not fit into that, one with as many larger images."""
+    larger = [(shape[0], *image) for image in LARGER]
+    return next(each for each in (shape, *larger) if accepts(layer, each))
+
+
+def contract_shapes(layer: Layer) -> list[tuple[int, ...]]:
+    """Those that the contract of a layer is tested with."""
+    shapes = SHAPES_OF.get(layer.kind, CONTRACT_SHAPES)
+    return [shape for shape in shapes if accepts(layer, shape)] or [fitting(layer, *SMALLEST)]
 
 
 def inputs_of(layer: Layer, shape: tuple[int, ...]) -> tuple[TensorSpec, ...]:

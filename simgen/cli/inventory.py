@@ -56,7 +56,7 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         return
     present.network(plan.network, settings=verbose)
     if unsupported:
-        print(f"not lowered: {unsupported}")
+        print(f"no kernels: {unsupported}")
     elif workload:
         present.work(workload)
         if verbose:

@@ -10,13 +10,13 @@
     soft_relu     log(1 + exp(x))          dy (1 - exp(-y))         MIOpen, SOFTRELU
 
 c is `activation_ceiling`, a is `activation_alpha`. Every derivative is a function of y alone, so
-that a backward pass reads two tensors and a network need not keep x. Of y as it is given, float32
-gives it with a small relative error everywhere, since 1 - y, 1 + y and y + a are exact where they
-would cancel. What y has lost of x, no formula brings back: where sigmoid or tanh is rounded to its
-limit, the gradient is 0, as in every library that keeps y. Tensors have any shape.
+a backward pass reads two tensors, and a network need not keep x. Float32 computes it from y with a
+small relative error everywhere, since 1 - y, 1 + y and y + a are exact where they would cancel. No
+formula brings back what was lost when y was rounded: where sigmoid or tanh is rounded to its limit,
+the gradient is 0, as in every library that keeps y. Tensors have any shape.
 
-Results have a small relative error too, in the tails as well, so every bound is relative: a kernel
-that computes log(1 + exp(x)) or 1 - exp(-y) as it stands here is out of it.
+y has a small relative error too, in the tails as well, so every bound is relative; a kernel that
+computes log(1 + exp(x)) or 1 - exp(-y) as it stands here exceeds it.
 """
 
 from __future__ import annotations

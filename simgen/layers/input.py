@@ -1,4 +1,4 @@
-"""A tensor of the data file, of any rank, which several layers may read: nothing is run for it.
+"""A tensor of the data file, of any rank, which several layers may read; nothing runs for it.
 
     y  the tensor      dy  the sum of the gradients that its readers give it
 

@@ -1,4 +1,4 @@
-"""Taking a tensor apart into equal ones along an axis: what [Concat] does, backwards.
+"""Splits a tensor into equal parts along an axis: the reverse of [Concat].
 
     forward   y_i = the i-th part of x along the axis
     backward  dx = dy0, dy1, ... one behind the other

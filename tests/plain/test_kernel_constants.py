@@ -9,9 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import jinja2
-import pytest
 from jinja2 import meta
-from layer_variants import SHAPES_OF, Variant, accepts, all_variants, inputs_of
+from layer_variants import SHAPES_OF, Variant, accepts, each_pass, inputs_of
 
 from simgen import resources
 from simgen.compile import kernel_source, render
@@ -40,7 +39,7 @@ def read_by(template: str) -> frozenset[str]:
     return frozenset(names)
 
 
-@pytest.mark.parametrize(("variant", "direction"), all_variants(), ids=str)
+@each_pass
 def test_every_constant_is_read(variant: Variant, direction: Pass) -> None:
     for shape in SHAPES_OF.get(variant.kind, SHAPES):
         if not accepts(variant.layer, shape):

@@ -4,7 +4,7 @@
                             [+ bias[k]]
     backward  dw[k,c,r,s] = sum over n,p,q of  x[n, c, p u + r d - a, q v + s e - b] * dy[n,k,p,q]
               dx[n,c,i,j] = sum over k,r,s of  dy[n, k, (i - r d + a) / u, (j - s e + b) / v]
-                            * w[k,c,r,s], where both divisions leave no rest
+                            * w[k,c,r,s], where both divisions are exact
               db[k]       = sum over n,p,q of  dy[n,k,p,q]
 
     x, dx  (N, C, H, W)     w, dw  (K, C / G, R, S)   y, dy  (N, K, P, Q)    b, db  (K,), bias=true
@@ -18,7 +18,7 @@ w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
 MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
-"cross_correlation". simgen means the same by a config on every machine: what cuDNN means.)
+"cross_correlation". In simgen, a config means the same on every machine: what it means in cuDNN.)
 `group` and `dilation` are keys of Caffe.
 """
 

@@ -1,10 +1,10 @@
 """Direct convolution: no matrix is made, in memory or in thought.
 
-A gather (conv_direct.hip.j2): each work-item holds `filters` x `sets` x `wide` results, `wide` of
+A gather (conv_direct.hip): each work-item holds `filters` x `sets` x `wide` results, `wide` of
 them side by side in a row, so that a pixel that is loaded serves several taps and all filters.
 The filters lie in LDS, for `chunk` channels at a time.
 
-The gradient of the filters (conv_direct_filters.hip.j2): a work-item holds, of `filters` filters,
+The gradient of the filters (conv_direct_filters.hip): a work-item holds, of `filters` filters,
 the `span` taps of one run: one channel, one r, neighbouring s. A work-group has `octets` x `runs`
 such items and `slices` of each, which share the pixels of the lines that lie in LDS; at the end the
 slices are added up. Lines are shared out to `splits` work-groups, whose sums a second kernel adds.
@@ -72,7 +72,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
         ("chunk", mapped.chunk),
         ("unrolled", int(_unrolled(each, mapped))),
     )
-    kernel = Kernel(name, "conv_direct.hip.j2", mapped.block, constants)
+    kernel = Kernel(name, "conv_direct.hip", mapped.block, constants)
     blocks = each.groups * ceil(each.group_out / mapped.filters)
     grid = (ceil(strips / (mapped.block * mapped.sets)), blocks, 1)
     return kernel, Launch(name, grid, names.gather_args)
@@ -146,10 +146,6 @@ class FilterMap:
     image_width: int  # pixels that a line meets
     image_pitch: int  # floats from pair to pair in LDS
     result_pitch: int  # floats from filter to filter
-
-    @property
-    def runs(self) -> int:
-        return self.pairs * self.spans
 
     @property
     def floats(self) -> int:
@@ -264,20 +260,15 @@ def filters(g: Geometry, names: Names) -> Lowering:
     mapped, split = _filter_map(g), filter_split(g)
     fields = {k: int(v) for k, v in vars(mapped).items() if k != "block"}
     constants: Constants = (
-        ("image", names.source),
-        ("result", names.filters),
-        ("target", names.target),
         *g.constants,
         *fields.items(),
-        ("runs", mapped.runs),
         ("vector", 4 if g.image[1] % 4 == 0 else 1),
         ("result_vector", 4 if g.result[1] % 4 == 0 else 1),
         ("chunk", split.chunk),
         ("splits", split.splits),
-        ("size", g.size),
     )
     name = names.kernel("direct")
-    kernel = Kernel(name, "conv_direct_filters.hip.j2", mapped.block, constants)
+    kernel = Kernel(name, "conv_direct_filters.hip", mapped.block, constants)
     grid = (split.splits, _filter_tiles(g, mapped), g.groups)
     written = names.partial if split.splits > 1 else names.target
     return Lowering((kernel,), (Launch(name, grid, (names.source, names.filters, written)),))

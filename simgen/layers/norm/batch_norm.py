@@ -15,7 +15,7 @@
 With save_intermediates, forward leaves mean and r for backward, which otherwise computes them
 again. With batchnorm_statistics "running", as in inference and where a network is trained further
 with its statistics frozen, mean and var are running_mean and running_var, which are constants: dx
-is w * r * dy. Of a batch with M = 1, the variance is 0, the unbiased one too.
+is w * r * dy. With M = 1, the variance is 0, the unbiased one too.
 
 Source: cudnnBatchNormalizationForwardTraining, -ForwardInference and -Backward; Ioffe and Szegedy,
 "Batch Normalization", 2015, algorithms 1 and 2. The variance of a batch that does not fit into one

@@ -10,7 +10,7 @@
     lrn_mode "cross_channel_dim1"  window: channels c - floor((L-1)/2) .. c + floor(L/2),  m = L
     lrn_mode "within_channel"      window: L x L pixels around (h, w), likewise,           m = L^2
 
-A window that reaches over the edge holds fewer elements; m stays.
+A window that reaches over the edge holds fewer elements; m stays the same.
 
 Source: cudnnLRNCrossChannelForward and Backward; "within_channel" is miopenLRNWithinChannel of
 MIOpen. After Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks",

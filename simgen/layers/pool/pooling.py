@@ -7,13 +7,13 @@
     x, dx  (N, C, H, W)     y, dy  (N, C, P, Q)     P = ceil((H + 2 a - R) / u) + 1, Q likewise
     R, S   kernel_size      a, b   pad              u, v   stride         (height, width each)
 
-Of equal maxima the first in row-major order gets the gradient. The padding never is a maximum. In
+Of equal maxima the first in row-major order gets the gradient. Padding is never a maximum. In
 the mean it counts as zeros with "avg_include_padding", which divides by R S; "avg_exclude_padding"
-divides by the number of elements inside the image, and so does "avg". What a window with a NaN
-gives is not defined.
+divides by the number of elements inside the image, and so does "avg". The result of a window
+that holds a NaN is not defined.
 
 The division by the stride is rounded up, as in DNNMark and Caffe, but no window begins beyond the
-image. What windows then hold beyond the padding counts in no mean. With round_mode "floor" it is
+image. What windows then hold beyond the padding is left out of means. With round_mode "floor" it is
 rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch.
 
 Source: cudnnPoolingForward and cudnnPoolingBackward; "avg" is miopenPoolingAverage of MIOpen. The

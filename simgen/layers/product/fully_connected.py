@@ -8,9 +8,9 @@
     x, dx  (N, C, H, W) seen as (N, I), I = C H W      w, dw  (K, I), K = num_output
     y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
 
-Of a tensor of any rank, `axis` and all behind it are laid flat, 1 unless the config says otherwise:
-with axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1 keeps four
-axes.
+x may have any rank: `axis`, which is 1 unless the config says otherwise, and all axes behind it are
+laid flat. With axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1
+keeps four axes.
 
 Source: InnerProduct of Caffe, whose `axis` this is; DNNMark's FullyConnectedLayer
 (core/include/layers/fc_layer.h), three GEMMs and no bias.

@@ -274,7 +274,8 @@ class Product:
             ("k", self.k),
             ("alpha", self.alpha if found.splits == 1 else 1.0),
             ("beta", self.beta if found.splits == 1 else 0.0),
-            ("bias", int(self.bias and found.splits == 1)),
+            ("with_c", int(self.beta != 0 and found.splits == 1)),
+            ("with_bias", int(self.bias and found.splits == 1)),
             ("batch", self.batch),
             ("splits", found.splits),
             ("chunk", found.chunk),
@@ -284,10 +285,10 @@ class Product:
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
             *found.tile.constants,
-            *(self.epilogue.constants if found.splits == 1 else ()),
+            *(self.epilogue if found.splits == 1 else NOTHING).constants,
         )
         name = self._name(prefix, f"t{found.tile}")
-        kernel = Kernel(name, "gemm.hip.j2", found.tile.block, constants)
+        kernel = Kernel(name, "gemm.hip", found.tile.block, constants)
         return kernel, (*found.tile.grid(self.m, self.n), found.splits * self.batch)
 
     # ---- A short side ----
@@ -353,11 +354,12 @@ class Product:
             ("chunk", chunk),
             ("alpha", self.alpha if splits == 1 else 1.0),
             ("beta", self.beta if splits == 1 else 0.0),
-            ("bias", int(self.bias and splits == 1)),
+            ("with_c", int(self.beta != 0 and splits == 1)),
+            ("with_bias", int(self.bias and splits == 1)),
             ("few_columns", int(not self._few_rows)),
-            *(self.epilogue.constants if splits == 1 else ()),
+            *(self.epilogue if splits == 1 else NOTHING).constants,
         )
-        kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip.j2", BLOCK, constants)
+        kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip", BLOCK, constants)
         return kernel, (ceil(many / self._results_of_a_group), 1, splits)
 
 
@@ -371,9 +373,9 @@ class Channels:
 
     @property
     def constants(self) -> Constants:
-        if self.epilogue == NOTHING:
-            return ()
-        return (*self.epilogue.constants, ("channels", self.count), ("inner", self.inner))
+        """With the epilogue's own; without an epilogue, kernels for other channels are equal."""
+        count, inner = (1, 1) if self.epilogue == NOTHING else (self.count, self.inner)
+        return (*self.epilogue.constants, ("channels", count), ("inner", inner))
 
     @property
     def name(self) -> tuple[str, ...]:
@@ -409,12 +411,14 @@ def sum_of(
         ("width", width),
         ("alpha", alpha),
         ("beta", beta),
-        ("bias", bias),
+        ("with_c", int(beta != 0)),
+        ("with_bias", int(bias > 0)),
+        ("columns", bias or size),
         *channels.constants,
     )
     added = (f"bias{bias}",) if bias else ()
     parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *added, *channels.name)
-    kernel = Kernel("_".join(parts), "gemm_sum.hip.j2", BLOCK, constants)
+    kernel = Kernel("_".join(parts), "gemm_sum.hip", BLOCK, constants)
     return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
 
 

@@ -73,14 +73,14 @@ class Tile:
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]:
-        """What tile.h reads, except for how operands are loaded; and `groups`."""
+        """What constants/tile.h declares, except for how elements are loaded and stored."""
         return (
             ("tile_m", self.rows),
             ("tile_n", self.columns),
             ("tile_k", self.depth),
             ("item_m", self.item_rows),
             ("item_n", self.item_columns),
-            ("groups", self.groups),
+            ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
         )
 
