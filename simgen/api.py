@@ -60,6 +60,7 @@ def plan(
     passes: str | Iterable[str] | None = None,
     layers: str | Iterable[str] | None = None,
     algo: str | None = None,
+    type: str | None = None,
     rate: float | None = None,
     inference: bool | None = None,
     fuse: bool = False,
@@ -75,6 +76,7 @@ def plan(
         passes: passes of a network: "fwd", "bwd", "sgd" (parameter update), or several.
         layers: a slice of a network, "conv1..pool1", or names of layers.
         algo: the algorithm of all layers that have a choice.
+        type: the element type of inputs, as "f16" or "bf16", of layers that give none.
         rate: the learning rate of pass sgd.
         inference: True: the network as in inference; False: as in training; None: as the config
             says.
@@ -94,6 +96,7 @@ def plan(
         passes=_joined(passes),
         layers=_joined(layers),
         algorithm=algo,
+        type=type,
         rate=rate,
         inference=inference,
         fuse=fuse,

@@ -55,6 +55,7 @@ class Choices:
     passes: str | None = None  # with commas between them
     layers: str | None = None
     algorithm: str | None = None
+    type: str | None = None  # of elements
     rate: float | None = None
     inference: bool | None = None
     fuse: bool = False
@@ -90,6 +91,7 @@ class Plan:
             algorithm=choices.algorithm,
             layers=choices.layers,
             phase=phase,
+            dtype=choices.type,
         )
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
@@ -136,6 +138,7 @@ class Plan:
         chosen = {
             "layers": choices.layers,
             "algorithm": choices.algorithm,
+            "type": choices.type,
             "rate": choices.rate,
             "inference": choices.inference,
         }

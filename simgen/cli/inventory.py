@@ -126,7 +126,7 @@ def _list_layers() -> list[dict[str, str]]:
         {
             "layer": kind,
             "section": layer.section,
-            "passes": " ".join(layer.passes) or "not yet",
+            "passes": "nothing to run" if layer.given else " ".join(layer.passes) or "not yet",
             "keys": " ".join(layer.config_keys()),
         }
         for kind, layer in sorted(LAYERS.items())

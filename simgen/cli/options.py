@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 RATE = 0.01  # learning rate; as in simgen.bundle.planning, which the help does not import
 # What is done with a network, and how that is written on the command line.
-CHOICES = {"passes": "--pass", "layers": "--layers", "algorithm": "--algo", "rate": "--rate"}
+CHOICES = {
+    "passes": "--pass",
+    "layers": "--layers",
+    "algorithm": "--algo",
+    "type": "--type",
+    "rate": "--rate",
+}
 PHASE = {True: "--inference", False: "--training"}
 
 
@@ -179,6 +185,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
     ),
     click.option(
+        "--type",
+        "type",
+        metavar="T",
+        help="The type of the input's elements, as f16 or bf16; of a layer: --set conv1.type=T. "
+        "[default: f32]",
+    ),
+    click.option(
         "--rate",
         type=Real(0),
         metavar="R",
@@ -238,6 +251,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         passes=given["passes"],
         layers=given["layers"],
         algorithm=given["algorithm"],
+        type=given["type"],
         rate=given["rate"],
         inference=given["inference"],
         fuse=given["fuse"],

@@ -25,6 +25,7 @@ class Input(Layer):
     rank = None
     given = True
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

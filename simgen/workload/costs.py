@@ -58,9 +58,9 @@ def of_step(workload: Workload, step: Step) -> Work:
         parameters=sum(
             workload.buffer(name).spec.size for port, name in step.reads if port in layer.parameters
         ),
-        tensor_bytes=sum(workload.buffer(name).spec.nbytes for name in written),
+        tensor_bytes=sum(workload.buffer(name).spec.held for name in written),
         workspace_bytes=sum(
-            b.spec.nbytes for b in buffers if b.role is Role.SCRATCH and b.name not in read
+            b.spec.held for b in buffers if b.role is Role.SCRATCH and b.name not in read
         ),
     )
 
@@ -113,7 +113,7 @@ def memory(workload: Workload) -> dict[str, int]:
             kind = "workspaces"
         else:
             kind = "gradients" if PortRole.GRADIENT in own else "activations"
-        found[kind] += buffer.spec.nbytes
+        found[kind] += buffer.spec.held
     return {**found, "arena": workload.arena_nbytes}
 
 

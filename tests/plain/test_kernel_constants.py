@@ -30,8 +30,11 @@ def test_kernels_have_the_constants_of_their_files(variant: Variant, direction: 
         if not accepts(variant.layer, shape):
             continue
         for kernel in variant.layer.lower(inputs_of(variant.layer, shape), direction).kernels:
-            names = sorted(name for name, _ in kernel.constants)
-            assert names == sorted(kernel_source.constants(kernel.template)), kernel.name
+            names = [name for name, _ in kernel.constants]
+            declared = kernel_source.constants(kernel.template)
+            assert len(set(names)) == len(names)
+            # Kernels of float32, as the samples are, say nothing of a type.
+            assert set(names) in (declared, declared - {"element"}), kernel.name
 
 
 def test_every_constant_is_read() -> None:

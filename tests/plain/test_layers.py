@@ -29,7 +29,7 @@ from scipy import ndimage, signal, special
 from simgen import resources
 from simgen.frontend import network, problem
 from simgen.frontend.config import Config
-from simgen.ir import Pass
+from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 
@@ -392,7 +392,15 @@ def fused(
     return activation(variant, y) if given["activation"] == "true" else y
 
 
+def heads(variant: Variant, x: Array) -> Array:
+    count = int(dict(variant.parameters)["heads"])
+    if x.ndim == 4:
+        return np.concatenate([x[:, head] for head in range(count)], axis=2)
+    return np.stack(np.split(x, count, axis=2), axis=1)
+
+
 INDEPENDENT = {
+    "heads": heads,
     "fused_conv": fused,
     "fused_fc": fused,
     "conv": convolution,
@@ -401,6 +409,7 @@ INDEPENDENT = {
     "add": add,
     "bn": batch_norm,
     "bypass": bypass,
+    "cast": bypass,  # what is stored has another type: tests/toolchain/test_narrow.py
     "concat": concat,
     "dropout": dropout,
     "sgd": sgd,
@@ -538,6 +547,8 @@ def parameter_texts(layer: type[Layer]) -> st.SearchStrategy[tuple[tuple[str, st
         values: st.SearchStrategy[Any]
         if issubclass(type_, StrEnum):
             values = st.sampled_from(type_)
+        elif type_ is DType:
+            values = st.sampled_from(["bf16", "f16", "f32"])
         elif type_ is bool:
             values = st.sampled_from(["false", "true"])
         elif type_ is int:
@@ -602,10 +613,8 @@ def test_counted_bytes_are_those_of_the_ports(variant: Variant, direction: Pass)
         count = layer.count(inputs_of(layer, shape), direction)
         assert count.read_bytes >= sum(spec.nbytes for spec in read.values())
         assert count.written_bytes >= sum(spec.nbytes for spec in written.values())
-        copies = variant.kind in ("bypass", "concat", "slice") or (variant.kind, direction) == (
-            "add",
-            B,
-        )
+        moves = variant.kind in ("bypass", "cast", "concat", "heads", "slice")
+        copies = moves or (variant.kind, direction) == ("add", B)
         assert (count.flops + count.transcendentals > 0) == (not copies)
 
 

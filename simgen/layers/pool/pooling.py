@@ -77,6 +77,7 @@ class Pooling(Layer):
     passes = (Pass.FORWARD, Pass.BACKWARD)
     shape_given = ("dx",)
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "3",

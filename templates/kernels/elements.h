@@ -1,8 +1,40 @@
-/* Elements of tensors, in memory and as what is computed with: float32.
+/* Elements of tensors that are narrower than 32 bits. What is computed with is float32.
  *
- * Those that are narrower than 32 bits move in words of 32 bits or more, since simulators are weak
- * below. A tensor of them starts on a word and is filled up to four elements, so that the last ones
- * move as all others do; what lies behind its end is nobody's. */
+ * They move in words of 32 bits or more, since simulators are weak below. A tensor starts on a word
+ * and is filled up to four elements, so that the last ones move as all others do; what lies behind
+ * its end is nobody's. */
+#pragma once
+#include "prelude.h"
+
+/* 16-bit floats by one instruction, where every machine that runs it is right. gem5's narrowing takes
+ * ties up and is wrong for subnormal numbers: what it gets has no more places than a half has. */
+#if defined(__AMDGCN__)
+#define SIMGEN_WIDENS_HALF
+#define SIMGEN_KEEPS_HALF
+static __device__ __forceinline__ float widen_half(unsigned word)
+{
+    return __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
+}
+static __device__ __forceinline__ unsigned keep_half(float x)
+{
+    return __builtin_bit_cast(unsigned short, static_cast<_Float16>(x));
+}
+#elif defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define SIMGEN_WIDENS_HALF
+#define SIMGEN_NARROWS_HALF
+static __device__ __forceinline__ float widen_half(unsigned word)
+{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(static_cast<unsigned short>(word)));
+    return y;
+}
+static __device__ __forceinline__ unsigned narrow_half(float x)
+{
+    unsigned short y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+#endif
 
 /* What the largest exponent stands for: infinity and NaNs; numbers, and NaN in all ones; numbers, and
  * NaN in the place of -0. */
@@ -96,8 +128,14 @@ struct Narrow {
     }
 };
 
+/* Together with those of float (common.h), wherever this is included. */
+using ::keep4;
+using ::load;
+using ::load4;
+using ::store;
+using ::store4;
+
 /* Element `at` of a tensor, which begins on a word. */
-static __device__ __forceinline__ float load(const float* tensor, unsigned at) { return tensor[at]; }
 template <unsigned E, unsigned M, int B, Special S>
 static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* tensor, unsigned at)
 {
@@ -106,14 +144,10 @@ static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* tensor, u
     return T::widen(reinterpret_cast<const unsigned*>(tensor)[at / SHARED] >> at % SHARED * T::BITS);
 }
 
-/* A narrow element is never stored by itself: nothing defines that, and what does it does not link. */
-static __device__ __forceinline__ void store(float* tensor, unsigned at, float value) { tensor[at] = value; }
+/* A narrow element is never stored by itself. Nothing defines this: what needs it does not link. */
 template <unsigned E, unsigned M, int B, Special S>
 __device__ void store(Narrow<E, M, B, S>* tensor, unsigned at, float value);
 
-/* 4 neighbours in memory, in one access: their place is a multiple of 4 elements. */
-static __device__ __forceinline__ float4 load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
-static __device__ __forceinline__ void store4(float* to, float4 value) { *reinterpret_cast<float4*>(to) = value; }
 template <unsigned E, unsigned M, int B, Special S>
 static __device__ __forceinline__ float4 load4(const Narrow<E, M, B, S>* from)
 {
@@ -146,17 +180,9 @@ static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 val
 }
 
 /* The same of numbers that the type has: nothing is rounded. */
-static __device__ __forceinline__ void keep4(float* to, float4 value) { store4(to, value); }
 template <unsigned E, unsigned M, int B, Special S>
 static __device__ __forceinline__ void keep4(Narrow<E, M, B, S>* to, float4 value)
 {
     using T = Narrow<E, M, B, S>;
     put4(to, T::keep(value.x), T::keep(value.y), T::keep(value.z), T::keep(value.w));
-}
-
-/* Whether the 4 elements from `at` on move together: narrow ones do if the first is in the tensor. */
-template <class T>
-static __device__ __forceinline__ bool together(unsigned at, unsigned size)
-{
-    return sizeof(T) < 4 ? at < size : at + 4 <= size;
 }
