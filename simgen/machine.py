@@ -89,7 +89,7 @@ class Machine:
         changed: dict[str, int | float] = {}
         for name, value in given.items():
             if name not in OPTIONS:
-                fact = f"{printable(name)} is no option of a machine"
+                fact = f"{printable(name)} is not an option of a machine"
                 raise UsageError(f"{place}: {fact}; {did_you_mean(name, OPTIONS)}")
             changed[OPTIONS[name]] = _number(name, str(value), place)
         if "lds_nbytes" in changed:
@@ -232,6 +232,6 @@ def find(text: str, place: str) -> Machine:
     for each in rest:
         option, equals, value = each.partition("=")
         if not equals:
-            raise UsageError(f"{place}: {printable(each)} is no option; write OPTION=VALUE")
+            raise UsageError(f"{place}: {printable(each)} is not an option; write OPTION=VALUE")
         given[option.strip().replace("-", "_")] = value.strip()
     return named(name.strip()).with_options(given, place)

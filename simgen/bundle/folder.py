@@ -80,7 +80,7 @@ def load(path: Path) -> Bundle:
         DamagedError: its manifest or workload is not what was written.
     """
     if not (path / MANIFEST).exists():
-        fact = "no bundle" if path.exists() else "no such folder"
+        fact = "not a bundle" if path.exists() else "no such folder"
         raise UsageError(f"{path}: {fact}; make one with: simgen build")
     try:
         found = manifest.read(path / MANIFEST)
@@ -90,7 +90,7 @@ def load(path: Path) -> Bundle:
         return Bundle(path, found, stored_workload.workload(schema.parse(text)))
     except NotRegularError as error:
         if not (path / MANIFEST).is_file():
-            raise UsageError(f"{path}: no bundle; make one with: simgen build") from None
+            raise UsageError(f"{path}: not a bundle; make one with: simgen build") from None
         raise DamagedError(f"{path / WORKLOAD}: {error.strerror}; {_cure(path)}") from None
     except (ValueError, KeyError, OSError) as error:
         raise DamagedError(

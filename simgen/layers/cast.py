@@ -47,7 +47,7 @@ class Cast(Layer):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         if not self.type.is_float or self.type.nbytes > DType.F32.nbytes:
-            raise ValueError(f"[Cast] makes no {self.type.name}; set type=f32, f16 or bf16")
+            raise ValueError(f"[Cast] cannot make {self.type.name}; set type=f32, f16 or bf16")
         return TensorSpec(x.shape, self.type)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:

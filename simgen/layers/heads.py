@@ -58,7 +58,7 @@ class Heads(Layer):
             raise ValueError(f"the input is {extents}; {cure}")
         n, s, features = x.shape
         if features % self.heads:
-            fact = f"{features} features are no multiple of {self.heads} heads"
+            fact = f"{features} features are not a multiple of {self.heads} heads"
             raise ValueError(f"{fact}; choose others")
         return TensorSpec((n, self.heads, s, features // self.heads), x.dtype)
 

@@ -55,7 +55,7 @@ class Slice(Layer):
         axis = axes.behind_batch("axis", self.axis, x.shape)
         if x.shape[axis] % self.parts:
             raise ValueError(
-                f"axis {axis} has {x.shape[axis]} elements, no multiple of {self.parts} outputs; "
+                f"axis {axis} has {x.shape[axis]} elements, which is not a multiple of {self.parts} outputs; "
                 "choose others"
             )
         each = x.shape[axis] // self.parts

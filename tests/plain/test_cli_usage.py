@@ -65,7 +65,7 @@ USAGE = [
     ("show xyz", "workload 'xyz': no such workload; list them with: simgen list"),
     ("run none", "none: no such folder; make one with: simgen build"),
     ("diff none", "none: no such folder"),
-    ("run .", "no bundle"),
+    ("run .", "not a bundle"),
     ("run softmax_fwd --timeout 0", "--timeout"),
     ("run softmax_fwd --timeout nan", "'nan' is not a finite number; write one"),
     ("run softmax_fwd --warmup 1.5", "'1.5' is not a valid whole number"),

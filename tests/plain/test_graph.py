@@ -229,7 +229,7 @@ PAIR = "[Input]\nname=a\nshape=2x3x4\n[Input]\nname=b\nshape=2x4x5\n"
         ("[Gemm]\nbeta=1\nprevious_layer=a,b,a\n", 7, "c is 2 x 3 x 4, but y is 2 x 3 x 5"),
         ("[Softmax]\nprevious_layer=a\nsoftmax_axis=3\n", 7, "none of its axes in a tensor of 2"),
         ("[Softmax]\nprevious_layer=a\nsoftmax_axis=-3\n", 7, "is the batch in a tensor of 2"),
-        ("[Slice]\nprevious_layer=a\n", 7, "axis 1 has 3 elements, no multiple of 2 outputs"),
+        ("[Slice]\nprevious_layer=a\n", 7, "axis 1 has 3 elements, which is not a multiple of 2"),
         ("[Concat]\nprevious_layer=a,b\n", 7, "x0 is 2 x 3 x 4, but x1 is 2 x 4 x 5"),
         ("[Pooling]\nprevious_layer=a\n", 7, "takes a tensor (N, C, H, W), but 'a' gives one of"),
         ("[Bypass]\nprevious_layer=a\nc=3\n", 9, "gets a tensor of 2 x 3 x 4; leave it out"),

@@ -60,9 +60,9 @@ def test_options_make_another_machine_that_its_label_makes_again():
     [
         ("h300", "no machine 'h300'; did you mean 'h200'?"),
         ("", "no machine ''; known: "),
-        ("h200,units=4", "'units' is no option of a machine; "),
+        ("h200,units=4", "'units' is not an option of a machine; "),
         ("h200,num_compute_unit=4", "did you mean 'num_compute_units'?"),
-        ("h200,num_compute_units", "'num_compute_units' is no option; write OPTION=VALUE"),
+        ("h200,num_compute_units", "'num_compute_units' is not an option; write OPTION=VALUE"),
         ("h200,num_compute_units=0", "num_compute_units is '0'; write a whole number"),
         ("h200,num_compute_units=4KiB", "num_compute_units is '4KiB'; write a whole number"),
         ("h200,lds_size=1.5", "lds_size is '1.5'; write a whole number, or a size"),

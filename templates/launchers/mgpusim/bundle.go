@@ -184,7 +184,7 @@ func (b *buffer) nbytes() uint64 {
 	}
 	bits, err := strconv.ParseUint(digits.FindString(b.Spec.DType), 10, 8)
 	if err != nil || bits < 8 {
-		fail(exitDataSize, "workload.json: %q is no type of elements; build the bundle again", b.Spec.DType)
+		fail(exitDataSize, "workload.json: %q is not a type of elements; build the bundle again", b.Spec.DType)
 	}
 	if bits < 32 {
 		size = (size + 3) / 4 * 4

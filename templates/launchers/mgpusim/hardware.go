@@ -97,7 +97,7 @@ func newHardware(gpu, list string) hardware {
 		} else if name == "gpu_clock" {
 			h.frequency = sim.Freq(value)
 		} else {
-			fail(exitUsage, "runner: %s is no option of the hardware; call it through run.sh", name)
+			fail(exitUsage, "runner: %s is not an option of the hardware; call it through run.sh", name)
 		}
 		arrays = arrays || name == "cu_per_sa"
 	}
