@@ -67,6 +67,7 @@ def plan(
     reuse_memory: bool = False,
     values: Where | Iterable[Where] = (),
     seed: int = 0,
+    plan_for: str | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
@@ -85,6 +86,8 @@ def plan(
         values: files with input values of your own, or "exact": whole numbers whose sums are not
             rounded.
         seed: the seed of the random inputs.
+        plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
+            machines`; None: that of the first simulated target that is built, or of the GPU.
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.
@@ -103,6 +106,7 @@ def plan(
         reuse_memory=reuse_memory,
         values=tuple(os.fspath(each) for each in files),
         seed=seed,
+        plan_for=plan_for,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 
@@ -179,7 +183,8 @@ class PlannedBuild:
         if not given:
             raise UsageError("targets: none is given; give one or more")
         chosen = _targets(given, settings or {})
-        made, _ = self.plan.write(Path(path), chosen, replace_results=replace, tell=progress)
+        plan = self.plan.for_targets(chosen)
+        made, _ = plan.write(Path(path), chosen, replace_results=replace, tell=progress)
         return BuiltBundle(made.path, made.gone)
 
 

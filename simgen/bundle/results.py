@@ -120,6 +120,7 @@ def collect(
         "compiler": bundle.manifest["compiler"],
         "config": bundle.manifest["config"],
         "workload": bundle.digest,
+        "planned_for": bundle.workload.machine.label,
         "data": bundle.manifest["data"]["id"],
         "target": target.name,
         "settings": target.settings(),

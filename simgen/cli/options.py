@@ -28,6 +28,7 @@ CHOICES = {
     "algorithm": "--algo",
     "type": "--type",
     "rate": "--rate",
+    "plan_for": "--plan-for",
 }
 PHASE = {True: "--inference", False: "--training"}
 
@@ -225,6 +226,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "rounded.",
     ),
     click.option(
+        "--plan-for",
+        metavar="M",
+        help="The machine to choose tiles, splits and algorithms for, of `simgen list machines`; "
+        "with other hardware: gem5-gfx902,num_compute_units=16. [default: that of the first "
+        "simulated target, or of the GPU; a bundle keeps its own]",
+    ),
+    click.option(
         "--seed",
         type=SEED,
         metavar="N",
@@ -258,10 +266,12 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         reuse_memory=given["reuse_memory"],
         values=tuple(given["values"]),
         seed=given["seed"],
+        plan_for=given["plan_for"],
     )
-    plan = Plan(given["workload"], choices)
+    targets = chosen_targets(given["targets"], given_settings(given))
+    plan = Plan(given["workload"], choices, targets)
     output: Path = given["output"] or Path(plan.problem.name)
-    return plan, output, chosen_targets(given["targets"], given_settings(given))
+    return plan, output, targets
 
 
 def reproduce(given: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from simgen.layers import cast as cast
 from simgen.layers import concat as concat
 from simgen.layers import dropout as dropout
 from simgen.layers import fused as fused
+from simgen.layers import heads as heads
 from simgen.layers import input as input
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice

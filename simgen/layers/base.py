@@ -66,6 +66,15 @@ class Lowering:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Something that was planned for a machine."""
+
+    what: str  # tile, chunks, algorithm, ...
+    chosen: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Sums:
     """The sums of a pass whose terms may be whole numbers: then they can be exact."""
 
@@ -259,6 +268,10 @@ class Layer(ABC):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         """Kernels and launches. Pure: no files, no GPU."""
         raise UnsupportedError(self.kind, "not lowered")
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        """What was chosen for the machine, where there was a choice, for people to read."""
+        return ()
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         """Ports whose elements the kernels load and store whatever type they have.

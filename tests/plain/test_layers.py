@@ -392,7 +392,15 @@ def fused(
     return activation(variant, y) if given["activation"] == "true" else y
 
 
+def heads(variant: Variant, x: Array) -> Array:
+    count = int(dict(variant.parameters)["heads"])
+    if x.ndim == 4:
+        return np.concatenate([x[:, head] for head in range(count)], axis=2)
+    return np.stack(np.split(x, count, axis=2), axis=1)
+
+
 INDEPENDENT = {
+    "heads": heads,
     "fused_conv": fused,
     "fused_fc": fused,
     "conv": convolution,
@@ -605,7 +613,7 @@ def test_counted_bytes_are_those_of_the_ports(variant: Variant, direction: Pass)
         count = layer.count(inputs_of(layer, shape), direction)
         assert count.read_bytes >= sum(spec.nbytes for spec in read.values())
         assert count.written_bytes >= sum(spec.nbytes for spec in written.values())
-        moves = variant.kind in ("bypass", "cast", "concat", "slice")
+        moves = variant.kind in ("bypass", "cast", "concat", "heads", "slice")
         copies = moves or (variant.kind, direction) == ("add", B)
         assert (count.flops + count.transcendentals > 0) == (not copies)
 

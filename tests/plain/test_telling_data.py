@@ -34,6 +34,7 @@ TOLERANCES = 10
 SHAPE = (5, 6, 9, 7)
 SHAPE_OF = {
     "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
+    "heads": (5, 4, 12),
     "slice": (5, 6, 6, 12),  # to be cut along any axis
 }
 SAME = 1e-9  # relative: two forms of one function, in float64

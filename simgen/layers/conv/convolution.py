@@ -30,7 +30,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import MAX_INT, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.conv import (
     algorithms as conv_algorithms,
 )
@@ -252,6 +252,14 @@ class Convolution(Layer):
             return made
         bias = conv_bias.lower(self.output(inputs).shape, self.machine)
         return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        wanted = {
+            Pass.FORWARD: conv_algorithms.for_forward(self.algo),
+            Pass.BACKWARD_DATA: conv_algorithms.for_data(self.algo, self.data_algo),
+            Pass.BACKWARD_WEIGHT: conv_algorithms.for_filters(self.algo),
+        }
+        return self._job(inputs[0].shape, direction).choices(asked=bool(wanted[direction]))
 
     def geometry(self, shape: tuple[int, ...]) -> Geometry:
         """The relation between x, of an (N, C, H, W) shape, w and y.

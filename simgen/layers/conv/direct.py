@@ -23,6 +23,7 @@ from simgen.layers.conv.geometry import Split
 if TYPE_CHECKING:
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
+    from simgen.machine import Machine
 
 LARGE, SMALL = 256, 64  # work-items of a work-group
 FILTERS = 8  # that a work-item computes at most
@@ -48,7 +49,12 @@ class DirectMapping:
 
 def maps_gathers(gathers: tuple[Gather, ...]) -> bool:
     """Whether the taps of a filter are so few that four filters fit into LDS."""
-    return all(4 * each.rows.taps * each.columns.taps <= LDS_MOST for each in gathers)
+    return all(4 * each.rows.taps * each.columns.taps <= _most(each.machine) for each in gathers)
+
+
+def _most(machine: Machine) -> int:
+    """Floats of filters in LDS at most."""
+    return min(LDS_MOST, machine.group_lds_nbytes // 4)
 
 
 def gather(gathers: tuple[Gather, ...], names: Names) -> Lowering:
@@ -97,7 +103,7 @@ def _segment(each: Gather, wide: int) -> int:
 def _map(each: Gather) -> DirectMapping:
     """Large register tiles where they leave work for all units, else small ones."""
     columns = each.columns
-    most = FILTERS if FILTERS * each.rows.taps * columns.taps <= LDS_MOST else 4
+    most = FILTERS if FILTERS * each.rows.taps * columns.taps <= _most(each.machine) else 4
     blocks = ceil(each.group_out / most)
     filters = ceil(each.group_out / blocks)
     wide = {1: 1, 2: 2}.get(columns.count, 4)
@@ -113,7 +119,7 @@ def _map(each: Gather) -> DirectMapping:
     vector = 4 if wide == 4 and columns.source % 4 == 0 else 1
     padded = ceil(filters / 4) * 4
     taps = each.rows.taps * columns.taps * padded
-    chunk = max(1, min(each.group_in, LDS // taps))
+    chunk = max(1, min(each.group_in, min(LDS, _most(each.machine)) // taps))
     block = LARGE if strips >= full else SMALL
     return DirectMapping(block, filters, sets, wide, vector, chunk)
 
@@ -155,7 +161,8 @@ class FilterMap:
 
 def maps_filters(g: Geometry) -> bool:
     """Whether the filters' gradient can be computed directly: a row of a filter has few runs."""
-    return _run(g)[1] <= SMALL // 2 and _filter_map(g).floats <= FILTER_LDS_MOST
+    most = min(FILTER_LDS_MOST, g.machine.group_lds_nbytes // 4)
+    return _run(g)[1] <= SMALL // 2 and _filter_map(g).floats <= most
 
 
 def _run(g: Geometry) -> tuple[int, int, bool]:
@@ -177,9 +184,10 @@ def _filter_map(g: Geometry) -> FilterMap:
     octets = min(ceil(g.group_filters / FILTERS), 4)
     pairs = max(1, min(g.group_channels * g.kernel[0], block // octets // spans))
     lines = max(1, min(LINE // width, g.batch * g.result[0] * segments))
+    most = min(FILTER_LDS, g.machine.group_lds_nbytes // 4)
     while True:
         made = _with_extents(g, block, octets, pairs, segments, width, lines)
-        if made.floats <= FILTER_LDS or (lines, octets, pairs) == (1, 1, 1):
+        if made.floats <= most or (lines, octets, pairs) == (1, 1, 1):
             return made
         if lines > 1:
             lines //= 2

@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
-from simgen.layers.base import Lowering
+from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv.geometry import Split, to_result
 from simgen.layers.product import tile
 
@@ -76,6 +76,27 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
     splits = 1 if several else tile.SPLITS
     m, n, k = each.group_out, each.count, each.depth
     return tile.cut(m, n, k, each.groups, machine=each.machine, tiles=TILES, splits=splits)
+
+
+def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
+    """What is planned for a gather, or for the first of its phases."""
+    each = gathers[0]
+    splits = 1 if len(gathers) > 1 else tile.SPLITS
+    sides = each.group_out, each.count, each.depth
+    return tile.told(*sides, each.groups, machine=each.machine, tiles=TILES, splits=splits)
+
+
+def filter_choices(g: Geometry) -> tuple[Choice, ...]:
+    """What is planned for the gradient of the filters."""
+    sides = g.group_filters, g.group_channels * g.taps, g.batch * g.pixels
+    size, chunks = tile.told(*sides, g.groups, machine=g.machine, tiles=TILES)
+    found = _filter_cut(g)
+    across, down = found.tile.grid(sides[0], sides[1])
+    groups = across * down * g.groups * found.splits
+    why = f"{groups} work-groups on {g.machine.units} units share the pixels of all samples"
+    if found.splits > 1:
+        chunks = Choice(chunks.what, f"{found.splits} of {found.chunk}", why)
+    return Choice(size.what, size.chosen, why), chunks
 
 
 def _filter_cut(g: Geometry) -> tile.Cut:

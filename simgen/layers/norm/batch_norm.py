@@ -31,7 +31,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Phase, Port, key
+from simgen.layers.base import Choice, Layer, Lowering, Phase, Port, key
 from simgen.layers.norm.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.norm.batch_norm_kernels import Stages, unbiased
 from simgen.layers.norm.batch_norm_spread import Spreads
@@ -195,6 +195,14 @@ class BatchNorm(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         return self._stages(x, direction).lower()
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        if self.frozen and direction is Pass.FORWARD:
+            return ()
+        view = self.view(inputs[0].shape)
+        tiling = view.tiling()
+        what = f"a work-group holds {tiling.tile} of {view.elements} elements of a feature"
+        return (Choice("chunks of a feature", str(tiling.chunks), what),)
 
     def _stages(self, x: TensorSpec, direction: Pass) -> Stages:
         return Stages(

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
-from simgen.layers.base import EXTENTS, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
@@ -167,6 +167,10 @@ class FullyConnected(Layer):
             kernels = (*kernels, column_sum)
             launches = (*launches, Launch(column_sum.name, grid, ("dy", "db")))
         return Lowering(kernels, launches)
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        (x,) = inputs
+        return self.product(x, direction).choices
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         rows = {name: self._matrix(name, values) for name, values in tensors.items()}

@@ -27,7 +27,7 @@ from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U
@@ -234,6 +234,10 @@ class Gemm(Layer):
             kernels.append(scaled)
             launches.append(Launch(scaled.name, grid, ("dy", "dc")))
         return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        parts = self._parts(self._shapes(inputs), direction)
+        return tuple(choice for part in parts for choice in part.product.choices)
 
     def _parts_of(self, tensors: Tensors, direction: Pass) -> tuple[Part, ...]:
         """The products of a pass over these tensors."""

@@ -18,6 +18,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.layers.base import Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import tile
 from simgen.layers.product import written as written
@@ -95,6 +96,23 @@ class Product:
         wanted = max(1, min(fill // groups, self.k // least, tile.SPLITS))
         chunk = ceil(ceil(self.k / wanted) / 64) * 64
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What is planned."""
+        if not self.short:
+            sides = self.m, self.n, self.k
+            return tile.told(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+        side = "row" if self._few_rows else "column"
+        kernel = Choice(
+            "kernel", f"few {side}s", "reading the other matrix once is all of the work"
+        )
+        chunk, splits = self.chunks
+        if splits == 1:
+            return (kernel,)
+        groups = ceil(max(self.m, self.n) / self._results_of_a_group)
+        why = f"{groups} work-groups would leave some of {self.machine.units} units idle"
+        return (kernel, Choice("chunks of the sum", f"{splits} of {chunk}", why))
 
     @property
     def workspace(self) -> TensorSpec | None:
@@ -261,9 +279,12 @@ class Product:
     @property
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
-        tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
         sides = self.m, self.n, self.k
-        return tile.cut(*sides, self.batch, machine=self.machine, tiles=tiles)
+        return tile.cut(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+
+    @property
+    def _tiles(self) -> tuple[tile.Tile, ...]:
+        return tile.TILES if min(self._widths) > 1 else UNALIGNED
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         found = self._cut
