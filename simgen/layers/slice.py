@@ -55,8 +55,8 @@ class Slice(Layer):
         axis = axes.behind_batch("axis", self.axis, x.shape)
         if x.shape[axis] % self.parts:
             raise ValueError(
-                f"axis {axis} has {x.shape[axis]} elements, which is not a multiple of {self.parts} outputs; "
-                "choose others"
+                f"axis {axis} has {x.shape[axis]} elements, which is not a multiple of "
+                f"{self.parts} outputs; choose others"
             )
         each = x.shape[axis] // self.parts
         return TensorSpec((*x.shape[:axis], each, *x.shape[axis + 1 :]), x.dtype)
