@@ -124,7 +124,7 @@ SET = {
 ARGUMENTS = {
     "gem5_arg": RunOption(
         "SIMGEN_GEM5_ARGS",
-        "one more argument of apu_se.py, such as --gem5-arg=--TCC_latency=8; may be given again",
+        "one more argument of apu_se.py, such as --gem5-arg=--TCC_latency=8; may be repeated",
         pattern=r"-{1,2}[A-Za-z][A-Za-z0-9_-]*(=[^\x00-\x1f\x7f]*)?",
         example="--TCC_latency=8",
         several=True,
