@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from covering import FEW, covering
+from covering import covering
 
 from simgen.ir import Pass, TensorSpec
 from simgen.layers import LAYERS, Layer
@@ -52,6 +52,7 @@ def lowered() -> list[str]:
     return sorted(kind for kind, layer in LAYERS.items() if layer.passes)
 
 
+PAIRED = 8  # values of a parameter that is varied together with each other one
 MOST = 40  # combinations of a layer's choices; with more, one choice at a time is varied
 
 # Parameters of all variants of a layer, where its defaults are too large or too narrow.
@@ -311,7 +312,7 @@ def covering_variants(kind: str) -> list[Variant]:
     labels = {}
     for name, variant in known.items():
         own = [one for one in variant.parameters if len(values[one[0]]) > 1]
-        few = [one for one in own if len(values[one[0]]) <= FEW]
+        few = [one for one in own if len(values[one[0]]) <= PAIRED]
         labels[name] = [*own, *combinations(few, 2)]
     kernels = {name: list(_kernels(variant)) for name, variant in known.items()}
     return [known[name] for name in covering(kernels, pairs=False, sizes=False, labels=labels)]
