@@ -60,12 +60,14 @@ def plan(
     passes: str | Iterable[str] | None = None,
     layers: str | Iterable[str] | None = None,
     algo: str | None = None,
+    type: str | None = None,
     rate: float | None = None,
     inference: bool | None = None,
     fuse: bool = False,
     reuse_memory: bool = False,
     values: Where | Iterable[Where] = (),
     seed: int = 0,
+    plan_for: str | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
@@ -75,6 +77,7 @@ def plan(
         passes: passes of a network: "fwd", "bwd", "sgd" (parameter update), or several.
         layers: a slice of a network, "conv1..pool1", or names of layers.
         algo: the algorithm of all layers that have a choice.
+        type: the element type of inputs, as "f16" or "bf16", of layers that give none.
         rate: the learning rate of pass sgd.
         inference: True: the network as in inference; False: as in training; None: as the config
             says.
@@ -83,6 +86,8 @@ def plan(
         values: files with input values of your own, or "exact": whole numbers whose sums are not
             rounded.
         seed: the seed of the random inputs.
+        plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
+            machines`; None: that of the first simulated target that is built, or of the GPU.
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.
@@ -94,12 +99,14 @@ def plan(
         passes=_joined(passes),
         layers=_joined(layers),
         algorithm=algo,
+        type=type,
         rate=rate,
         inference=inference,
         fuse=fuse,
         reuse_memory=reuse_memory,
         values=tuple(os.fspath(each) for each in files),
         seed=seed,
+        plan_for=plan_for,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 
@@ -176,7 +183,8 @@ class PlannedBuild:
         if not given:
             raise UsageError("targets: none is given; give one or more")
         chosen = _targets(given, settings or {})
-        made, _ = self.plan.write(Path(path), chosen, replace_results=replace, tell=progress)
+        plan = self.plan.for_targets(chosen)
+        made, _ = plan.write(Path(path), chosen, replace_results=replace, tell=progress)
         return BuiltBundle(made.path, made.gone)
 
 

@@ -63,6 +63,9 @@ class DType(Registered):
         if self.table.setdefault(self.name, self) != self:
             raise RuntimeError(f"element type {self.name!r} is registered twice")
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def is_float(self) -> bool:
         return self.exponent > 0

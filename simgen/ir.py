@@ -68,9 +68,13 @@ class TensorSpec:
 
     @property
     def nbytes(self) -> int:
-        """In memory, with what it is filled up with."""
-        held = -(-self.size // TOGETHER) * TOGETHER if self.dtype.is_narrow else self.size
-        return held * self.dtype.nbytes
+        return self.size * self.dtype.nbytes
+
+    @property
+    def held(self) -> int:
+        """Bytes in memory, with what it is filled up with."""
+        each = TOGETHER if self.dtype.is_narrow else 1
+        return -(-self.size // each) * each * self.dtype.nbytes
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ class Workload:
         if len(self.steps) < 2:
             return ()
         return tuple(
-            Left(at, name, self.buffer(name).offset, self.buffer(name).spec.nbytes + GUARD)
+            Left(at, name, self.buffer(name).offset, self.buffer(name).spec.held + GUARD)
             for at, step in enumerate(self.steps)
             for _, name in step.writes
         )

@@ -24,6 +24,7 @@ from simgen.storage.schema import Matching, Sized, Within, from_json, parse
 FITTED = "h200"  # the machine that the constants of plans were fitted on
 MACHINES, ARCHITECTURES = "machines", "architectures"  # folders in data/
 MAX_NBYTES = 2**20  # of a file
+MODELS = ("gem5-", "mgpusim-")  # begin the names of simulators' models of machines
 
 Name = Annotated[str, Matching(r"[a-z0-9_.-]{1,64}", "a name")]
 Count = Annotated[int, Within(1, 2**20)]
@@ -64,6 +65,7 @@ class Machine:
     clock: Rate  # Hz
     fmas: Count  # float32 multiply-adds of a unit in a cycle
     alone: Annotated[float, Within(0, 1)]  # part of a unit's rate that very few work-items reach
+    busy: Count  # work-items of a unit that reach all of it
     launch_cycles: Count  # that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it
@@ -74,9 +76,9 @@ class Machine:
         return ",".join((self.name, *(f"{name}={value}" for name, value in self.options)))
 
     @property
-    def balance(self) -> float:
-        """Multiply-adds in the time of a byte from or to memory."""
-        return self.units * self.fmas * self.clock / self.dram_rate
+    def rate(self) -> float:
+        """float32 multiply-adds in a second."""
+        return self.units * self.fmas * self.clock
 
     def with_options(self, given: Mapping[str, str | int], place: str) -> Machine:
         """This machine with other hardware; names and values are those of run options.
@@ -199,6 +201,14 @@ def architectures() -> Mapping[str, Architecture]:
 def named(name: str) -> Machine:
     """A machine of data/machines, whose name is known to be right."""
     return descriptions()[name].machine
+
+
+def real(arch: str) -> str | None:
+    """Name of the first machine with an architecture that is no simulator's model of one."""
+    for name, told in descriptions().items():
+        if told.machine.arch == arch and not name.startswith(MODELS):
+            return name
+    return None
 
 
 @cache

@@ -112,6 +112,7 @@ GEOMETRIES = (
 # Parameters that a layer's contract is tested with too, beside its defaults.
 EXTRA: dict[str, list[dict[str, str]]] = {
     "add": [{"inputs": "3"}],
+    "cast": [{"type": "bf16"}, {"type": "f32"}],
     "concat": [{"inputs": "3"}, {"axis": "-1"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
     "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
@@ -236,13 +237,16 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
     "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
+    "heads": (
+        (1, 1, 2), (2, 3, 10), (3, 17, 48), (2, 300, 6), (1, 2, 1, 1), (3, 2, 9, 8), (2, 2, 100, 3),
+    ),
     "slice": ((1, 2, 1, 1), (2, 6, 2, 6), (3, 300, 1, 3), (5, 514, 1, 1), (2, 4, 48, 48)),
 }  # fmt: skip
 
 SMALLEST = (2, 6, 2, 3)
 CONTRACT_SHAPES = (SMALLEST, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 37, 9, 7))
-# Images of which windows fit into one or the other, and that can be cut in two and in three.
-LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12))
+# Images of which windows fit into one or the other, one to cut in two and in three; tokens.
+LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12), (5, 8))
 
 # What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a
 # work-item adds up by itself; an image that is one window, and two with tiles narrower than a row.
@@ -406,6 +410,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "fused_fc": {**SMALL, "num_output": "9", "batch_norm": "true"},
     "fused_conv": {**SMALL, "batch_norm": "true", "activation_mode": "tanh"},
     "gemm": {"m": "33", "n": "17", "k": "19"},
+    "heads": {"shape": "2x5x6", "heads": "3"},
 }
 
 

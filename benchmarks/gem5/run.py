@@ -92,7 +92,9 @@ def timed(bundle: Path) -> tuple[list[float], list[int]]:
     one thread; the seconds are those of the processor, which other work on the host moves little.
     """
     loaded = bundles.load(bundle)
-    command = finding.target_of(loaded, "gem5-se").commands(bundle, loaded.workload)["direct"]
+    command = finding.target_of(loaded, "gem5-se").package.commands(bundle, loaded.workload)[
+        "direct"
+    ]
     folder = bundle / bundles.RESULTS / "m5out"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

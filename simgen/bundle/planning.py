@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen import __version__
-from simgen.bundle import writing
+from simgen.bundle import planned_machine, writing
+from simgen.bundle.planned_machine import PlannedMachine
 from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean, one_line
@@ -55,26 +56,38 @@ class Choices:
     passes: str | None = None  # with commas between them
     layers: str | None = None
     algorithm: str | None = None
+    type: str | None = None  # of elements
     rate: float | None = None
     inference: bool | None = None
     fuse: bool = False
     reuse_memory: bool = False
     values: tuple[str, ...] = ()  # files, or `exact`
     seed: int = 0
+    plan_for: str | None = None  # a machine; None: that of the targets
 
 
 class Plan:
     """A problem and what is done with it, checked; nothing is compiled or written yet."""
 
-    def __init__(self, word: str, choices: Choices) -> None:
+    def __init__(
+        self,
+        word: str,
+        choices: Choices,
+        targets: Sequence[Target] = (),
+        planned_for: PlannedMachine | None = None,
+    ) -> None:
         """`word` names a workload or a config file.
+
+        It is planned for the machine that the choices name, or that of the `targets`, or for
+        `planned_for`, which another plan has found.
 
         Raises:
             UsageError: there is no such workload, or the choices do not go together.
             ConfigError: the config cannot be accepted.
         """
         _check_numbers(choices)
-        self.choices = choices
+        self.word, self.choices = word, choices
+        self.planned_for = planned_for or planned_machine.choose(choices.plan_for, targets)
         phase = _phase(choices.inference)
         step = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
         usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
@@ -90,6 +103,8 @@ class Plan:
             algorithm=choices.algorithm,
             layers=choices.layers,
             phase=phase,
+            machine=self.planned_for.machine,
+            dtype=choices.type,
         )
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
@@ -136,8 +151,10 @@ class Plan:
         chosen = {
             "layers": choices.layers,
             "algorithm": choices.algorithm,
+            "type": choices.type,
             "rate": choices.rate,
             "inference": choices.inference,
+            "plan_for": choices.plan_for,
         }
         return {
             "simgen": __version__,
@@ -151,6 +168,25 @@ class Plan:
                 "passes": [str(p) for p in self.problem.passes],
             },
         }
+
+    def for_targets(self, targets: Sequence[Target]) -> Plan:
+        """The same for the machine of these targets, if the choices name none."""
+        found = planned_machine.choose(self.choices.plan_for, targets)
+        if found.machine == self.planned_for.machine:
+            return self
+        return Plan(self.word, self.choices, planned_for=found)
+
+    def beside(self, path: Path) -> Plan:
+        """The same as the bundle at `path` is planned, if that is of this very workload.
+
+        So a target that is added executes the launches that the others do.
+        """
+        there = None if self.choices.plan_for else planned_machine.of_bundle(path)
+        if there is None or there.machine == self.planned_for.machine:
+            return self
+        found = PlannedMachine(there.machine, f"{path} is planned for it")
+        again = Plan(self.word, self.choices, planned_for=found)
+        return again if again.workload == there else self
 
     def write(
         self,
@@ -166,14 +202,15 @@ class Plan:
             UsageError, RefusedError, MissingError: as `simgen.bundle.writing.write`.
         """
         builder = Builder(cache.default(), about(tell, KERNELS))
+        plan = self.beside(path)
         made = writing.write(
             path,
-            self.workload,
+            plan.workload,
             targets,
             builder,
-            self.provenance(),
+            plan.provenance(),
             about(tell, DATA),
-            self.values,
+            plan.values,
             replace_results=replace_results,
         )
         return made, builder

@@ -51,7 +51,7 @@ def _tensor(output: DigestedTensor) -> str:
     values = arrays.ascontiguousarray(output.values)
     told = (str(values.dtype), list(values.shape), output.untouched, output.guard_intact)
     digest = hashlib.sha256(json.dumps(told).encode())
-    digest.update(memoryview(values.reshape(-1)).cast("B"))
+    digest.update(memoryview(values.reshape(-1).view("u1")))
     return digest.hexdigest()
 
 

@@ -120,6 +120,7 @@ def collect(
         "compiler": bundle.manifest["compiler"],
         "config": bundle.manifest["config"],
         "workload": bundle.digest,
+        "planned_for": bundle.workload.machine.label,
         "data": bundle.manifest["data"]["id"],
         "target": target.name,
         "settings": target.settings(),
@@ -286,7 +287,7 @@ def _outputs(workload: Workload, path: Path) -> dict[str, Output]:
     outputs = {}
     for buffer in workload.outputs:
         start = buffer.offset - workload.outputs_offset
-        end = start + buffer.spec.nbytes
+        end = start + buffer.spec.held
         spec = buffer.spec
         values = arena[start:end].view(spec.dtype.array)[: spec.size].reshape(spec.shape)
         guard = arena[end : end + GUARD].copy().view("<u4")

@@ -51,6 +51,7 @@ class Provenance:
     simgen: Short
     compiler: Short
     workload: Short = ""
+    planned_for: Short = ""  # a machine, as --plan-for takes it
     data: Short = ""
     inputs: Short = ""
     target: Short = ""

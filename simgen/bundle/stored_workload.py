@@ -91,7 +91,7 @@ def _check_buffer(made: Workload, buffer: Buffer) -> None:
     sizes = len(shape) <= MAX_RANK and all(0 < extent <= MAX_INT for extent in shape)
     _need(sizes and buffer.spec.size <= MAX_INT, place, "its shape is out of range")
     start = made.outputs_offset if buffer.role is Role.OUTPUT else 0
-    end = buffer.offset + buffer.spec.nbytes + GUARD
+    end = buffer.offset + buffer.spec.held + GUARD
     inside = start <= buffer.offset and end <= made.arena_nbytes and buffer.offset % PAGE == 0
     _need(inside, place, "lies outside of its part of the arena")
     digest = buffer.values is None or re.fullmatch(r"[0-9a-f]{64}", buffer.values)

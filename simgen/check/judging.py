@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.check.verdict import Diff, Outcome
 
-NO_OUTPUTS = "leaves no outputs to compare: its results are statistics only"
+NO_OUTPUTS = "leaves only statistics, and no outputs to compare"
 CHECKING, COMPARING = "checking data", "comparing steps"  # bytes, steps
 
 

@@ -154,7 +154,7 @@ def summary(reports: Sequence[Diff]) -> str:
             said.append(f"right by the reference, but {first.failure}")
     nothing = [verdict for verdict in tensors if verdict.outcome is Outcome.NOTHING]
     if nothing and len(nothing) == len(tensors):
-        said.append("all right, and none proves anything")
+        said.append("all right, but none proves anything")
     elif nothing:
         said += [] if said else ["all right"]
         said.append(f"{len(nothing)} {_verb(nothing, 'proves', 'prove')} nothing")

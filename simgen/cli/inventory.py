@@ -56,9 +56,10 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         return
     present.network(plan.network, settings=verbose)
     if unsupported:
-        print(f"not lowered: {unsupported}")
+        print(f"no kernels: {unsupported}")
     elif workload:
         present.work(workload)
+        present.planned(workload, plan.planned_for.why)
         if verbose:
             present.dispatches(workload)
     for name, lines in commands.items():
@@ -87,6 +88,8 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
         shown["work"] = [costs.as_json(each) for each in works]
         shown["total"] = to_json(costs.total(works))
         shown["memory_bytes"] = costs.memory(workload)
+        shown["planned_for"] = {"machine": workload.machine.label, "why": plan.planned_for.why}
+        shown["plan"] = [to_json(each) for each in costs.choices(workload)]
     return shown
 
 
@@ -94,7 +97,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("what", required=False, default="workloads")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, as_json: bool) -> None:
-    """List workloads, layers, targets, algorithms or metrics. [default: workloads]
+    """List workloads, layers, targets, algorithms, machines or metrics. [default: workloads]
 
     \b
     simgen list
@@ -105,6 +108,7 @@ def list_(what: str, as_json: bool) -> None:
         "workloads": _list_workloads,
         "targets": _list_targets,
         "algorithms": _list_algorithms,
+        "machines": _list_machines,
         "metrics": _list_metrics,
     }
     if what not in listings:
@@ -126,7 +130,7 @@ def _list_layers() -> list[dict[str, str]]:
         {
             "layer": kind,
             "section": layer.section,
-            "passes": " ".join(layer.passes) or "not yet",
+            "passes": "nothing to run" if layer.given else " ".join(layer.passes) or "not yet",
             "keys": " ".join(layer.config_keys()),
         }
         for kind, layer in sorted(LAYERS.items())
@@ -164,6 +168,22 @@ def _seen(target: type[Target]) -> str:
 
     unseen = target.unseen()
     return "no" if unseen == EVERYTHING else f"yes, not {unseen}" if unseen else "yes"
+
+
+def _list_machines() -> list[dict[str, str]]:
+    from simgen.machine import descriptions
+
+    return [
+        {
+            "machine": name,
+            "what": told.title,
+            "architecture": told.machine.arch,
+            "units": str(told.machine.units),
+            "clock": f"{told.machine.clock / 1e9:g} GHz",
+            "DRAM": f"{told.machine.dram_rate / 1e9:g} GB/s",
+        }
+        for name, told in descriptions().items()
+    ]
 
 
 def _list_metrics() -> list[dict[str, str]]:

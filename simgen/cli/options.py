@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 RATE = 0.01  # learning rate; as in simgen.bundle.planning, which the help does not import
 # What is done with a network, and how that is written on the command line.
-CHOICES = {"passes": "--pass", "layers": "--layers", "algorithm": "--algo", "rate": "--rate"}
+CHOICES = {
+    "passes": "--pass",
+    "layers": "--layers",
+    "algorithm": "--algo",
+    "type": "--type",
+    "rate": "--rate",
+    "plan_for": "--plan-for",
+}
 PHASE = {True: "--inference", False: "--training"}
 
 
@@ -179,6 +186,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
     ),
     click.option(
+        "--type",
+        "type",
+        metavar="T",
+        help="The type of the input's elements, as f16 or bf16; of a layer: --set conv1.type=T. "
+        "[default: f32]",
+    ),
+    click.option(
         "--rate",
         type=Real(0),
         metavar="R",
@@ -212,6 +226,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "rounded.",
     ),
     click.option(
+        "--plan-for",
+        metavar="M",
+        help="The machine to choose tiles, splits and algorithms for, of `simgen list machines`; "
+        "with other hardware: gem5-gfx902,num_compute_units=16. [default: that of the first "
+        "simulated target, or of the GPU; a bundle keeps its own]",
+    ),
+    click.option(
         "--seed",
         type=SEED,
         metavar="N",
@@ -238,16 +259,19 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         passes=given["passes"],
         layers=given["layers"],
         algorithm=given["algorithm"],
+        type=given["type"],
         rate=given["rate"],
         inference=given["inference"],
         fuse=given["fuse"],
         reuse_memory=given["reuse_memory"],
         values=tuple(given["values"]),
         seed=given["seed"],
+        plan_for=given["plan_for"],
     )
-    plan = Plan(given["workload"], choices)
+    targets = chosen_targets(given["targets"], given_settings(given))
+    plan = Plan(given["workload"], choices, targets)
     output: Path = given["output"] or Path(plan.problem.name)
-    return plan, output, chosen_targets(given["targets"], given_settings(given))
+    return plan, output, targets
 
 
 def reproduce(given: dict[str, Any]) -> str:

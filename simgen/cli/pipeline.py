@@ -78,7 +78,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     from simgen.cli import present
 
     workload = made.workload
-    nbytes = sum(buffer.spec.nbytes for buffer in workload.buffers)
+    nbytes = sum(buffer.spec.held for buffer in workload.buffers)
     print(
         f"{made.path}: {present.many(layers, 'layer')}, "
         f"{present.many(len(workload.launches), 'launch', 'launches')}, "

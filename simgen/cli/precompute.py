@@ -15,6 +15,7 @@ from simgen.compile import cache, render
 from simgen.compile.build import Builder
 from simgen.errors import UsageError
 from simgen.frontend import network, problem
+from simgen.machine import named
 from simgen.targets.base import Job
 from simgen.targets.gem5.se import Gem5Se
 from simgen.tensors import data_file
@@ -54,11 +55,13 @@ def names() -> list[str]:
 
 def build_all(builder: Builder) -> set[str]:
     """Build the workloads of `names` for gem5-se; returns the digests of what was asked for."""
+    target = Gem5Se()
     for name in names():
         found = problem.find(name, (), None)
-        planned = workloads.lower(network.resolve(found.config), found.name, found.passes, 0)
+        resolved = network.resolve(found.config, machine=named(target.machine))
+        planned = workloads.lower(resolved, found.name, found.passes, 0)
         job = Job(planned, render.kernels(planned), data_file.data_id(planned), _digest(planned))
-        Gem5Se().package.folder(job, builder)
+        target.package.folder(job, builder)
     return set(builder.cache.asked)
 
 

@@ -320,6 +320,26 @@ def many(n: int, one: str, more: str = "") -> str:
     return f"{n} {one if n == 1 else more or one + 's'}"
 
 
+def planned(workload: Workload, why: str) -> None:
+    """The machine that kernels are planned for, and what was chosen for it."""
+    from simgen.machine import descriptions
+    from simgen.workload import costs
+
+    machine = workload.machine
+    told = descriptions().get(machine.name)
+    title = f", {told.title}" if told else ""
+    units = many(machine.units, "compute unit")
+    print(f"planned for {machine.label}{title}: {units}; {why}")
+    rows = [
+        (choice.layer if at == 0 else "", choice.direction if at == 0 else "", each.what,
+         each.chosen, each.why)
+        for choice in costs.choices(workload)
+        for at, each in enumerate(choice.choices)
+    ]  # fmt: skip
+    if rows:
+        table(None, ("layer", "pass", "", "chosen", "because"), rows)
+
+
 def dispatches(workload: Workload) -> None:
     """The launches, with grid, block and arguments."""
     rows = [

@@ -43,7 +43,7 @@ class PrintingSweep(Printing, SweepListener):
         print(f"failed: {name}: {one_line(str(error))}", file=sys.stderr, flush=True)
 
     def interrupted(self, left: int, points: int) -> None:
-        print(f"{left} of {points} points left; the same command goes on", file=sys.stderr)
+        print(f"{left} of {points} points left; the same command continues", file=sys.stderr)
 
 
 def table(swept: Swept) -> None:

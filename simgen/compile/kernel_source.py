@@ -13,6 +13,7 @@ A header of constants is a list of declarations, each on a line of its own:
     constexpr unsigned ROWS = 100;          its constant `rows`: unsigned, int, bool or float
     constexpr Algo ALGO = Algo::LOG;        a word, of an `enum class Algo { FAST, LOG };` before
     constexpr unsigned STARTS[] = {0, 8};   numbers; as a constant they are text, "0 8"
+    using Element = float;                  a type; the sample's where a kernel says none
     #define WITH_BIAS 1                     a number for the preprocessor: are there parameters?
     #define EACH_INPUT(DO) DO(0) DO(1)      parameters in any number; it is the constant `inputs`
 
@@ -24,7 +25,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from simgen import resources
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 SUFFIX = ".hip"
 PRELUDE = "prelude.h"
 CONSTANTS = "constants/"
+ELEMENTS = "elements.h"
+SAMPLE_TYPE = "float"
 
 _INCLUDE = re.compile(r'^#include "([a-z0-9_/]+\.h)"\n', re.M)
 _ONCE = re.compile(r"^#pragma once\n+", re.M)
@@ -43,7 +46,8 @@ _ENUM = re.compile(r"^enum class (\w+) \{ ([\w, ]+) \};", re.M)
 _VALUE = re.compile(
     r"^constexpr (?P<type>\w+) (?P<constant>\w+)(?P<list>\[\])? = (?P<value>[^;\n]+);"
     r"|^#define (?P<each>EACH_\w+)\(DO\)(?P<calls>(?: DO\(\d+\))+)$"
-    r"|^#define (?P<macro>\w+) (?P<text>\w+)$",
+    r"|^#define (?P<macro>\w+) (?P<text>\w+)(?=\s)"
+    r"|^using (?P<alias>\w+) = (?P<aliased>\w+);",
     re.M,
 )
 _RANGES = {
@@ -60,7 +64,8 @@ class _Slot:
     """Where a value stands in the text."""
 
     name: str  # of the constant
-    type: str  # "unsigned", "int", "bool", "float", an enumeration's name, "list", "each", "macro"
+    # "unsigned", "int", "bool", "float", an enumeration's name, "list", "each", "alias", "macro"
+    type: str
     words: tuple[str, ...] = ()  # of an enumeration
 
 
@@ -73,14 +78,20 @@ def text(item: Kernel) -> str:
     pieces = _pieces(item.template)
     values = {"name": item.name, "block": item.block, **dict(item.constants)}
     asked = {"name", "block"} | constants(item.template)
+    aliases = [piece.name for piece in pieces if _is_alias(piece)]
+    values |= {name: SAMPLE_TYPE for name in aliases if name not in values}
     if asked != set(values):
         lacks = ", ".join(sorted(asked - set(values)))
         more = ", ".join(sorted(set(values) - asked))
         raise ValueError(f"{_path(item)}: constants that are missing: {lacks}; unknown: {more}")
-    return "".join(
+    made = "".join(
         piece if isinstance(piece, str) else _literal(item, piece, values[piece.name])
         for piece in pieces
     )
+    if any(values[name] != SAMPLE_TYPE for name in aliases):
+        include = f'#include "{PRELUDE}"\n'
+        made = made.replace(include, include + _elements(), 1)
+    return made
 
 
 @cache
@@ -128,6 +139,16 @@ def _pieces(template: str) -> tuple[str | _Slot, ...]:
     return (*pieces, *(f"#undef {name}\n" for name in macros))
 
 
+def _is_alias(piece: str | _Slot) -> TypeGuard[_Slot]:
+    return isinstance(piece, _Slot) and piece.type == "alias"
+
+
+@cache
+def _elements() -> str:
+    """The header that kernels of types narrower than a word need."""
+    return "".join(part for part, _ in _inlined("kernels", ELEMENTS, {PRELUDE}))
+
+
 @cache
 def _files() -> frozenset[str]:
     folder = resources.folder("templates") / "kernels"
@@ -161,6 +182,8 @@ def _slot(found: re.Match[str], words: dict[str, tuple[str, ...]]) -> tuple[_Slo
     if found["macro"]:
         name = found["macro"]
         return _Slot(_OWN.get(name, name.lower()), "macro"), found.span("text")
+    if found["alias"]:
+        return _Slot(found["alias"].lower(), "alias"), found.span("aliased")
     if found["each"]:
         name = found["each"].removeprefix("EACH_").lower() + "s"
         return _Slot(name, "each"), found.span("calls")
@@ -173,6 +196,8 @@ def _literal(item: Kernel, slot: _Slot, value: int | float | str) -> str:
     kind = slot.type
     match value:
         case str() if kind == "macro" and value.isidentifier():
+            return value
+        case str() if kind == "alias" and re.fullmatch(r"\w+|Narrow<[\w, :]+>", value):
             return value
         case str() if kind == "list" and re.fullmatch(r"\d+( \d+)*", value):
             return f"{{{', '.join(value.split())}}}"

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import WORD
 from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
-from simgen.ir import Node, TensorSpec
+from simgen.ir import DType, Node, TensorSpec
 from simgen.layers import LAYERS
-from simgen.layers.base import EXTENTS, MAX_INT, SHAPE, Phase, check_range, parse_value
+from simgen.layers.base import EXTENTS, MAX_INT, SHAPE, TYPE, Phase, check_range, parse_value
 from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def resolve(
     layers: str | None = None,
     phase: Phase | None = None,
     machine: Machine | None = None,
+    dtype: str | None = None,
 ) -> Network:
     """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
 
@@ -116,7 +118,8 @@ def resolve(
     So is what layers do in a `phase`; in inference, those that are for training only are left out.
     `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
     every layer on a way from a to b. Layers are planned for `machine`, or for the one that plans
-    were fitted on.
+    were fitted on. `dtype` is the element type of what no layer writes, where no section says
+    another.
 
     Raises:
         ConfigError: an unknown section, key or value, a missing or impossible shape, a wrong or
@@ -142,10 +145,11 @@ def resolve(
     named = _with_settings(named, list(settings))
     needed = _reached(kept, previous)  # for the shapes
     machine = machine or fitted()
+    usual = Entry(TYPE, dtype, Place(f"--type {printable(dtype)}", 0)) if dtype else None
     placed: dict[str, Placed] = {}
     for name in (name for name in order if name in needed):
         given = [_tensor(name, named[name], each, placed[each.layer]) for each in sources[name]]
-        placed[name] = _place(name, named[name], given, machine)
+        placed[name] = _place(name, named[name], given, machine, usual)
     return Network(run_mode, tuple(each for name, each in placed.items() if name in kept), machine)
 
 
@@ -425,13 +429,17 @@ def _order(named: Mapping[str, Section], previous: Mapping[str, tuple[str, ...]]
 
 
 def _place(
-    name: str, section: Section, given: Sequence[tuple[Source, TensorSpec]], machine: Machine
+    name: str,
+    section: Section,
+    given: Sequence[tuple[Source, TensorSpec]],
+    machine: Machine,
+    usual: Entry | None,
 ) -> Placed:
     kind = _kind(section)
     common = LAYERS[kind].common_keys()
     own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
     layer = LAYERS[kind].from_config(own, machine)
-    inputs = _inputs(name, section, layer, given)
+    inputs = _inputs(name, section, layer, given, usual)
     try:
         outputs = layer.outputs(inputs)
     except ValueError as error:
@@ -448,7 +456,11 @@ def _place(
 
 
 def _inputs(
-    name: str, section: Section, layer: Layer, given: Sequence[tuple[Source, TensorSpec]]
+    name: str,
+    section: Section,
+    layer: Layer,
+    given: Sequence[tuple[Source, TensorSpec]],
+    usual: Entry | None,
 ) -> tuple[TensorSpec, ...]:
     if given:
         for entry in section.entries:
@@ -456,6 +468,7 @@ def _inputs(
                 fact = f"{entry.key} is {printable(entry.value)}, but layer {name!r} has its inputs"
                 raise ConfigError(entry.where, f"{fact} from previous_layer; leave one out")
     elif not layer.takes_input:
+        _dtype(name, section, layer, None, usual)
         return ()
     for before, each in given:
         if layer.rank not in (None, len(each.shape)):
@@ -464,14 +477,50 @@ def _inputs(
                 f"layer {name!r} takes a tensor (N, C, H, W), but {before.layer!r} gives one of "
                 f"{_times(each.shape)}; take another previous_layer",
             )
+    types = [_dtype(name, section, layer, each, usual) for _, each in given]
     if given:
         checked = layer.takes_input
-        return tuple(_input(name, section, each) if checked else each for _, each in given)
-    return layer.workload_inputs(_input(name, section, None, layer.rank))
+        return tuple(
+            _input(name, section, each, dtype) if checked else each
+            for (_, each), dtype in zip(given, types, strict=True)
+        )
+    dtype = _dtype(name, section, layer, None, usual)
+    return layer.workload_inputs(_input(name, section, None, dtype, layer.rank))
+
+
+def _dtype(
+    name: str, section: Section, layer: Layer, given: TensorSpec | None, usual: Entry | None
+) -> DType:
+    """The type of an input's elements: the previous layer's, or what the section or --type says.
+
+    Raises:
+        ConfigError: no such type, another one than the previous layer has, or the layer lacks it.
+    """
+    found = given.dtype if given else DType.F32
+    said = section.get(layer.type_key) or (None if given else usual)
+    where = said.where if said else section.where
+    asked = parse_value(DType, said.key, said.value, said.where) if said else found
+    if asked != DType.F32 and not (layer.any_float and asked.is_float and asked.nbytes <= WORD):
+        takes = "floating-point types up to 32 bits" if layer.any_float else "type f32 alone"
+        fact = f"layer {name!r}: [{section.name}] has {takes}, and its input is {asked}"
+        cast = given and not said
+        cure = "insert [Cast] with type=f32 before it" if cast else "choose another type"
+        raise ConfigError(where, f"{fact}; {cure}")
+    if given and asked != found:
+        raise ConfigError(
+            where,
+            f"{layer.type_key} is {asked}, but the previous layer's output is {found}; leave it "
+            f"out, or insert [Cast] with type={asked} before layer {name!r}",
+        )
+    return asked
 
 
 def _input(
-    name: str, section: Section, given: TensorSpec | None, rank: int | None = None
+    name: str,
+    section: Section,
+    given: TensorSpec | None,
+    dtype: DType,
+    rank: int | None = None,
 ) -> TensorSpec:
     """The input as the section says it, and as the previous layer does where that says nothing."""
     entry = section.get(SHAPE)
@@ -498,7 +547,7 @@ def _input(
             f"shape is {printable(entry.value)}, but the previous layer's output has "
             f"{_times(given.shape)}; leave it out",
         )
-    x = TensorSpec(shape)
+    x = TensorSpec(shape, dtype)
     _check_size(name, section, x, "input")
     return x
 

@@ -7,9 +7,11 @@ May import: arrays, dtypes, errors, ir, machine, numerics.
 from simgen.layers import activation as activation
 from simgen.layers import add as add
 from simgen.layers import bypass as bypass
+from simgen.layers import cast as cast
 from simgen.layers import concat as concat
 from simgen.layers import dropout as dropout
 from simgen.layers import fused as fused
+from simgen.layers import heads as heads
 from simgen.layers import input as input
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice

@@ -10,13 +10,13 @@
     soft_relu     log(1 + exp(x))          dy (1 - exp(-y))         MIOpen, SOFTRELU
 
 c is `activation_ceiling`, a is `activation_alpha`. Every derivative is a function of y alone, so
-that a backward pass reads two tensors and a network need not keep x. Of y as it is given, float32
-gives it with a small relative error everywhere, since 1 - y, 1 + y and y + a are exact where they
-would cancel. What y has lost of x, no formula brings back: where sigmoid or tanh is rounded to its
-limit, the gradient is 0, as in every library that keeps y. Tensors have any shape.
+a backward pass reads two tensors, and a network need not keep x. Float32 computes it from y with a
+small relative error everywhere, since 1 - y, 1 + y and y + a are exact where they would cancel. No
+formula brings back what was lost when y was rounded: where sigmoid or tanh is rounded to its limit,
+the gradient is 0, as in every library that keeps y. Tensors have any shape.
 
-Results have a small relative error too, in the tails as well, so every bound is relative: a kernel
-that computes log(1 + exp(x)) or 1 - exp(-y) as it stands here is out of it.
+y has a small relative error too, in the tails as well, so every bound is relative; a kernel that
+computes log(1 + exp(x)) or 1 - exp(-y) as it stands here exceeds it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import rounding
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from simgen.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
@@ -73,6 +75,7 @@ class Activation(Layer):
     section = "Activation"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
+    any_float = True
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
@@ -126,14 +129,15 @@ class Activation(Layer):
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
-        constants = (
+        constants: Constants = (
             ("function", str(self.mode)),
             ("ceiling", float32(self.ceiling) if self.mode is ActivationMode.CLIPPED_RELU else 0.0),
             ("alpha", float32(self.alpha) if self.mode is ActivationMode.ELU else 0.0),
             ("size", x.size),
             ("vector", VECTOR),
+            *elementwise.element(x.dtype),
         )
-        name = f"activation_{direction}_{self.mode}_{x.size}"
+        name = f"activation_{direction}_{self.mode}_{x.size}{elementwise.suffix(x.dtype)}"
         if self.mode is ActivationMode.CLIPPED_RELU:
             name += f"_c{identifier(self.ceiling)}"
         if self.mode is ActivationMode.ELU:
@@ -145,6 +149,9 @@ class Activation(Layer):
         kernel = Kernel(name, template, BLOCK, constants)
         grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
         return Lowering((kernel,), (Launch(kernel.name, grid, args),))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "y", "dy", "dx")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

@@ -52,11 +52,14 @@ class Add(Several):
         return OpCount(0, 0, x.nbytes, inputs_nbytes)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
-        size, count = inputs[0].size, len(inputs)
-        name = f"add_{direction}_{count}x{size}"
         forward = direction is Pass.FORWARD
+        size, count = inputs[0].size if forward else elementwise.words(inputs[0]), len(inputs)
+        name = f"add_{direction}_{count}x{size}"
         operation = elementwise.Operation.ADD if forward else elementwise.Operation.COPY
         return elementwise.lower(name, operation, size, *reads_and_writes(direction, count))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return () if direction is Pass.FORWARD else ("dy", *GRADIENTS)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.BACKWARD:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
-from simgen.ir import Pass
+from simgen.ir import DType, Pass
 from simgen.layers.contract import Contract
 from simgen.machine import Machine, fitted
 from simgen.numerics.spread import Spread
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Tensors = Mapping[str, NDArray[np.float64]]  # by port
 
 LAYERS: dict[str, type[Layer]] = {}  # by kind; importing simgen.layers fills it
+TYPE = "type"  # the key of the element type
 MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
 
 
@@ -63,6 +64,15 @@ class Lowering:
 
     kernels: tuple[Kernel, ...]
     launches: tuple[Launch, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that was planned for a machine."""
+
+    what: str  # tile, chunks, algorithm, ...
+    chosen: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,8 @@ class Layer(ABC):
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
+    any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
+    type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
     contract: ClassVar[Contract] = Contract()  # what tests of all layers must know of this one
 
@@ -164,7 +176,7 @@ class Layer(ABC):
     @classmethod
     def common_keys(cls) -> tuple[str, ...]:
         """Keys of the layer's section that belong to its place in a network."""
-        return COMMON_KEYS if cls.takes_input else PLACE_KEYS
+        return (*COMMON_KEYS, cls.type_key) if cls.takes_input else PLACE_KEYS
 
     @classmethod
     def from_config(
@@ -268,6 +280,17 @@ class Layer(ABC):
         """Kernels and launches. Pure: no files, no GPU."""
         raise UnsupportedError(self.kind, "not lowered")
 
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        """What was chosen for the machine, where there was a choice, for people to read."""
+        return ()
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        """Ports whose elements the kernels load and store whatever type they have.
+
+        For tensors of the other ports they get float32 (simgen/layers/conversion.py).
+        """
+        return ()
+
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         """What the pass writes, from what it reads, in float64."""
         raise UnsupportedError(self.kind, "not lowered")
@@ -325,6 +348,11 @@ def parse_value(kind: Any, name: str, text: str, where: object) -> Any:
             fact = f"{name} is {printable(text)}"
             raise ConfigError(where, f"{fact}; {did_you_mean(text, [str(v) for v in kind])}")
         return kind(text)
+    if isinstance(kind, type) and issubclass(kind, DType):
+        if text not in kind.table:
+            fact = f"{name} is {printable(text)}"
+            raise ConfigError(where, f"{fact}; {did_you_mean(text, list(kind.table))}")
+        return kind.table[text]
     if kind is bool:
         if text not in ("true", "false"):
             raise ConfigError(where, f"{name} is {printable(text)}; write true or false")

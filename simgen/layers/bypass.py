@@ -35,6 +35,7 @@ class Bypass(Layer):
     contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
+    any_float = True
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
@@ -55,9 +56,13 @@ class Bypass(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         source, target = elementwise.ends(direction)
-        name = f"bypass_{x.size}"  # the same in both passes
+        size = elementwise.words(x)
+        name = f"bypass_{size}"  # the same in both passes
         copy = elementwise.Operation.COPY
-        return elementwise.lower(name, copy, x.size, (source,), (target,))
+        return elementwise.lower(name, copy, size, (source,), (target,))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return elementwise.ends(direction)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)

@@ -50,6 +50,7 @@ CHUNK = 2**18  # counters that the reference takes at a time: they stay in the c
 class Dropout(Layer):
     kind = "dropout"
     section = "Dropout"
+    any_float = True
     passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
     rank = None

@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import WORD
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers.base import Lowering
 from simgen.layers.written import Writes, dense, writes
@@ -17,7 +18,8 @@ from simgen.layers.written import Writes, dense, writes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.ir import Constants
+    from simgen.dtypes import DType
+    from simgen.ir import Constants, TensorSpec
     from simgen.layers.written import Values
 
 BLOCK = 256  # work-items
@@ -28,6 +30,21 @@ class Operation(StrEnum):
     COPY = "copy"  # each output is the input
     ADD = "add"  # the inputs in order, one addition after the other
     DESCEND = "descend"  # first input - rate * second input
+
+
+def element(dtype: DType) -> Constants:
+    """The constant that names the type of elements to a kernel, where it is not float32."""
+    return (("element", dtype.c),) if dtype.is_narrow else ()
+
+
+def suffix(dtype: DType) -> str:
+    """What tells kernels of narrow types by their names."""
+    return f"_{dtype.name}" if dtype.is_narrow else ""
+
+
+def words(spec: TensorSpec) -> int:
+    """A tensor's size as one of 32-bit elements, for kernels that copy."""
+    return spec.held // WORD
 
 
 def ends(direction: Pass) -> tuple[str, str]:

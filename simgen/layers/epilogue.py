@@ -35,15 +35,14 @@ class Epilogue:
 
     @property
     def constants(self) -> Constants:
-        """What templates/kernels/epilogue.h.j2 reads."""
-        found: list[tuple[str, int | float | str]] = []
-        if self.epsilon is not None:
-            found.append(("bn_epsilon", float32(self.epsilon)))
-        if self.activation:
-            found.append(("activation", self.activation))
-            found.append(("activation_ceiling", float32(self.ceiling)))
-            found.append(("activation_alpha", float32(self.alpha)))
-        return tuple(found)
+        """What templates/kernels/constants/epilogue.h declares."""
+        return (
+            ("with_batch_norm", int(self.epsilon is not None)),
+            ("bn_epsilon", float32(self.epsilon or 0.0)),
+            ("activation", self.activation or "none"),
+            ("activation_ceiling", float32(self.ceiling)),
+            ("activation_alpha", float32(self.alpha)),
+        )
 
     @property
     def name(self) -> tuple[str, ...]:

@@ -4,9 +4,9 @@
     t = bn_w (s - running_mean) / sqrt(running_var + epsilon) + bn_b     with batch_norm=true
     y = activation(t)                                                    unless activation=false
 
-Statistics of the batch normalisation are given, as in inference, one for each channel. Forward
-only: s and t are in no memory, and backward passes would read them. `simgen build --fuse` puts
-these layers in place of the separate ones.
+Statistics of the batch normalisation are given, as in inference, one for each channel. There is
+only a forward pass: a backward pass would read s and t, which are never stored. `simgen build
+--fuse` puts these layers in place of the separate ones.
 
 Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivationForward.
 """

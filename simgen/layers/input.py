@@ -1,4 +1,4 @@
-"""A tensor of the data file, of any rank, which several layers may read: nothing is run for it.
+"""A tensor of the data file, of any rank, which several layers may read; nothing runs for it.
 
     y  the tensor      dy  the sum of the gradients that its readers give it
 
@@ -24,6 +24,7 @@ class Input(Layer):
     input_names: ClassVar[tuple[str, ...]] = ()
     rank = None
     given = True
+    any_float = True
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 

@@ -10,6 +10,7 @@ from itertools import accumulate
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import TOGETHER, WORD
 from simgen.ir import Kernel, Launch
 from simgen.layers.base import Lowering
 from simgen.layers.written import Places, Writes, cut, writes
@@ -17,7 +18,7 @@ from simgen.layers.written import Places, Writes, cut, writes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simgen.ir import Constants
+    from simgen.ir import Constants, TensorSpec
     from simgen.layers.written import Values
 
 BLOCK = 256  # work-items
@@ -26,17 +27,19 @@ EACH = 4  # elements of a work-item: one 16-byte access, or four of 4 bytes
 
 def copies(
     prefix: str,
-    shapes: Sequence[tuple[int, ...]],
+    parts: Sequence[TensorSpec],
     axis: int,
     ports: tuple[Sequence[str], Sequence[str]],
     joins: bool,
 ) -> Lowering:
-    """One launch that joins tensors of the `shapes` along an axis to one or, if not `joins`, takes
+    """One launch that joins tensors, the `parts`, along an axis to one or, if not `joins`, takes
     that one apart. `ports` are those that it reads and writes; the kernel's name begins with
     `prefix`. Work-groups are those of the first part, then those of the second, and so on.
     """
-    n = prod(shapes[0][:axis])
-    rows = [prod(shape[axis:]) for shape in shapes]  # elements that lie side by side
+    n = prod(parts[0].shape[:axis])
+    rows = [prod(part.shape[axis:]) for part in parts]  # elements that lie side by side
+    if by_fours(parts, axis):  # copied as words
+        rows = [row * part.dtype.nbytes // WORD for row, part in zip(rows, parts, strict=True)]
     # A row that does not start on a multiple of four has no 16-byte accesses.
     vector = 1 if any(row % EACH for row in rows) else EACH
     groups = [ceil(n * row / (BLOCK * EACH)) for row in rows]
@@ -57,6 +60,11 @@ def copies(
     reads, writes = ports
     launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
     return Lowering((kernel,), (launch,))
+
+
+def by_fours(parts: Sequence[TensorSpec], axis: int) -> bool:
+    """Whether rows of narrow elements begin and end with a word."""
+    return all(prod(part.shape[axis:]) % TOGETHER == 0 for part in parts)
 
 
 @writes("concat_forward")

@@ -26,6 +26,7 @@ class Several(Layer):
     input_names: ClassVar[tuple[str, ...]] = INPUTS
     rank: ClassVar[int | None] = None
     per_sample: ClassVar[bool] = True
+    any_float: ClassVar[bool] = True
 
     inputs: int = key(
         "inputs",
@@ -59,6 +60,10 @@ class Several(Layer):
             fact = f"[{self.section}] has {len(inputs)} inputs, more than {MOST}"
             raise ValueError(f"{fact}; use two layers in a row")
         for at, x in enumerate(inputs):
+            if x.dtype != inputs[0].dtype:
+                raise ValueError(
+                    f"x0 is {inputs[0].dtype}, but x{at} is {x.dtype}; insert [Cast] before it"
+                )
             ranks = len(x.shape) != len(inputs[0].shape)
             if ranks or any(x.shape[axis] != inputs[0].shape[axis] for axis in axes):
                 one, other = (" x ".join(map(str, spec.shape)) for spec in (inputs[0], x))

@@ -1,4 +1,4 @@
-"""Taking a tensor apart into equal ones along an axis: what [Concat] does, backwards.
+"""Splits a tensor into equal parts along an axis: the reverse of [Concat].
 
     forward   y_i = the i-th part of x along the axis
     backward  dx = dy0, dy1, ... one behind the other
@@ -19,7 +19,7 @@ from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
-from simgen.layers.joining import copies
+from simgen.layers.joining import by_fours, copies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,6 +46,7 @@ class Slice(Layer):
     output_names: ClassVar[tuple[str, ...]] = OUTPUTS
     rank = None
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
 
     parts: int = key("outputs", default=2, least=2, most=MOST, text="parts")
@@ -80,12 +81,17 @@ class Slice(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         axis = axes.behind_batch("axis", self.axis, x.shape)
-        shapes = [self.output(inputs).shape] * self.parts
+        parts = [self.output(inputs)] * self.parts
         if direction is Pass.FORWARD:
             ports: Ports = ("x",), OUTPUTS[: self.parts]
-            return copies(f"slice_{direction}", shapes, axis, ports, joins=False)
+            return copies(f"slice_{direction}", parts, axis, ports, joins=False)
         ports = GRADIENTS[: self.parts], ("dx",)
-        return copies(f"slice_{direction}", shapes, axis, ports, joins=True)
+        return copies(f"slice_{direction}", parts, axis, ports, joins=True)
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        axis = axes.behind_batch("axis", self.axis, inputs[0].shape)
+        moved = ("x", *OUTPUTS, *GRADIENTS, "dx")
+        return moved if by_fours([self.output(inputs)], axis) else ()
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

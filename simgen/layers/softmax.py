@@ -79,6 +79,7 @@ class Softmax(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True)
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
+    any_float = True
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 

@@ -312,7 +312,7 @@ def _tell_resumed(start: Start, listener: Listener) -> None:
     total = sum(len(start.whole.steps[at].launches) for at in start.run.steps)
     done = total - len(start.todo.launches)
     layers = f" of layers {start.run.layers}" if start.run.layers else ""
-    listener.tell(f"{start.result}: goes on after {done} of {total} launches{layers}")
+    listener.tell(f"{start.result}: continues after {done} of {total} launches{layers}")
 
 
 def _tell_stopped(bundle: Bundle, name: str, wish: Wish, listener: Listener) -> None:
@@ -325,5 +325,5 @@ def _tell_stopped(bundle: Bundle, name: str, wish: Wish, listener: Listener) -> 
         return
     listener.tell(
         f"note: an earlier run on {name} was stopped after a finished layer; this one starts "
-        "anew, and --resume would go on with it"
+        "from the beginning, and --resume would continue it"
     )

@@ -88,6 +88,7 @@ class Target(ABC):
     summary: ClassVar[str]  # one line for `simgen list targets`
     example: ClassVar[bool] = False  # it runs no kernel: for those who write targets
     ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
+    simulates: ClassVar[bool] = False  # a machine of its own, which need not be here
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
 
@@ -108,6 +109,11 @@ class Target(ABC):
                 cure = did_you_mean(value, choices)
                 name = each.name.replace("_", "-")
                 raise UsageError(f"{self.name}: --{name} {printable(value)}: unknown; {cure}")
+
+    @property
+    def machine(self) -> str | None:
+        """Name of the machine (data/machines) that kernels run on; None: there is no such one."""
+        return None
 
     @classmethod
     def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:

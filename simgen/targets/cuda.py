@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import render, stages
 from simgen.compile.legalise import cache_policy
+from simgen.machine import FITTED
 from simgen.targets import launch_rows, machine_file
 from simgen.targets.base import (
     File,
@@ -44,6 +45,10 @@ class Cuda(Target):
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
 
     l1: str = l1_setting()
+
+    @property
+    def machine(self) -> str:
+        return FITTED
 
     @property
     def needs(self) -> Requirements:

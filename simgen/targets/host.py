@@ -185,11 +185,11 @@ def _alone(workload: Workload) -> set[str]:
     order = sorted(workload.buffers, key=lambda buffer: buffer.offset)
     starts = [buffer.offset for buffer in order]
     # Where the tensors before each of them end, at most.
-    reached = [0, *accumulate((b.offset + _pages(b.spec.nbytes) for b in order), max)]
+    reached = [0, *accumulate((b.offset + _pages(b.spec.held) for b in order), max)]
     found = set()
     for buffer in order:
         first = bisect_left(starts, buffer.offset)
-        behind = bisect_left(starts, buffer.offset + _pages(buffer.spec.nbytes + GUARD))
+        behind = bisect_left(starts, buffer.offset + _pages(buffer.spec.held + GUARD))
         if behind - first == 1 and reached[first] <= buffer.offset:
             found.add(buffer.name)
     return found

@@ -143,7 +143,7 @@ def _fill_recipe(buffer: Buffer) -> dict[str, str | float]:
 
 def canary_nbytes(workload: Workload) -> int:
     """Size of the canary pattern: the largest output with its guard, or 4 MiB and a guard."""
-    largest = max((b.spec.nbytes for b in workload.outputs), default=0)
+    largest = max((b.spec.held for b in workload.outputs), default=0)
     return min(-(-largest // PAGE) * PAGE, _MAX_CANARY) + GUARD
 
 
@@ -283,7 +283,7 @@ def is_whole(
 
 def _header_of(path: Path, workload: Workload) -> Header:
     header = read_header(path)
-    expected = [*(b.spec.nbytes for b in workload.inputs), canary_nbytes(workload)]
+    expected = [*(b.spec.held for b in workload.inputs), canary_nbytes(workload)]
     if header.id != data_id(workload) or [e.nbytes for e in header.entries] != expected:
         raise damaged(path, f"made for other tensors or another seed than {workload.name}")
     return header
@@ -316,7 +316,7 @@ def _dataset(
     if element_types.is_named(spec.dtype):
         attributes = (*attributes, (element_types.ATTRIBUTE, spec.dtype.name))
     array = spec.dtype.array
-    return _Dataset(buffer.name, spec.shape, array, spec.nbytes, fill, attributes, stored)
+    return _Dataset(buffer.name, spec.shape, array, spec.held, fill, attributes, stored)
 
 
 def _canary(workload: Workload) -> _Dataset:

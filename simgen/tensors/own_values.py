@@ -102,7 +102,7 @@ def _check_name(
 def given(workload: Workload, values: Mapping[str, NDArray[Any]]) -> Workload:
     """The workload with these values of its inputs in place of random ones."""
     buffers = tuple(
-        replace(b, values=hashlib.sha256(values[b.name].data).hexdigest())
+        replace(b, values=hashlib.sha256(values[b.name].reshape(-1).view("u1").data).hexdigest())
         if b.name in values
         else b
         for b in workload.buffers

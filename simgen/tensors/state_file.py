@@ -116,4 +116,4 @@ def write(
             file.seek(head_nbytes(workload) + each.offset - workload.state_offset)
             spec = workload.buffer(each.name).spec
             values = np.ascontiguousarray(tensors[each.name], spec.dtype.array).tobytes()
-            file.write(values.ljust(spec.nbytes, b"\0") + canary * (GUARD // 4))
+            file.write(values.ljust(spec.held, b"\0") + canary * (GUARD // 4))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from simgen.ir import Step, Workload
+    from simgen.layers.base import Choice
 
 WORD = 4  # bytes
 KINDS = ("parameters", "new parameters", "inputs", "activations", "gradients", "workspaces")
@@ -58,11 +59,32 @@ def of_step(workload: Workload, step: Step) -> Work:
         parameters=sum(
             workload.buffer(name).spec.size for port, name in step.reads if port in layer.parameters
         ),
-        tensor_bytes=sum(workload.buffer(name).spec.nbytes for name in written),
+        tensor_bytes=sum(workload.buffer(name).spec.held for name in written),
         workspace_bytes=sum(
-            b.spec.nbytes for b in buffers if b.role is Role.SCRATCH and b.name not in read
+            b.spec.held for b in buffers if b.role is Role.SCRATCH and b.name not in read
         ),
     )
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What was planned for a step."""
+
+    layer: str
+    direction: Pass
+    choices: tuple[Choice, ...]
+
+
+def choices(workload: Workload) -> list[Planned]:
+    """What was planned for each step that had a choice."""
+    found = []
+    for step in workload.steps:
+        node = workload.node(step.layer)
+        own = Pass.FORWARD if step.direction is Pass.UPDATE else step.direction
+        made = make_layer(node, workload.machine).choices(node.inputs, own)
+        if made:
+            found.append(Planned(step.layer, step.direction, made))
+    return found
 
 
 def of(workload: Workload) -> list[Work]:
@@ -113,7 +135,7 @@ def memory(workload: Workload) -> dict[str, int]:
             kind = "workspaces"
         else:
             kind = "gradients" if PortRole.GRADIENT in own else "activations"
-        found[kind] += buffer.spec.nbytes
+        found[kind] += buffer.spec.held
     return {**found, "arena": workload.arena_nbytes}
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.frontend.network import Placed, Source
 from simgen.ir import GUARD, PAGE, Buffer, Kernel, Launch, Node, Pass, Role, Step, Workload
-from simgen.layers import LAYERS
+from simgen.layers import LAYERS, conversion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,8 +115,8 @@ class _Draft:
 
     def _step(self, placed: Placed, direction: Pass, bound: Mapping[str, str]) -> None:
         node, layer = placed.node, placed.layer
-        ports = layer.ports(node.inputs, direction)
-        lowering = layer.lower(node.inputs, direction)
+        ports = conversion.ports(layer, node.inputs, direction)
+        lowering = conversion.lower(layer, node.inputs, direction)
         names = {p.name: bound.get(p.name, _own_buffer(placed, p, direction)) for p in ports}
         for port in ports:
             if port.fill is None:
@@ -278,7 +278,7 @@ def arena(
 
 def _extent(buffer: Buffer) -> int:
     """Bytes from its start to where the next one may start."""
-    return -(-buffer.spec.nbytes // PAGE) * PAGE + GUARD
+    return -(-buffer.spec.held // PAGE) * PAGE + GUARD
 
 
 def _packed(

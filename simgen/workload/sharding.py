@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
-from simgen.layers import elementwise
+from simgen.layers import conversion, elementwise
 from simgen.layers.elementwise import Operation
 from simgen.workload.lowering import arena
 
@@ -137,7 +137,7 @@ class _Draft:
         if not everywhere:
             node = replace(node, inputs=tuple(self._share(node, spec) for spec in node.inputs))
         self.nodes[node.name] = node
-        ports = layer.ports(node.inputs, step.direction)
+        ports = conversion.ports(layer, node.inputs, step.direction)
         bound = dict((*step.reads, *step.writes))
         reduced = []
         for port in ports:
@@ -150,7 +150,7 @@ class _Draft:
             if port.name in layer.gradients and port.fill is None:
                 reduced.append(self._reduction(name, port.spec))
                 bound[port.name] = reduced[-1].part
-        lowering = layer.lower(node.inputs, step.direction)
+        lowering = conversion.lower(layer, node.inputs, step.direction)
         self.kernels |= {kernel.name: kernel for kernel in lowering.kernels}
         launches = tuple(
             replace(launch, args=tuple(bound[arg] for arg in launch.args))
@@ -187,7 +187,7 @@ class _Draft:
         if everywhere and share == whole:
             self.replicated.add(name)
         elif share != whole and rows == whole.shape:
-            if share.nbytes * self.gpus != whole.nbytes:
+            if share.held * self.gpus != whole.held:
                 raise UsageError(
                     f"--gpus {self.gpus}: a share of tensor {name} is {share.size} elements of "
                     f"{share.dtype.name}, which move by fours; choose another batch by --set n=..."

@@ -2,7 +2,7 @@
 #pragma once
 #include "prelude.h"
 
-enum class Activation { RELU, CLIPPED_RELU, ELU, SIGMOID, TANH, SOFT_RELU };
+enum class Activation { RELU, CLIPPED_RELU, ELU, SIGMOID, TANH, SOFT_RELU, NONE };
 
 static constexpr float LOG2_E = 1.44269504f;
 
@@ -38,5 +38,7 @@ static __device__ __forceinline__ float activate(float x, float ceiling, float a
         const float square = s * s;
         const float tail = fused(square, fused(square, 0.281783342f, 0.279606014f), 0.400249094f);
         return fused(s, fused(square, fused(square, tail, 0.66666317f), 2.0f), maximum(x, 0.0f));
+    } else {
+        return x;
     }
 }

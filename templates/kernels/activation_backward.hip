@@ -31,15 +31,18 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ y, const Element* __restrict__ dy, Element* __restrict__ dx)
 {
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
-    if (SIZE % GROUP == 0 || at + VECTOR <= SIZE) {
+    if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         const float4 out = load4(y + at);
         const float4 slope = load4(dy + at);
         const float4 made{
             gradient(out.x, slope.x), gradient(out.y, slope.y), gradient(out.z, slope.z),
             gradient(out.w, slope.w)};
-        store4(dx + at, made);
+        if constexpr (FUNCTION == Activation::RELU || FUNCTION == Activation::CLIPPED_RELU)
+            keep4(dx + at, made);
+        else
+            store4(dx + at, made);
     } else if (SIZE % VECTOR != 0 && at < SIZE) {
         for (unsigned k = at; k < SIZE; k++)
-            dx[k] = gradient(y[k], dy[k]);
+            store(dx, k, gradient(load(y, k), load(dy, k)));
     }
 }

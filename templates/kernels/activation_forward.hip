@@ -14,12 +14,15 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, Element* __restrict__ y)
 {
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
-    if (SIZE % GROUP == 0 || at + VECTOR <= SIZE) {
+    if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         const float4 in = load4(x + at);
         const float4 out{activate(in.x), activate(in.y), activate(in.z), activate(in.w)};
-        store4(y + at, out);
+        if constexpr (FUNCTION == Activation::RELU)
+            keep4(y + at, out);
+        else
+            store4(y + at, out);
     } else if (SIZE % VECTOR != 0 && at < SIZE) {
         for (unsigned k = at; k < SIZE; k++)
-            y[k] = activate(x[k]);
+            store(y, k, activate(load(x, k)));
     }
 }

@@ -3,6 +3,6 @@
 #include "prelude.h"
 #include "constants/concat.h"
 
-constexpr unsigned INPUTS = sizeof(ROWS) / sizeof(ROWS[0]);
-constexpr unsigned SAMPLE = STARTS[INPUTS]; /* elements of a sample of the whole */
+constexpr unsigned PARTS = sizeof(ROWS) / sizeof(ROWS[0]);
+constexpr unsigned SAMPLE = STARTS[PARTS]; /* elements of a sample of the whole */
 constexpr unsigned GROUP = BLOCK * EACH; /* elements of a work-group */

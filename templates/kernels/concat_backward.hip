@@ -24,7 +24,7 @@ static __device__ __forceinline__ void copy(const Element* __restrict__ whole, E
 
 #define PARAMETER(i) , Element* __restrict__ dx##i
 #define COPY(i)                                        \
-    if (i + 1 == INPUTS || blockIdx.x < GROUPS[i + 1]) \
+    if (i + 1 == PARTS || blockIdx.x < GROUPS[i + 1]) \
         copy<i>(dy, dx##i);                            \
     else
 

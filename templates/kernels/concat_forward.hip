@@ -24,7 +24,7 @@ static __device__ __forceinline__ void copy(const Element* __restrict__ part, El
 
 #define PARAMETER(i) const Element* __restrict__ x##i,
 #define COPY(i)                                        \
-    if (i + 1 == INPUTS || blockIdx.x < GROUPS[i + 1]) \
+    if (i + 1 == PARTS || blockIdx.x < GROUPS[i + 1]) \
         copy<i>(x##i, y);                              \
     else
 

@@ -56,7 +56,7 @@ def test_show_prints_layers_that_cannot_be_lowered_too(simgen):
     done = simgen("show sgd_bwd")
     assert done.code == 0
     assert "SGD" in done.out
-    assert "not lowered: built-in sgd: layer 'sgd'" in done.out
+    assert "no kernels: built-in sgd: layer 'sgd'" in done.out
     assert simgen("show sgd_bwd --json").json()["workload"] is None
 
 

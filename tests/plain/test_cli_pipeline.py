@@ -282,7 +282,7 @@ def test_an_equal_result_that_proves_nothing_is_not_said_to_differ(simgen, tmp_p
     assert (done.code, done.err) == (0, "")
     assert re.search(r" proved nothing +\n", done.out)
     assert "  dropout.y proved nothing: every element of the reference is 0\n" in done.out
-    assert done.out.splitlines()[-1] == "1 result, 1 tensor: all right, and none proves anything"
+    assert done.out.splitlines()[-1] == "1 result, 1 tensor: all right, but none proves anything"
     assert simgen("diff zero --json").json()["outcome"] == "proved nothing"
     done = simgen("diff zero --strict")
     fails(done, 6, "layer dropout, dropout.y, proved nothing: every element of the reference is 0")
@@ -359,7 +359,7 @@ def test_results_without_outputs_are_not_compared(ran, monkeypatch):
     names, pairs, silent = made_pairs(ran, monkeypatch, found)
     assert (names, pairs) == (["a", "b"], [("a", "b")])
     assert silent == ["c"]
-    with pytest.raises(UsageError, match="c leaves no outputs to compare"):
+    with pytest.raises(UsageError, match="c leaves only statistics"):
         made_pairs(ran, monkeypatch, {"c": found["c"]})
 
 

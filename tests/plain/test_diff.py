@@ -373,7 +373,7 @@ def test_what_is_one_value_by_definition_passes_and_proves_nothing(tmp_path, wha
     assert report.passed
     assert report.outcome == "proved nothing"
     assert report.verdicts[0].reasons == (f"every element of the reference is {value}",)
-    assert verdict.summary([report]).endswith(": all right, and none proves anything")
+    assert verdict.summary([report]).endswith(": all right, but none proves anything")
     assert verdict.unproven([report]).endswith(f"proved nothing: {report.verdicts[0].reasons[0]}")
     pair = judged(made, ran(made), ran(made, name="other"))
     assert pair.outcome == "proved nothing"

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from simgen.cli import doctor
 from simgen.targets import cuda
-from simgen.targets.mgpusim import target
+from simgen.targets.mgpusim import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -42,7 +42,7 @@ def test_the_name_is_the_one_that_the_doctor_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "wheel"), [("cuda", cuda.CUPY_WHEEL), ("mgpusim", target.GO_WHEEL)]
+    ("extra", "wheel"), [("cuda", cuda.CUPY_WHEEL), ("mgpusim", needs.GO_WHEEL)]
 )
 def test_what_errors_say_to_install_is_what_the_extra_brings(extra: str, wheel: str) -> None:
     (brought,) = PROJECT["project"]["optional-dependencies"][extra]

@@ -416,7 +416,7 @@ def test_kernels_that_may_be_of_any_layer_are_refused(place):
 
 def test_there_is_nothing_to_compare(place, softmax):
     place.run(softmax)
-    with pytest.raises(UsageError, match="statistics only"):
+    with pytest.raises(UsageError, match="only statistics"):
         diff.diff(softmax.workload, {}, collected(softmax), None)
 
 

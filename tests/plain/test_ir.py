@@ -44,7 +44,9 @@ FILLS = st.builds(
     st.none() | FLOATS,
 )
 PAIRS = st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple)
-CONSTANTS = st.lists(st.tuples(TEXT, st.integers() | FLOATS | TEXT), max_size=3).map(tuple)
+CONSTANTS = st.lists(st.tuples(TEXT, st.integers(-(2**64), 2**64) | FLOATS | TEXT), max_size=3).map(
+    tuple
+)
 LAUNCHES = st.builds(
     Launch, TEXT, st.tuples(COUNTS, COUNTS, COUNTS), st.lists(TEXT, max_size=3).map(tuple)
 )

@@ -29,7 +29,7 @@ from scipy import ndimage, signal, special
 from simgen import resources
 from simgen.frontend import network, problem
 from simgen.frontend.config import Config
-from simgen.ir import Pass
+from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 
@@ -389,7 +389,15 @@ def fused(
     return activation(variant, y) if given["activation"] == "true" else y
 
 
+def heads(variant: Variant, x: Array) -> Array:
+    count = int(dict(variant.parameters)["heads"])
+    if x.ndim == 4:
+        return np.concatenate([x[:, head] for head in range(count)], axis=2)
+    return np.stack(np.split(x, count, axis=2), axis=1)
+
+
 INDEPENDENT = {
+    "heads": heads,
     "fused_conv": fused,
     "fused_fc": fused,
     "conv": convolution,
@@ -398,6 +406,7 @@ INDEPENDENT = {
     "add": add,
     "bn": batch_norm,
     "bypass": bypass,
+    "cast": bypass,  # what is stored has another type: tests/toolchain/test_narrow.py
     "concat": concat,
     "dropout": dropout,
     "sgd": sgd,
@@ -521,6 +530,8 @@ def parameter_texts(layer: type[Layer]) -> st.SearchStrategy[tuple[tuple[str, st
         values: st.SearchStrategy[Any]
         if issubclass(type_, StrEnum):
             values = st.sampled_from(type_)
+        elif type_ is DType:
+            values = st.sampled_from(["bf16", "f16", "f32"])
         elif type_ is bool:
             values = st.sampled_from(["false", "true"])
         elif type_ is int:

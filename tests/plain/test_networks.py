@@ -52,6 +52,7 @@ SMALL = {  # settings with which the float64 references take a second or so
     "resnet50_v1": [("n", "2"), ("h", "64"), ("w", "64"), ("pool5.kernel_size", "2")],
     "classifier": [],
     "attention": [],
+    "transformer": [],
 }
 
 
@@ -67,7 +68,7 @@ def lowered(name: str, settings: list[tuple[str, str]], passes: tuple[Pass, ...]
 
 
 def test_every_network_is_known_here():
-    assert set(NETWORKS) == {*PUBLISHED, "classifier", "attention"} == set(SMALL)
+    assert set(NETWORKS) == {*PUBLISHED, "classifier", "attention", "transformer"} == set(SMALL)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -11,6 +11,7 @@ import pytest
 from handmade import small
 
 from simgen import api, metrics, resources
+from simgen.cli import doctor, inventory
 from simgen.compile import legalise
 from simgen.compile.legalise import REWRITINGS, Model, simulators
 from simgen.errors import DamagedError
@@ -82,6 +83,18 @@ def test_what_lies_among_the_untested_says_so_and_nothing_else():
         assert kind.__module__.startswith("simgen.targets.untested.")
     for kind in {*TARGETS.values(), *map(type, LAUNCHERS.values())} - apart - launchers:
         assert not kind.__module__.startswith("simgen.targets.untested.")
+
+
+def test_the_list_of_targets_says_what_was_seen_running():
+    rows = {row["target"]: row for row in inventory._list_targets()}
+    assert {name: row["seen running"] for name, row in rows.items()} == {
+        "gem5-se": "yes, not --launcher dnnmark, --launcher hip",
+        "gem5-fs": "no", "hip": "no",
+        "mgpusim": "yes", "host": "yes", "cuda": "yes", "null": "yes",
+    }  # fmt: skip
+    assert list(rows)[-1] == "null"  # an example comes last
+    assert rows["host"]["stages"] == ["source", "program"]
+    assert not any(check.what == "target null" for check in doctor.check())
 
 
 def test_the_null_target_keeps_the_contract_from_build_to_diff(tmp_path: Path):

@@ -207,7 +207,7 @@ def chain(launches: int) -> Workload:
         launched.append(Launch("add", (4, 1, 1), (buffers[-2].name, buffers[-1].name)))
     writes = tuple((f"y{i}", buffer.name) for i, buffer in enumerate(buffers[1:]))
     step = Step("add", Pass.FORWARD, (("x", "in.x"),), writes, tuple(launched))
-    kernels = (Kernel("add", "add.hip.j2", 64),)
+    kernels = (Kernel("add", "add.hip", 64),)
     size = (launches + 1) * 8192
     return Workload("chain", 0, (), tuple(buffers), kernels, (step,), size, 8192)
 

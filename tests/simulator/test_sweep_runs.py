@@ -114,7 +114,7 @@ def test_an_interrupted_sweep_goes_on_by_the_same_command(place: Path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
-    assert "points left; the same command goes on" in err
+    assert "points left; the same command continues" in err
     before = first.stat().st_mtime_ns
     done = simgen(*words, cwd=place)
     assert done.returncode == 0, done.stderr

@@ -42,12 +42,18 @@ if TYPE_CHECKING:
 EXTENTS = ("n", "c", "h", "w")
 
 
+def _extents(shape: tuple[int, ...]) -> Iterable[tuple[str, str]]:
+    """Entries of a section."""
+    texts = list(map(str, shape))
+    return zip(EXTENTS, texts) if len(texts) == len(EXTENTS) else [("shape", "x".join(texts))]
+
+
 @dataclass(frozen=True)
 class Problem:
-    """A layer and the shape of its input, (N, C, H, W)."""
+    """A layer and the shape of its input."""
 
     variant: Variant
-    shape: tuple[int, int, int, int]
+    shape: tuple[int, ...]
 
 
 def plan(problems: Mapping[str, Problem], *passes: Pass) -> Workload:
@@ -60,7 +66,7 @@ def plan(problems: Mapping[str, Problem], *passes: Pass) -> Workload:
                 Entry(key, value, where)
                 for key, value in (
                     ("name", name),
-                    *(zip(EXTENTS, map(str, p.shape)) if p.variant.layer.takes_input else ()),
+                    *(_extents(p.shape) if p.variant.layer.takes_input else ()),
                     *p.variant.parameters,
                 )
             ),

@@ -97,15 +97,15 @@ MUTANTS = (
     Mutant("fft_result", 16, BW, "item == 0 ?", "item == 1 ?"),
     Mutant("fft_filters", 32, BD, "minus = item == 0 ? -", "minus = item == 0 ? "),
     # Where tiles are.
-    Mutant("fft_source", 16, F, "2 * item - 3", "2 * item - 2"),
-    Mutant("fft_source", 32, F, "% DOWN * 22", "% DOWN * 21"),
+    Mutant("fft_source", 16, F, "START_H = -3", "START_H = -2"),
+    Mutant("fft_source", 32, F, "STEP_H = 22", "STEP_H = 21"),
     Mutant("fft_target", 32, F, "STEP_W = 22", "STEP_W = 23"),
-    Mutant("fft_result", 32, BW, "2 * item < 22", "2 * item < 24"),
+    Mutant("fft_result", 32, BW, "2 * item < TAKEN_H", "2 * item < TAKEN_H + 2"),
     Mutant("fft_source", 32, BD, "inside && lower", "inside"),
     # What is added and stored.
-    Mutant("fft_target", 16, F, "re[s] + shift", "re[s]"),
+    Mutant("fft_target", 16, F, "row[s + part] + shift", "row[s + part]"),
     Mutant("fft_target", 16, F, "row + 1 < ROWS", "row + 3 < ROWS"),
-    Mutant("fft_gradient", 16, BW, "r < 7", "r < 6"),
+    Mutant("fft_gradient", 16, BW, "DILATION_H + 1 &&", "DILATION_H &&"),
     # Winograd's.
     Mutant("winograd_result", 0, BW, "(a - b) * 0.5f", "(b - a) * 0.5f"),
     Mutant("winograd_result", 0, BW, "below && right ?", "below ?"),
@@ -161,7 +161,7 @@ def test_a_transform_without_its_barrier_is_a_race(
     workload = plan({"conv": SIZES[16]}, F)
     (found,) = (k for k in workload.kernels if k.name.startswith(f"conv_fft_{kernel}_"))
     text = render.kernel(found)
-    assert text.count("__syncthreads") == 1
+    assert text.count("__syncthreads") == 2  # one for each direction of the transform
     sources = {found.name: text.replace("    __syncthreads();\n", "")}
     done = make(tmp_path, workload, builder, sources=sources, sanitize=True).run(processes=1)
     assert done.returncode == 5

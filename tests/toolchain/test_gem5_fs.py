@@ -192,9 +192,9 @@ class TestLacks:
         assert facts[:4] == [
             f"{tmp_path / GPUFS / 'mi200.py'} is missing",
             f"{tmp_path / gem5_fs.GEM5_OPT} is missing",
-            "GEM5_DISK_IMAGE is disk, no disk image that can be read, by its whole path",
-            f"GEM5_KERNEL is {tmp_path}/none, no kernel (vmlinux) that can be read, "
-            "by its whole path",
+            "GEM5_DISK_IMAGE is disk, not the whole path of a disk image that can be read",
+            f"GEM5_KERNEL is {tmp_path}/none, not the whole path of a kernel (vmlinux) that can be "
+            "read",
         ]
 
     def test_run_sh_names_them_too(

@@ -88,7 +88,7 @@ class TestProgram:
         assert first["p_offset"] == 0
         assert content.index(code) + len(code) <= first["p_filesz"]
 
-    @pytest.mark.parametrize("arch", apu_se.VEGA)
+    @pytest.mark.parametrize("arch", apu_se.VERSIONS["24.0"].gpus)
     @pytest.mark.parametrize("m5ops", [False, True])
     def test_pseudo_instructions_are_there_on_request_only(
         self, builder: Builder, arch: str, m5ops: bool
@@ -110,7 +110,7 @@ class TestProgram:
     @pytest.mark.parametrize("arch", apu_se.GPUS)
     def test_register_counts_behind_a_descriptor_are_0(self, builder: Builder, arch: str):
         # gem5 before 23.1 reads 256 bytes, and takes counts that are 0 from the descriptor.
-        version = "24.0" if arch in apu_se.VEGA else "23.0"
+        version = "24.0" if arch in apu_se.VERSIONS["24.0"].gpus else "23.0"
         target = Gem5Se(arch=arch, gem5_version=version)
         made = job(workload())
         for elf, info in target.simulated.linked(made, builder):

@@ -84,7 +84,7 @@ def test_the_problems_reach(template: str) -> None:
     found = [
         {**dict(kernel.constants), "block": kernel.block}
         for kernel in kernels()
-        if kernel.template == f"{template}.hip.j2"
+        if kernel.template == f"{template}.hip"
     ]
     for constant, wanted in REACHED[template].items():
         assert wanted <= {constants[constant] for constants in found}

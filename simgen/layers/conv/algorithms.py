@@ -18,7 +18,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
 from simgen.ir import Launch, TensorSpec
-from simgen.layers.base import Lowering
+from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv import (
     direct as conv_direct,
 )
@@ -35,6 +35,7 @@ from simgen.layers.conv import (
 )
 from simgen.layers.conv.geometry import Geometry, Names, Split, to_image, to_result
 from simgen.layers.product.matrix_product import Channels, sum_of
+from simgen.machine import fitted
 from simgen.numerics import rounding
 from simgen.numerics.rounding import U
 from simgen.numerics.spread import Spread, correlated, repeats
@@ -43,17 +44,19 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.conv.geometry import Gather
+    from simgen.machine import Machine
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
 
 
 FEW_ROWS = 16  # output channels; twice as many, where there are
-MANY_PIXELS = 2**15
+MANY_PIXELS = 2**15  # of the machine that this was fitted on
 FEW_OF_ONE = 8  # rows, or products, with filters of one tap
 FEW_PRODUCTS = 128  # of a sum; of the filters' gradient, columns
 LITTLE = 2**24  # multiply-adds
-# From when on tiles are transformed: then that is faster on an H200, with four kernels and all.
+# From when on tiles are transformed: then that is faster on an H200, with four kernels and all. A
+# machine that computes so much more slowly beside what a launch costs needs so much less.
 MUCH = 2**29  # multiply-adds
 FFT_CHANNELS, WINOGRAD_CHANNELS = 32, 64  # on both sides
 TAPS = 9
@@ -168,7 +171,12 @@ def for_filters(algo: ConvAlgo) -> Algorithm | None:
 
 
 def choose(g: Geometry, unknown: Unknown) -> Algorithm:
-    """The algorithm that should be fastest on a GPU.
+    """The algorithm that should be fastest on the machine."""
+    return reasoned(g, unknown)[0]
+
+
+def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
+    """The algorithm that should be fastest on the machine, and why.
 
     Where there is much to compute, one that transforms tiles. Otherwise: a tile of a matrix product
     needs some 32 rows and many products in each sum. Where there are few channels on either side,
@@ -178,21 +186,26 @@ def choose(g: Geometry, unknown: Unknown) -> Algorithm:
     """
     transformed = _transformed(g, unknown)
     if transformed:
-        return transformed
+        return transformed, "there is much to compute in many channels"
     if not maps(g, unknown):
-        return Algorithm.IMPLICIT_GEMM
+        return Algorithm.IMPLICIT_GEMM, "the filters are too large for direct"
     channels, filters = g.group_channels, g.group_filters
     rows, depth = {
         Unknown.RESULT: (filters, channels * g.taps),
         Unknown.IMAGE: (channels, filters * g.taps),
         Unknown.FILTERS: (filters, channels * g.taps),
     }[unknown]
-    few_rows = FEW_ROWS if g.batch * g.pixels < MANY_PIXELS else 2 * FEW_ROWS
+    few_pixels = g.batch * g.pixels * fitted().units < MANY_PIXELS * g.machine.units
+    few_rows = FEW_ROWS if few_pixels else 2 * FEW_ROWS
     few = rows <= few_rows or depth <= FEW_PRODUCTS
     if g.taps == 1:
         few = min(rows, depth) < FEW_OF_ONE
     little = g.batch * g.pixels * g.size <= LITTLE
-    return Algorithm.DIRECT if few or little else Algorithm.IMPLICIT_GEMM
+    if few:
+        return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
+    if little:
+        return Algorithm.DIRECT, "there is little to compute, with the fewest instructions"
+    return Algorithm.IMPLICIT_GEMM, f"{rows} rows and sums of {depth} fill the tiles of a product"
 
 
 def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
@@ -202,14 +215,35 @@ def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
     by FFT is, unless its tiles would be mostly empty.
     """
     channels = min(g.group_channels, g.group_filters)
-    if g.batch * g.pixels * g.size < MUCH or channels < FFT_CHANNELS or g.taps < TAPS:
+    products, at = g.batch * g.pixels * g.size, (fitted(), g.machine)
+    first, own = (each.units * each.fmas * each.launch_cycles for each in at)
+    if products * first < MUCH * own or channels < FFT_CHANNELS or g.taps < TAPS:
         return None
     small = max(g.result) <= FEW_RESULTS
     winograd = channels >= WINOGRAD_CHANNELS and (unknown is not Unknown.FILTERS or small)
     for each in (Algorithm.WINOGRAD, Algorithm.FFT)[0 if winograd else 1 :]:
-        if _fits(each, g, unknown) and _largest(each, g, unknown) <= WORKSPACE:
+        if (
+            _fits(each, g, unknown)
+            and _largest(each, g, unknown) <= WORKSPACE
+            and _moving_pays(each, g, unknown)
+        ):
             return each
     return None
+
+
+def _moving_pays(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> bool:
+    """Whether it costs no more to move the workspaces than to multiply directly, of which more than
+    half is saved, or no more beside that than where it was seen to pay."""
+    nbytes = sum(spec.nbytes for _, spec in _workspaces(algorithm, g, unknown))
+    products = g.batch * g.pixels * g.size
+
+    def share(machine: Machine) -> float:
+        """Time to write all of them once and to read them once, beside that of the products."""
+        stays = nbytes <= machine.l2_nbytes
+        rate = machine.l2_rate * machine.clock if stays else machine.dram_rate
+        return 2 * nbytes / rate * machine.rate / products
+
+    return share(g.machine) <= max(1.0, share(fitted()))
 
 
 def _fits(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> bool:
@@ -281,10 +315,33 @@ class ConvJob:
         (r, s), (u, v), (d, e) = self.g.kernel, self.g.stride, self.g.dilation
         fact = f"filters of {r} x {s} with stride {u} x {v} and dilation {d} x {e}"
         if self.algorithm is Algorithm.DIRECT and not maps(self.g, self.unknown):
-            raise ValueError(f"{fact} are too large for algorithm direct; choose implicit_gemm")
+            room = f"{self.g.machine.group_lds_nbytes} bytes of LDS of {self.g.machine.label}"
+            raise ValueError(
+                f"{fact} are too large for algorithm direct and the {room}; choose implicit_gemm"
+            )
         if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
             takes = TRANSFORMS[self.algorithm].TAKES
             raise ValueError(f"{fact}; {self.algorithm} takes {takes}: choose implicit_gemm")
+
+    def choices(self, *, asked: bool) -> tuple[Choice, ...]:
+        """What is planned; `asked` says that the config has chosen the algorithm."""
+        chosen, why = reasoned(self.g, self.unknown)
+        if asked:
+            why = "the config asks for it"
+        elif chosen is not self.algorithm:
+            why = f"{chosen} would need a workspace"
+        first = Choice("algorithm", str(self.algorithm), why)
+        if self.algorithm in TRANSFORMS:
+            return (first,)
+        if self.algorithm is not Algorithm.DIRECT:
+            if self.unknown is Unknown.FILTERS:
+                return (first, *implicit_gemm.filter_choices(self.g))
+            return (first, *implicit_gemm.gather_choices(self._gathers()))
+        if self.unknown is not Unknown.FILTERS:
+            return (first,)
+        units = self.g.machine.units
+        chunks = Choice("chunks of the sum", str(self.splits), f"{units} units share the pixels")
+        return (first, chunks)
 
     def workspaces(self) -> Workspaces:
         """(port, tensor) of what the pass's own kernels write and read."""

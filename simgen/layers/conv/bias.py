@@ -42,8 +42,6 @@ def lower(shape: tuple[int, ...], machine: Machine) -> Lowering:
     n, k, *pixels = shape
     shared = split(shape, machine)
     constants = (
-        ("source", "dy"),
-        ("target", "db"),
         ("batch", n),
         ("filters", k),
         ("pixels", prod(pixels)),
@@ -52,7 +50,7 @@ def lower(shape: tuple[int, ...], machine: Machine) -> Lowering:
         ("vector", _vector(shape)),
     )
     name = f"conv_bias_bwd_weight_{n}x{k}x{prod(pixels)}"
-    first = Kernel(name, "conv_bias.hip.j2", BLOCK, constants)
+    first = Kernel(name, "conv_bias.hip", BLOCK, constants)
     several = shared.splits > 1
     launch = Launch(name, (shared.splits, k, 1), ("dy", PARTIAL if several else "db"))
     if not several:

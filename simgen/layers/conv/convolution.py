@@ -4,7 +4,7 @@
                             [+ bias[k]]
     backward  dw[k,c,r,s] = sum over n,p,q of  x[n, c, p u + r d - a, q v + s e - b] * dy[n,k,p,q]
               dx[n,c,i,j] = sum over k,r,s of  dy[n, k, (i - r d + a) / u, (j - s e + b) / v]
-                            * w[k,c,r,s], where both divisions leave no rest
+                            * w[k,c,r,s], where both divisions are exact
               db[k]       = sum over n,p,q of  dy[n,k,p,q]
 
     x, dx  (N, C, H, W)     w, dw  (K, C / G, R, S)   y, dy  (N, K, P, Q)    b, db  (K,), bias=true
@@ -18,7 +18,7 @@ w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
 MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
-"cross_correlation". simgen means the same by a config on every machine: what cuDNN means.)
+"cross_correlation". In simgen, a config means the same on every machine: what it means in cuDNN.)
 `group` and `dilation` are keys of Caffe.
 """
 
@@ -30,7 +30,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import MAX_INT, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.conv import (
     algorithms as conv_algorithms,
@@ -258,6 +258,14 @@ class Convolution(Layer):
             return made
         bias = conv_bias.lower(self.output(inputs).shape, self.machine)
         return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        wanted = {
+            Pass.FORWARD: conv_algorithms.for_forward(self.algo),
+            Pass.BACKWARD_DATA: conv_algorithms.for_data(self.algo, self.data_algo),
+            Pass.BACKWARD_WEIGHT: conv_algorithms.for_filters(self.algo),
+        }
+        return self._job(inputs[0].shape, direction).choices(asked=bool(wanted[direction]))
 
     def geometry(self, shape: tuple[int, ...]) -> Geometry:
         """The relation between x, of an (N, C, H, W) shape, w and y.

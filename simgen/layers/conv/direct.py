@@ -1,10 +1,10 @@
 """Direct convolution: no matrix is made, in memory or in thought.
 
-A gather (conv_direct.hip.j2): each work-item holds `filters` x `sets` x `wide` results, `wide` of
+A gather (conv_direct.hip): each work-item holds `filters` x `sets` x `wide` results, `wide` of
 them side by side in a row, so that a pixel that is loaded serves several taps and all filters.
 The filters lie in LDS, for `chunk` channels at a time.
 
-The gradient of the filters (conv_direct_filters.hip.j2): a work-item holds, of `filters` filters,
+The gradient of the filters (conv_direct_filters.hip): a work-item holds, of `filters` filters,
 the `span` taps of one run: one channel, one r, neighbouring s. A work-group has `octets` x `runs`
 such items and `slices` of each, which share the pixels of the lines that lie in LDS; at the end the
 slices are added up. Lines are shared out to `splits` work-groups, whose sums a second kernel adds.
@@ -23,6 +23,7 @@ from simgen.layers.conv.geometry import Split
 if TYPE_CHECKING:
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
+    from simgen.machine import Machine
 
 LARGE, SMALL = 256, 64  # work-items of a work-group
 FILTERS = 8  # that a work-item computes at most
@@ -48,7 +49,12 @@ class DirectMapping:
 
 def maps_gathers(gathers: tuple[Gather, ...]) -> bool:
     """Whether the taps of a filter are so few that four filters fit into LDS."""
-    return all(4 * each.rows.taps * each.columns.taps <= LDS_MOST for each in gathers)
+    return all(4 * each.rows.taps * each.columns.taps <= _most(each.machine) for each in gathers)
+
+
+def _most(machine: Machine) -> int:
+    """Floats of filters in LDS at most."""
+    return min(LDS_MOST, machine.group_lds_nbytes // 4)
 
 
 def gather(gathers: tuple[Gather, ...], names: Names) -> Lowering:
@@ -72,7 +78,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
         ("chunk", mapped.chunk),
         ("unrolled", int(_unrolled(each, mapped))),
     )
-    kernel = Kernel(name, "conv_direct.hip.j2", mapped.block, constants)
+    kernel = Kernel(name, "conv_direct.hip", mapped.block, constants)
     blocks = each.groups * ceil(each.group_out / mapped.filters)
     grid = (ceil(strips / (mapped.block * mapped.sets)), blocks, 1)
     return kernel, Launch(name, grid, names.gather_args)
@@ -97,7 +103,7 @@ def _segment(each: Gather, wide: int) -> int:
 def _map(each: Gather) -> DirectMapping:
     """Large register tiles where they leave work for all units, else small ones."""
     columns = each.columns
-    most = FILTERS if FILTERS * each.rows.taps * columns.taps <= LDS_MOST else 4
+    most = FILTERS if FILTERS * each.rows.taps * columns.taps <= _most(each.machine) else 4
     blocks = ceil(each.group_out / most)
     filters = ceil(each.group_out / blocks)
     wide = {1: 1, 2: 2}.get(columns.count, 4)
@@ -113,7 +119,7 @@ def _map(each: Gather) -> DirectMapping:
     vector = 4 if wide == 4 and columns.source % 4 == 0 else 1
     padded = ceil(filters / 4) * 4
     taps = each.rows.taps * columns.taps * padded
-    chunk = max(1, min(each.group_in, LDS // taps))
+    chunk = max(1, min(each.group_in, min(LDS, _most(each.machine)) // taps))
     block = LARGE if strips >= full else SMALL
     return DirectMapping(block, filters, sets, wide, vector, chunk)
 
@@ -148,10 +154,6 @@ class FilterMap:
     result_pitch: int  # floats from filter to filter
 
     @property
-    def runs(self) -> int:
-        return self.pairs * self.spans
-
-    @property
     def floats(self) -> int:
         """Floats in LDS."""
         return self.filters * self.octets * self.result_pitch + self.pairs * self.image_pitch
@@ -159,7 +161,8 @@ class FilterMap:
 
 def maps_filters(g: Geometry) -> bool:
     """Whether the filters' gradient can be computed directly: a row of a filter has few runs."""
-    return _run(g)[1] <= SMALL // 2 and _filter_map(g).floats <= FILTER_LDS_MOST
+    most = min(FILTER_LDS_MOST, g.machine.group_lds_nbytes // 4)
+    return _run(g)[1] <= SMALL // 2 and _filter_map(g).floats <= most
 
 
 def _run(g: Geometry) -> tuple[int, int, bool]:
@@ -181,9 +184,10 @@ def _filter_map(g: Geometry) -> FilterMap:
     octets = min(ceil(g.group_filters / FILTERS), 4)
     pairs = max(1, min(g.group_channels * g.kernel[0], block // octets // spans))
     lines = max(1, min(LINE // width, g.batch * g.result[0] * segments))
+    most = min(FILTER_LDS, g.machine.group_lds_nbytes // 4)
     while True:
         made = _with_extents(g, block, octets, pairs, segments, width, lines)
-        if made.floats <= FILTER_LDS or (lines, octets, pairs) == (1, 1, 1):
+        if made.floats <= most or (lines, octets, pairs) == (1, 1, 1):
             return made
         if lines > 1:
             lines //= 2
@@ -264,20 +268,15 @@ def filters(g: Geometry, names: Names) -> Lowering:
     mapped, split = _filter_map(g), filter_split(g)
     fields = {k: int(v) for k, v in vars(mapped).items() if k != "block"}
     constants: Constants = (
-        ("image", names.source),
-        ("result", names.filters),
-        ("target", names.target),
         *g.constants,
         *fields.items(),
-        ("runs", mapped.runs),
         ("vector", 4 if g.image[1] % 4 == 0 else 1),
         ("result_vector", 4 if g.result[1] % 4 == 0 else 1),
         ("chunk", split.chunk),
         ("splits", split.splits),
-        ("size", g.size),
     )
     name = names.kernel("direct")
-    kernel = Kernel(name, "conv_direct_filters.hip.j2", mapped.block, constants)
+    kernel = Kernel(name, "conv_direct_filters.hip", mapped.block, constants)
     grid = (split.splits, _filter_tiles(g, mapped), g.groups)
     written = names.partial if split.splits > 1 else names.target
     return Lowering((kernel,), (Launch(name, grid, (names.source, names.filters, written)),))

@@ -53,7 +53,7 @@ MOST = 17  # pixels of a filter along an axis, its gaps too: with T = 32, tiles 
 COLUMNS = min(each.columns for each in tile.TILES)  # that are multiplied at a time, or not at all
 TAKES = f"stride 1 and {MOST} pixels at most"
 LEFT, RIGHT, PRODUCTS = "fft_left", "fft_right", "fft_products"  # ports
-# What the templates read of a gather and of a geometry.
+# What the kernels read of a gather and of a geometry.
 OF_FILTERS = (
     "groups", "group_out", "group_in", "kernel_w", "out_stride", "in_stride", "group_stride",
     "rows_taps", "rows_gap", "rows_filter_first", "rows_filter_step",
@@ -83,7 +83,7 @@ class Tiles:
 
     @property
     def constants(self) -> Constants:
-        """What the templates read of it."""
+        """What the kernels read of it."""
         pairs = (("down", "across"), self.counts), (("step_h", "step_w"), self.steps)
         each = (pair for names, values in pairs for pair in zip(names, values, strict=True))
         return (("size", self.size), ("batch", self.batch), *each)
@@ -156,31 +156,28 @@ def gather(each: Gather, names: Names) -> Lowering:
     channels, out = each.groups * each.group_in, each.groups * each.group_out
     rows, columns = each.rows, each.columns
     filters: Constants = (
-        ("filter_port", names.filters),
         ("size", tiles.size),
         *each.some(*OF_FILTERS),
     )
     target: Constants = (
-        ("target", names.target),
-        ("bias", names.bias),
         ("channels", out),
         ("rows_count", rows.count),
         ("columns_count", columns.count),
         ("store_width", _width(tiles.steps[1], columns.count)),
         *tiles.constants,
-        *names.epilogue.constants,
+        *names.constants,
     )
     return _lowering(
         _transformation("filters", names, out * each.group_in, (names.filters, LEFT), filters),
         _transformation(
             "source", names, channels * tiles.count, (names.source, RIGHT),
-            _source(names.source, channels, (rows.source, columns.source),
+            _source(channels, (rows.source, columns.source),
                     (rows.start, columns.start), tiles),
         ),
         Products(
             2 * each.group_out, tiles.count, 2 * each.group_in, tiles.places, each.groups,
             each.machine,
-        ).lower(names.kernel("fft_products"), _title(tiles), (LEFT, RIGHT, PRODUCTS)),
+        ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation(
             "target", names, out * tiles.count, (PRODUCTS, *names.gather_args[2:]), target
         ),
@@ -191,7 +188,6 @@ def filters(g: Geometry, names: Names) -> Lowering:
     """The four kernels of the gradient of the filters."""
     tiles = filter_tiles(g)
     gradient: Constants = (
-        ("target", names.target),
         ("filters", g.filters),
         ("size", tiles.size),
         *((name, value) for name, value in g.constants if name in OF_GRADIENT),
@@ -199,18 +195,18 @@ def filters(g: Geometry, names: Names) -> Lowering:
     return _lowering(
         _transformation(
             "source", names, g.filters * tiles.count, (names.filters, LEFT),
-            _source(names.filters, g.filters, g.result, (0, 0), tiles, taken=tiles.steps),
+            _source(g.filters, g.result, (0, 0), tiles, taken=tiles.steps),
             "result",
         ),
         _transformation(
             "source", names, g.channels * tiles.count, (names.source, RIGHT),
-            _source(names.source, g.channels, g.image, (-g.pad[0], -g.pad[1]), tiles),
+            _source(g.channels, g.image, (-g.pad[0], -g.pad[1]), tiles),
             "image",
         ),
         Products(
             2 * g.group_filters, g.group_channels, 2 * tiles.count, tiles.places, g.groups,
             g.machine, right_along="k",
-        ).lower(names.kernel("fft_products"), _title(tiles), (LEFT, RIGHT, PRODUCTS)),
+        ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation("gradient", names, g.filters * g.group_channels,
                         (PRODUCTS, names.target), gradient),
     )  # fmt: skip
@@ -220,12 +216,7 @@ def _lowering(*steps: tuple[Kernel, Launch]) -> Lowering:
     return Lowering(tuple(kernel for kernel, _ in steps), tuple(launch for _, launch in steps))
 
 
-def _title(tiles: Tiles) -> str:
-    return f"Fourier transforms of {tiles.size} x {tiles.size} pixels"
-
-
 def _source(
-    port: str,
     channels: int,
     extents: tuple[int, int],
     starts: tuple[int, int],
@@ -236,7 +227,6 @@ def _source(
     all_of_it = tiles.size, tiles.size
     pairs = {"start": starts, "taken": taken or all_of_it}
     return (
-        ("source", port),
         ("channels", channels),
         ("height", extents[0]),
         ("width", extents[1]),
@@ -262,7 +252,7 @@ def _transformation(
         lines //= 2
     name = names.kernel(f"fft_{what or template}")
     constants = (*constants, ("lines", lines))
-    kernel = Kernel(name, f"conv_fft_{template}.hip.j2", lines * size // 2, constants)
+    kernel = Kernel(name, f"conv_fft_{template}.hip", lines * size // 2, constants)
     return kernel, Launch(name, (ceil(total / lines), 1, 1), args)
 
 

@@ -73,7 +73,7 @@ class Geometry:
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]:
-        """All of it, for a template."""
+        """What templates/kernels/constants/geometry.h declares."""
         pairs = ("image", "result", "kernel", "pad", "stride", "dilation")
         return (
             ("batch", self.batch),
@@ -179,7 +179,7 @@ class Gather:
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]:
-        """All of it, for a template."""
+        """What templates/kernels/constants/gather.h declares."""
         return (
             ("batch", self.batch),
             ("groups", self.groups),
@@ -194,7 +194,7 @@ class Gather:
         )
 
     def some(self, *names: str) -> tuple[tuple[str, int], ...]:
-        """Those of `constants` that a template reads."""
+        """Those of `constants` that a kernel reads."""
         known = dict(self.constants)
         return tuple((name, known[name]) for name in names)
 
@@ -343,14 +343,8 @@ class Names:
 
     @property
     def constants(self) -> Constants:
-        """The ports and the epilogue, for a template."""
-        return (
-            ("source", self.source),
-            ("filter_port", self.filters),
-            ("target", self.target),
-            ("bias", self.bias),
-            *self.epilogue.constants,
-        )
+        """Of a kernel that computes the target from the source: what it does to each sum."""
+        return (("with_bias", int(bool(self.bias))), *self.epilogue.constants)
 
     @property
     def gather_args(self) -> tuple[str, ...]:

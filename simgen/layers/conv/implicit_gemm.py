@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
-from simgen.layers.base import Lowering
+from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv.geometry import Split, to_result
 from simgen.layers.product import tile
 
@@ -78,6 +78,27 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
     return tile.cut(m, n, k, each.groups, machine=each.machine, tiles=TILES, splits=splits)
 
 
+def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
+    """What is planned for a gather, or for the first of its phases."""
+    each = gathers[0]
+    splits = 1 if len(gathers) > 1 else tile.SPLITS
+    sides = each.group_out, each.count, each.depth
+    return tile.told(*sides, each.groups, machine=each.machine, tiles=TILES, splits=splits)
+
+
+def filter_choices(g: Geometry) -> tuple[Choice, ...]:
+    """What is planned for the gradient of the filters."""
+    sides = g.group_filters, g.group_channels * g.taps, g.batch * g.pixels
+    size, chunks = tile.told(*sides, g.groups, machine=g.machine, tiles=TILES)
+    found = _filter_cut(g)
+    across, down = found.tile.grid(sides[0], sides[1])
+    groups = across * down * g.groups * found.splits
+    why = f"{groups} work-groups on {g.machine.units} units share the pixels of all samples"
+    if found.splits > 1:
+        chunks = Choice(chunks.what, f"{found.splits} of {found.chunk}", why)
+    return Choice(size.what, size.chosen, why), chunks
+
+
 def _filter_cut(g: Geometry) -> tile.Cut:
     """As `tile.cut`, but with as many chunks as fill a GPU: the sum is by far the longest side."""
     columns, depth = g.group_channels * g.taps, g.batch * g.pixels
@@ -112,10 +133,10 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
         ("right_along", "n"),
         ("right_width", tile.width(pixels) if unrolled else 1),
         ("store_width", tile.width(pixels) if whole else 1),
-        *tile_constants(found.tile),
+        *found.tile.constants,
     )
     name = names.kernel(algorithm, phase)
-    kernel = Kernel(name, "conv_gemm.hip.j2", found.tile.block, constants)
+    kernel = Kernel(name, "conv_gemm.hip", found.tile.block, constants)
     across, down = found.tile.grid(each.group_out, each.count)
     written = names.partial if found.splits > 1 else names.target
     read = WINDOWS if unrolled else names.source
@@ -134,18 +155,11 @@ def _left_width(each: Gather, *, along_m: bool, straight: bool) -> int:
     return tile.width(each.depth) if straight else 1
 
 
-def tile_constants(found: tile.Tile) -> tuple[tuple[str, int], ...]:
-    """Those of the tile; a convolution has groups of channels besides its groups of work-items."""
-    return tuple(
-        ("launch_groups" if name == "groups" else name, value) for name, value in found.constants
-    )
-
-
 def _unroll(each: Gather, names: Names, phase: int | None) -> Lowering:
     wide = 4 if each.columns.count % 4 == 0 else 1
     name = names.kernel("windows", phase)
-    constants: Constants = (("source", names.source), *each.some(*UNROLLED), ("wide", wide))
-    kernel = Kernel(name, "conv_windows.hip.j2", BLOCK, constants)
+    constants: Constants = (*each.some(*UNROLLED), ("wide", wide))
+    kernel = Kernel(name, "conv_windows.hip", BLOCK, constants)
     grid = (ceil(each.groups * each.depth * each.count / (wide * BLOCK)), 1, 1)
     return Lowering((kernel,), (Launch(name, grid, (names.source, WINDOWS)),))
 
@@ -156,9 +170,6 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
     columns = g.group_channels * g.taps
     turned = g.flipped and g.taps > 1
     constants: Constants = (
-        ("image", names.source),
-        ("result", names.filters),
-        ("target", names.target),
         *g.constants,
         ("unrolled", int(unrolled)),
         ("splits", found.splits),
@@ -168,10 +179,10 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
         ("right_along", "k"),
         ("right_width", tile.width(g.pixels) if unrolled else 1),
         ("store_width", 1 if turned else tile.width(columns)),
-        *tile_constants(found.tile),
+        *found.tile.constants,
     )
     name = names.kernel("im2col" if unrolled else "gemm")
-    kernel = Kernel(name, "conv_gemm_filters.hip.j2", found.tile.block, constants)
+    kernel = Kernel(name, "conv_gemm_filters.hip", found.tile.block, constants)
     across, down = found.tile.grid(g.group_filters, columns)
     written = names.partial if found.splits > 1 else names.target
     read = WINDOWS if unrolled else names.source

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch
-from simgen.layers.conv.implicit_gemm import tile_constants
 from simgen.layers.product import tile
 from simgen.layers.product.matrix_product import UNALIGNED
 
@@ -50,12 +49,10 @@ class Products:
         """Elements of a load of either side."""
         return tile.width(self.k), tile.width(self.k if self.right_along == "k" else self.n)
 
-    def lower(self, name: str, algorithm: str, args: tuple[str, str, str]) -> tuple[Kernel, Launch]:
-        """`algorithm` is for a comment."""
+    def lower(self, name: str, args: tuple[str, str, str]) -> tuple[Kernel, Launch]:
         found = self.cut
         left_width, right_width = self._widths
         constants: Constants = (
-            ("algorithm", algorithm),
             ("places", self.places),
             ("groups", self.groups),
             ("m", self.m),
@@ -68,9 +65,9 @@ class Products:
             ("right_along", self.right_along),
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
-            *tile_constants(found.tile),
+            *found.tile.constants,
         )
-        kernel = Kernel(name, "conv_products.hip.j2", found.tile.block, constants)
+        kernel = Kernel(name, "conv_products.hip", found.tile.block, constants)
         across, down = found.tile.grid(self.m, self.n)
         return kernel, Launch(name, (across, down, self.places * self.groups * found.splits), args)
 

@@ -62,7 +62,7 @@ TRANSFORMED_GRADIENT = 2 + 4 + 2
 GRAIN = 0.25
 GROWTH = 36
 
-# What the templates read of a gather.
+# What the kernels read of a gather.
 OF_FILTERS = (
     "groups", "group_out", "group_in", "kernel_w", "out_stride", "in_stride", "group_stride",
     "rows_filter_first", "rows_filter_step", "columns_filter_first", "columns_filter_step",
@@ -96,24 +96,22 @@ def gather(each: Gather, names: Names) -> Lowering:
     """The four kernels."""
     channels, out = each.groups * each.group_in, each.groups * each.group_out
     of_target = (
-        ("target", names.target),
-        ("bias", names.bias),
-        *names.epilogue.constants,
+        *names.constants,
         *each.some(*OF_TARGET),
     )
     steps = (
         _transformation(
             "filters", names, out * each.group_in, (names.filters, FILTERS),
-            (("filter_port", names.filters), *each.some(*OF_FILTERS)),
+            each.some(*OF_FILTERS),
         ),
         _transformation(
             "source", names, channels * _tiles(each), (names.source, PIXELS),
-            (("source", names.source), *each.some(*OF_SOURCE)),
+            each.some(*OF_SOURCE),
         ),
         Products(
             each.group_out, _tiles(each), each.group_in, PLACES, each.groups, each.machine
         ).lower(
-            names.kernel("winograd_products"), "Winograd F(2x2, 3x3)", (FILTERS, PIXELS, PRODUCTS)
+            names.kernel("winograd_products"), (FILTERS, PIXELS, PRODUCTS)
         ),
         _transformation(
             "target", names, out * _tiles(each), (PRODUCTS, *names.gather_args[2:]), of_target,
@@ -131,7 +129,7 @@ def _transformation(
     what: str, names: Names, items: int, args: tuple[str, ...], constants: Constants
 ) -> tuple[Kernel, Launch]:
     name = names.kernel(f"winograd_{what}")
-    kernel = Kernel(name, f"conv_winograd_{what}.hip.j2", BLOCK, constants)
+    kernel = Kernel(name, f"conv_winograd_{what}.hip", BLOCK, constants)
     return kernel, Launch(name, (ceil(items / BLOCK), 1, 1), args)
 
 
@@ -170,13 +168,11 @@ def filters(g: Geometry, names: Names) -> Lowering:
     (each,) = to_result(g)
     products = filter_products(g)
     of_result: Constants = (
-        ("source", names.filters),
         ("channels", g.filters),
         *each.some("batch", "rows_count", "columns_count"),
     )
     total = g.filters * g.group_channels
     of_gradient: Constants = (
-        ("target", names.target),
         ("total", total),
         ("splits", products.cut.splits),
         ("flipped", int(g.flipped)),
@@ -187,10 +183,10 @@ def filters(g: Geometry, names: Names) -> Lowering:
         ),
         _transformation(
             "source", names, g.channels * _tiles(each), (names.source, PIXELS),
-            (("source", names.source), *each.some(*OF_SOURCE)),
+            each.some(*OF_SOURCE),
         ),
         products.lower(
-            names.kernel("winograd_products"), "Winograd F(3x3, 2x2)", (RESULT, PIXELS, PRODUCTS)
+            names.kernel("winograd_products"), (RESULT, PIXELS, PRODUCTS)
         ),
         _transformation("gradient", names, total, (PRODUCTS, names.target), of_gradient),
     )  # fmt: skip

@@ -15,7 +15,7 @@
 With save_intermediates, forward leaves mean and r for backward, which otherwise computes them
 again. With batchnorm_statistics "running", as in inference and where a network is trained further
 with its statistics frozen, mean and var are running_mean and running_var, which are constants: dx
-is w * r * dy. Of a batch with M = 1, the variance is 0, the unbiased one too.
+is w * r * dy. With M = 1, the variance is 0, the unbiased one too.
 
 Source: cudnnBatchNormalizationForwardTraining, -ForwardInference and -Backward; Ioffe and Szegedy,
 "Batch Normalization", 2015, algorithms 1 and 2. The variance of a batch that does not fit into one
@@ -31,7 +31,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Phase, Port, key
+from simgen.layers.base import Choice, Layer, Lowering, Phase, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.norm.batch_norm_kernels import Stages, unbiased
@@ -200,6 +200,14 @@ class BatchNorm(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         return self._stages(x, direction).lower()
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        if self.frozen and direction is Pass.FORWARD:
+            return ()
+        view = self.view(inputs[0].shape)
+        tiling = view.tiling()
+        what = f"a work-group holds {tiling.tile} of {view.elements} elements of a feature"
+        return (Choice("chunks of a feature", str(tiling.chunks), what),)
 
     def _stages(self, x: TensorSpec, direction: Pass) -> Stages:
         return Stages(

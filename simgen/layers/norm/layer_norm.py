@@ -6,7 +6,7 @@
               dx     = r * (g - sum(g) / D - (x - mean) * r^2 * sum(g * (x - mean)) / D)
               dbeta  = sum(dy)      dgamma = sum(dy * (x - mean) * r)       over all rows
 
-    x, y, dx, dy  of any rank: `axis` and all behind it are a row, of D elements
+    x, y, dx, dy  of any rank: `axis` and all axes behind it form a row, of D elements
     gamma, beta, dgamma, dbeta  the extents of a row      mean, invstd  mean and r, those before it
 
 `axis` counts from the end where it is negative: -1 is the last one. Forward is the same in training

@@ -10,7 +10,7 @@
     lrn_mode "cross_channel_dim1"  window: channels c - floor((L-1)/2) .. c + floor(L/2),  m = L
     lrn_mode "within_channel"      window: L x L pixels around (h, w), likewise,           m = L^2
 
-A window that reaches over the edge holds fewer elements; m stays.
+A window that reaches over the edge holds fewer elements; m stays the same.
 
 Source: cudnnLRNCrossChannelForward and Backward; "within_channel" is miopenLRNWithinChannel of
 MIOpen. After Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks",
@@ -170,7 +170,6 @@ class LRN(Layer):
         length = ceil(ceil(axis / segments) / self.local_size) * self.local_size
         alpha, beta = float32(self.alpha) / self.window, float32(self.beta)
         constants: Constants = (
-            ("part", part),
             ("outer", outer),
             ("axis", axis),
             ("inner", inner),
@@ -190,7 +189,7 @@ class LRN(Layer):
         numbers = "_".join(identifier(v) for v in (self.alpha, self.beta, self.k))
         step = "" if part in ("forward", "backward") else f"_{part}"
         name = f"lrn_{direction}{step}_{mode}{self.local_size}_{outer}x{axis}x{inner}_{numbers}"
-        kernel = Kernel(name, "lrn.hip.j2", BLOCK, constants)
+        kernel = Kernel(name, f"lrn_{part}.hip", BLOCK, constants)
         return kernel, (ceil(items / BLOCK), ceil(axis / length), 1)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:

@@ -8,9 +8,9 @@
     x, dx  (N, C, H, W) seen as (N, I), I = C H W      w, dw  (K, I), K = num_output
     y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
 
-Of a tensor of any rank, `axis` and all behind it are laid flat, 1 unless the config says otherwise:
-with axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1 keeps four
-axes.
+x may have any rank: `axis`, which is 1 unless the config says otherwise, and all axes behind it are
+laid flat. With axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1
+keeps four axes.
 
 Source: InnerProduct of Caffe, whose `axis` this is; DNNMark's FullyConnectedLayer
 (core/include/layers/fc_layer.h), three GEMMs and no bias.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
-from simgen.layers.base import EXTENTS, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
@@ -167,6 +167,10 @@ class FullyConnected(Layer):
             kernels = (*kernels, column_sum)
             launches = (*launches, Launch(column_sum.name, grid, ("dy", "db")))
         return Lowering(kernels, launches)
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        (x,) = inputs
+        return self.product(x, direction).choices
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         rows = {name: self._matrix(name, values) for name, values in tensors.items()}

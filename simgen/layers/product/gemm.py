@@ -7,12 +7,13 @@
     op(B)  (k, n)  b lies in memory as (k, n), with transb=true as (n, k)
     y, c   (m, n)  c is read only where beta is not zero
 
-All matrices lie by rows. BLAS and DeepBench lay theirs by columns, which is the same problem with
-the two sides changed: their (m, n, k, transa, transb) is (n, m, k, transb, transa) here.
+All matrices are stored by rows. BLAS and DeepBench store theirs by columns, which is the same
+problem with the two sides exchanged: their (m, n, k, transa, transb) is (n, m, k, transb, transa)
+here.
 
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
-two axes are matrices; the axes before them are the batch, which all have alike. By itself, the
-layer takes extents from m, n, k and batch.
+two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer
+takes its extents from m, n, k and batch.
 
 Source: SGEMM of Dongarra et al., "A Set of Level 3 Basic Linear Algebra Subprograms", 1990, and its
 batched form in cuBLAS, cublasSgemmStridedBatched; MatMul of ONNX; DeepBench's GEMM tables name the
@@ -26,7 +27,7 @@ from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U
@@ -233,6 +234,10 @@ class Gemm(Layer):
             kernels.append(scaled)
             launches.append(Launch(scaled.name, grid, ("dy", "dc")))
         return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        parts = self._parts(self._shapes(inputs), direction)
+        return tuple(choice for part in parts for choice in part.product.choices)
 
     def _parts_of(self, tensors: Tensors, direction: Pass) -> tuple[Part, ...]:
         """The products of a pass over these tensors."""

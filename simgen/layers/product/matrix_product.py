@@ -18,6 +18,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.layers.base import Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import tile
 from simgen.layers.product import written as written
@@ -95,6 +96,23 @@ class Product:
         wanted = max(1, min(fill // groups, self.k // least, tile.SPLITS))
         chunk = ceil(ceil(self.k / wanted) / 64) * 64
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What is planned."""
+        if not self.short:
+            sides = self.m, self.n, self.k
+            return tile.told(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+        side = "row" if self._few_rows else "column"
+        kernel = Choice(
+            "kernel", f"few {side}s", "reading the other matrix once is all of the work"
+        )
+        chunk, splits = self.chunks
+        if splits == 1:
+            return (kernel,)
+        groups = ceil(max(self.m, self.n) / self._results_of_a_group)
+        why = f"{groups} work-groups would leave some of {self.machine.units} units idle"
+        return (kernel, Choice("chunks of the sum", f"{splits} of {chunk}", why))
 
     @property
     def workspace(self) -> TensorSpec | None:
@@ -261,9 +279,12 @@ class Product:
     @property
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
-        tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
         sides = self.m, self.n, self.k
-        return tile.cut(*sides, self.batch, machine=self.machine, tiles=tiles)
+        return tile.cut(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+
+    @property
+    def _tiles(self) -> tuple[tile.Tile, ...]:
+        return tile.TILES if min(self._widths) > 1 else UNALIGNED
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         found = self._cut
@@ -274,7 +295,8 @@ class Product:
             ("k", self.k),
             ("alpha", self.alpha if found.splits == 1 else 1.0),
             ("beta", self.beta if found.splits == 1 else 0.0),
-            ("bias", int(self.bias and found.splits == 1)),
+            ("with_c", int(self.beta != 0 and found.splits == 1)),
+            ("with_bias", int(self.bias and found.splits == 1)),
             ("batch", self.batch),
             ("splits", found.splits),
             ("chunk", found.chunk),
@@ -284,10 +306,10 @@ class Product:
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
             *found.tile.constants,
-            *(self.epilogue.constants if found.splits == 1 else ()),
+            *(self.epilogue if found.splits == 1 else NOTHING).constants,
         )
         name = self._name(prefix, f"t{found.tile}")
-        kernel = Kernel(name, "gemm.hip.j2", found.tile.block, constants)
+        kernel = Kernel(name, "gemm.hip", found.tile.block, constants)
         return kernel, (*found.tile.grid(self.m, self.n), found.splits * self.batch)
 
     # ---- A short side ----
@@ -353,11 +375,12 @@ class Product:
             ("chunk", chunk),
             ("alpha", self.alpha if splits == 1 else 1.0),
             ("beta", self.beta if splits == 1 else 0.0),
-            ("bias", int(self.bias and splits == 1)),
+            ("with_c", int(self.beta != 0 and splits == 1)),
+            ("with_bias", int(self.bias and splits == 1)),
             ("few_columns", int(not self._few_rows)),
-            *(self.epilogue.constants if splits == 1 else ()),
+            *(self.epilogue if splits == 1 else NOTHING).constants,
         )
-        kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip.j2", BLOCK, constants)
+        kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip", BLOCK, constants)
         return kernel, (ceil(many / self._results_of_a_group), 1, splits)
 
 
@@ -371,9 +394,9 @@ class Channels:
 
     @property
     def constants(self) -> Constants:
-        if self.epilogue == NOTHING:
-            return ()
-        return (*self.epilogue.constants, ("channels", self.count), ("inner", self.inner))
+        """With the epilogue's own; without an epilogue, kernels for other channels are equal."""
+        count, inner = (1, 1) if self.epilogue == NOTHING else (self.count, self.inner)
+        return (*self.epilogue.constants, ("channels", count), ("inner", inner))
 
     @property
     def name(self) -> tuple[str, ...]:
@@ -409,12 +432,14 @@ def sum_of(
         ("width", width),
         ("alpha", alpha),
         ("beta", beta),
-        ("bias", bias),
+        ("with_c", int(beta != 0)),
+        ("with_bias", int(bias > 0)),
+        ("columns", bias or size),
         *channels.constants,
     )
     added = (f"bias{bias}",) if bias else ()
     parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *added, *channels.name)
-    kernel = Kernel("_".join(parts), "gemm_sum.hip.j2", BLOCK, constants)
+    kernel = Kernel("_".join(parts), "gemm_sum.hip", BLOCK, constants)
     return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
 
 

@@ -15,13 +15,14 @@ from functools import cached_property, lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
+from simgen.layers.base import Choice
+
 if TYPE_CHECKING:
     from simgen.machine import Machine
 
 SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
-BUSY = 512  # work-items of a unit that hide each other's waits
 PADDING = 4  # floats after a row of a tile in LDS
 
 
@@ -73,14 +74,14 @@ class Tile:
 
     @property
     def constants(self) -> tuple[tuple[str, int], ...]:
-        """What tile.h reads, except for how operands are loaded; and `groups`."""
+        """What constants/tile.h declares, except for how elements are loaded and stored."""
         return (
             ("tile_m", self.rows),
             ("tile_n", self.columns),
             ("tile_k", self.depth),
             ("item_m", self.item_rows),
             ("item_n", self.item_columns),
-            ("groups", self.groups),
+            ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
         )
 
@@ -153,7 +154,49 @@ def cut(
         for option in _chunks(tile, k, 1 if _enough(tile, m, n, batch, machine) else splits)
         if option.splits == 1 or option.splits * m * n * batch <= most
     ]
-    return min(options, key=lambda option: cycles(option, m, n, k, batch, machine))
+
+    def time(option: Cut) -> tuple[float, int]:
+        """Of those that wait for memory alike, the one with the least to compute."""
+        across, down = option.tile.grid(m, n)
+        computed = across * option.tile.columns * down * option.tile.rows
+        return cycles(option, m, n, k, batch, machine), computed
+
+    return min(options, key=time)
+
+
+def told(
+    m: int,
+    n: int,
+    k: int,
+    batch: int = 1,
+    *,
+    machine: Machine,
+    tiles: tuple[Tile, ...] = TILES,
+    splits: int = SPLITS,
+) -> tuple[Choice, ...]:
+    """What `cut` chooses, and why."""
+    sides = m, n, k, batch
+    found = cut(*sides, machine=machine, tiles=tiles, splits=splits)
+    whole = cut(*sides, machine=machine, tiles=tiles, splits=1)
+    across, down = found.tile.grid(m, n)
+    groups = across * down * batch * found.splits
+    least = cycles(found, *sides, machine)
+    size = Choice(
+        "tile",
+        str(found.tile),
+        f"{groups} work-groups on {machine.units} units, an estimated {least:.3g} cycles",
+    )
+    if found.splits == 1:
+        return (size, Choice("chunks of the sum", "1", "more would not pay for a second kernel"))
+    alone = cycles(whole, *sides, machine)
+    return (
+        size,
+        Choice(
+            "chunks of the sum",
+            f"{found.splits} of {found.chunk}",
+            f"in one piece, tile {whole.tile} would leave units idle: {alone:.3g} cycles",
+        ),
+    )
 
 
 def partial(machine: Machine) -> int:
@@ -176,7 +219,18 @@ def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
 
 
 def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
-    """Estimate of the time: that of the compute unit with the most work-groups.
+    """Estimate of the time."""
+    # However many units work, matrices come from memory.
+    moved = 4 * batch * (m * k + k * n) * machine.clock / machine.dram_rate
+    total = max(_busy(option, m, n, k, batch, machine), moved)
+    if option.splits > 1:
+        sums = 4 * (option.splits + 1) * batch * m * n
+        total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
+    return total
+
+
+def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
+    """What the compute unit with the most work-groups has to do, in cycles.
 
     It runs as many at a time as it holds, and then the rest.
     """
@@ -191,15 +245,12 @@ def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) ->
     total = 0.0
     for together, rounds in ((resident, full), (rest, bool(rest))):
         # Few work-items leave a unit idle while they wait for LDS and memory.
-        filled = machine.alone + (1 - machine.alone) * together * tile.block / BUSY
+        filled = machine.alone + (1 - machine.alone) * together * tile.block / machine.busy
         rate = tile.rate * min(1.0, filled)
         each = together * tile.rows * tile.columns * steps / (machine.fmas * rate)
         # The more work-groups there are, the better one hides the others' stores.
         stores = together * tile.rows * tile.columns * 4 / of_unit
         total += rounds * (each + stores / max(1.0, together / 2))
-    if option.splits > 1:
-        sums = 4 * (option.splits + 1) * batch * m * n
-        total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
     return total
 
 

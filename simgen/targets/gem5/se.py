@@ -50,6 +50,7 @@ class Gem5Se(Target):
 
     name: ClassVar[str] = NAME
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
+    simulates: ClassVar[bool] = True
     run_options: ClassVar[Mapping[str, RunOption]] = apu_se.HARDWARE | {
         "keep": RunOption(
             "SIMGEN_KEEP",
@@ -84,6 +85,10 @@ class Gem5Se(Target):
     def implied(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         version = apu_se.VERSIONS.get(settings.get("gem5_version", ""))
         return {**({"arch": version.gpus[0]} if version else {}), **settings}
+
+    @property
+    def machine(self) -> str:
+        return f"gem5-{self.arch}"
 
     @property
     def simulated(self) -> Simulated:

@@ -68,6 +68,7 @@ class MGPUSim(Target):
 
     name: ClassVar[str] = NAME
     summary: ClassVar[str] = "MGPUSim 4.2, AMD GPUs emulated or timed, with nothing but pip"
+    simulates: ClassVar[bool] = True
     ends_itself: ClassVar[bool] = True
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption(
@@ -99,6 +100,10 @@ class MGPUSim(Target):
     def __post_init__(self) -> None:
         super().__post_init__()
         sharding.check(self.gpus)
+
+    @property
+    def machine(self) -> str:
+        return f"mgpusim-{DEFAULT_GPU[self.arch]}"
 
     @property
     def model(self) -> Model:

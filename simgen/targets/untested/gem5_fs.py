@@ -87,6 +87,7 @@ class Gem5Fs(Target):
 
     name: ClassVar[str] = "gem5-fs"
     summary: ClassVar[str] = "gem5's GPU model, full system: Linux and ROCm in it, KVM"
+    simulates: ClassVar[bool] = True
 
     arch: str = setting("gfx942", "the GPU to compile kernels for", GPUS)
     gem5_version: str = setting("24.0", "the version of gem5 that will run it", VERSIONS)
@@ -99,6 +100,10 @@ class Gem5Fs(Target):
                 f"{self.name}: --arch {self.arch}: gem5 {self.gem5_version} has no script for it; "
                 f"take --arch {' or '.join(VERSIONS[self.gem5_version])}"
             )
+
+    @property
+    def machine(self) -> str:
+        return f"gem5-{self.arch}"
 
     @classmethod
     def unseen(cls) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen import machine
 from simgen.compile import render, toolchain
 from simgen.compile.legalise import Model
 from simgen.targets import launch_rows
@@ -52,6 +53,10 @@ class Hip(Target):
 
     arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
+
+    @property
+    def machine(self) -> str | None:
+        return machine.real(self.arch)
 
     @classmethod
     def unseen(cls) -> str:

@@ -1,0 +1,81 @@
+"""Tensors of narrow types around kernels that do not move them: converted to float32, and back.
+
+Kernels move narrow elements by fours. Where rows do not lie so, or a kernel knows float32 alone,
+the elements of a port go through a workspace: a launch before widens them, one after narrows them.
+What is rounded is the same, once, as it is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.layers.base import Lowering, Port
+from simgen.layers.elementwise import BLOCK, VECTOR, grid
+from simgen.layers.written import Writes, dense, writes
+
+if TYPE_CHECKING:
+    from simgen.dtypes import DType
+    from simgen.ir import Pass
+    from simgen.layers.base import Layer
+    from simgen.layers.written import Values
+
+
+def ports(layer: Layer, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+    """The layer's ports, and the workspaces of those that are converted."""
+    own = layer.ports(inputs, direction)
+    converted = _converted(layer, inputs, direction, own)
+    return (*own, *(Port(_wide(p), TensorSpec(p.spec.shape), scratch=True) for p in converted))
+
+
+def lower(layer: Layer, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+    """The layer's kernels and launches, between those that convert."""
+    made = layer.lower(inputs, direction)
+    converted = _converted(layer, inputs, direction, layer.ports(inputs, direction))
+    if not converted:
+        return made
+    own = {port.name: _wide(port) for port in converted}
+    launches = (
+        replace(launch, args=tuple(own.get(arg, arg) for arg in launch.args))
+        for launch in made.launches
+    )
+    before = [
+        cast(p.spec.size, p.spec.dtype, TensorSpec(()).dtype, p.name, own[p.name])
+        for p in converted
+        if p.fill is not None
+    ]
+    after = [
+        cast(p.spec.size, TensorSpec(()).dtype, p.spec.dtype, own[p.name], p.name)
+        for p in converted
+        if p.fill is None
+    ]
+    parts = (*before, Lowering(made.kernels, tuple(launches)), *after)
+    kernels = dict.fromkeys(kernel for part in parts for kernel in part.kernels)
+    return Lowering(tuple(kernels), tuple(launch for part in parts for launch in part.launches))
+
+
+def cast(size: int, source: DType, target: DType, reads: str, writes: str) -> Lowering:
+    """One launch that converts `size` elements of port `reads` to port `writes`."""
+    name = f"cast_{source.name}_{target.name}_{size}"
+    constants = (
+        ("source", source.c), ("target", target.c), ("size", size), ("vector", VECTOR),
+    )  # fmt: skip
+    kernel = Kernel(name, "cast.hip", BLOCK, constants)
+    return Lowering((kernel,), (Launch(name, grid(size), (reads, writes)),))
+
+
+def _converted(
+    layer: Layer, inputs: tuple[TensorSpec, ...], direction: Pass, own: tuple[Port, ...]
+) -> list[Port]:
+    moved = layer.moves(inputs, direction)
+    return [p for p in own if p.spec.dtype.is_narrow and not p.scratch and p.name not in moved]
+
+
+def _wide(port: Port) -> str:
+    return f"{port.name}_f32"
+
+
+@writes("cast")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

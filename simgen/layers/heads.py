@@ -1,0 +1,117 @@
+"""Heads of attention: the features of each token, cut into heads that become part of the batch.
+
+    forward   y[n, h, s, e] = x[n, s, h E + e]      of x with three axes: heads are cut
+              y[n, s, h E + e] = x[n, h, s, e]      of x with four: heads are put together again
+    backward  the other way round
+
+    (N, S, H E)  samples, tokens and their features     (N, H, S, E)  H = heads
+
+Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.2; the transpositions 0213 of
+PyTorch's and FasterTransformer's multi-head attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
+from simgen.layers.elementwise import BLOCK, VECTOR, ends
+from simgen.layers.written import Writes, dense, writes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
+else:
+    from simgen import arrays as np
+
+
+@dataclass(frozen=True)
+class Heads(Layer):
+    kind = "heads"
+    section = "Heads"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    rank = None
+    per_sample = True
+    sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768", "heads": "12"}
+
+    heads: int = key("heads", default=2, least=1, text="parts of the features")
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        extents = " x ".join(map(str, x.shape))
+        if len(x.shape) == 4:
+            n, h, s, e = x.shape
+            if h != self.heads:
+                raise ValueError(f"the input is {extents}, which has {h} heads; set heads={h}")
+            return TensorSpec((n, s, h * e), x.dtype)
+        if len(x.shape) != 3:
+            cure = (
+                "give it (samples, tokens, features), or heads (samples, heads, tokens, features)"
+            )
+            raise ValueError(f"the input is {extents}; {cure}")
+        n, s, features = x.shape
+        if features % self.heads:
+            fact = f"{features} features are no multiple of {self.heads} heads"
+            raise ValueError(f"{fact}; choose others")
+        return TensorSpec((n, self.heads, s, features // self.heads), x.dtype)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Each element is read and written once."""
+        (x,) = inputs
+        return OpCount(0, 0, x.nbytes, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,), y = inputs, self.output(inputs)
+        source, target = ends(direction)
+        read, written = (x, y) if direction is Pass.FORWARD else (y, x)
+        return (Port(source, read, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, written))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        """A swap of two axes: where heads are cut, of tokens and heads."""
+        (x,), y = inputs, self.output(inputs)
+        joins = len(x.shape) == 4
+        n, h, s, e = (x if joins else y).shape
+        cuts = joins == (direction is Pass.BACKWARD)
+        first, second = (s, h) if cuts else (h, s)
+        vector = VECTOR if e % VECTOR == 0 else 1
+        name = f"heads_{n}x{first}x{second}x{e}"
+        constants = (
+            ("size", x.size),
+            ("first", first),
+            ("second", second),
+            ("inner", e),
+            ("vector", vector),
+        )
+        kernel = Kernel(name, "heads.hip", BLOCK, constants)
+        grid = (ceil(x.size / (BLOCK * vector)), 1, 1)
+        return Lowering((kernel,), (Launch(name, grid, ends(direction)),))
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        source, target = ends(direction)
+        x = tensors[source]
+        if x.ndim == 3:
+            parts = x.reshape(*x.shape[:2], self.heads, -1)
+            return {target: np.ascontiguousarray(parts.swapaxes(1, 2))}
+        joined = np.ascontiguousarray(x.swapaxes(1, 2))
+        return {target: joined.reshape(*joined.shape[:2], -1)}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # A copy has no error.
+        return {port: np.zeros_like(t) for port, t in self.reference(tensors, direction).items()}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums()
+
+
+@writes("heads")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

@@ -1,0 +1,18 @@
+/* Fourier transforms of images (simgen/layers/conv/fft.py), with sample values. */
+#pragma once
+
+#define KERNEL conv_fft_source_sample
+constexpr unsigned BLOCK = 64;
+constexpr unsigned BATCH = 2;
+constexpr unsigned CHANNELS = 3;
+constexpr unsigned HEIGHT = 5;
+constexpr unsigned WIDTH = 7;
+constexpr unsigned DOWN = 1; /* tiles of a plane */
+constexpr unsigned ACROSS = 1;
+constexpr unsigned STEP_H = 14; /* from one tile to the next */
+constexpr unsigned STEP_W = 14;
+constexpr int START_H = -1; /* where the first one begins */
+constexpr int START_W = -1;
+constexpr unsigned TAKEN_H = 16; /* pixels of a tile that are not taken as zeros, from its first on */
+constexpr unsigned TAKEN_W = 16;
+constexpr bool FACTORS = false; /* whether the spectra are stored as factors of others */

@@ -1,0 +1,10 @@
+/* A convolution as a matrix product (simgen/layers/conv/implicit_gemm.py), with sample values. */
+#pragma once
+
+#define KERNEL conv_gemm_sample
+constexpr unsigned BLOCK = 64;
+constexpr bool UNROLLED = false; /* whether the windows are in memory */
+constexpr bool STRAIGHT = true;  /* whether a filter's taps, and those of the next input channel, lie in the order of the sum */
+constexpr unsigned SPLITS = 1;   /* partial sums; if there is more than one, the kernel stores them */
+constexpr unsigned CHUNK = 27;   /* of k, for a work-group */
+#define WITH_BIAS 0

@@ -1,0 +1,15 @@
+/* What simgen decides (simgen/layers/product/matrix_product.py), with sample values. */
+#pragma once
+
+#define KERNEL gemm_sample
+constexpr unsigned BLOCK = 64;
+constexpr unsigned M = 33; /* extents of the product */
+constexpr unsigned N = 20;
+constexpr unsigned K = 19;
+constexpr unsigned BATCH = 1;  /* products: work-group z has number z % BATCH, and chunk z / BATCH of its k */
+constexpr unsigned SPLITS = 1; /* partial sums; if there is more than one, they are stored as they are */
+constexpr unsigned CHUNK = 19; /* of k, for a work-group */
+constexpr float ALPHA = 1.0f;
+constexpr float BETA = 0.0f;
+#define WITH_C 0
+#define WITH_BIAS 0

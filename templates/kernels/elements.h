@@ -1,0 +1,188 @@
+/* Elements of tensors that are narrower than 32 bits. What is computed with is float32.
+ *
+ * They move in words of 32 bits or more, since simulators are weak below. A tensor starts on a word
+ * and is filled up to four elements, so that the last ones move as all others do; what lies behind
+ * its end is nobody's. */
+#pragma once
+#include "prelude.h"
+
+/* 16-bit floats by one instruction, where every machine that runs it is right. gem5's narrowing takes
+ * ties up and is wrong for subnormal numbers: what it gets has no more places than a half has. */
+#if defined(__AMDGCN__)
+#define SIMGEN_WIDENS_HALF
+#define SIMGEN_KEEPS_HALF
+static __device__ __forceinline__ float widen_half(unsigned word)
+{
+    return __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
+}
+static __device__ __forceinline__ unsigned keep_half(float x)
+{
+    return __builtin_bit_cast(unsigned short, static_cast<_Float16>(x));
+}
+#elif defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define SIMGEN_WIDENS_HALF
+#define SIMGEN_NARROWS_HALF
+static __device__ __forceinline__ float widen_half(unsigned word)
+{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(static_cast<unsigned short>(word)));
+    return y;
+}
+static __device__ __forceinline__ unsigned narrow_half(float x)
+{
+    unsigned short y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+#endif
+
+/* What the largest exponent stands for: infinity and NaNs; numbers, and NaN in all ones; numbers, and
+ * NaN in the place of -0. */
+enum class Special { IEEE, FINITE, UNSIGNED_ZERO };
+
+/* A sign, EXPONENT bits of an exponent that is BIAS larger, MANTISSA bits of a fraction. */
+template <unsigned EXPONENT, unsigned MANTISSA, int BIAS, Special SPECIAL>
+struct Narrow {
+    static constexpr unsigned BITS = 1 + EXPONENT + MANTISSA;
+    static constexpr unsigned SIGN = 1u << (BITS - 1);
+    static constexpr unsigned SHIFT = 23 - MANTISSA; /* to where a fraction lies in float32 */
+    static constexpr unsigned REBIAS = (127u - BIAS) << 23;
+    static constexpr unsigned LARGEST = (1u << EXPONENT) - 1; /* exponent */
+    static constexpr unsigned INFINITE = LARGEST << MANTISSA;
+    /* What a number that is too large becomes; and, as float32, from where on all are. */
+    static constexpr unsigned OVERFLOW = SPECIAL == Special::IEEE ? INFINITE : SPECIAL == Special::FINITE ? SIGN - 1 : SIGN;
+    static constexpr unsigned LIMIT = REBIAS + ((LARGEST + (SPECIAL == Special::IEEE ? 0 : 1)) << 23);
+    /* As float32: the least normal number, the least of all, and a number whose last place is that. */
+    static constexpr unsigned NORMAL = REBIAS + (1u << 23);
+    static constexpr unsigned LEAST = (128u - BIAS - MANTISSA) << 23;
+    static constexpr unsigned MAGIC = (151u - BIAS - MANTISSA) << 23;
+    /* Numbers of float32 with fewer places: subnormal ones too. */
+    static constexpr bool SHORTENED = EXPONENT == 8 && SPECIAL == Special::IEEE;
+    static constexpr bool HALF = EXPONENT == 5 && MANTISSA == 10 && SPECIAL == Special::IEEE;
+
+    unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
+
+    /* The number in the low BITS bits of a word. */
+    static __device__ __forceinline__ float widen(unsigned word)
+    {
+        if constexpr (SHORTENED)
+            return as_float(word << SHIFT);
+#ifdef SIMGEN_WIDENS_HALF
+        if constexpr (HALF)
+            return widen_half(word);
+#endif
+        /* Of a number that they know to be small, compilers would compare 16 bits. */
+        const unsigned magnitude = opaque(word & (SIGN - 1));
+        const float normal = as_float((magnitude << SHIFT) + REBIAS);
+        const float subnormal = static_cast<float>(magnitude) * as_float(LEAST);
+        float value = magnitude < (1u << MANTISSA) ? subnormal : normal;
+        if constexpr (SPECIAL == Special::IEEE)
+            value = magnitude >= INFINITE ? as_float(0x7f800000u | magnitude << SHIFT) : value;
+        if constexpr (SPECIAL == Special::FINITE)
+            value = magnitude == SIGN - 1 ? as_float(0x7fc00000u) : value;
+        if constexpr (SPECIAL == Special::UNSIGNED_ZERO)
+            value = opaque(word & (2 * SIGN - 1)) == SIGN ? as_float(0x7fc00000u) : value;
+        return as_float(as_uint(value) | (word & SIGN) << (32 - BITS));
+    }
+
+    /* The nearest number, of two the even one; nothing above its bits. */
+    static __device__ __forceinline__ unsigned narrow(float x)
+    {
+        const unsigned sign = as_uint(x) >> (32 - BITS) & SIGN;
+        const unsigned magnitude = as_uint(x) & 0x7fffffffu;
+        /* Half of the last place, less where the number is even: a carry goes into the exponent. */
+        const unsigned half = (1u << (SHIFT - 1)) - 1 + (magnitude >> SHIFT & 1);
+        if constexpr (SHORTENED) {
+            const unsigned rounded = (magnitude + half) >> SHIFT;
+            const unsigned quiet = magnitude >> SHIFT | 1u << (MANTISSA - 1);
+            return (magnitude > 0x7f800000u ? quiet : rounded) | sign;
+        }
+#ifdef SIMGEN_NARROWS_HALF
+        if constexpr (HALF)
+            return narrow_half(x);
+#endif
+        unsigned rounded = (magnitude + half - REBIAS) >> SHIFT;
+        if constexpr (SPECIAL == Special::FINITE)
+            rounded = rounded < OVERFLOW ? rounded : OVERFLOW;
+        /* The sum has no more places than the result: the addition rounds. */
+        const unsigned small = as_uint(as_float(magnitude) + as_float(MAGIC)) - MAGIC;
+        rounded = magnitude < NORMAL ? small : rounded;
+        rounded = magnitude >= LIMIT ? OVERFLOW : rounded;
+        if constexpr (SPECIAL == Special::IEEE)
+            rounded = magnitude > 0x7f800000u ? INFINITE | 1u << (MANTISSA - 1) : rounded;
+        if constexpr (SPECIAL == Special::UNSIGNED_ZERO)
+            return rounded == 0 ? 0 : rounded | sign;
+        return rounded | sign;
+    }
+
+    /* The same of what is a number of this type already, as what is chosen among loaded ones. */
+    static __device__ __forceinline__ unsigned keep(float x)
+    {
+        if constexpr (SHORTENED)
+            return as_uint(x) >> SHIFT;
+#ifdef SIMGEN_KEEPS_HALF
+        if constexpr (HALF)
+            return keep_half(x);
+#endif
+        return narrow(x);
+    }
+};
+
+/* Together with those of float (common.h), wherever this is included. */
+using ::keep4;
+using ::load;
+using ::load4;
+using ::store;
+using ::store4;
+
+/* Element `at` of a tensor, which begins on a word. */
+template <unsigned E, unsigned M, int B, Special S>
+static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* tensor, unsigned at)
+{
+    using T = Narrow<E, M, B, S>;
+    constexpr unsigned SHARED = 32 / T::BITS; /* elements of a word */
+    return T::widen(reinterpret_cast<const unsigned*>(tensor)[at / SHARED] >> at % SHARED * T::BITS);
+}
+
+/* A narrow element is never stored by itself. Nothing defines this: what needs it does not link. */
+template <unsigned E, unsigned M, int B, Special S>
+__device__ void store(Narrow<E, M, B, S>* tensor, unsigned at, float value);
+
+template <unsigned E, unsigned M, int B, Special S>
+static __device__ __forceinline__ float4 load4(const Narrow<E, M, B, S>* from)
+{
+    using T = Narrow<E, M, B, S>;
+    if constexpr (T::BITS == 8) {
+        const unsigned word = *reinterpret_cast<const unsigned*>(from);
+        return float4{T::widen(word), T::widen(word >> 8), T::widen(word >> 16), T::widen(word >> 24)};
+    } else {
+        const int2 words = *reinterpret_cast<const int2*>(from);
+        const unsigned x = words.x, y = words.y;
+        return float4{T::widen(x), T::widen(x >> 16), T::widen(y), T::widen(y >> 16)};
+    }
+}
+
+/* The bits of 4 elements of T in memory. */
+template <class T>
+static __device__ __forceinline__ void put4(T* to, unsigned x, unsigned y, unsigned z, unsigned w)
+{
+    if constexpr (T::BITS == 8)
+        *reinterpret_cast<unsigned*>(to) = opaque(x) | opaque(y) << 8 | opaque(z) << 16 | opaque(w) << 24;
+    else
+        *reinterpret_cast<int2*>(to) = int2{
+            static_cast<int>(opaque(x) | opaque(y) << 16), static_cast<int>(opaque(z) | opaque(w) << 16)};
+}
+template <unsigned E, unsigned M, int B, Special S>
+static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 value)
+{
+    using T = Narrow<E, M, B, S>;
+    put4(to, T::narrow(value.x), T::narrow(value.y), T::narrow(value.z), T::narrow(value.w));
+}
+
+/* The same of numbers that the type has: nothing is rounded. */
+template <unsigned E, unsigned M, int B, Special S>
+static __device__ __forceinline__ void keep4(Narrow<E, M, B, S>* to, float4 value)
+{
+    using T = Narrow<E, M, B, S>;
+    put4(to, T::keep(value.x), T::keep(value.y), T::keep(value.z), T::keep(value.w));
+}

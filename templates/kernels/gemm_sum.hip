@@ -1,0 +1,79 @@
+/* SIZE sums of TERMS terms each, added in a fixed order: y[i] = ALPHA sum over z of terms[z][i] [+ bias] [+ BETA c[i]], and what
+ * follows, where the channel of result i is i / INNER % CHANNELS. */
+#include "prelude.h"
+#include "vector.h"
+#include "constants/gemm_sum.h"
+#include "epilogue.h"
+
+constexpr const float* bias = nullptr; /* these two stand for parameters that the kernel may lack */
+constexpr const float* c = nullptr;
+constexpr unsigned LANES = BLOCK / SLICES;
+constexpr unsigned UNROLLED = SLICES == 1 && TERMS <= 32 ? TERMS : 4;
+
+/* What becomes of the sums of results i, i + 1 and so on. */
+struct Finish {
+    const float *bias, *c, *bn_w, *bn_b, *running_mean, *running_var;
+
+    __device__ __forceinline__ float operator()(float sum, unsigned i) const
+    {
+        if constexpr (ALPHA != 1)
+            sum *= ALPHA;
+        if constexpr (WITH_BIAS)
+            sum += bias[i % COLUMNS];
+        if constexpr (WITH_C)
+            sum = fused(BETA, c[i], sum);
+        if constexpr (WITH_EPILOGUE)
+            sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var)(sum);
+        return sum;
+    }
+    __device__ __forceinline__ float2 operator()(float2 sums, unsigned i) const
+    {
+        return float2{(*this)(sums.x, i), (*this)(sums.y, i + 1)};
+    }
+    __device__ __forceinline__ float4 operator()(float4 sums, unsigned i) const
+    {
+        return float4{(*this)(sums.x, i), (*this)(sums.y, i + 1), (*this)(sums.z, i + 2), (*this)(sums.w, i + 3)};
+    }
+};
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* __restrict__ terms,
+#if WITH_BIAS
+    const float* __restrict__ bias,
+#endif
+#if WITH_C
+    const float* __restrict__ c,
+#endif
+#if WITH_BATCH_NORM
+    const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
+    const float* __restrict__ running_var,
+#endif
+    float* __restrict__ y)
+{
+    const unsigned at = (blockIdx.x * LANES + threadIdx.x % LANES) * WIDTH;
+    Vector<float, WIDTH> sum{};
+    if (at < SIZE) {
+#pragma unroll UNROLLED
+        for (unsigned z = SLICES == 1 ? 0 : threadIdx.x / LANES; z < TERMS; z += SLICES) {
+            const Vector<float, WIDTH> term = vector_at<WIDTH>(terms + z * SIZE + at);
+            sum += term;
+        }
+    }
+    if constexpr (SLICES > 1) {
+        alignas(16) __shared__ Vector<float, WIDTH> partial[BLOCK];
+        partial[threadIdx.x] = sum;
+        __syncthreads();
+        if (threadIdx.x >= LANES)
+            return;
+#pragma unroll
+        for (unsigned slice = 1; slice < SLICES; slice++) {
+            const Vector<float, WIDTH> other = partial[slice * LANES + threadIdx.x];
+            sum += other;
+        }
+    }
+    if (at >= SIZE)
+        return;
+    if constexpr (ALPHA != 1 || WITH_BIAS || WITH_C || WITH_EPILOGUE)
+        sum = Finish{bias, c, bn_w, bn_b, running_mean, running_var}(sum, at);
+    vector_at<WIDTH>(y + at) = sum;
+}

@@ -1,0 +1,95 @@
+"""The recipes of docs/ are done as they are written, in a copy of the sources.
+
+A block of code below a file's name is that file, or is added to it where it is there; blocks of
+shell without a file are run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simgen.targets.host import Host
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"`((?:simgen|templates)/[\w./-]+)`:\n\n\Z")  # right before a block
+
+
+def copied(place: Path) -> Path:
+    """The sources; what no recipe changes is linked."""
+    root = place / "simgen-sources"
+    root.mkdir()
+    skip = shutil.ignore_patterns("__pycache__")
+    for name in ("simgen", "templates"):
+        shutil.copytree(ROOT / name, root / name, ignore=skip)
+    for name in ("data", "cachefiles", "tests", "pyproject.toml"):
+        (root / name).symlink_to(ROOT / name)
+    return root
+
+
+def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
+    """(the files that a recipe names, what its commands printed); an error where one fails."""
+    text = (ROOT / "docs" / page).read_text()
+    commands = place / "bin"
+    commands.mkdir()
+    for name, words in (("python", ""), ("simgen", "-m simgen ")):
+        program = commands / name
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {words}"$@"\n')
+        program.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{commands}:{os.environ['PATH']}",
+        "PYTHONPATH": str(root),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "SIMGEN_CACHE_DIR": str(place / "cache"),
+    }
+    (place / "tests").symlink_to(ROOT / "tests")
+    files, printed = [], []
+    for block in BLOCK.finditer(text):
+        named = NAMED.search(text[: block.start()])
+        if named:
+            path = root / named[1]
+            old = path.read_text() if path.exists() else ""
+            path.write_text(old + block[2])
+            files.append(named[1])
+        elif block[1] == "sh":
+            run = subprocess.run(
+                ["sh", "-ec", block[2]],
+                cwd=place, env=environment, capture_output=True, text=True, timeout=120,
+            )  # fmt: skip
+            assert run.returncode == 0, run.stdout + run.stderr
+            printed.append(run.stdout)
+    return files, printed
+
+
+def test_a_layer_is_added_as_its_page_says(tmp_path: Path) -> None:
+    files, (printed,) = done("adding-a-layer.md", copied(tmp_path), tmp_path)
+    assert files == [
+        "simgen/layers/scale.py",
+        "templates/kernels/scale.hip",
+        "templates/kernels/constants/scale.h",
+        "simgen/layers/__init__.py",
+    ]
+    assert "1 result, 1 tensor: all right" in printed
+    assert re.search(r"^[1-9]\d* passed", printed, re.MULTILINE)
+
+
+def test_a_target_is_added_as_its_page_says(tmp_path: Path) -> None:
+    files, (printed,) = done("adding-a-target.md", copied(tmp_path), tmp_path)
+    assert files == [
+        "simgen/targets/blank.py",
+        "templates/targets/blank.run.sh.j2",
+        "simgen/targets/__init__.py",
+    ]
+    assert "leaves a word in every element" in printed
+    assert "1 result, 1 tensor: 1 differs" in printed
