@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import narrow
 import numpy as np
 import pytest
 from layer_variants import small_problems
@@ -103,6 +104,12 @@ def test_every_layer_and_pass_computes_what_the_reference_says(
     result = ran(bundle)
     assert judged(bundle, result).passed
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
+
+
+@pytest.mark.parametrize("dtype", narrow.TYPES)
+def test_a_network_of_narrow_tensors_is_right(place: Path, builder: Builder, dtype: str):
+    bundle = bundles.write(place / "b", narrow.planned(dtype), [Gem5Se()], builder, PROVENANCE)
+    assert narrow.wrong(bundle, ran(bundle)) == []
 
 
 @pytest.mark.parametrize(("kind", "direction", "sizes"), CASES)
