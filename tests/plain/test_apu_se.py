@@ -60,7 +60,7 @@ def test_statistics_per_kernel_come_from_apu_se_or_from_the_launcher(version: st
     if version >= "24":
         assert Gem5Se(arch=arch, gem5_version=version, m5ops=True).m5ops
     else:
-        with pytest.raises(UsageError, match=f"apu_se.py of gem5 {version} takes no notice"):
+        with pytest.raises(UsageError, match=f"apu_se.py of gem5 {version} ignores them"):
             Gem5Se(arch=arch, gem5_version=version, m5ops=True)
 
 
