@@ -2,7 +2,10 @@
 
 {layers}          every layer: its section, passes, config keys with ranges and defaults, and the
                   mathematics that its module begins with
+{element-types}   every element type that tensors of a network may have
+{machines}        every machine that workloads can be planned for
 {metrics}         every metric: its unit, what it is, and what it follows from
+{networks}        every network that comes with simgen, by what its file begins with
 {targets}         every target: what it is, and whether it was seen running
 {settings} NAME   the options of `simgen build` and `simgen run` that the target NAME brings
 """
@@ -14,13 +17,17 @@ import sys
 from copy import copy
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from itertools import takewhile
+from math import log2
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 from sphinx.util.docutils import SphinxDirective
 
+from simgen import machine, resources
 from simgen.bundle.planning import spelling
 from simgen.cli.main import cli
+from simgen.dtypes import DType, Special
 from simgen.frontend import problem
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
@@ -66,7 +73,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def layer(kind: str, cls: type[Layer]) -> str:
     """A section about a layer, in Markdown."""
     passes = problem.passes_of(cls)
-    fact = f"Passes {_listed(passes)}; workloads {_listed(f'{kind}_{each}' for each in passes)}."
+    stored = "any floating-point type up to 32 bits" if cls.any_float else "`f32`"
+    fact = (
+        f"Passes {_listed(passes)}; workloads {_listed(f'{kind}_{each}' for each in passes)}. "
+        f"Element type: {stored}."
+    )
     parts = [
         f"## {kind}",
         f"Section `[{cls.section}]`. " + (fact if passes else "It computes nothing."),
@@ -98,6 +109,8 @@ def _values(each: Field[Any], kind: Any) -> str:
     """The type of a key, and its range."""
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return ", ".join(f"`{value}`" for value in kind)
+    if kind is DType:
+        return _listed(name for name, dtype in DType.table.items() if _stored(dtype))
     least, most = each.metadata["least"], each.metadata["most"]
     noun = KINDS[kind]
     if least is not None and most is not None:
@@ -107,10 +120,17 @@ def _values(each: Field[Any], kind: Any) -> str:
     return noun
 
 
+def _stored(dtype: DType) -> bool:
+    """Whether tensors of a network may have the type."""
+    return dtype.is_float and dtype.nbytes <= DType.F32.nbytes
+
+
 def _text(value: Any) -> str:
     """A value as configs have it."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, DType):
+        return value.name
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -154,6 +174,46 @@ def metrics() -> str:
     return "\n\n".join(parts)
 
 
+def element_types() -> str:
+    """All element types that tensors of a network may have, in Markdown."""
+    rows = [
+        (
+            f"`{name}`",
+            str(8 * each.nbytes),
+            str(each.exponent),
+            str(each.mantissa),
+            f"{each.largest:.7g}",
+            f"2^{log2(each.roundoff):.0f}",
+            "yes" if each.special is Special.IEEE else "no",
+        )
+        for name, each in DType.table.items()
+        if _stored(each)
+    ]
+    heads = ("type", "bits", "exponent", "mantissa", "largest number", "rounding error", "infinity")
+    return table(heads, rows)
+
+
+def machines() -> str:
+    """All machines that workloads can be planned for, in Markdown."""
+    rows = []
+    for name, each in sorted(machine.descriptions().items()):
+        m = each.machine
+        rates = (f"{m.clock / 1e9:g} GHz", f"{m.dram_rate / 1e9:g} GB/s")
+        rows.append((f"`{name}`", each.title, m.arch, str(m.units), *rates))
+    return table(("name", "machine", "architecture", "units", "clock", "DRAM"), rows)
+
+
+def networks() -> str:
+    """All networks that come with simgen, in Markdown."""
+    rows = []
+    for name in problem.networks():
+        text = (resources.folder("data") / f"{name}.dnnmark").read_text()
+        comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+        says = " ".join(line.lstrip("# ") for line in comment if not line.startswith("#   "))
+        rows.append((f"`{name}`", says))
+    return table(("name", "network"), rows)
+
+
 def targets() -> str:
     """All targets but examples, in Markdown."""
     rows = [
@@ -168,41 +228,73 @@ def _seen(unseen: str) -> str:
     return "no" if unseen == EVERYTHING else f"yes; not `{unseen}`" if unseen else "yes"
 
 
-class Layers(SphinxDirective):
+class Generated(SphinxDirective):
+    """Text in Markdown, made anew in every build: the code may have changed, and not the page."""
+
+    def parsed(self, text: str, *, headings: bool = False) -> list[Node]:
+        self.env.note_reread()
+        return self.parse_text_to_nodes(text, allow_section_headings=headings)
+
+
+class Layers(Generated):
     """All layers."""
 
     def run(self) -> list[Node]:
         text = "\n\n".join(layer(kind, cls) for kind, cls in sorted(LAYERS.items()))
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+        return self.parsed(text, headings=True)
 
 
-class Metrics(SphinxDirective):
+class Metrics(Generated):
     """All metrics."""
 
     def run(self) -> list[Node]:
-        return self.parse_text_to_nodes(metrics())
+        return self.parsed(metrics())
 
 
-class Targets(SphinxDirective):
+class ElementTypes(Generated):
+    """All element types."""
+
+    def run(self) -> list[Node]:
+        return self.parsed(element_types())
+
+
+class Machines(Generated):
+    """All machines."""
+
+    def run(self) -> list[Node]:
+        return self.parsed(machines())
+
+
+class Networks(Generated):
+    """All networks that come with simgen."""
+
+    def run(self) -> list[Node]:
+        return self.parsed(networks())
+
+
+class Targets(Generated):
     """All targets."""
 
     def run(self) -> list[Node]:
-        return self.parse_text_to_nodes(targets())
+        return self.parsed(targets())
 
 
-class Settings(SphinxDirective):
+class Settings(Generated):
     """The options that a target brings."""
 
     required_arguments: ClassVar[int] = 1
 
     def run(self) -> list[Node]:
-        return self.parse_text_to_nodes(target(TARGETS[self.arguments[0]]))
+        return self.parsed(target(TARGETS[self.arguments[0]]))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """What Sphinx calls."""
     app.add_directive("layers", Layers)
     app.add_directive("metrics", Metrics)
+    app.add_directive("element-types", ElementTypes)
+    app.add_directive("machines", Machines)
+    app.add_directive("networks", Networks)
     app.add_directive("targets", Targets)
     app.add_directive("settings", Settings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

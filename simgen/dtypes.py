@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from math import frexp
+from math import frexp, nextafter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.storage.schema import Registered
@@ -126,8 +126,11 @@ class DType(Registered):
 
     @property
     def vanishing(self) -> float:
-        """What is smaller may be zero: it rounds to zero, or float32 arithmetic may flush it."""
-        half = 2.0 ** (self.least_exponent - self.mantissa - 1)
+        """What is smaller may be zero: it rounds to zero, or float32 arithmetic may flush it.
+
+        Half of the least number is a tie, which zero wins.
+        """
+        half = nextafter(2.0 ** (self.least_exponent - self.mantissa - 1), 1.0)
         return max(half, FLUSHED) if self.accumulation == DType.F32 else half
 
     @property

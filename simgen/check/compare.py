@@ -94,8 +94,8 @@ class Comparison:
         `spread` is that of a - b about `apart`, what a right a - b is.
         """
         a, b, reference, bound = (np.asarray(t).reshape(-1) for t in (a, b, reference, bound))
-        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # signalling NaNs, and infinities on both sides
+            wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
             error = np.abs(wide_a - wide_b)
         nans = np.isnan(wide_a) & np.isnan(wide_b)
         same = (wide_a == wide_b) | nans

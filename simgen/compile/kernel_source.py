@@ -13,7 +13,7 @@ A header of constants is a list of declarations, each on a line of its own:
     constexpr unsigned ROWS = 100;          its constant `rows`: unsigned, int, bool or float
     constexpr Algo ALGO = Algo::LOG;        a word, of an `enum class Algo { FAST, LOG };` before
     constexpr unsigned STARTS[] = {0, 8};   numbers; as a constant they are text, "0 8"
-    using Element = float;                          a type; the sample's where a kernel says none
+    using Element = float;                  a type; the sample's where a kernel says none
     #define WITH_BIAS 1                     a number for the preprocessor: are there parameters?
     #define EACH_INPUT(DO) DO(0) DO(1)      parameters in any number; it is the constant `inputs`
 
@@ -46,7 +46,7 @@ _ENUM = re.compile(r"^enum class (\w+) \{ ([\w, ]+) \};", re.M)
 _VALUE = re.compile(
     r"^constexpr (?P<type>\w+) (?P<constant>\w+)(?P<list>\[\])? = (?P<value>[^;\n]+);"
     r"|^#define (?P<each>EACH_\w+)\(DO\)(?P<calls>(?: DO\(\d+\))+)$"
-    r"|^#define (?P<macro>\w+) (?P<text>\w+)$"
+    r"|^#define (?P<macro>\w+) (?P<text>\w+)(?=\s)"
     r"|^using (?P<alias>\w+) = (?P<aliased>\w+);",
     re.M,
 )

@@ -30,10 +30,7 @@ def page(template: str, **variables: object) -> str:
 
 def kernel(item: Kernel) -> str:
     """Source of one kernel; it includes `PRELUDE`, and nothing else."""
-    if item.template.endswith(kernel_source.SUFFIX):
-        return kernel_source.text(item)
-    constants = dict(item.constants)
-    return text(f"kernels/{item.template}", name=item.name, block=item.block, **constants)
+    return kernel_source.text(item)
 
 
 def kernels(workload: Workload) -> dict[str, str]:

@@ -53,11 +53,14 @@ class Add(Several):
         forward = direction is Pass.FORWARD
         size, count = inputs[0].size if forward else elementwise.words(inputs[0]), len(inputs)
         name = f"add_{direction}_{count}x{size}"
-        operation = elementwise.Operation.ADD if forward else elementwise.Operation.COPY
-        return elementwise.lower(name, operation, size, *reads_and_writes(direction, count))
+        ports = reads_and_writes(direction, count)
+        if not forward:
+            return elementwise.lower(name, elementwise.Operation.COPY, size, *ports)
+        operation, dtype = elementwise.Operation.ADD, inputs[0].dtype
+        return elementwise.lower(name, operation, size, *ports, dtype=dtype)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return () if direction is Pass.FORWARD else ("dy", *GRADIENTS)
+        return (*INPUTS, "y", "dy", *GRADIENTS)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.BACKWARD:

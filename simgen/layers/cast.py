@@ -36,6 +36,7 @@ class Cast(Layer):
     kind = "cast"
     section = "Cast"
     passes = (Pass.FORWARD, Pass.BACKWARD)
+    rank = None
     per_sample = True
     any_float = True
     type_key = "from"

@@ -111,6 +111,7 @@ class Dropout(Layer):
         random = 0 < self.threshold < WORD
         if random:
             name += f"_s{self.random_seed}"
+        name += elementwise.suffix(x.dtype)
         constants = (
             ("size", x.size),
             ("vector", elementwise.VECTOR),
@@ -118,10 +119,14 @@ class Dropout(Layer):
             ("threshold", self.threshold if random else 0),
             ("scale", self.scale),
             ("key", self.random_seed if random else 0),
+            *elementwise.element(x.dtype),
         )
         kernel = Kernel(name, "dropout.hip", elementwise.BLOCK, constants)
         launch = Launch(name, elementwise.grid(x.size), elementwise.ends(direction))
         return Lowering((kernel,), (launch,))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return elementwise.ends(direction)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)

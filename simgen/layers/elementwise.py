@@ -10,7 +10,7 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import WORD
+from simgen.dtypes import WORD, DType
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers.base import Lowering
 from simgen.layers.written import Writes, dense, writes
@@ -18,7 +18,6 @@ from simgen.layers.written import Writes, dense, writes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.dtypes import DType
     from simgen.ir import Constants, TensorSpec
     from simgen.layers.written import Values
 
@@ -59,16 +58,18 @@ def lower(
     reads: Sequence[str],
     writes: Sequence[str],
     rate: float = 0.0,
+    dtype: DType = DType.F32,
 ) -> Lowering:
     """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports."""
     constants: Constants = (("size", size), ("vector", VECTOR))
     if operation is Operation.COPY:
         kernel = Kernel(name, "copy.hip", BLOCK, (*constants, ("outputs", len(writes))))
     elif operation is Operation.ADD:
-        kernel = Kernel(name, "add.hip", BLOCK, (*constants, ("inputs", len(reads))))
+        constants = (*constants, ("inputs", len(reads)), *element(dtype))
+        kernel = Kernel(name + suffix(dtype), "add.hip", BLOCK, constants)
     else:
         kernel = Kernel(name, "descend.hip", BLOCK, (*constants, ("rate", rate)))
-    return Lowering((kernel,), (Launch(name, grid(size), (*reads, *writes)),))
+    return Lowering((kernel,), (Launch(kernel.name, grid(size), (*reads, *writes)),))
 
 
 def grid(size: int) -> tuple[int, int, int]:

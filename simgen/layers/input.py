@@ -24,8 +24,8 @@ class Input(Layer):
     input_names: ClassVar[tuple[str, ...]] = ()
     rank = None
     given = True
-    per_sample = True
     any_float = True
+    per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

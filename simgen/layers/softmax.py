@@ -22,8 +22,8 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import axes
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut, writes
@@ -157,8 +157,10 @@ class Softmax(Layer):
         template, args = "softmax_forward.hip", ("x", "y")
         if direction is not Pass.FORWARD:
             template, args = "softmax_backward.hip", ("y", "dy", "dx")
+        element = x.dtype if self.moves(inputs, direction) else DType.F32
+        suffix = elementwise.suffix(element)
         kernel = Kernel(
-            f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}",
+            f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}{suffix}",
             template,
             BLOCK,
             (
@@ -172,10 +174,15 @@ class Softmax(Layer):
                 ("held", mapped.held),
                 ("in_registers", int(mapped.held <= HELD)),
                 ("finals", FINALS),
+                *elementwise.element(element),
             ),
         )
         grid = (ceil(outer * inner / mapped.rows), 1, 1)
         return Lowering((kernel,), (Launch(kernel.name, grid, args),))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        by_fours = self.mapped(inputs[0].shape).vector == elementwise.VECTOR
+        return ("x", "y", "dy", "dx") if by_fours else ()
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape

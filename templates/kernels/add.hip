@@ -6,7 +6,7 @@ constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
 
 #define PARAMETER(i) const Element* __restrict__ x##i,
 #define LOAD4(i) const float4 in##i = load4(x##i + at);
-#define LOAD(i) const float in##i = x##i[k];
+#define LOAD(i) const float in##i = load(x##i, k);
 #define PLUS(i) +in##i
 #define PLUS_X(i) +in##i.x
 #define PLUS_Y(i) +in##i.y
@@ -16,14 +16,14 @@ constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(EACH_INPUT(PARAMETER) Element* __restrict__ y)
 {
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
-    if (SIZE % GROUP == 0 || at + VECTOR <= SIZE) {
+    if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         EACH_INPUT(LOAD4)
         const float4 sum{EACH_INPUT(PLUS_X), EACH_INPUT(PLUS_Y), EACH_INPUT(PLUS_Z), EACH_INPUT(PLUS_W)};
         store4(y + at, sum);
     } else if (SIZE % VECTOR != 0) {
         for (unsigned k = at; k < SIZE; k++) {
             EACH_INPUT(LOAD)
-            y[k] = EACH_INPUT(PLUS);
+            store(y, k, EACH_INPUT(PLUS));
         }
     }
 }

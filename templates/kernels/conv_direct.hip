@@ -29,8 +29,11 @@ static __device__ __forceinline__ void load_filters(const float* __restrict__ fi
         const unsigned filter = i % STRIPE;
         const unsigned tap = i / STRIPE % TAPS;
         const unsigned c = channel + i / (STRIPE * TAPS);
-        const unsigned r = ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (tap / COLUMNS_TAPS);
-        const unsigned s = COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS);
+        /* Steps back are subtracted: NVRTC 13.0 makes wild loads where it adds what counts down as an unsigned number. */
+        const unsigned r = ROWS_FILTER_STEP < 0 ? ROWS_FILTER_FIRST - -ROWS_FILTER_STEP * (tap / COLUMNS_TAPS)
+            : ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (tap / COLUMNS_TAPS);
+        const unsigned s = COLUMNS_FILTER_STEP < 0 ? COLUMNS_FILTER_FIRST - -COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS)
+            : COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS);
         const bool inside = filter < FILTERS && (GROUP_OUT % FILTERS == 0 || first % GROUP_OUT + filter < GROUP_OUT) &&
             (GROUP_IN % CHUNK == 0 || c < GROUP_IN);
         const unsigned of_group = GROUPS > 1 ? first / GROUP_OUT * GROUP_STRIDE + first % GROUP_OUT * OUT_STRIDE : first * OUT_STRIDE;

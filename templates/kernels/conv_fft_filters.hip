@@ -21,8 +21,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     const unsigned next = row + 1;
     const bool upper = row < REACH && (ROWS_GAP == 1 || row % ROWS_GAP == 0);
     const bool lower = next < REACH && (ROWS_GAP == 1 || next % ROWS_GAP == 0);
-    const float* first = filter + (upper ? (ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (row / ROWS_GAP)) * KERNEL_W : 0);
-    const float* second = filter + (lower ? (ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (next / ROWS_GAP)) * KERNEL_W : 0);
+    constexpr bool BACK = ROWS_FILTER_STEP < 0;
+    const float* first = filter + (upper ? (BACK ? ROWS_FILTER_FIRST - row / ROWS_GAP : ROWS_FILTER_FIRST + row / ROWS_GAP) * KERNEL_W : 0);
+    const float* second = filter + (lower ? (BACK ? ROWS_FILTER_FIRST - next / ROWS_GAP : ROWS_FILTER_FIRST + next / ROWS_GAP) * KERNEL_W : 0);
     float re[T] = {};
     float im[T] = {};
 #pragma unroll

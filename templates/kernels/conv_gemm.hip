@@ -41,8 +41,11 @@ struct Left {
                 return vector_at<WIDTH>(filter + at * IN_STRIDE);
             } else {
                 const unsigned tap = at % TAPS;
-                const unsigned r = ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (tap / COLUMNS_TAPS);
-                const unsigned s = COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS);
+                /* Steps back are subtracted: NVRTC 13.0 makes wild loads where it adds what counts down as an unsigned number. */
+                const unsigned r = ROWS_FILTER_STEP < 0 ? ROWS_FILTER_FIRST - -ROWS_FILTER_STEP * (tap / COLUMNS_TAPS)
+                    : ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (tap / COLUMNS_TAPS);
+                const unsigned s = COLUMNS_FILTER_STEP < 0 ? COLUMNS_FILTER_FIRST - -COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS)
+                    : COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS);
                 return vector_at<WIDTH>(filter + (at / TAPS * IN_STRIDE + r * KERNEL_W + s)); /* WIDTH is 1 */
             }
         }

@@ -135,7 +135,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
         const unsigned n = column + Tiled::column(j);
         if (COLUMNS % TILE_N != 0 && n >= COLUMNS)
             continue;
-        float* out = to + group * (GROUP_FILTERS * COLUMNS) + (FLIPPED && TAPS > 1 ? n / TAPS * TAPS + (TAPS - 1 - n % TAPS) : n);
+        float* const of_group = to + group * (GROUP_FILTERS * COLUMNS);
+        /* Two steps, for NVRTC 13.0 makes wild stores of a sum of unsigned indices of which one counts down. */
+        float* const out = FLIPPED && TAPS > 1 ? of_group + n / TAPS * TAPS + (TAPS - 1 - n % TAPS) : of_group + n;
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);

@@ -28,7 +28,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     float columns[3][4];
 #pragma unroll
     for (unsigned s = 0; s < 3; s++) {
-        const unsigned column = COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * s;
+        const unsigned column = COLUMNS_FILTER_STEP < 0 ? COLUMNS_FILTER_FIRST - s : COLUMNS_FILTER_FIRST + s;
         constexpr unsigned FIRST = ROWS_FILTER_FIRST * KERNEL_W; /* of the rows */
         constexpr int STEP = ROWS_FILTER_STEP * static_cast<int>(KERNEL_W);
         transform(filter[FIRST + column], filter[FIRST + STEP + column], filter[FIRST + 2 * STEP + column], columns[s]);

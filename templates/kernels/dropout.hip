@@ -46,17 +46,17 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 {
     const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
     const Four random = RANDOM ? philox(at / VECTOR) : Four{};
-    if (SIZE % GROUP == 0 || at + VECTOR <= SIZE) {
+    if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
         const float4 in = ALL ? float4{} : load4(x + at);
         const float4 out{drop(in.x, random.x), drop(in.y, random.y), drop(in.z, random.z), drop(in.w, random.w)};
         store4(y + at, out);
     } else if constexpr (SIZE % VECTOR != 0) {
         /* At most three elements are left. */
         if (at < SIZE)
-            y[at] = drop(x[at], random.x);
+            store(y, at, drop(load(x, at), random.x));
         if (SIZE % VECTOR > 1 && at + 1 < SIZE)
-            y[at + 1] = drop(x[at + 1], random.y);
+            store(y, at + 1, drop(load(x, at + 1), random.y));
         if (SIZE % VECTOR > 2 && at + 2 < SIZE)
-            y[at + 2] = drop(x[at + 2], random.z);
+            store(y, at + 2, drop(load(x, at + 2), random.z));
     }
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "prelude.h"
 #include "constants/softmax.h"
+#include "access.h"
 #include "reduce.h"
 
 constexpr float LOG2_E = 1.44269504f;
@@ -45,22 +46,4 @@ static __device__ __forceinline__ void write(Element* y, unsigned base, unsigned
 static __device__ __forceinline__ void write(Element* y, unsigned base, unsigned at, float4 value)
 {
     store4(y + base + at, value);
-}
-
-static __device__ __forceinline__ void unpack(float* to, float value) { to[0] = value; }
-static __device__ __forceinline__ void unpack(float* to, float4 values)
-{
-    to[0] = values.x;
-    to[1] = values.y;
-    to[2] = values.z;
-    to[3] = values.w;
-}
-/* `value` in all elements of an access. */
-template <unsigned WIDTH = VECTOR>
-static __device__ __forceinline__ auto all(float value)
-{
-    if constexpr (WIDTH == 4)
-        return float4{value, value, value, value};
-    else
-        return value;
 }

@@ -38,12 +38,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(out + k, inside(row, at) ? read(y, base, at) : all(0.0f));
+            unpack(out + k, inside(row, at) ? read(y, base, at) : all<VECTOR>(0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(slope + k, inside(row, at) ? read(dy, base, at) : all(0.0f));
+            unpack(slope + k, inside(row, at) ? read(dy, base, at) : all<VECTOR>(0.0f));
         }
 #pragma unroll
         for (unsigned k = 0; k < HELD; k++)

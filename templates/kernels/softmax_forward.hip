@@ -56,7 +56,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
-            unpack(value + k, inside(row, at) ? read(x, base, at) : all(lowest()));
+            unpack(value + k, inside(row, at) ? read(x, base, at) : all<VECTOR>(lowest()));
             if constexpr (CENTRED) {
                 for (unsigned j = 0; j < VECTOR; j++)
                     most = maximum(most, value[k + j]);

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import narrow
 import pytest
 from layer_bundles import Problem, distinct_kernels, failures, plan, worst
 from layer_variants import ALSO, accepts, lowered, variants
@@ -107,3 +108,12 @@ def test_a_truncated_data_file_is_refused(tmp_path: Path) -> None:
 
     assert script.returncode == 7, script.stderr
     assert len(script.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("dtype", narrow.TYPES)
+def test_a_network_of_narrow_tensors_is_right(tmp_path: Path, dtype: str) -> None:
+    builder = Builder(Cache(tmp_path / "cache"))
+    work = narrow.planned(dtype)
+    bundle = bundles.write(tmp_path / "b", work, [Cuda()], builder, PROVENANCE)
+    folder = process.run(bundle, "cuda", timeout=600)
+    assert narrow.wrong(bundle, results.collect(bundle, Cuda(), folder)) == []

@@ -11,7 +11,7 @@ from simgen.ir import Kernel
 MODES, VECTORS, SIZES = ("max", "mean"), (1, 4), (5, 6, 7, 8, 300)
 FOUND = {
     f"{mode}{vector}x{size}": (
-        Kernel("k", "k.hip.j2", 64, (("mode", mode), ("vector", vector), ("size", size))),
+        Kernel("k", "k.hip", 64, (("mode", mode), ("vector", vector), ("size", size))),
     )
     for mode, vector, size in itertools.product(MODES, VECTORS, SIZES)
 }
@@ -48,15 +48,15 @@ def test_every_two_choices_are_together_in_the_set() -> None:
 
 
 def test_templates_are_covered_each_by_itself() -> None:
-    one = Kernel("one", "one.hip.j2", 64, (("n", 1),))
-    other = Kernel("other", "other.hip.j2", 64, (("n", 1),))
+    one = Kernel("one", "one.hip", 64, (("n", 1),))
+    other = Kernel("other", "other.hip", 64, (("n", 1),))
     found = {"both": (one, other), "one": (one,), "other": (other,)}
     assert covering(found, pairs=True) == ["both"]
     assert covering({"one": (one,), "other": (other,)}, pairs=True) == ["one", "other"]
 
 
 def test_labels_are_kept_in_the_order_of_all() -> None:
-    same = {name: (Kernel(name, "k.hip.j2", 64),) for name in ("c", "b", "a")}
+    same = {name: (Kernel(name, "k.hip", 64),) for name in ("c", "b", "a")}
     assert len(covering(same, pairs=True)) == 1
     labels = {name: [("shape", name)] for name in same}
     assert covering(same, pairs=True, labels=labels) == ["c", "b", "a"]

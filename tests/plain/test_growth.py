@@ -41,6 +41,22 @@ def chain(layers: int) -> str:
     return "".join(sections)
 
 
+def graph(layers: int) -> str:
+    """Slices, whose two parts are joined again for the next one, and added too."""
+    sections = ["[Input]\nname=l0\nshape=2x3x4\n"]
+    for at in range(1, layers, 2):
+        sections.append(f"[Slice]\nname=s{at}\nprevious_layer=l{at - 1}\naxis=-1\n")
+        parts = f"s{at}.y0,s{at}.y1"
+        sections.append(f"[Concat]\nname=l{at + 1}\nprevious_layer={parts}\naxis=2\n")
+        sections.append(f"[Add]\nname=a{at}\nprevious_layer={parts}\n")
+    return "".join(sections)
+
+
+def trained_graph(layers: int) -> Workload:
+    found = network.resolve(config.parse(graph(layers), "graph.dnnmark"))
+    return lowering.lower(found, "graph", (Pass.FORWARD, Pass.BACKWARD), 0)
+
+
 def resolved(layers: int) -> network.Network:
     return network.resolve(config.parse(chain(layers), "chain.dnnmark"))
 
@@ -97,6 +113,7 @@ def look_up(made: Workload) -> None:
 # Stage -> what it is given, of so many layers, and what it does with it.
 STAGES: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "resolve": (lambda layers: layers, resolved),
+    "graph": (lambda layers: layers, trained_graph),
     "lower": (resolved, lambda net: lowering.lower(net, "chain", TRAINING, 0)),
     "places": (passing, lambda given: lowering.arena(*given)),
     "look up": (planned, look_up),

@@ -97,5 +97,5 @@ def test_parts_of_a_grid_follow_each_other() -> None:
 
 
 def test_a_kernel_without_a_declaration_is_told() -> None:
-    with pytest.raises(RuntimeError, match=r"^new\.hip\.j2: declare what it writes"):
-        written(Kernel("new", "new.hip.j2", 64))
+    with pytest.raises(RuntimeError, match=r"^new\.hip: declare what it writes"):
+        written(Kernel("new", "new.hip", 64))

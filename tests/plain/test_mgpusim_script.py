@@ -35,7 +35,7 @@ WORKLOAD = Workload(
     0,
     (),
     (Buffer("a.x", SPEC, Role.INPUT, 0), Buffer("a.y", SPEC, Role.OUTPUT, 8192)),
-    (Kernel("add", "add.hip.j2", 64),),
+    (Kernel("add", "add.hip", 64),),
     (Step("a", Pass.FORWARD, (), (), (Launch("add", (1, 1, 1), ("a.x", "a.y")),) * 2),),
     16384,
     8192,

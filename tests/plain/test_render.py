@@ -77,7 +77,7 @@ def test_a_constant_too_few_is_an_error():
             kernel.block,
             kernel.constants[:at] + kernel.constants[at + 1 :],
         )
-        with pytest.raises((jinja2.UndefinedError, ValueError)):
+        with pytest.raises(ValueError, match="missing"):
             render.kernel(fewer)
 
 
@@ -150,7 +150,7 @@ def test_shell_text_is_quoted_for_the_shell():
 
 @pytest.mark.parametrize(
     "template",
-    sorted(p.name for p in (resources.folder("templates") / "kernels").glob("*.[hj]*")),
+    sorted(p.name for p in (resources.folder("templates") / "kernels").glob("*.h*")),
 )
 def test_every_kernel_template_is_used(template):
     """By a layer's lowering, or by another template that includes it."""
@@ -162,7 +162,7 @@ def test_every_kernel_template_is_used(template):
 
 def names(text: str, template: str) -> bool:
     """Whether a text names a template: as a whole, or its last word for `f"conv_fft_{what}..."`."""
-    stem = template.removesuffix(".j2").removesuffix(".hip")
+    stem = template.removesuffix(".hip")
     family, _, last = stem.rpartition("_")
-    made = re.search(rf'f"{family}_\{{\w+\}}\.hip(\.j2)?"', text) is not None
+    made = re.search(rf'f"{family}_\{{\w+\}}\.hip"', text) is not None
     return f'{template}"' in text or (made and f'"{last}"' in text)

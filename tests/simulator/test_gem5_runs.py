@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import narrow
 import numpy as np
 import pytest
 from layer_variants import small_problems
@@ -103,6 +104,12 @@ def test_every_layer_and_pass_computes_what_the_reference_says(
     result = ran(bundle)
     assert judged(bundle, result).passed
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
+
+
+@pytest.mark.parametrize("dtype", narrow.TYPES)
+def test_a_network_of_narrow_tensors_is_right(place: Path, builder: Builder, dtype: str):
+    bundle = bundles.write(place / "b", narrow.planned(dtype), [Gem5Se()], builder, PROVENANCE)
+    assert narrow.wrong(bundle, ran(bundle)) == []
 
 
 @pytest.mark.parametrize(("kind", "direction", "sizes"), CASES)
@@ -207,7 +214,7 @@ def chain(launches: int) -> Workload:
         launched.append(Launch("add", (4, 1, 1), (buffers[-2].name, buffers[-1].name)))
     writes = tuple((f"y{i}", buffer.name) for i, buffer in enumerate(buffers[1:]))
     step = Step("add", Pass.FORWARD, (("x", "in.x"),), writes, tuple(launched))
-    kernels = (Kernel("add", "add.hip.j2", 64),)
+    kernels = (Kernel("add", "add.hip", 64),)
     size = (launches + 1) * 8192
     return Workload("chain", 0, (), tuple(buffers), kernels, (step,), size, 8192)
 

@@ -345,7 +345,7 @@ def chain(count: int) -> Workload:
         reads, writes = buffers[-2].name, buffers[-1].name
         launched = Launch("add", (4, 1, 1), (reads, writes))
         steps.append(Step(f"add{i}", Pass.FORWARD, (("x", reads),), (("y", writes),), (launched,)))
-    kernels = (Kernel("add", "add.hip.j2", 64),)
+    kernels = (Kernel("add", "add.hip", 64),)
     size = (count + 1) * 8192
     return Workload("chain", 0, (), tuple(buffers), kernels, tuple(steps), size, 8192)
 

@@ -51,7 +51,7 @@ def workload(launches: int = 2, elements: int = 1024) -> Workload:
         reads, writes = buffers[-2].name, buffers[-1].name
         launch = Launch("swap", (elements // 64, 1, 1), (reads, writes))
         steps.append(Step(f"swap{i}", Pass.FORWARD, (("x", reads),), (("y", writes),), (launch,)))
-    kernels = (Kernel("swap", "swap.hip.j2", 64),)
+    kernels = (Kernel("swap", "swap.hip", 64),)
     total = (launches + 1) * stride
     # What they have to do is as much as a copy has.
     nodes = tuple(Node(step.layer, "bypass", (), (spec,)) for step in steps)

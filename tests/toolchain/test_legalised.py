@@ -32,7 +32,7 @@ WORKLOAD = Workload(
     0,
     (),
     (Buffer("a.x", SPEC, Role.INPUT, 0), Buffer("a.y", SPEC, Role.OUTPUT, 8192)),
-    (Kernel("one", "one.hip.j2", 64),),
+    (Kernel("one", "one.hip", 64),),
     (Step("a", Pass.FORWARD, (), (), (Launch("one", (1, 1, 1), ("a.x", "a.y")),)),),
     16384,
     8192,
@@ -120,7 +120,7 @@ def test_the_machine_code_is_checked_last(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(RefusedError) as caught:
         build(tmp_path, source)
     message = str(caught.value)
-    assert 'kernel one (layer "a", fwd), kernels/one.hip.j2, rendered line 11, ' in message
+    assert 'kernel one (layer "a", fwd), kernels/one.hip, rendered line 11, ' in message
     assert re.search(r": v_floor_f32\w* v\d, v\d \(gfx942, VOP1 opcode 31\): the sim", message)
     assert len(build(tmp_path, source, replace=False).objects) == 1
 
@@ -158,7 +158,7 @@ def test_a_launchers_error_gets_the_line_of_the_source(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "one.hip").write_text(GOOD)
     (tmp_path / "src" / "prelude.h").write_text(render.prelude())
-    place = "src/one.hip:6 of kernels/one.hip.j2, 'return maximum(x, 1.0f);'"
+    place = "src/one.hip:6 of kernels/one.hip, 'return maximum(x, 1.0f);'"
     assert located(said.format(at)) == said.replace(
         "instruction {}, v_foo", f"{text[at]} ({place})"
     )

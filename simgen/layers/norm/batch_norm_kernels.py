@@ -96,21 +96,33 @@ class Stages:
         return ("mean", "invstd") if self.forward else ("again_mean", "again_invstd")
 
     @property
-    def _after_variance(self) -> tuple[str, Constants]:
-        """(part of a kernel's name, constants) of r = 1 / sqrt(var + epsilon)."""
-        return f"_e{identifier(self.epsilon)}", (("epsilon", self.epsilon),)
+    def _after_variance(self) -> str:
+        """Part of a kernel's name: r = 1 / sqrt(var + epsilon)."""
+        return f"_e{identifier(self.epsilon)}"
+
+    def _update(self, statistics: bool, update: bool) -> tuple[str, Constants]:
+        """(part of a kernel's name, constants) of what follows from the variance.
+
+        statistics: mean and r are kept. update: the running ones are renewed too.
+        """
+        name = self._after_variance + (f"_f{identifier(self.factor)}" if update else "")
+        scale = self.factor * unbiased(self.view.elements)
+        return name, (
+            ("with_statistics", int(statistics)),
+            ("with_update", int(update)),
+            ("with_history", int(update and self.factor < 1)),
+            ("epsilon", self.epsilon),
+            ("factor", self.factor if update else 0.0),
+            ("keep", float32(1.0 - self.factor) if update else 0.0),
+            ("unbiased", float32(scale) if update else 0.0),
+        )
 
     @property
-    def _update(self) -> tuple[str, Constants]:
-        """(part of a kernel's name, constants) of the running statistics too."""
-        name, constants = self._after_variance
-        scale = self.factor * unbiased(self.view.elements)
-        return f"{name}_f{identifier(self.factor)}", (
-            *constants,
-            ("factor", self.factor),
-            ("keep", float32(1.0 - self.factor)),
-            ("unbiased", float32(scale)),
-        )
+    def _given(self) -> tuple[str, Constants]:
+        """(part of a kernel's name, constants) of statistics that are given."""
+        epsilon = self.epsilon if self.frozen else 0.0
+        name = self._after_variance if self.frozen else ""
+        return name, (("frozen", int(self.frozen)), ("epsilon", epsilon))
 
     def lower(self) -> Lowering:
         """Kernels and launches, in order."""
@@ -128,23 +140,32 @@ class Stages:
     def _whole(self) -> Made:
         """A work-group has all elements of its features."""
         source = "running" if self.frozen else "saved" if self.kept else "batch"
-        name, constants = self._update if self.forward else self._after_variance
-        if source == "saved" and not self.forward:
-            name, constants = "", ()
+        if self.forward:
+            name, constants = self._update(statistics=self.kept, update=True)
+        else:
+            given = self.frozen or self.kept
+            name = "" if source == "saved" else self._after_variance
+            constants = (
+                ("with_given", int(given)),
+                ("frozen", int(self.frozen)),
+                ("epsilon", 0.0 if source == "saved" else self.epsilon),
+            )
         return self._tiles(
             f"bn_{self.direction}_{self.view}_{source}{name}",
-            "batch" if self.forward else source,
+            "batch_norm_forward.hip" if self.forward else "batch_norm_backward.hip",
             constants, self.reads, self.writes,
         )  # fmt: skip
 
     def _chunk_moments(self) -> list[Made]:
         """The statistics of the batch; in a forward pass, they update the running ones too."""
-        name, constants = self._update if self.forward else self._after_variance
+        name, constants = self._update(statistics=True, update=self.forward)
         history = RUNNING if self.forward and self.factor < 1 else ()
+        moments = f"bn_moments_{self.view}"
         return [
-            self._tiles(f"bn_moments_{self.view}", "batch", (), ("x",), self._moments),
+            self._tiles(moments, "batch_norm_moments.hip", (), ("x",), self._moments),
             self._finish(
                 f"bn_{self.direction}_moments_end_{self.view}{name}",
+                "batch_norm_moments_end.hip",
                 constants,
                 (*self._moments, *history),
                 (*self._statistics, *(UPDATED if self.forward else ())),
@@ -155,21 +176,29 @@ class Stages:
         """The gradients of w and b."""
         parts = ("part_db", "part_dot")
         mean, r = self._statistics
-        name, constants = self._after_variance if self.frozen else ("", ())
+        name, constants = self._given
+        sums = f"bn_sums_{self.view}"
         return [
-            self._tiles(f"bn_sums_{self.view}", "saved", (), ("x", "dy", mean), parts),
+            self._tiles(sums, "batch_norm_sums.hip", (), ("x", "dy", mean), parts),
             self._finish(
-                f"bn_sums_end_{self.view}{name}", constants, (*parts, r), ("dw", "db")
+                f"bn_sums_end_{self.view}{name}", "batch_norm_sums_end.hip", constants,
+                (*parts, r), ("dw", "db"),
             ),
         ]  # fmt: skip
 
     def _apply(self) -> Made:
         """What a feature's statistics, and their gradients, make of its elements."""
         mean, r = self._statistics
-        reads: Ports = ("x", mean, r, "w", "b")
-        if not self.forward:
-            reads = ("dy", r, "w") if self.frozen else ("x", "dy", mean, r, "w", "dw", "db")
-        name, constants = self._after_variance if self.frozen else ("", ())
+        reads: Ports
+        template, reads = "batch_norm_apply.hip", ("x", mean, r, "w", "b")
+        if not self.forward and self.frozen:
+            template, reads = "batch_norm_apply_frozen.hip", ("dy", r, "w")
+        elif not self.forward:
+            template = "batch_norm_apply_backward.hip"
+            reads = ("x", "dy", mean, r, "w", "dw", "db")
+        name, constants = self._given
+        if template == "batch_norm_apply_backward.hip":
+            constants = ()
         name = f"bn_{self.direction}_apply_{self.view}{name}"
         size = self.view.features * self.view.elements
         constants = (
@@ -181,16 +210,15 @@ class Stages:
         )
         grid = ceil(size / (BLOCK * EACH))
         writes = ("y",) if self.forward else ("dx",)
-        return self._made(name, "batch_norm_apply.hip.j2", grid, constants, reads, writes)
+        return self._made(name, template, grid, constants, reads, writes)
 
     def _tiles(
-        self, name: str, source: str, constants: Constants, reads: Ports, writes: Ports
+        self, name: str, template: str, constants: Constants, reads: Ports, writes: Ports
     ) -> Made:
         """The kernel that has a tile of x, and in a backward pass of dy, in registers."""
         tiling = self.view.tiling()
         constants = (
             *constants,
-            ("source", source),
             ("inner", self.view.inner),
             ("elements", tiling.elements),
             ("lanes", tiling.lanes),
@@ -202,9 +230,11 @@ class Stages:
             ("finals", FINALS),
         )
         grid = tiling.groups(self.view.features)
-        return self._made(name, "batch_norm.hip.j2", grid, constants, reads, writes)
+        return self._made(name, template, grid, constants, reads, writes)
 
-    def _finish(self, name: str, constants: Constants, reads: Ports, writes: Ports) -> Made:
+    def _finish(
+        self, name: str, template: str, constants: Constants, reads: Ports, writes: Ports
+    ) -> Made:
         """The kernel that combines what chunks have left."""
         tiling = self.view.tiling()
         ends = reduction.finishing(tiling.chunks)
@@ -219,21 +249,10 @@ class Stages:
             ("finals", FINALS),
         )
         grid = ends.groups(self.view.features)
-        return self._made(name, "batch_norm_finish.hip.j2", grid, constants, reads, writes)
+        return self._made(name, template, grid, constants, reads, writes)
 
     def _made(
         self, name: str, template: str, grid: int, constants: Constants, reads: Ports, writes: Ports
     ) -> Made:
-        constants = (
-            ("reads", " ".join(map(self._parameter, reads))),
-            ("writes", " ".join(map(self._parameter, writes))),
-            ("features", self.view.features),
-            *constants,
-        )
-        kernel = Kernel(name, template, BLOCK, constants)
+        kernel = Kernel(name, template, BLOCK, (("features", self.view.features), *constants))
         return kernel, Launch(name, (grid, 1, 1), (*reads, *writes))
-
-    def _parameter(self, port: str) -> str:
-        """What a kernel calls it, whose text is the same wherever its statistics come from."""
-        name = port.removeprefix("again_").removeprefix("saved_")
-        return name.removeprefix("running_") if self.frozen else name

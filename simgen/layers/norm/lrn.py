@@ -168,7 +168,6 @@ class LRN(Layer):
         length = ceil(ceil(axis / segments) / self.local_size) * self.local_size
         alpha, beta = float32(self.alpha) / self.window, float32(self.beta)
         constants: Constants = (
-            ("part", part),
             ("outer", outer),
             ("axis", axis),
             ("inner", inner),
@@ -188,7 +187,7 @@ class LRN(Layer):
         numbers = "_".join(identifier(v) for v in (self.alpha, self.beta, self.k))
         step = "" if part in ("forward", "backward") else f"_{part}"
         name = f"lrn_{direction}{step}_{mode}{self.local_size}_{outer}x{axis}x{inner}_{numbers}"
-        kernel = Kernel(name, "lrn.hip.j2", BLOCK, constants)
+        kernel = Kernel(name, f"lrn_{part}.hip", BLOCK, constants)
         return kernel, (ceil(items / BLOCK), ceil(axis / length), 1)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:

@@ -9,44 +9,76 @@ from simgen.layers.written import Places, Writes, cut, dense, partial_sums, writ
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simgen.layers.written import Values
+    from simgen.layers.written import Cuts, Values
 
 
-@writes("batch_norm")
+@writes("batch_norm_forward")
 def _batch_norm(c: Values, block: int) -> Iterator[Writes]:
-    features, inner, elements = c["features"], c["inner"], c["elements"]
+    per_feature = 2 + 2 * c["with_statistics"]
+    yield _elements(c, -1 - per_feature)
+    yield from (_features(c, at) for at in range(-per_feature, 0))
+
+
+@writes("batch_norm_backward")
+def _batch_norm_backward(c: Values, block: int) -> list[Writes]:
+    return [_elements(c, -3), _features(c, -2), _features(c, -1)]
+
+
+@writes("batch_norm_moments", "batch_norm_sums")
+def _chunks(c: Values, block: int) -> list[Writes]:
     tile = c["slices"] * c["held"]  # elements of a chunk
-    chunks = cut(partial_sums(elements, tile, features))
-    lanes = Places(features, inner, c["lanes"])
-    own = Places(elements // inner, features * inner), Places(inner)
-    for at, name in enumerate(c["writes"].split(), len(c["reads"].split())):
-        if name in ("y", "dx"):
-            x = cut(lanes) + cut(*own, group=tile)
-        else:
-            x = cut(Places(features, 1, c["lanes"])) + chunks
-        yield Writes(at, x, items=c["lanes"] * c["slices"])
+    chunks = cut(partial_sums(c["elements"], tile, c["features"]))
+    return [_features(c, -2, chunks), _features(c, -1, chunks)]
 
 
-@writes("batch_norm_finish")
-def _finish(c: Values, block: int) -> Iterator[Writes]:
-    first, count = len(c["reads"].split()), len(c["writes"].split())
-    for at in range(first, first + count):
-        x = cut(Places(c["features"], 1, c["lanes"]))
-        yield Writes(at, x, items=c["lanes"] * c["slices"])
+@writes("batch_norm_moments_end")
+def _moments_end(c: Values, block: int) -> Iterator[Writes]:
+    yield from (_features(c, at) for at in range(-2 - 2 * c["with_update"], 0))
 
 
-@writes("batch_norm_apply")
+@writes("batch_norm_sums_end")
+def _sums_end(c: Values, block: int) -> list[Writes]:
+    return [_features(c, -2), _features(c, -1)]
+
+
+@writes("batch_norm_apply", "batch_norm_apply_backward", "batch_norm_apply_frozen")
 def _apply(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["each"], block)]
 
 
-@writes("lrn")
+def _features(c: Values, argument: int, chunks: Cuts = ()) -> Writes:
+    """One place for each feature, or for each chunk of one."""
+    lanes = cut(Places(c["features"], 1, c["lanes"]))
+    return Writes(argument, lanes + chunks, items=c["lanes"] * c["slices"])
+
+
+def _elements(c: Values, argument: int) -> Writes:
+    """All elements of the features."""
+    features, inner, elements = c["features"], c["inner"], c["elements"]
+    own = Places(elements // inner, features * inner), Places(inner)
+    x = cut(Places(features, inner, c["lanes"])) + cut(*own, group=c["slices"] * c["held"])
+    return Writes(argument, x, items=c["lanes"] * c["slices"])
+
+
+@writes("lrn_forward", "lrn_backward")
 def _lrn(c: Values, block: int) -> list[Writes]:
+    return [_lines(c, block, -1)]
+
+
+@writes("lrn_ratio")
+def _ratio(c: Values, block: int) -> list[Writes]:
+    return [_lines(c, block, -2), _lines(c, block, -1)]
+
+
+@writes("lrn_gradient")
+def _gradient(c: Values, block: int) -> list[Writes]:
+    return [_lines(c, block, -1, again=True)]
+
+
+def _lines(c: Values, block: int, argument: int, *, again: bool = False) -> Writes:
     axis, inner = c["axis"], c["inner"]
     x = cut(Places(c["outer"], axis * inner), Places(inner, 1, c["vector"]), group=block)
-    y = cut(Places(axis, inner, c["length"]))
-    both = (-2, -1) if c["part"] == "ratio" else (-1,)
-    return [Writes(at, x, y, again=c["part"] == "gradient") for at in both]
+    return Writes(argument, x, cut(Places(axis, inner, c["length"])), again=again)
 
 
 @writes("layer_norm_forward", "layer_norm_backward")

@@ -190,18 +190,19 @@ class Pooling(Layer):
         slices = self.slices(shape)
         if slices > 1:
             constants: Constants = (("slices", slices),)
-            template, items = "pooling_shared.hip.j2", rows.windows * columns.windows * slices
+            template, items = "pooling_shared.hip", rows.windows * columns.windows * slices
         else:
             load, results = self._vectors(columns)
             # Two windows one above the other read the rows once that both hold.
             tall = 2 if self.stride_h < self.kernel_h and self._small else 1
             constants = (("load", load), ("results", results), ("rows", tall))
-            template = "pooling.hip.j2"
+            template = "pooling.hip"
             items = ceil(rows.windows / tall) * ceil(columns.windows / results)
-        name, shared = self._constants(shape, op)
-        constants = (("op", op), *shared, *constants)
+        name, sizes = self._sizes(shape)
+        suffix, counted = self._mean_of(shape, op)
+        constants = (("op", op), *sizes, *counted, *constants)
         direction = Pass.BACKWARD if op == "first" else Pass.FORWARD
-        kernel = Kernel(f"pool_{direction}_{op}_{name}", template, BLOCK, constants)
+        kernel = Kernel(f"pool_{direction}_{op}_{name}{suffix}", template, BLOCK, constants)
         return kernel, ceil(planes * items / BLOCK)
 
     def _vectors(self, columns: PooledAxis) -> tuple[int, int]:
@@ -227,11 +228,11 @@ class Pooling(Layer):
         if self.kernel_w > FEW or vector > MOST:
             vector = 1
         tile = gradient_tile.choose(planes, rows, columns, BLOCK, results, vector)
-        name, shared = self._constants(shape, "max")
+        name, sizes = self._sizes(shape)
         constants: Constants = (
-            *shared, ("load", load), ("results", results), ("vector", vector), *tile.constants
+            *sizes, ("load", load), ("results", results), ("vector", vector), *tile.constants
         )  # fmt: skip
-        kernel = Kernel(f"pool_bwd_max_{name}", "pooling_backward_max.hip.j2", BLOCK, constants)
+        kernel = Kernel(f"pool_bwd_max_{name}", "pooling_backward_max.hip", BLOCK, constants)
         return kernel, tile.groups(planes, rows, columns)
 
     def _vector(self, w: int) -> int:
@@ -242,13 +243,15 @@ class Pooling(Layer):
     def _gathering(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
         """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
         op = "max" if self.mode is PoolingMode.MAX else "mean"
-        name, shared = self._constants(shape, op)
+        name, sizes = self._sizes(shape)
+        suffix, counted = self._mean_of(shape, op)
         vector = self._vector(shape[3])
-        constants: Constants = (("op", op), *shared, ("vector", vector))
-        kernel = Kernel(f"pool_bwd_{op}_{name}", "pooling_backward.hip.j2", BLOCK, constants)
+        places = ("with_places", int(self.mode is PoolingMode.MAX))
+        constants: Constants = (places, *sizes, *counted, ("vector", vector))
+        kernel = Kernel(f"pool_bwd_{op}_{name}{suffix}", "pooling_backward.hip", BLOCK, constants)
         return kernel, ceil(prod(shape) // vector / BLOCK)
 
-    def _constants(self, shape: tuple[int, ...], op: str) -> tuple[str, Constants]:
+    def _sizes(self, shape: tuple[int, ...]) -> tuple[str, Constants]:
         """What all kernels are made of, as part of a name and as constants."""
         rows, columns = self.axes(shape)
         planes, (h, w) = shape[0] * shape[1], shape[2:]
@@ -258,15 +261,18 @@ class Pooling(Layer):
             along = {axis: getattr(self, f"{what}_{axis}") for axis in "hw"}
             sizes |= {f"{what}_{axis}": value for axis, value in along.items()}
             name += f"_{what[0]}{along['h']}x{along['w']}"
-        if op == "mean":
-            margin_h, margin_w = self.margins
-            even = not (rows.clipped(margin_h) or columns.clipped(margin_w))
-            if even:
-                margin_h, margin_w = 0, 0  # never read
-            else:
-                name += f"_m{margin_h}x{margin_w}"
-            sizes |= {"even": int(even), "margin_h": margin_h, "margin_w": margin_w}
         return name, tuple(sizes.items())
+
+    def _mean_of(self, shape: tuple[int, ...], op: str) -> tuple[str, Constants]:
+        """The same of what counts in a mean; nothing to tell apart where there is none."""
+        rows, columns = self.axes(shape)
+        (margin_h, margin_w), even = self.margins, True
+        if op == "mean":
+            even = not (rows.clipped(margin_h) or columns.clipped(margin_w))
+        if even:
+            margin_h, margin_w = 0, 0  # never read
+        name = "" if even else f"_m{margin_h}x{margin_w}"
+        return name, (("even", int(even)), ("margin_h", margin_h), ("margin_w", margin_w))
 
     @property
     def margins(self) -> tuple[int, int]:

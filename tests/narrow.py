@@ -1,0 +1,36 @@
+"""A network of layers whose tensors have a narrow type, and what its results must be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simgen.check.diff import diff
+from simgen.frontend import network, problem
+from simgen.ir import Pass
+from simgen.tensors import data_file
+from simgen.workload import lowering
+
+if TYPE_CHECKING:
+    from simgen.bundle.results import Result
+    from simgen.bundle.writing import Bundle
+    from simgen.ir import Workload
+
+CONFIG = Path(__file__).parent / "data" / "narrow.dnnmark"
+TYPES = ("f16", "bf16")
+PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
+
+
+def planned(dtype: str, config: Path = CONFIG) -> Workload:
+    """Both passes of the network, with this type where no layer says another."""
+    found = problem.find(str(config), (), (Pass.FORWARD, Pass.BACKWARD))
+    layers = network.resolve(found.config, found.settings, dtype=dtype)
+    return lowering.lower(layers, found.name, found.passes, 0)
+
+
+def wrong(bundle: Bundle, result: Result) -> list[str]:
+    """Tensors of a result that are not what they should be, and why."""
+    inputs = data_file.load(bundle.path / "data.h5", bundle.workload)
+    report = diff(bundle.workload, inputs, result, None)
+    assert len(report.verdicts) == len(bundle.workload.outputs)
+    return [f"{v.tensor}: {', '.join(v.reasons)}" for v in report.verdicts if not v.passed]

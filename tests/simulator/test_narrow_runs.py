@@ -1,0 +1,35 @@
+"""Narrow tensors on MGPUSim, whose own conversions and stores of 16 bits are wrong or missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narrow
+import pytest
+
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.running import process
+from simgen.targets.mgpusim.target import MGPUSim
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.compile.build import Builder
+
+lacks = MGPUSim().needs.missing()
+pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arch", "mode"),
+    [("f16", "gfx942", "timing"), ("bf16", "gfx942", "emu"), ("f16", "gfx803", "emu"),
+     ("bf16", "gfx803", "timing")],
+)  # fmt: skip
+def test_a_network_of_narrow_tensors_is_right(
+    tmp_path: Path, builder: Builder, dtype: str, arch: str, mode: str
+) -> None:
+    target, work = MGPUSim(arch=arch), narrow.planned(dtype)
+    bundle = bundles.write(tmp_path / "b", work, [target], builder, narrow.PROVENANCE)
+    folder = process.run(bundle, "mgpusim", environment={"SIMGEN_MODE": mode}, timeout=600)
+    assert narrow.wrong(bundle, results.collect(bundle, target, folder)) == []

@@ -1,0 +1,165 @@
+"""Tensors of narrow types on the host: every layer that has them, every rounding, and mistakes."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import narrow
+import numpy as np
+import pytest
+from layer_bundles import make
+
+from simgen.bundle import results
+from simgen.compile import render
+from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, DType, Special
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from layer_bundles import Made
+
+    from simgen.compile.build import Builder
+    from simgen.ir import Workload
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+
+SWEEP = 2**16
+
+
+def wrong(made: Made) -> list[str]:
+    done = made.run()
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = made.bundle.results("host")
+    assert folder is not None
+    return narrow.wrong(made.bundle, results.collect(made.bundle, made.target, folder))
+
+
+@pytest.mark.parametrize("dtype", narrow.TYPES)
+def test_a_network_of_narrow_tensors_is_right(tmp_path: Path, builder: Builder, dtype: str) -> None:
+    """With every access checked: nothing is read or written behind the last word of a tensor."""
+    work = narrow.planned(dtype)
+    assert {b.spec.dtype.name for b in work.outputs} == {dtype, "f32", "bf16"}
+    assert wrong(make(tmp_path, work, builder, sanitize=True)) == []
+
+
+def casts(tmp_path: Path, dtypes: list[DType]) -> Workload:
+    """Casts of float32 to each type, and of its numbers to float32 and back."""
+    sections = [
+        f"[Cast]\nname=to_{dtype}\nn={SWEEP}\nc=1\nfrom=f32\ntype={dtype}\n\n"
+        f"[Cast]\nname=from_{dtype}\nprevious_layer=to_{dtype}\ntype=f32\n"
+        for dtype in dtypes
+    ]
+    config = tmp_path / "casts.dnnmark"
+    config.write_text("\n".join(sections))
+    return narrow.planned("f32", config)
+
+
+def hard(dtype: DType) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Ties and their neighbours, subnormal numbers, the ends of the range, NaN: float32."""
+    shift = 23 - dtype.mantissa
+    at = np.arange(SWEEP // 4, dtype=np.uint32)
+    step, offset = np.divmod(at, 8)
+    near = (step << shift) + (1 << (shift - 1)) + offset - 4  # around ties, bit by bit
+    ends = (dtype.largest, dtype.overflow, 2.0**dtype.least_exponent, dtype.vanishing, 1.0)
+    parts = [
+        (np.float32(end).view(np.uint32) + near - near[len(near) // 2]).view(np.float32)
+        for end in ends[:3]
+    ]
+    odd = np.array([0.0, np.inf, np.nan, 1e-45, *ends, 0.1], np.float32)
+    parts.append(np.resize(odd, SWEEP - sum(map(len, parts))))
+    made = np.concatenate(parts)
+    made[np.isnan(made)] = np.nan  # others could become the canary
+    signs = np.resize(np.array([0, 0, 1 << 31], np.uint32), SWEEP)
+    return (made.view(np.uint32) ^ signs).view(np.float32)
+
+
+def with_hard_inputs(made: Made, dtypes: list[DType]) -> Made:
+    for dtype in dtypes:
+        values = hard(dtype).reshape(SWEEP, 1, 1, 1)
+        made.rewrite(f"to_{dtype}.x", lambda x, values=values: x.__setitem__(..., values))
+    return made
+
+
+def test_every_kind_of_number_is_rounded_right(tmp_path: Path, builder: Builder) -> None:
+    """A cast has no tolerance: the bits are those of the package that NumPy has the types from."""
+    dtypes = [F16, BF16, F8E4M3FN, F8E5M2, F8E4M3FNUZ]
+    made = with_hard_inputs(make(tmp_path, casts(tmp_path, dtypes), builder), dtypes)
+    assert made.run().returncode == 0
+    outputs = made.outputs()
+    for dtype in dtypes:
+        with np.errstate(all="ignore"):
+            stored = hard(dtype).astype(dtype.array)
+        narrowed = outputs[f"to_{dtype}.y"].reshape(-1)
+        widened = outputs[f"from_{dtype}.y"].reshape(-1)
+        numbers = ~np.isnan(stored)
+        assert 0.3 < numbers.mean() < 1
+        assert (np.isnan(narrowed) == ~numbers).all()
+        assert (narrowed.view("u1") == stored.view("u1")).reshape(SWEEP, -1)[numbers].all()
+        assert np.array_equal(widened, stored.astype(np.float32), equal_nan=True)
+
+
+HALF = "(1u << (SHIFT - 1)) - 1 + (magnitude >> SHIFT & 1)"
+MAGNITUDE = "as_uint(x) & 0x7fffffffu;\n        /* Half"
+MISTAKES = {
+    "truncation": (HALF, "0"),
+    "ties away from zero": (HALF, "1u << (SHIFT - 1)"),
+    "two roundings": (
+        MAGNITUDE,
+        "((as_uint(x) & 0x7fffffffu) + (1u << (SHIFT - 4))) >> (SHIFT - 3) << (SHIFT - 3);\n"
+        "        /* Half",
+    ),
+    "swapped halves": ("opaque(x) | opaque(y) << 16", "opaque(y) | opaque(x) << 16"),
+    "upper half not shifted": ("T::widen(x >> 16)", "T::widen(x)"),
+}
+
+
+@pytest.mark.parametrize("dtypes", [[F16, BF16]], ids=["f16, bf16"])
+def test_mistakes_in_moving_and_rounding_are_seen(
+    tmp_path: Path, builder: Builder, dtypes: list[DType]
+) -> None:
+    work = casts(tmp_path, dtypes)
+    for number, (right, mistaken) in zip(count(), MISTAKES.values()):
+        sources = {
+            name: text.replace(right, mistaken) for name, text in render.kernels(work).items()
+        }
+        assert all(mistaken in text for text in sources.values())
+        made = make(tmp_path / str(number), work, builder, sources=sources)
+        found = {line.split(":")[0] for line in wrong(with_hard_inputs(made, dtypes))}
+        ends = ("from" if "widen" in right else "to",)
+        assert found >= {f"{end}_{dtype}.y" for end in ends for dtype in dtypes}, mistaken
+
+
+def test_a_sum_in_the_narrow_type_is_seen(tmp_path: Path, builder: Builder) -> None:
+    """Of a row of 300: what is computed with is float32, whatever is stored."""
+    work = narrow.planned("bf16")
+    right = "sum += value[k];"
+    sources = {
+        name: text.replace(right, "sum = Element::widen(Element::narrow(sum + value[k]));")
+        for name, text in render.kernels(work).items()
+        if name == "softmax_fwd_accurate_5x300x1_bf16" and right in text
+    }
+    assert sources
+    found = wrong(make(tmp_path, work, builder, sources=sources))
+    assert [line.split(":")[0] for line in found] == ["rows.y"]
+
+
+@pytest.fixture
+def new_type() -> Iterator[DType]:
+    """A type that simgen does not have: one row, and nothing else."""
+    yield DType("f8e3m4", 1, "float8_e3m4", 0xFFFF7FFF, 3, 4, 3, Special.IEEE)
+    del DType.table["f8e3m4"]
+
+
+def test_a_new_type_is_one_row(tmp_path: Path, builder: Builder, new_type: DType) -> None:
+    made = make(tmp_path, casts(tmp_path, [new_type]), builder)
+    assert wrong(with_hard_inputs(made, [new_type])) == []
+    config = tmp_path / "net.dnnmark"
+    layers = narrow.CONFIG.read_text().replace("c=300\n", "c=300\nsoftmax_algo=fast\n")
+    config.write_text(layers)
+    work = narrow.planned(new_type.name, config)
+    assert wrong(make(tmp_path / "net", work, builder, sanitize=True)) == []
