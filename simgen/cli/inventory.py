@@ -77,7 +77,9 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
             {
                 **to_json(placed.node),
                 "previous": list(placed.previous),
+                "reads": [str(source) for source in placed.sources],
                 "output": to_json(placed.output),
+                "outputs": {port: to_json(spec) for port, spec in placed.outputs},
             }
             for placed in plan.network.layers
         ],

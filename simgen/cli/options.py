@@ -108,6 +108,15 @@ def _kind(option: RunOption) -> dict[str, Any]:
         return {"type": click.Choice(option.choices)}
     if not option.pattern:
         return {"type": Whole(option.least), "metavar": "N"}
+    if option.several:
+
+        def join(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+            try:
+                return "\n".join(str(option.read(each)) for each in values) or None
+            except ValueError as error:
+                raise click.BadParameter(str(error), ctx, param) from None
+
+        return {"type": str, "multiple": True, "metavar": "ARG", "callback": join}
 
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
         try:

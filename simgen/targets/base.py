@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 EVERYTHING = "all of it"
+# Patterns of options, as gem5 writes them.
+SIZE = r"[1-9]\d{0,8}([KMG]i|[kMG])B"
+CLOCK = r"[1-9]\d{0,4}(\.\d{1,6})?[MG]Hz"
 TARGETS: dict[str, type[Target]] = {}  # by name; importing simgen.targets fills it
 
 
@@ -57,6 +60,9 @@ class RunOption:
     least: int = 0
     pattern: str = ""  # a regular expression: a text, and all of it must match
     example: str = ""  # such a text
+    several: bool = False  # may be given again; texts, one to a line
+    # Beginnings of texts, up to a "=", that are no texts of it -> what to do in their place.
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, text: str) -> str | int:
         """The value that `text` is.
@@ -68,6 +74,11 @@ class RunOption:
             if text in self.choices:
                 return text
             raise ValueError(f"{printable(text)}: unknown; {did_you_mean(text, self.choices)}")
+        if self.several and "\n" in text:
+            return "\n".join(str(self.read(each)) for each in text.split("\n"))
+        for word in (text.partition("=")[0], text[:2]):
+            if word in self.refused:
+                raise ValueError(f"{printable(text)}: simgen sets {word}; {self.refused[word]}")
         if self.pattern:
             if re.fullmatch(self.pattern, text, re.ASCII):
                 return text

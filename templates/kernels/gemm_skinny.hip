@@ -164,7 +164,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 else if constexpr (WITH_BIAS)
                     value += bias[channel];
             }
-            if constexpr (Y_WIDTH == COLUMNS)
+            if constexpr (Y_WIDTH == COLUMNS && COLUMNS > 1)
                 store_vector<COLUMNS>(to + (f * Y_FEW + g), results);
             else
 #pragma unroll

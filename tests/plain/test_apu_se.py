@@ -10,7 +10,7 @@ from simgen.bundle.planning import chosen_targets
 from simgen.compile.code_object import KernelInfo
 from simgen.compile.legalise import rewrite
 from simgen.errors import UsageError
-from simgen.targets.gem5.apu_se import GPUS, HARDWARE, VERSIONS, check, hardware, options
+from simgen.targets.gem5.apu_se import ARGUMENTS, GPUS, HARDWARE, VERSIONS, check, hardware, options
 from simgen.targets.gem5.se import Gem5Se
 
 every_pair = pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_statistics_per_kernel_come_from_apu_se_or_from_the_launcher(version: st
     if version >= "24":
         assert Gem5Se(arch=arch, gem5_version=version, m5ops=True).m5ops
     else:
-        with pytest.raises(UsageError, match=f"apu_se.py of gem5 {version} takes no notice"):
+        with pytest.raises(UsageError, match=f"apu_se.py of gem5 {version} ignores them"):
             Gem5Se(arch=arch, gem5_version=version, m5ops=True)
 
 
@@ -139,3 +139,25 @@ def test_texts_are_what_gem5_reads_and_nothing_else(
 def test_the_default_gpu_is_one_that_the_version_has(settings, arch):
     (target,) = chosen_targets(["gem5-se"], settings)
     assert target.settings()["arch"] == arch
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("--num-compute-units=8", "simgen sets --num-compute-units; write --num-compute-units"),
+        ("-u8", "simgen sets -u; write --num-compute-units"),
+        ("--gfx-version=gfx900", "simgen sets --gfx-version; build with another --arch"),
+        ("--options=x", "simgen sets --options; leave it out"),
+        ("x", "write it like --TCC_latency=8"),
+        ("--a b", "write it like --TCC_latency=8"),
+        ("--TCC_latency=8\n-cx", "simgen sets -c; leave it out"),
+    ],
+)
+def test_an_argument_that_contradicts_the_bundle_is_refused(text, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        ARGUMENTS["gem5_arg"].read(text)
+
+
+def test_other_arguments_of_apu_se_are_taken_as_they_are():
+    text = "--TCC_latency=8\n--mem-type=DDR4_2400_8x8\n--noL1"
+    assert ARGUMENTS["gem5_arg"].read(text) == text

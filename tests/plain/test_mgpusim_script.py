@@ -16,9 +16,12 @@ import pytest
 from simgen.compile.stages import CODE_OBJECT, LEGALISED, Stage
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.machine import OPTIONS
 from simgen.storage import seal
 from simgen.targets.base import Job
-from simgen.targets.mgpusim.needs import MODULE, runner_path
+from simgen.targets.gem5 import apu_se
+from simgen.targets.mgpusim.hardware import HARDWARE
+from simgen.targets.mgpusim.needs import MODULE, runner_path, templates
 from simgen.targets.mgpusim.target import EMULATED, MGPUSim
 
 if TYPE_CHECKING:
@@ -132,6 +135,21 @@ def test_the_script_and_python_look_for_the_simulator_in_the_same_place(
     assert seal.read(bundle / "results/mgpusim").workload == "0" * 64
 
 
+def test_the_hardware_is_one_argument(bundle: Path, cache: Path) -> None:
+    built(bundle, 'printf "%s|" "$@"; touch "${12}/outputs.bin"')
+    given = {"SIMGEN_NUM_COMPUTE_UNITS": 4, "SIMGEN_TCC_SIZE": "1MiB", "SIMGEN_LDS_SIZE": "*"}
+    assert run(bundle, SIMGEN_MODE="timing", **given).returncode == 0
+    log = (bundle / "results/mgpusim/log.txt").read_text()
+    assert "|-hardware|num_compute_units=4,lds_size=*,tcc_size=1MiB|..|" in log
+
+
+def test_options_of_the_hardware_are_those_that_the_simulator_reads() -> None:
+    source = (templates() / "hardware.go").read_text()
+    assert all(f'"{name}"' in source for name in HARDWARE)
+    assert set(HARDWARE) & set(apu_se.HARDWARE) >= set(OPTIONS)
+    assert all(HARDWARE[n].variable == apu_se.HARDWARE[n].variable for n in OPTIONS)
+
+
 def test_another_version_of_the_sources_is_another_simulator(bundle: Path, cache: Path) -> None:
     sources = bundle / "mgpusim" / "runner"
     before = runner_path(sources)
@@ -171,6 +189,7 @@ def test_what_is_right_in_emulation_only_is_not_timed(
         ({"SIMGEN_GPUS": "two"}, 2, "SIMGEN_GPUS is two; write a whole number"),
         ({"SIMGEN_GPUS": "01"}, 2, "SIMGEN_GPUS is 01; write a whole number"),
         ({"SIMGEN_TIMEOUT": "1h"}, 2, "SIMGEN_TIMEOUT is 1h; write seconds"),
+        ({"SIMGEN_TCP_SIZE": "8KiB"}, 2, "no hardware (tcp_size=8KiB); add --mode timing"),
         ({"SIMGEN_CACHE_DIR": "here"}, 2, "the cache is here; write the whole path"),
         ({"SIMGEN_GO": "/no/go"}, 3, "/no/go is not a program"),
         ({"SIMGEN_CACHE_DIR": "/proc/no"}, 3, "cannot be written; set SIMGEN_CACHE_DIR"),

@@ -313,6 +313,14 @@ class TestScript:
         log = (bundle / "results/gem5-se/log.txt").read_text()
         assert "|-u|8|--mem-size=1GiB|-c|" in log
 
+    def test_an_argument_of_apu_se_may_have_spaces_and_all_else(self, bundle: Path):
+        gem5 = self.fake_gem5(bundle, f"{self.outputs()}\n{self.stats(2)}")
+        words = ["--TCC_latency=8", "--debug-file=a b;$(id)*'"]
+        given = Gem5Se.run_options["gem5_arg"].read("\n".join(words))
+        self.script(bundle / "gem5-se", GEM5=gem5, SIMGEN_GEM5_ARGS=str(given))
+        log = (bundle / "results/gem5-se/log.txt").read_text()
+        assert f"|{words[0]}|{words[1]}|-c|" in log
+
     @pytest.mark.parametrize(
         ("body", "code", "line"),
         [

@@ -119,8 +119,8 @@ class Gemm(Layer):
             if len(inputs) != len(self._reads):
                 why = "beta is not 0" if len(self._reads) == 3 else "beta is 0"
                 raise ValueError(
-                    f"[{self.section}] has {len(inputs)} inputs, but as {why} it needs {names}; "
-                    "name each of them in previous_layer, such as an [Input]"
+                    f"as {why}, [{self.section}] needs {names}, and previous_layer names "
+                    f"{len(inputs)}; name each of them, such as an [Input]"
                 )
             given = {name: each.shape for name, each in zip(self._reads, inputs)}
             return given | {"y": self._result(given)}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from simgen.compile.legalise import versions
 from simgen.errors import UsageError
 from simgen.machine import Gem5Se, descriptions
-from simgen.targets.base import RunOption
+from simgen.targets.base import CLOCK, SIZE, RunOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,9 +72,6 @@ VERSIONS = _versions()
 # Its driver ignores the requests for events, and its statistics have other names.
 TOO_OLD = "20.1"
 
-_SIZE = r"[1-9]\d{0,8}([KMG]i|[kMG])B"
-_CLOCK = r"[1-9]\d{0,4}(\.\d{1,6})?[MG]Hz"
-
 SIMDS = 4  # SIMD units of a compute unit, as apu_se.py makes them
 
 # Options that every version above has, under gem5's own names.
@@ -99,18 +96,40 @@ HARDWARE = {
     "tcp_size": RunOption(
         "SIMGEN_TCP_SIZE",
         "L1 cache of a compute unit [default: 16KiB]",
-        pattern=_SIZE,
+        pattern=SIZE,
         example="16KiB",
     ),
     "tcc_size": RunOption(
-        "SIMGEN_TCC_SIZE", "L2 cache [default: 256KiB]", pattern=_SIZE, example="1MiB"
+        "SIMGEN_TCC_SIZE", "L2 cache [default: 256KiB]", pattern=SIZE, example="1MiB"
     ),
     "sqc_size": RunOption(
-        "SIMGEN_SQC_SIZE", "instruction cache [default: 32KiB]", pattern=_SIZE, example="32KiB"
+        "SIMGEN_SQC_SIZE", "instruction cache [default: 32KiB]", pattern=SIZE, example="32KiB"
     ),
+    "num_tccs": RunOption("SIMGEN_NUM_TCCS", "banks of L2 [default: 1]", least=1),
     "gpu_clock": RunOption(
-        "SIMGEN_GPU_CLOCK", "clock of the GPU [default: 1GHz]", pattern=_CLOCK, example="1.5GHz"
+        "SIMGEN_GPU_CLOCK", "clock of the GPU [default: 1GHz]", pattern=CLOCK, example="1.5GHz"
     ),
+}
+
+
+_OWN = "leave it out"
+# What a bundle says to apu_se.py itself; all else may be said with --gem5-arg.
+SET = {
+    **{f"--{name.replace('_', '-')}": f"write --{name.replace('_', '-')}" for name in HARDWARE},
+    "-u": "write --num-compute-units",
+    **dict.fromkeys(("--gfx-version", "--dgpu"), "build with another --arch"),
+    **dict.fromkeys(("-c", "--cmd", "-o", "--options", "-e", "--env", "-n", "--num-cpus"), _OWN),
+    **dict.fromkeys(("-h", "--help"), _OWN),
+}
+ARGUMENTS = {
+    "gem5_arg": RunOption(
+        "SIMGEN_GEM5_ARGS",
+        "one more argument of apu_se.py, such as --gem5-arg=--TCC_latency=8; may be given again",
+        pattern=r"-{1,2}[A-Za-z][A-Za-z0-9_-]*(=[^\x00-\x1f\x7f]*)?",
+        example="--TCC_latency=8",
+        several=True,
+        refused=SET,
+    )
 }
 
 

@@ -51,13 +51,15 @@ class Gem5Se(Target):
     name: ClassVar[str] = NAME
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
     simulates: ClassVar[bool] = True
-    run_options: ClassVar[Mapping[str, RunOption]] = apu_se.HARDWARE | {
+    run_options: ClassVar[Mapping[str, RunOption]] = {
+        **apu_se.HARDWARE,
+        **apu_se.ARGUMENTS,
         "keep": RunOption(
             "SIMGEN_KEEP",
             "keep what finished layers leave, for --resume; takes some simulated CPU instructions "
             "[default: yes in long runs]",
             ("yes", "no"),
-        )
+        ),
     }
     variables: ClassVar[tuple[str, ...]] = ("GEM5_OPTIONS", "GEM5_BINARY")
 

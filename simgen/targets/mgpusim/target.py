@@ -34,6 +34,7 @@ from simgen.targets.base import (
 )
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 from simgen.targets.mgpusim import legalised
+from simgen.targets.mgpusim.hardware import HARDWARE
 from simgen.targets.mgpusim.needs import GO_CURE, NAME, RUNNER, GoRunner, parts, templates, version
 from simgen.workload import sharding
 
@@ -81,6 +82,7 @@ class MGPUSim(Target):
             "the GPU to simulate [default: the one that --arch belongs to]",
             tuple(GPUS),
         ),
+        **HARDWARE,
         "gpus": RunOption(
             "SIMGEN_GPUS", "number of GPUs that share the batch [default: as built]", least=1
         ),
@@ -158,6 +160,7 @@ class MGPUSimPackage(Package):
             gpus=self.settings.gpus,
             emulated=EMULATED,
             go_cure=GO_CURE,
+            hardware={name: option.variable for name, option in HARDWARE.items()},
         )
         runner = templates()
         extension = self.extension({})

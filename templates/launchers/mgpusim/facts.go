@@ -13,6 +13,8 @@ type facts struct {
 	Mode    string `json:"mode"`
 	GPU     string `json:"gpu"`
 	GPUs    int    `json:"gpus"` // that share the batch
+	// What differs from the GPU's model: NAME=VALUE,...
+	Hardware string `json:"hardware,omitempty"`
 }
 
 // leave writes the facts to machine.json, and for people into the log.

@@ -1,6 +1,6 @@
 // Runs a bundle of simgen on MGPUSim, a simulator of AMD GPUs.
 //
-//	runner -mode emu|timing -gpu mi300a|r9nano [-gpus N] [-timeout SECONDS] [-keep yes|no] BUNDLE RESULTS
+//	runner -mode emu|timing -gpu mi300a|r9nano [-hardware NAME=VALUE,...] [-gpus N] [-timeout SECONDS] [-keep yes|no] BUNDLE RESULTS
 //
 // It reads workload.json, manifest.json and data.h5 of BUNDLE and the code objects of its kernels,
 // and leaves in RESULTS
@@ -30,6 +30,7 @@ type options struct {
 	timing bool
 	gpu    gpuModel
 	hardware
+	changed string // of the hardware
 	gpus    int
 	seconds float64 // time limit; 0: none
 	keep    bool    // what each step leaves
@@ -49,7 +50,7 @@ func main() {
 	data := openData(b)
 	m := newMachine(options, shares.Workload.ArenaNbytes)
 	version := moduleVersion("github.com/sarchlab/mgpusim/v4")
-	facts{version, modeName(options.timing), options.gpu.name, options.gpus}.leave(options.results)
+	facts{version, modeName(options.timing), options.gpu.name, options.gpus, options.changed}.leave(options.results)
 
 	m.upload(b.Workload, shares, data)
 	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)
@@ -140,7 +141,7 @@ func parse() options {
 	// timing model, the next layer would miss where it had hit.
 	timing := *mode == "timing"
 	keeps := *keep == "yes" || *keep == "" && !timing
-	return options{timing, model, newHardware(*gpu, *changed), *gpus, *seconds, keeps, flag.Arg(0), flag.Arg(1)}
+	return options{timing, model, newHardware(*gpu, *changed), *changed, *gpus, *seconds, keeps, flag.Arg(0), flag.Arg(1)}
 }
 
 func modeName(timing bool) string {
