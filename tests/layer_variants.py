@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from covering import FEW, covering
+from covering import covering
 
 from simgen.ir import Pass, TensorSpec
 from simgen.layers import LAYERS, Layer
@@ -52,6 +52,7 @@ def lowered() -> list[str]:
     return sorted(kind for kind, layer in LAYERS.items() if layer.passes)
 
 
+PAIRED = 8  # values of a parameter that is varied together with each other one
 MOST = 40  # combinations of a layer's choices; with more, one choice at a time is varied
 
 # Parameters of all variants of a layer, where its defaults are too large or too narrow.
@@ -315,7 +316,7 @@ def covering_variants(kind: str) -> list[Variant]:
     labels = {}
     for name, variant in known.items():
         own = [one for one in variant.parameters if len(values[one[0]]) > 1]
-        few = [one for one in own if len(values[one[0]]) <= FEW]
+        few = [one for one in own if len(values[one[0]]) <= PAIRED]
         labels[name] = [*own, *combinations(few, 2)]
     kernels = {name: list(_kernels(variant)) for name, variant in known.items()}
     return [known[name] for name in covering(kernels, pairs=False, sizes=False, labels=labels)]
@@ -409,6 +410,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "fused_fc": {**SMALL, "num_output": "9", "batch_norm": "true"},
     "fused_conv": {**SMALL, "batch_norm": "true", "activation_mode": "tanh"},
     "gemm": {"m": "33", "n": "17", "k": "19"},
+    "heads": {"shape": "2x5x6", "heads": "3"},
 }
 
 

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from simgen.ir import DType
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.check.verdict import Diff, Verdict
     from simgen.frontend.network import Network, Source
-    from simgen.ir import OpCount, Workload
+    from simgen.ir import OpCount, TensorSpec, Workload
     from simgen.metrics import Metric
     from simgen.study.correlation import Correlation
     from simgen.study.page import Row
@@ -107,6 +109,12 @@ def seconds(value: float) -> str:
     return f"{value / 1e-9:.3g} ns"
 
 
+def tensor(spec: TensorSpec) -> str:
+    """Its shape, and its type where that is not the usual one."""
+    usual = spec.dtype == DType.F32
+    return shape(spec.shape) if usual else f"{shape(spec.shape)} {spec.dtype}"
+
+
 def shape(extents: Sequence[int]) -> str:
     return "x".join(str(extent) for extent in extents)
 
@@ -172,13 +180,13 @@ def network(net: Network, *, settings: bool) -> None:
     """The layers: what each reads, the shape of what it writes, and settings off their defaults."""
     rows = []
     for placed in net.layers:
-        data = ", ".join(shape(x.shape) for x in placed.node.inputs)
+        data = ", ".join(tensor(x) for x in placed.node.inputs)
         row = [
             placed.node.name,
             placed.layer.section,
             ", ".join(map(_source, placed.sources)) or data,
         ]
-        row.append(shape(placed.output.shape))
+        row.append(tensor(placed.output))
         if settings:
             kind = type(placed.layer)
             changed = [

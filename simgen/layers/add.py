@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
+from simgen.layers.contract import Contract
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
 from simgen.numerics import exactness
 from simgen.numerics.rounding import U
@@ -36,6 +37,7 @@ else:
 class Add(Several):
     kind = "add"
     section = "Add"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.BACKWARD,))
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "56", "w": "56"}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:

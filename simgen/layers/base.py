@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.ir import DType, Pass
+from simgen.layers.contract import Contract
 from simgen.machine import Machine, fitted
 from simgen.numerics.spread import Spread
 
@@ -140,6 +141,7 @@ class Layer(ABC):
     any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
     type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
+    contract: ClassVar[Contract] = Contract()  # what tests of all layers must know of this one
 
     # What it is planned for. No config says it: it is set where a layer is made, and a layer's
     # kernels, workspaces and bounds may depend on it.
@@ -216,6 +218,15 @@ class Layer(ABC):
     def gradients(self) -> tuple[str, ...]:
         """Ports of the gradients of the parameters."""
         return tuple(f"d{port}" for port in self.parameters)
+
+    @property
+    def spreads_errors(self) -> bool:
+        """Whether an error of one element is found in others, as behind transforms of tiles."""
+        return False
+
+    def magnifies(self, tensors: Tensors) -> float:
+        """What follows a sum makes its error at most so many times larger, 1 or more."""
+        return 1.0
 
     @property
     def propagates(self) -> bool:

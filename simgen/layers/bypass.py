@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums
+from simgen.layers.contract import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,7 @@ else:
 class Bypass(Layer):
     kind = "bypass"
     section = "Bypass"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True

@@ -20,6 +20,7 @@ from simgen.dtypes import F16, DType
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import conversion, elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +36,7 @@ else:
 class Cast(Layer):
     kind = "cast"
     section = "Cast"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
     passes = (Pass.FORWARD, Pass.BACKWARD)
     rank = None
     per_sample = True

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import key
+from simgen.layers.contract import Contract
 from simgen.layers.joining import by_fours, copies
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
 
@@ -37,6 +38,7 @@ else:
 class Concat(Several):
     kind = "concat"
     section = "Concat"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
 
     axis: int = key("axis", default=1, text="along which they are joined; -1 is the last")

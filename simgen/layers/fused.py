@@ -14,11 +14,12 @@ Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivati
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers.activation import Activation, ActivationMode
 from simgen.layers.base import Layer, Port, Sums, key
+from simgen.layers.contract import Contract
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.epilogue import PORTS, Epilogue
 from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode, Statistics
@@ -44,6 +45,11 @@ STEEPEST = {
     ActivationMode.SIGMOID: 0.25,
     ActivationMode.TANH: 1.0,
     ActivationMode.SOFT_RELU: 1.0,
+}
+# What is made of statistics is made once; normalisations round.
+PROMISES: dict[str, Any] = {
+    "prepares": True,
+    "exact_settings": ("batch_norm=false", "activation_mode=relu"),
 }
 SAMPLE = {"bias": "true", "activation_mode": "relu"}
 
@@ -133,6 +139,12 @@ class Fused(Layer):
             *(port for port in found if not port.fill),
         )
 
+    def magnifies(self, tensors: Tensors) -> float:
+        if not self.batch_norm:
+            return 1.0
+        gains = np.abs(tensors["bn_w"]) / np.sqrt(tensors["running_var"] + self.epsilon)
+        return max(1.0, float(gains.max()))
+
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         y = self._sums.reference(tensors, direction)["y"]
         if self.batch_norm:
@@ -213,6 +225,7 @@ def _around(tensors: Tensors, x: Array) -> dict[str, Array]:
 class FusedConvolution(Fused, Convolution):
     kind = "fused_conv"
     section = "FusedConvolution"
+    contract: ClassVar[Contract] = replace(Convolution.contract, kernels="conv", **PROMISES)
     first = Convolution
     sample: ClassVar[Mapping[str, str]] = {**Convolution.sample, **SAMPLE}
 
@@ -221,6 +234,7 @@ class FusedConvolution(Fused, Convolution):
 class FusedFullyConnected(Fused, FullyConnected):
     kind = "fused_fc"
     section = "FusedFullyConnected"
+    contract: ClassVar[Contract] = Contract(kernels="fc", **PROMISES)
     rank: ClassVar[int | None] = 4
     first = FullyConnected
     sample: ClassVar[Mapping[str, str]] = {**FullyConnected.sample, **SAMPLE}

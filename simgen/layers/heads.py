@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
 from simgen.layers.written import Writes, dense, writes
 
@@ -36,6 +37,7 @@ else:
 class Heads(Layer):
     kind = "heads"
     section = "Heads"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
     passes = (Pass.FORWARD, Pass.BACKWARD)
     rank = None
     per_sample = True

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
 from simgen.numerics import exactness
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 
@@ -34,6 +35,7 @@ else:
 class SGD(Layer):
     kind = "sgd"
     section = "SGD"
+    contract: ClassVar[Contract] = Contract(exact_settings=("rate=0.125",))
     passes = (Pass.FORWARD,)
     per_sample = True  # of whatever its first axis is
     rank = None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
 from simgen.layers.joining import by_fours, copies
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ GRADIENTS = tuple(f"dy{at}" for at in range(MOST))
 class Slice(Layer):
     kind = "slice"
     section = "Slice"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
     passes = (Pass.FORWARD, Pass.BACKWARD)
     output_names: ClassVar[tuple[str, ...]] = OUTPUTS
     rank = None

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.contract import Contract
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut, writes
 from simgen.numerics import rounding
@@ -75,6 +76,7 @@ class SoftmaxMapping:
 class Softmax(Layer):
     kind = "softmax"
     section = "Softmax"
+    contract: ClassVar[Contract] = Contract(rounds=True)
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True

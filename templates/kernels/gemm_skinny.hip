@@ -13,7 +13,7 @@ constexpr unsigned VALUES = ROWS * FEW; /* results of a work-item, where rows of
 constexpr unsigned FINALS = 16;         /* partial sums at the end of a reduction */
 
 static __device__ __forceinline__ float dot(float a, float b, float sum) { return fused(a, b, sum); }
-static __device__ __forceinline__ float dot(float2 a, float2 b, float sum) { return fused(a.y, b.y, fused(a.x, b.x, sum)); }
+static __device__ __forceinline__ float dot(const float2& a, const float2& b, float sum) { return fused(a.y, b.y, fused(a.x, b.x, sum)); }
 static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
 {
     return fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))));

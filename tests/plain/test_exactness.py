@@ -14,6 +14,7 @@ from simgen.check import shares
 from simgen.errors import UsageError
 from simgen.frontend import network, problem
 from simgen.ir import Distribution, Pass
+from simgen.layers import LAYERS
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.layers.product.fully_connected import FullyConnected
@@ -164,20 +165,17 @@ def inexact(planned: Workload) -> set[str]:
     return found
 
 
-ROUNDING = {"bn", "lrn", "softmax"}
+ROUNDING = {kind for kind in lowered() if LAYERS[kind].contract.rounds}
 
 
 def exact_problems() -> Iterable[tuple[str, tuple[str, ...]]]:
     """Small problems of all layers whose sums are exact, by all algorithms that may be."""
     for name, settings in small_problems():
         kind = name.rpartition("_fwd")[0] or name.partition("_bwd")[0]
-        if kind in ROUNDING or "algo=fft" in settings:
-            continue
-        if kind in ("fused_conv", "fused_fc"):
-            settings = (*settings, "batch_norm=false", "activation_mode=relu")
-        if kind == "sgd":
-            settings = (*settings, "rate=0.125")
-        yield name, settings
+        contract = LAYERS[kind].contract
+        rounding = {f"algo={algorithm}" for algorithm in contract.rounding_algorithms}
+        if not contract.rounds and not rounding & set(settings):
+            yield name, (*settings, *contract.exact_settings)
 
 
 @pytest.mark.parametrize(("name", "settings"), list(exact_problems()))

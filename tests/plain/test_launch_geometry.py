@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from covering import covering
 from launch_geometry import elements, misfits, problems_of
-from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
+from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
 
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers import LAYERS
 from simgen.layers.written import Places, Writes, cut, partial_sums, written
 
 if TYPE_CHECKING:
-    from layer_variants import Variant
-
     from simgen.layers.base import Lowering
 
 # Ones, rests modulo vectors and work-groups, rows that a work-group cannot hold, strided rows.
@@ -24,11 +22,19 @@ SHAPES = (
     (1, 1, 1, 1), (5, 13, 1, 1), (67, 4, 1, 1), (1, 1000, 1, 1), (2, 4099, 1, 1), (2, 3, 5, 7),
     (1, 17, 8, 8), (2, 300, 1, 3), (3, 37, 11, 11), (301, 6, 1, 1), (2, 2, 48, 48),
 )  # fmt: skip
+# Where numbers of pieces lie beside whole work-groups: no other test needs such problems.
+FURTHER: dict[str, tuple[tuple[dict[str, str], tuple[int, ...]], ...]] = {
+    "conv": (
+        ({}, (3, 2, 37, 37)),
+        ({"num_output": "65"}, (2, 3, 5, 7)),
+        ({"num_output": "75", "group": "3"}, (2, 3, 5, 7)),
+    ),
+}
 PASSES = [(kind, direction) for kind in lowered() for direction in LAYERS[kind].passes]
 
 
 def chosen(kind: str, direction: Pass) -> list[tuple[Variant, tuple[int, ...], Lowering]]:
-    """What covers the constants of the layer's kernels, and each shape."""
+    """What covers the constants of the layer's kernels, and each shape; and what is FURTHER."""
     found = {
         (variant, shape): variant.layer.lower(inputs_of(variant.layer, shape), direction)
         for variant in variants(kind)
@@ -41,7 +47,15 @@ def chosen(kind: str, direction: Pass) -> list[tuple[Variant, tuple[int, ...], L
         pairs=False,
         labels={name: [("shape", shape)] for name, (_, shape) in names.items()},
     )
-    return [(*names[name], found[names[name]]) for name in kept]
+    usual = dict(variants(kind)[0].parameters)
+    further = [
+        (Variant(kind, tuple((usual | changed).items())), shape)
+        for changed, shape in FURTHER.get(kind, ())
+    ]
+    return [(*names[name], found[names[name]]) for name in kept] + [
+        (variant, shape, variant.layer.lower(inputs_of(variant.layer, shape), direction))
+        for variant, shape in further
+    ]
 
 
 @pytest.mark.parametrize(("kind", "direction"), PASSES)

@@ -110,10 +110,7 @@ def test_backward_is_the_derivative_of_forward(variant: Variant) -> None:
     layer = variant.layer
     backward = [direction for direction in layer.passes if direction is not F]
     shape = SMALLEST if accepts(layer, SMALLEST) else contract_shapes(layer)[0]
-    if variant.kind == "bn":
-        shape = (7, 2, 2, 3)  # two samples become -1 and 1, whatever they are: no slope but at zero
-    if variant.kind == "layer_norm":
-        shape = (2, 2, 3, 16)  # and of three elements, a variance may be next to nothing
+    shape = layer.contract.slope_shape or shape
     tensors = read_tensors(layer, shape, F)
     made = layer.reference(tensors, F)
     random = np.random.default_rng(3)
@@ -432,25 +429,12 @@ def test_forward_agrees_with_an_independent_implementation(variant: Variant) -> 
         tensors = read_tensors(layer, shape, F)
         y = layer.reference(tensors, F)[layer.output_names[0]]
         expected = INDEPENDENT[variant.kind](variant, **tensors)
-        cancels = layer.parameters or variant.kind == "pool"
+        cancels = layer.parameters or layer.contract.cancels
         sums = 1e-13 * np.abs(expected).max() if cancels else 0.0
         np.testing.assert_allclose(y, expected, rtol=1e-12, atol=max(sums, 1e-300))
 
 
 # ---- Tolerance ----
-
-
-def spreads(variant: Variant) -> bool:
-    """Whether an error of one element is found in others: bounds go with sums over tiles."""
-    return dict(variant.parameters).get("algo") in ("fft", "winograd")
-
-
-def gain(layer: Layer, tensors: dict[str, Any]) -> float:
-    """What a normalisation behind a sum does to the sum's error, where it makes it larger."""
-    if "bn_w" not in tensors:
-        return 1.0
-    gains = np.abs(tensors["bn_w"]) / np.sqrt(tensors["running_var"] + layer.epsilon)  # type: ignore[attr-defined]
-    return max(1.0, float(gains.max()))
 
 
 @each_pass
@@ -475,8 +459,8 @@ def test_the_spread_is_no_more_than_the_tolerance_and_judges_all_that_has_one(
 def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: Pass) -> None:
     layer = variant.layer
     for shape in contract_shapes(layer):
-        if (variant.kind, shape[0]) == ("bn", 2):
-            continue  # of two samples, dx is what is left where nearly everything cancels
+        if shape[0] == layer.contract.cancelling_batch:
+            continue
         tensors = read_tensors(layer, shape, direction)
         references = layer.reference(tensors, direction)
         for name, bound in layer.tolerance(tensors, direction).items():
@@ -487,8 +471,7 @@ def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: P
             if reference.size >= 64 and reference.any():
                 # A dot product may cancel: its bound goes with the sum of the absolute terms.
                 most = 1e-3 if layer.parameters or not layer.takes_input else 1e-5
-                most *= 2 if spreads(variant) else 1
-                most *= gain(layer, tensors)
+                most *= (2 if layer.spreads_errors else 1) * layer.magnifies(tensors)
                 assert bound.max() <= most * np.abs(reference).max()
             # The result that is nearest to the reference must be accepted.
             nearest = reference.astype(np.float32).astype(np.float64)
@@ -506,7 +489,7 @@ def test_tolerance_tells_a_wrong_element(variant: Variant, direction: Pass) -> N
     references = layer.reference(tensors, direction)
     for name, bound in layer.tolerance(tensors, direction).items():
         values = np.abs(references[name])
-        scale = np.full_like(values, values.max()) if spreads(variant) else values
+        scale = np.full_like(values, values.max()) if layer.spreads_errors else values
         told = bound[scale > 0] < 1e-3 * scale[scale > 0]
         assert told.sum() >= 0.75 * told.size
         assert values.any() or bound.max() < 1e-30
@@ -582,8 +565,8 @@ def test_one_kernel_name_never_stands_for_two_kernels(
             continue
         for kernel in layer.lower(inputs_of(layer, tuple(shape)), direction).kernels:
             assert named.setdefault(kernel.name, kernel) == kernel
-            # Or it could be another layer's. A fused layer's is its first layer's, with a suffix.
-            assert kernel.name.startswith(kind.removeprefix("fused_"))
+            # Or it could be another layer's.
+            assert kernel.name.startswith(layer.contract.kernels or kind)
 
 
 @each_pass
@@ -613,9 +596,8 @@ def test_counted_bytes_are_those_of_the_ports(variant: Variant, direction: Pass)
         count = layer.count(inputs_of(layer, shape), direction)
         assert count.read_bytes >= sum(spec.nbytes for spec in read.values())
         assert count.written_bytes >= sum(spec.nbytes for spec in written.values())
-        moves = variant.kind in ("bypass", "cast", "concat", "heads", "slice")
-        copies = moves or (variant.kind, direction) == ("add", B)
-        assert (count.flops + count.transcendentals > 0) == (not copies)
+        computes = count.flops + count.transcendentals > 0
+        assert computes == (direction not in layer.contract.copies)
 
 
 @each_pass
@@ -629,7 +611,7 @@ def test_counts_of_per_sample_layers_grow_with_the_samples(
         layer.count(inputs_of(layer, fitting(layer, n, 5, 2, 3)), direction) for n in (1, 2, 3)
     )
     assert three + one == two + two  # what goes with parameters alone stays the same
-    if "bn_w" not in layer.parameters:
+    if not layer.contract.prepares:
         assert three.flops == 3 * one.flops
         assert three.transcendentals == 3 * one.transcendentals
     if not layer.parameters:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"`((?:simgen|templates)/[\w./-]+)`:\n\n\Z")  # right before a block
+NAMED = re.compile(r"`((?:simgen|templates|tests)/[\w./-]+)`:\n\n\Z")  # right before a block
 
 
 def copied(place: Path) -> Path:
@@ -30,9 +30,9 @@ def copied(place: Path) -> Path:
     root = place / "simgen-sources"
     root.mkdir()
     skip = shutil.ignore_patterns("__pycache__")
-    for name in ("simgen", "templates"):
+    for name in ("simgen", "templates", "tests"):
         shutil.copytree(ROOT / name, root / name, ignore=skip)
-    for name in ("data", "cachefiles", "tests", "pyproject.toml"):
+    for name in ("data", "cachefiles", "pyproject.toml"):
         (root / name).symlink_to(ROOT / name)
     return root
 
@@ -53,7 +53,7 @@ def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "SIMGEN_CACHE_DIR": str(place / "cache"),
     }
-    (place / "tests").symlink_to(ROOT / "tests")
+    (place / "tests").symlink_to(root / "tests")
     files, printed = [], []
     for block in BLOCK.finditer(text):
         named = NAMED.search(text[: block.start()])
@@ -79,6 +79,7 @@ def test_a_layer_is_added_as_its_page_says(tmp_path: Path) -> None:
         "templates/kernels/scale.hip",
         "templates/kernels/constants/scale.h",
         "simgen/layers/__init__.py",
+        "tests/plain/test_layers.py",
     ]
     assert "1 result, 1 tensor: all right" in printed
     assert re.search(r"^[1-9]\d* passed", printed, re.MULTILINE)

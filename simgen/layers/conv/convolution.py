@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
 from simgen.layers.conv import (
     algorithms as conv_algorithms,
 )
@@ -83,6 +84,7 @@ def _preference(name: str, direction: str) -> Any:
 class Convolution(Layer):
     kind = "conv"
     section = "Convolution"
+    contract: ClassVar[Contract] = Contract(rounding_algorithms=(str(Algorithm.FFT),))
     passes: ClassVar[tuple[Pass, ...]] = (
         Pass.FORWARD,
         Pass.BACKWARD_DATA,
@@ -168,6 +170,10 @@ class Convolution(Layer):
         if self.mode is ConvMode.TRANSPOSE:
             channels = (x.shape[1], self.num_output // self.group)
         return TensorSpec((*channels, self.kernel_h, self.kernel_w))
+
+    @property
+    def spreads_errors(self) -> bool:
+        return str(self.algo) in (Algorithm.FFT, Algorithm.WINOGRAD)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs

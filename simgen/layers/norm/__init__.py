@@ -1,4 +1,5 @@
 """Normalisation of batches, of rows and of channels.
 
-May import: layers.axes, layers.base, layers.product, layers.reduction, layers.written.
+May import: layers.axes, layers.base, layers.contract, layers.product, layers.reduction,
+layers.written.
 """

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Phase, Port, key
+from simgen.layers.contract import Contract
 from simgen.layers.norm.batch_norm_errors import Errors, inverse_root, product
 from simgen.layers.norm.batch_norm_kernels import Stages, unbiased
 from simgen.layers.norm.batch_norm_spread import Spreads
@@ -74,6 +75,10 @@ class Statistics(StrEnum):
 class BatchNorm(Layer):
     kind = "bn"
     section = "BatchNorm"
+    # Two samples become -1 and 1, whatever they are.
+    contract: ClassVar[Contract] = Contract(
+        rounds=True, slope_shape=(7, 2, 2, 3), cancelling_batch=2
+    )
     passes = (Pass.FORWARD, Pass.BACKWARD)
     parameters = ("w", "b")
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import Errors
 from simgen.layers.product.matrix_product import sum_of
 from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling
@@ -60,6 +61,8 @@ PARTS = ("part_dgamma", "part_dbeta")  # workspaces: the sums over some rows
 class LayerNorm(Layer):
     kind = "layer_norm"
     section = "LayerNorm"
+    # Of three elements, a variance may be next to nothing.
+    contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(2, 2, 3, 16))
     passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
     parameters: ClassVar[tuple[str, ...]] = ("gamma", "beta")
     rank: ClassVar[int | None] = None

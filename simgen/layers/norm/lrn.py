@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.contract import Contract
 from simgen.layers.norm import written as written
 from simgen.numerics.rounding import EXP2, RCP, SECOND_ORDER, TINY, U, float32, identifier, log2
 
@@ -60,6 +61,7 @@ class LrnMode(StrEnum):
 class LRN(Layer):
     kind = "lrn"
     section = "LRN"
+    contract: ClassVar[Contract] = Contract(rounds=True)
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {

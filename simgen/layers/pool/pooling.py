@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
 from simgen.layers.pool import along_axis, gradient_tile
 from simgen.layers.pool import written as written
 from simgen.numerics import exactness
@@ -74,6 +75,7 @@ class Rounding(StrEnum):
 class Pooling(Layer):
     kind = "pool"
     section = "Pooling"
+    contract: ClassVar[Contract] = Contract(cancels=True)  # means
     passes = (Pass.FORWARD, Pass.BACKWARD)
     shape_given = ("dx",)
     per_sample = True

@@ -1,4 +1,4 @@
 """Matrix products: how they are cut into tiles, and the layers that are one.
 
-May import: layers.axes, layers.base, layers.epilogue, layers.written.
+May import: layers.axes, layers.base, layers.contract, layers.epilogue, layers.written.
 """

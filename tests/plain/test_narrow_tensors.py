@@ -1,0 +1,99 @@
+"""Narrow element types in files, in configs and in what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import h5py
+import narrow
+import numpy as np
+import pytest
+
+from simgen.bundle import results
+from simgen.bundle.results import Output, Result
+from simgen.dtypes import BF16, F8E4M3FN, F16, DType
+from simgen.errors import ConfigError
+from simgen.frontend import network, problem
+from simgen.ir import Distribution, Fill, TensorSpec
+from simgen.numerics import storing
+from simgen.numerics.spread import Spread
+from simgen.tensors import data_file, own_values, random_values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f8e4m3fn", "f8e5m2"])
+def test_data_are_values_of_the_type_and_hdf5_shows_them(tmp_path: Path, dtype: str) -> None:
+    work = narrow.planned(dtype)
+    made = data_file.write_data(tmp_path / "data.h5", work)
+    assert data_file.verify(made.path, work, made.digest) == made.digest
+    loaded = data_file.load(made.path, work)
+    with h5py.File(made.path) as file:
+        for buffer in work.inputs:
+            spec, values = buffer.spec, loaded[buffer.name]
+            assert (values.dtype, values.shape) == (spec.dtype.array, spec.shape)
+            wide = TensorSpec(spec.shape)
+            assert buffer.fill
+            drawn = random_values.generate(buffer.name, wide, buffer.fill, work.seed)
+            assert (values.reshape(-1) == drawn.astype(spec.dtype.array)).all()
+            if dtype != "f8e4m3fn":
+                assert (file[buffer.name][()] == values.astype(np.float32)).all()
+            if dtype != "f16" and spec.dtype.name == dtype:
+                assert file[buffer.name].attrs["type"] == dtype
+    own = own_values.read([made.path], work)
+    assert all((own[name] == values).all() for name, values in loaded.items())
+
+
+def test_a_uniform_value_stays_below_the_end() -> None:
+    fill = Fill(Distribution.UNIFORM, 0.0, 1.0)
+    for dtype in (F16, BF16, F8E4M3FN):
+        values = random_values.generate("t", TensorSpec((10_000,), dtype), fill, 1)
+        assert float(values.max()) == 1 - 2 * dtype.roundoff / 2  # the number before 1
+
+
+@pytest.mark.parametrize("dtype", [F16, BF16, F8E4M3FN], ids=str)
+def test_results_keep_bits_and_type(tmp_path: Path, dtype: DType) -> None:
+    values = np.arange(2**8, dtype=np.uint8).repeat(dtype.nbytes).view(dtype.array)
+    provenance = {"simgen": "1", "compiler": "c"}
+    work = narrow.planned("f16")
+    launches = ({},) * len(work.launches)
+    made = Result("r", {"a.y": Output(values, 3, True)}, launches, provenance)
+    results.save(made, work, tmp_path / "r.h5")
+    (back,) = results.load(tmp_path / "r.h5").outputs.values()
+    assert back.values.dtype == values.dtype
+    assert back.values.tobytes() == values.tobytes()
+
+
+def test_what_storing_loses_is_half_of_a_step() -> None:
+    reference = np.array([1.0, 1.0 + 2.0**-12, 3.0e-8, 65519.0, 65520.0])
+    bound = np.array([0.0, 0.0, 1e-12, 1.0, 0.0])
+    stored, bounds, spread = storing.stored(reference, bound, Spread(bound / 2), F16)
+    assert stored.tolist() == [1.0, 1.0, 3.0e-8, 65519.0, np.inf]
+    assert bounds.tolist() == [0.0, 0.0, 1e-12 + 2.0**-25, 1.0 + 16.0, 0.0]
+    assert (spread.sigma <= bounds).all()
+    same = storing.stored(reference, bound, Spread(bound), DType.F32)
+    assert same[0] is reference
+
+
+REFUSED = {
+    "--type 'f17': type is 'f17'; did you mean 'f16'?": ("softmax_fwd", "f17", ()),
+    "--type 'f64': layer 'softmax': [Softmax] has floating-point types up to 32 bits, and its "
+    "input is f64; choose another type": ("softmax_fwd", "f64", ()),
+    "--type 'f16': layer 'conv': [Convolution] has type f32 alone, and its input is f16; choose "
+    "another type": ("conv_fwd", "f16", ()),
+    "--set pool1.type=f16: type is f16, but the previous layer's output is f32; leave it out, or "
+    "insert [Cast] with type=f16 before layer 'pool1'": (
+        "alexnet", None, (("pool1.type", "f16"),)
+    ),
+    "[Cast] makes no i32; set type=f32, f16 or bf16": ("cast_fwd", None, (("type", "i32"),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_types_that_cannot_be_are_one_line(message: str) -> None:
+    word, dtype, settings = REFUSED[message]
+    found = problem.find(word, settings, None)
+    with pytest.raises(ConfigError) as caught:
+        network.resolve(found.config, found.settings, dtype=dtype)
+    assert str(caught.value).endswith(message)
