@@ -82,13 +82,17 @@ def cut_short(whole: Workload, turns: Mapping[str, int]) -> Workload:
     )
 
 
-def outputs(path: Path, workload: Workload) -> dict[str, NDArray[np.uint32]]:
+def outputs(path: Path, workload: Workload) -> dict[str, NDArray[np.bool_]]:
+    """Buffer -> which of its elements are no canary."""
     raw = (path / "results" / "host" / "outputs.bin").read_bytes()
     start = workload.outputs_offset
-    return {
-        each.name: np.frombuffer(raw, "<u4", each.spec.size, each.offset - start)
-        for each in workload.outputs
-    }
+    found = {}
+    for each in workload.outputs:
+        word = f"<u{each.spec.dtype.nbytes}"
+        canary = np.array([workload.canary], "<u4").view(word)
+        values = np.frombuffer(raw, word, each.spec.size, each.offset - start)
+        found[each.name] = values != np.resize(canary, values.shape)
+    return found
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -107,7 +111,7 @@ def test_half_of_a_grid_writes_what_is_declared(
 
 
 def different(
-    workload: Workload, launches: tuple[Launch, ...], left: dict[str, NDArray[np.uint32]]
+    workload: Workload, launches: tuple[Launch, ...], left: dict[str, NDArray[np.bool_]]
 ) -> list[str]:
     """Buffers that the last launch alone writes, where it left something else."""
     *before, last = launches
@@ -121,6 +125,6 @@ def different(
         f"{kernel.name} {last.grid}: {len(found)} elements of {buffer}, and {len(own)} declared"
         for buffer, own in declared.items()
         if buffer not in known
-        for found in [set(np.flatnonzero(left[buffer] != workload.canary).tolist())]
+        for found in [set(np.flatnonzero(left[buffer]).tolist())]
         if found != own
     ]
