@@ -96,6 +96,9 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
             assert gradients <= set(written)
 
 
+MANY, SOME = 1000, 64  # elements of a tensor; of so many, the slopes at some are enough
+
+
 def kink_free(right: Array, left: Array, step: float) -> Any:
     """Where the slopes on both sides are those of a smooth function."""
     return np.abs(right - left) < 100 * step
@@ -133,13 +136,15 @@ def test_backward_is_the_derivative_of_forward(variant: Variant) -> None:
     step = 1e-4
     for port, gradient in gradients.items():
         name = port.removeprefix("d")
-        size = tensors[name].size
+        places = np.arange(tensors[name].size)
+        if places.size > MANY:
+            places = random.choice(places, SOME, replace=False)
         here = loss(name, 0, 0.0)
-        right = np.array([loss(name, at, step) - here for at in range(size)]) / step
-        left = np.array([here - loss(name, at, -step) for at in range(size)]) / step
+        right = np.array([loss(name, at, step) - here for at in places]) / step
+        left = np.array([here - loss(name, at, -step) for at in places]) / step
         smooth = kink_free(right, left, step)
         assert smooth.mean() > 0.9
-        found = gradient.reshape(-1)
+        found = gradient.reshape(-1)[places]
         np.testing.assert_allclose(
             found[smooth], ((right + left) / 2)[smooth], rtol=1e-6, atol=1e-6, err_msg=port
         )
