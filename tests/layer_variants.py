@@ -215,6 +215,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _product(37, 8, 2048, "", "2.0", "1.0"),
         _product(8, 37, 512, "a", "1.0", "0.0"),
         _product(3, 2, 5000, "", "1.0", "0.0"),
+        _product(5, 2, 105, "a", "1.0", "0.0"),  # the long side is read along itself, written apart
         _product(101, 67, 33, "a", "1.0", "0.0"),
         _product(130, 200, 9, "b", "-1.0", "0.0"),
         _product(64, 64, 64, "", "1.0", "1.0"),

@@ -488,7 +488,7 @@ def test_tolerance_is_small_and_lets_float32_pass(variant: Variant, direction: P
 def test_tolerance_tells_a_wrong_element(variant: Variant, direction: Pass) -> None:
     """Three of four elements are known to better than a thousandth of themselves.
 
-    Where errors spread, of the largest.
+    Where errors spread, of the largest; and where there are few, which may all be near zero.
     """
     layer = variant.layer
     shape = fitting(layer, 8, 16, 4, 4)
@@ -499,7 +499,8 @@ def test_tolerance_tells_a_wrong_element(variant: Variant, direction: Pass) -> N
     references = layer.reference(tensors, direction)
     for name, bound in layer.tolerance(tensors, direction).items():
         values = np.abs(references[name])
-        scale = np.full_like(values, values.max()) if layer.spreads_errors else values
+        of_largest = layer.spreads_errors or values.size < 64
+        scale = np.full_like(values, values.max()) if of_largest else values
         told = bound[scale > 0] < 1e-3 * scale[scale > 0]
         assert told.sum() >= 0.75 * told.size
         assert values.any() or bound.max() < 1e-30

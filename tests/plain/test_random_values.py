@@ -191,7 +191,7 @@ def test_factors_multiply_some_elements_and_no_others() -> None:
         (Fill(Distribution.WHOLE, 1.0, 0.0), DType.F32, "a share of 0.0"),
         (Fill(Distribution.WHOLE, 1.0, 1.5), DType.F32, "a share of 1.5"),
         (Fill(Distribution.WHOLE, 1.0, 1.0), DType.I32, "not a distribution of whole numbers"),
-        (Fill(Distribution.NORMAL, 0.0, 1.0, every=3, times=2.0), DType.F32, "no power of two"),
+        (Fill(Distribution.NORMAL, 0.0, 1.0, every=3, times=2.0), DType.F32, "not a power of two"),
         (Fill(Distribution.NORMAL, 0.0, 1.0, every=4), DType.F32, "without a factor"),
         (Fill(Distribution.NORMAL, 0.0, 1.0, every=4, times=np.inf), DType.F32, "not finite"),
         (Fill(Distribution.UNIFORM, 0.0, 9.0, every=4, times=2.0), DType.I32, "real numbers"),
