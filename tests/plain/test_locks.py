@@ -92,7 +92,7 @@ def test_a_bundle_in_use_is_not_replaced_and_can_be_added_to(made, how):
     before = tree(made.path)
     with holding(how, made.path) as holder:
         with pytest.raises(
-            RefusedError, match=rf"in use .* \(process {holder.pid}\); wait for its"
+            RefusedError, match=rf"in use .* \(process {holder.pid}\); wait until it ends"
         ):
             build(made.path, small(seed=1), replace_results=True)
         after = {n: c for n, c in tree(made.path).items() if locks.RESULT not in n}

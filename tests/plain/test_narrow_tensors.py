@@ -86,7 +86,7 @@ REFUSED = {
     "insert [Cast] with type=f16 before layer 'pool1'": (
         "alexnet", None, (("pool1.type", "f16"),)
     ),
-    "[Cast] makes no i32; set type=f32, f16 or bf16": ("cast_fwd", None, (("type", "i32"),)),
+    "[Cast] cannot make i32; set type=f32, f16 or bf16": ("cast_fwd", None, (("type", "i32"),)),
 }  # fmt: skip
 
 

@@ -204,8 +204,8 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     if few:
         return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
     if little:
-        return Algorithm.DIRECT, "there is little to compute, with the fewest instructions"
-    return Algorithm.IMPLICIT_GEMM, f"{rows} rows and sums of {depth} fill the tiles of a product"
+        return Algorithm.DIRECT, "little to compute: the fewest instructions"
+    return Algorithm.IMPLICIT_GEMM, f"{rows} rows and sums of {depth} fill a product's tiles"
 
 
 def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:

@@ -93,7 +93,7 @@ def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     found = _filter_cut(g)
     across, down = found.tile.grid(sides[0], sides[1])
     groups = across * down * g.groups * found.splits
-    why = f"{groups} work-groups on {g.machine.units} units share the pixels of all samples"
+    why = f"{groups} work-groups on {g.machine.units} units share all pixels"
     if found.splits > 1:
         chunks = Choice(chunks.what, f"{found.splits} of {found.chunk}", why)
     return Choice(size.what, size.chosen, why), chunks

@@ -206,7 +206,7 @@ class BatchNorm(Layer):
             return ()
         view = self.view(inputs[0].shape)
         tiling = view.tiling()
-        what = f"a work-group holds {tiling.tile} of {view.elements} elements of a feature"
+        what = f"a group has {tiling.tile} of {view.elements} elements of a feature"
         return (Choice("chunks of a feature", str(tiling.chunks), what),)
 
     def _stages(self, x: TensorSpec, direction: Pass) -> Stages:

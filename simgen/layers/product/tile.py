@@ -184,7 +184,7 @@ def told(
     size = Choice(
         "tile",
         str(found.tile),
-        f"{groups} work-groups on {machine.units} units, an estimated {least:.3g} cycles",
+        f"{groups} work-groups on {machine.units} units, about {least:.3g} cycles",
     )
     if found.splits == 1:
         return (size, Choice("chunks of the sum", "1", "more would not pay for a second kernel"))
@@ -194,7 +194,7 @@ def told(
         Choice(
             "chunks of the sum",
             f"{found.splits} of {found.chunk}",
-            f"in one piece, tile {whole.tile} would leave units idle: {alone:.3g} cycles",
+            f"whole, {whole.tile} idles units: {alone:.3g} cycles",
         ),
     )
 
