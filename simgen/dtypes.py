@@ -135,7 +135,7 @@ class DType(Registered):
 
     @property
     def c(self) -> str:
-        """The type in kernels; narrow ones are in templates/prelude/elements.h."""
+        """The type in kernels; narrow ones are in templates/kernels/elements.h."""
         special = f"Special::{self.special.upper()}"
         narrow = f"Narrow<{self.exponent}, {self.mantissa}, {self.bias}, {special}>"
         return self.native or narrow

@@ -137,7 +137,7 @@ def _number(name: str, text: str, place: str) -> int | float:
 
 
 @dataclass(frozen=True)
-class Gem5Se:
+class Gem5Model:
     """How gem5 simulates a machine in syscall emulation; which versions do, data/isa tells."""
 
     build: str  # folder in gem5's build/, as scons names it
@@ -147,7 +147,7 @@ class Gem5Se:
 
 
 @dataclass(frozen=True)
-class Mgpusim:
+class MgpusimModel:
     """How MGPUSim simulates it."""
 
     gpu: str  # MGPUSim's name of it
@@ -162,8 +162,8 @@ class Description:
     title: Annotated[str, Sized(1, 200)]
     machine: Machine
     sources: Mapping[str, Annotated[str, Sized(1, 500)]]  # fields -> where their values come from
-    gem5_se: Gem5Se | None = None
-    mgpusim: Mgpusim | None = None
+    gem5_se: Gem5Model | None = None
+    mgpusim: MgpusimModel | None = None
 
 
 @dataclass(frozen=True)

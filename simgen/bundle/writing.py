@@ -3,7 +3,7 @@
     manifest.json   what is in here, with digests; every path relative
     workload.json   layers, buffers, kernels, launches
     data.h5         inputs; shared by all targets
-    mmap.bin        values for programs that map them, where a target has one (data/mmap_file.py)
+    mmap.bin        values for programs that map them, where a target has one (tensors/mmap_file.py)
     src/            rendered kernels and the prelude they include
     TARGET/         a folder for each target, with its run.sh
     results/TARGET/ what runs leave

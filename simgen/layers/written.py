@@ -42,7 +42,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Pieces:
     """Pieces of some places, counted in row-major order; each work-group has `group` of them."""
 
     places: tuple[Places, ...]
@@ -53,7 +53,7 @@ class Cut:
         return ceil(prod(each.pieces for each in self.places) / self.group)
 
 
-Cuts = tuple[Cut, ...]  # counted in row-major order by one coordinate of a work-group
+Cuts = tuple[Pieces, ...]  # counted in row-major order by one coordinate of a work-group
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Writes:
 
 def cut(*places: Places, group: int = 1) -> Cuts:
     """One cut."""
-    return (Cut(places, group),)
+    return (Pieces(places, group),)
 
 
 def partial_sums(terms: int, chunk: int, stride: int) -> Places:

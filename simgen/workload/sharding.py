@@ -91,7 +91,7 @@ def split(workload: Workload, gpus: int) -> Sharding:
     check(gpus)
     if gpus == 1:
         return Sharding(1, workload, ((),) * len(workload.steps))
-    draft = _Draft(workload, gpus)
+    draft = _DraftOfShare(workload, gpus)
     for step in workload.steps:
         draft.add(step)
     buffers, nbytes, outputs_offset = arena(draft.placed())
@@ -108,7 +108,7 @@ def split(workload: Workload, gpus: int) -> Sharding:
 
 
 @dataclass
-class _Draft:
+class _DraftOfShare:
     whole: Workload
     gpus: int
     nodes: dict[str, Node] = field(default_factory=dict)

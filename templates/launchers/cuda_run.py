@@ -10,7 +10,7 @@ Environment:
     SIMGEN_REPEATS  timed rounds (1); the outputs are those of the first round of all
 
 Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json. Where it
-finds a state.bin there, the layers that are marked in it are not run (simgen/state.py).
+finds a state.bin there, the layers that are marked in it are not run (tensors/state_file.py).
 """
 
 import csv

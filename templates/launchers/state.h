@@ -1,5 +1,5 @@
 /* What finished steps leave, so that a run that is ended can be continued, and the steps of a part
- * of the workload can be run by themselves (simgen/state.py has the layout). Valid as C and as C++.
+ * of the workload can be run by themselves (simgen/tensors/state_file.py has the layout). Valid as C and as C++.
  *
  * A step's mark is written after its tensors: whatever ends a run, at whatever moment, the tensors of
  * marked steps are whole. No step writes what an earlier step's mark vouches for while a step that

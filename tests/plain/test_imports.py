@@ -130,6 +130,38 @@ def test_plugins_do_not_know_each_other(room):
         assert known[plugin] & plugins == set()
 
 
+def test_a_class_name_stands_for_one_class():
+    homes = {}
+    for module, path in PATHS.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+PLACEHOLDERS = re.compile(r"[A-Z]{2,}|\*|SIMULATOR|/(scale|blank|one|sums)\.")  # NAME, and examples
+FILES = re.compile(
+    r"(?<![\w/.-])((?:simgen|templates|tests|data)/[\w./*-]+\.(?:py|h|hip|j2|go|json))\b"
+)
+
+
+def test_files_that_texts_name_are_there():
+    root = PACKAGE.parent
+    listed = [root / "NOTICE", *root.glob("*.md")]
+    for folder in ("simgen", "templates", "docs", "benchmarks"):
+        listed += [path for path in (root / folder).rglob("*") if path.suffix in READ]
+    missing = {
+        (str(path.relative_to(root)), name)
+        for path in listed
+        for name in FILES.findall(path.read_text())
+        if not PLACEHOLDERS.search(name) and not (root / name).exists()
+    }
+    assert missing == set()
+
+
+READ = {".py", ".md", ".h", ".hip", ".j2", ".go", ".c", ".cpp"}
+
+
 def test_the_package_itself_imports_its_interface_for_types_only():
     source = (PACKAGE / "__init__.py").read_text()
     assert {name for _, name in imported(source)} == {"api", "errors"}

@@ -1,4 +1,4 @@
-"""The three questions of conv_geometry.py in float64 NumPy: matrix products of unrolled windows."""
+"""The three questions of geometry.py in float64 NumPy: matrix products of unrolled windows."""
 
 from __future__ import annotations
 

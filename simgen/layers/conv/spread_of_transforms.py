@@ -10,7 +10,7 @@ signs make of absolute values, an element of U or V goes through a few additions
 rounds by u |U| at most. Of the result Y = A^T M A, four additions each round by u (|A|^T |M| |A|).
 
 Fourier, in units of u. The error that one level of butterflies makes at a node is at most 4 |v|
-(conv_fft.py: 1 + 3), from four roundings: as independent, 4 |v|^2. After l levels the tile is in
+(fft.py: 1 + 3), from four roundings: as independent, 4 |v|^2. After l levels the tile is in
 parts of 2^l nodes; what a node contributes to an element of the correlation is |z|^2 <= 2^-l |w|^2
 by Cauchy and Schwarz, and the nodes have sum |v|^2 = 2^l |x|^2. So a transform of a tile adds
 depth |w|^2 |x|^2 in each channel, depth = 2 (4 log2(T) + 1), and the transform of the filter the

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Phase, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.norm.batch_norm_errors import Errors, inverse_root, product
+from simgen.layers.norm.batch_norm_errors import BatchNormErrors, inverse_root, product
 from simgen.layers.norm.batch_norm_kernels import Stages, unbiased
 from simgen.layers.norm.batch_norm_spread import Spreads
 from simgen.layers.reduction import View
@@ -223,7 +223,7 @@ class BatchNorm(Layer):
         return self._by_features(lambda part: self._reference(part, direction), tensors)
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        return self._errors(tensors, direction, Errors)
+        return self._errors(tensors, direction, BatchNormErrors)
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
         found = self._errors(tensors, direction, Spreads)
@@ -233,7 +233,7 @@ class BatchNorm(Layer):
             for name, sigma in found.items()
         }
 
-    def _errors(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
+    def _errors(self, tensors: Tensors, direction: Pass, kind: type[BatchNormErrors]) -> Tensors:
         def bounds(part: Tensors) -> Tensors:
             found = self._tolerance(part, direction, kind)
             # What is exact cannot fall below the smallest normal number either.
@@ -304,7 +304,7 @@ class BatchNorm(Layer):
             made["new_running_var"] += (1 - self.factor) * tensors["running_var"]
         return made
 
-    def _tolerance(self, tensors: Tensors, direction: Pass, kind: type[Errors]) -> Tensors:
+    def _tolerance(self, tensors: Tensors, direction: Pass, kind: type[BatchNormErrors]) -> Tensors:
         errors = kind(self.view(tensors["x"].shape).tiling(), self._axes())
         x, w = tensors["x"], tensors["w"]
         epsilon = float32(self.epsilon)

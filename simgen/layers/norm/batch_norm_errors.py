@@ -22,7 +22,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Errors:
+class BatchNormErrors:
     """Of sums over `axes`, which the kernels do tile by tile."""
 
     tiling: Tiling

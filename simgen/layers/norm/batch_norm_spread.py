@@ -11,7 +11,7 @@ from math import frexp, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.layers import reduction
-from simgen.layers.norm.batch_norm_errors import Errors
+from simgen.layers.norm.batch_norm_errors import BatchNormErrors
 from simgen.numerics.rounding import U, float32
 from simgen.numerics.spread import repeats, stages
 
@@ -25,7 +25,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Spreads(Errors):
+class Spreads(BatchNormErrors):
     """Proxy standard deviations in place of bounds, no larger than these."""
 
     def moments(self, x: Array, var: Array) -> tuple[Array, Array]:
@@ -42,7 +42,7 @@ class Spreads(Errors):
         size, between = self._chunk_means(x, mean)
         scales = max(_scaled(1 / n) + _scaled(n / m) for n in (tile, last))
         mean_error = self._total(x) / m + scales * size
-        # Squares between chunks, as in Errors: their own roundings, and those of their means.
+        # Squares between chunks, as in batch_norm_errors: their roundings and those of the means.
         rms = np.sqrt(self._mean(np.square(x)))
         e = _inside(self.tiling) / sqrt(tile) * U * rms + 2 * U * size + mean_error
         var_error += 4 * U * between + 2 * np.sqrt(between) * e + e**2

@@ -26,7 +26,7 @@ from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorS
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.norm.layer_norm_errors import Errors
+from simgen.layers.norm.layer_norm_errors import LayerNormErrors
 from simgen.layers.product.matrix_product import sum_of
 from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling
 from simgen.numerics.powers import power_of_two
@@ -220,7 +220,7 @@ class LayerNorm(Layer):
         x, _, flat = self._flat(tensors)
         shape = tensors["x"].shape
         tiling = self._columns(shape) if direction is BW else self._rows(shape)
-        errors = Errors(tiling, proxy)
+        errors = LayerNormErrors(tiling, proxy)
         if direction is F:
             found = errors.forward(x, flat["gamma"], flat["beta"], self._epsilon)
         else:

@@ -24,7 +24,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Errors:
+class LayerNormErrors:
     """Absolute bounds or, where `proxy`, proxy standard deviations no larger than these."""
 
     tiling: Tiling  # of the sums, over rows or over columns

@@ -47,7 +47,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class PassProduct:
     """One product of a pass: the port that it writes, and those that it multiplies."""
 
     port: str
@@ -150,7 +150,7 @@ class Gemm(Layer):
             raise ValueError(f"c is {_times(given['c'])}, but y is {_times(y)}; make them alike")
         return y
 
-    def _parts(self, shapes: Mapping[str, Shape], direction: Pass) -> tuple[Part, ...]:
+    def _parts(self, shapes: Mapping[str, Shape], direction: Pass) -> tuple[PassProduct, ...]:
         """The products of a pass, from the shapes of a and y."""
         *_, m, n = shapes["y"]
         k = shapes["a"][-2 if self.transa else -1]
@@ -159,7 +159,7 @@ class Gemm(Layer):
         ta, tb = self.transa, self.transb
         if direction is Pass.FORWARD:
             product = Product(m, n, k, ta, tb, alpha, beta, batch=batch, machine=self.machine)
-            return (Part("y", "a", "b", product, "c" if beta != 0 else None),)
+            return (PassProduct("y", "a", "b", product, "c" if beta != 0 else None),)
         # Where a side lies transposed, so does its gradient: it is the transposed product.
         da, db = (m, k, n, False, not tb), (k, n, m, not ta, False)
         from_dy, from_a = ("dy", "b"), ("a", "dy")
@@ -168,8 +168,8 @@ class Gemm(Layer):
         if tb:
             db, from_a = (n, k, m, True, ta), ("dy", "a")
         return (
-            Part("da", *from_dy, Product(*da, alpha, batch=batch, machine=self.machine)),
-            Part("db", *from_a, Product(*db, alpha, batch=batch, machine=self.machine)),
+            PassProduct("da", *from_dy, Product(*da, alpha, batch=batch, machine=self.machine)),
+            PassProduct("db", *from_a, Product(*db, alpha, batch=batch, machine=self.machine)),
         )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
@@ -239,7 +239,7 @@ class Gemm(Layer):
         parts = self._parts(self._shapes(inputs), direction)
         return tuple(choice for part in parts for choice in part.product.choices)
 
-    def _parts_of(self, tensors: Tensors, direction: Pass) -> tuple[Part, ...]:
+    def _parts_of(self, tensors: Tensors, direction: Pass) -> tuple[PassProduct, ...]:
         """The products of a pass over these tensors."""
         read = {name: tensors[name].shape for name in ("a", "b")}
         return self._parts({**read, "y": self._result(read)}, direction)
@@ -262,7 +262,7 @@ class Gemm(Layer):
         return self._result(read) if port == "y" else read[port.removeprefix("d")]
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        def product(part: Part, a: Array, b: Array) -> Array:
+        def product(part: PassProduct, a: Array, b: Array) -> Array:
             y: Array = part.product.alpha * (a @ b)
             return y
 
@@ -275,7 +275,7 @@ class Gemm(Layer):
         return made
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        def bound(part: Part, a: Array, b: Array, y: Array) -> Array:
+        def bound(part: PassProduct, a: Array, b: Array, y: Array) -> Array:
             return part.product.bound(a, b, y)
 
         wanted = self.reference(tensors, direction)
@@ -286,7 +286,7 @@ class Gemm(Layer):
         return made
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        def sigma(part: Part, a: Array, b: Array, y: Array, hard: Array) -> Array:
+        def sigma(part: PassProduct, a: Array, b: Array, y: Array, hard: Array) -> Array:
             return part.product.spread(a, b, y, hard)
 
         wanted = self.reference(tensors, direction)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from simgen.compile.legalise import versions
 from simgen.errors import UsageError
-from simgen.machine import Gem5Se, descriptions
+from simgen.machine import Gem5Model, descriptions
 from simgen.targets.base import CLOCK, SIZE, RunOption
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Version:
     dumps: bool  # apu_se.py dumps the statistics when a kernel ends, and at m5_work_*
 
 
-def _gpus() -> dict[str, Gem5Se]:
+def _gpus() -> dict[str, Gem5Model]:
     """By architecture: those of the newer family first, and in a family that of an APU."""
     found = {each.machine.arch: each.gem5_se for each in descriptions().values() if each.gem5_se}
     return dict(sorted(found.items(), key=lambda pair: (pair[1].build != VEGA, pair[1].dgpu)))

@@ -10,6 +10,7 @@ from simgen.compile import code_object, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import SimgenError
 from simgen.numerics.powers import power_of_two
+from simgen.targets import fit
 from simgen.targets.gem5 import apu_se
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from simgen.compile.build import Builder
     from simgen.compile.stages import Stage
     from simgen.ir import Workload
-    from simgen.machine import Gem5Se
+    from simgen.machine import Gem5Model
     from simgen.targets.base import File, Job, Lack
 
 NAME = "gem5-se"  # of the target
@@ -44,7 +45,7 @@ class Simulated:
         return Model(apu_se.SIMULATOR, self.gem5_version, self.arch)
 
     @property
-    def gpu(self) -> Gem5Se:
+    def gpu(self) -> Gem5Model:
         return apu_se.GPUS[self.arch]
 
     @property
@@ -73,16 +74,16 @@ class Simulated:
         """The code object and the resources of each kernel of the workload.
 
         Raises:
-            RefusedError: a kernel has an instruction that this gem5 executes wrongly.
+            RefusedError: a kernel has an instruction that this gem5 executes wrongly, or does not
+                fit into the machine that the workload is planned for.
         """
         made = builder.products(self.stages(), job.kernel_sources)
-        return [
-            (
-                products[stages.CODE_OBJECT],
-                kernel_info(products[stages.CODE_OBJECT], name, self.arch),
-            )
-            for name, products in made.items()
-        ]
+        found = []
+        for name, products in made.items():
+            info = kernel_info(products[stages.CODE_OBJECT], name, self.arch)
+            fit.check("gem5-se", self.arch, job.workload, name, info)
+            found.append((products[stages.CODE_OBJECT], info))
+        return found
 
 
 @dataclass(frozen=True)

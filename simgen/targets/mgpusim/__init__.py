@@ -1,4 +1,4 @@
 """MGPUSim: AMD GPUs emulated or timed, by kernels that are rewritten for it.
 
-May import: targets.base, targets.launch_rows, targets.machine_file.
+May import: targets.base, targets.fit, targets.launch_rows, targets.machine_file.
 """

@@ -7,9 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile import legalise, render, source_line, stages
+from simgen.compile import code_object, legalise, render, source_line, stages
 from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
+from simgen.targets import fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +67,8 @@ def build(
 
     Raises:
         RefusedError: an instruction is not there in the simulator and has no replacement. Names
-            target, kernel, layer, pass, template and the line of the rendered source.
+            target, kernel, layer, pass, template and the line of the rendered source. Or a kernel
+            does not fit into the machine that the workload is planned for.
     """
     try:
         made = builder.products(stages.amdgcn(model, l1=l1), sources)
@@ -77,6 +79,8 @@ def build(
     except stages.UnimplementedError as refusal:
         raise RefusedError(f"{target}: {_lacking(workload, sources, refusal, model)}") from None
     objects = {name: products[stages.CODE_OBJECT] for name, products in made.items()}
+    for name, elf in objects.items():
+        fit.check(target, model.arch, workload, name, code_object.kernels(elf)[name])
     replaced = {name: products[stages.LEGALISED] for name, products in made.items()}
     return Kernels(objects, replaced if model.simulator else {})
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.compile import render, stages
+from simgen.compile import code_object, render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.ir import GUARD, PAGE
+from simgen.targets import fit
 from simgen.targets.base import File
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ class Program:
     def code_objects(self, job: Job, builder: Builder) -> list[bytes]:
         """An ELF code object for each kernel of the workload, in order."""
         made = builder.products(self.stages(), job.kernel_sources)
-        return [products[stages.CODE_OBJECT] for products in made.values()]
+        objects = {name: products[stages.CODE_OBJECT] for name, products in made.items()}
+        for name, elf in objects.items():
+            fit.check("hip", self.model.arch, job.workload, name, code_object.kernels(elf)[name])
+        return list(objects.values())
 
     def build(self, job: Job, builder: Builder) -> dict[str, File]:
         """`binary`, and all that it was compiled from, in `src/`."""

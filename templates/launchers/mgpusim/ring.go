@@ -1,4 +1,4 @@
-// The ring all-reduce: gradients of which each GPU has a part are added up (simgen/shard.py).
+// The ring all-reduce: gradients of which each GPU has a part are added up (simgen/workload/sharding.py).
 
 package main
 

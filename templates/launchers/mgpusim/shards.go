@@ -15,7 +15,7 @@ const (
 	guard    = 4096 // bytes of canary after each buffer
 )
 
-// sharding is what one of the GPUs runs. simgen/shard.py makes it and says what its parts mean; the
+// sharding is what one of the GPUs runs. simgen/workload/sharding.py makes it and says what its parts mean; the
 // steps of both workloads are the same, one to one.
 type sharding struct {
 	GPUs       int

@@ -1,5 +1,5 @@
 // What finished steps leave, so that a run that is ended can be continued and the steps of a part of
-// the workload can be run by themselves. simgen/state.py describes the file.
+// the workload can be run by themselves. simgen/tensors/state_file.py describes the file.
 
 package main
 

@@ -1,0 +1,45 @@
+"""Whether the compute units of the machine that a workload is planned for hold its kernels.
+
+What a kernel takes is known once it is compiled. One whose work-group fits into no compute unit
+would never start: simulators then wait for ever, or end with a panic.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from simgen.errors import RefusedError
+
+if TYPE_CHECKING:
+    from simgen.compile.code_object import KernelInfo
+    from simgen.ir import Kernel, Workload
+    from simgen.machine import Machine
+
+
+def check(target: str, arch: str, workload: Workload, name: str, info: KernelInfo) -> None:
+    """Raise RefusedError unless a work-group of the kernel fits into a compute unit.
+
+    Code for another architecture than the machine's is not what was planned: it is let pass.
+    """
+    machine = workload.machine
+    if machine.arch != arch:
+        return
+    for what, need, have in _needs(machine, workload.kernel(name), info):
+        if need > have:
+            steps = (s for s in workload.steps if any(name == each.kernel for each in s.launches))
+            layer = "".join(f' (layer "{s.layer}", {s.direction})' for s in list(steps)[:1])
+            raise RefusedError(
+                f"{target}: kernel {name}{layer}: a work-group takes {need} {what}, and "
+                f"{machine.label} has {have}; plan for another machine with --plan-for"
+            )
+
+
+def _needs(machine: Machine, kernel: Kernel, info: KernelInfo) -> tuple[tuple[str, int, int], ...]:
+    """(what, how much a work-group takes, how much there is)."""
+    of_simd = ceil(ceil(kernel.block / machine.wavefront) / machine.simds)  # wavefronts
+    return (
+        ("bytes of LDS", info.lds_nbytes, machine.group_lds_nbytes),
+        ("wavefronts of a SIMD unit", of_simd, machine.wavefronts),
+        ("vector registers of a SIMD unit", of_simd * info.vgprs, machine.registers),
+    )
