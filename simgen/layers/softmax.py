@@ -17,7 +17,7 @@ or -1 for the last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-HELD = 16  # elements of a row that a work-item keeps in registers; longer rows are read again
+HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
+# Of longer rows, which have a work-group each: registers that a work-item has beside its elements,
+# and elements up to which an H200 hides one work-group's waiting behind another.
+OTHERS, FEW = 24, 40
+WIDEST = 1024  # work-items
 
 
 class SoftmaxAlgo(StrEnum):
@@ -65,6 +69,12 @@ class SoftmaxMapping:
     slices: int  # work-items per row
     vector: int  # elements per load
     held: int  # elements of a row per work-item
+    in_registers: bool  # all of them; otherwise a row is read again
+
+    @property
+    def block(self) -> int:
+        """Work-items of a work-group."""
+        return self.rows * self.slices
 
     @property
     def additions(self) -> int:
@@ -134,7 +144,7 @@ class Softmax(Layer):
         dy = Fill(Distribution.NORMAL, 0.0, 1.0)
         return (Port("y", x, y), Port("dy", x, dy), Port("dx", x))
 
-    def mapped(self, shape: tuple[int, ...]) -> SoftmaxMapping:
+    def mapped(self, shape: tuple[int, ...], direction: Pass) -> SoftmaxMapping:
         """The mapping of work-items to rows.
 
         Rows that lie contiguous (inner = 1) are cut into slices of neighbouring elements, so that
@@ -144,17 +154,42 @@ class Softmax(Layer):
         _, axis, inner = self.view(shape)
         if inner == 1:
             vector = 4 if axis % 4 == 0 else 1
+            if axis > BLOCK * HELD:
+                return self._long(axis, vector, 1 if direction is Pass.FORWARD else 2)
             slices = min(BLOCK, power_of_two(ceil(axis / vector)))
             held = ceil(axis / (slices * vector)) * vector
-            return SoftmaxMapping(BLOCK // slices, slices, vector, held)
+            return SoftmaxMapping(BLOCK // slices, slices, vector, held, True)
         rows = 64 if inner >= 64 or axis < 16 else 16
         slices = BLOCK // rows
-        return SoftmaxMapping(rows, slices, 1, ceil(axis / slices))
+        held = ceil(axis / slices)
+        return SoftmaxMapping(rows, slices, 1, held, held <= HELD)
+
+    def _long(self, axis: int, vector: int, tensors: int) -> SoftmaxMapping:
+        """A work-group for each row. All of its `tensors` rows are in registers, if the machine
+        has as many; if not, a work-group is as large as can be, so that few rows are under way
+        and the cache still has them when they are read again.
+        """
+        machine = self.machine
+        places = machine.simds * machine.wavefronts * machine.wavefront
+        blocks = [block for block in (BLOCK, 2 * BLOCK, WIDEST) if block <= max(BLOCK, places)]
+        made = [
+            SoftmaxMapping(1, block, vector, ceil(axis / (block * vector)) * vector, True)
+            for block in blocks
+        ]
+
+        def room(block: int) -> int:
+            """Elements of a work-item, where a unit has one work-group."""
+            registers = machine.simds * machine.registers * machine.wavefront // block
+            return min(machine.item_registers, registers) - OTHERS
+
+        fitting = [each for each in made if tensors * each.held <= room(each.block)]
+        few = [each for each in fitting if tensors * each.held <= FEW]
+        return next(iter(few or fitting[::-1]), replace(made[-1], in_registers=False))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         outer, axis, inner = self.view(x.shape)
-        mapped = self.mapped(x.shape)
+        mapped = self.mapped(x.shape, direction)
         args: tuple[str, ...]
         template, args = "softmax_forward.hip", ("x", "y")
         if direction is not Pass.FORWARD:
@@ -164,7 +199,7 @@ class Softmax(Layer):
         kernel = Kernel(
             f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}{suffix}",
             template,
-            BLOCK,
+            mapped.block,
             (
                 ("algo", str(self.algo)),
                 ("rows", outer * inner),
@@ -174,7 +209,7 @@ class Softmax(Layer):
                 ("slices", mapped.slices),
                 ("vector", mapped.vector),
                 ("held", mapped.held),
-                ("in_registers", int(mapped.held <= HELD)),
+                ("in_registers", int(mapped.in_registers)),
                 ("finals", FINALS),
                 *elementwise.element(element),
             ),
@@ -183,7 +218,7 @@ class Softmax(Layer):
         return Lowering((kernel,), (Launch(kernel.name, grid, args),))
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        by_fours = self.mapped(inputs[0].shape).vector == elementwise.VECTOR
+        by_fours = self.mapped(inputs[0].shape, direction).vector == elementwise.VECTOR
         return ("x", "y", "dy", "dx") if by_fours else ()
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
@@ -203,7 +238,7 @@ class Softmax(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape
         rows = {name: self._rows(value) for name, value in tensors.items()}
-        summed = self.mapped(shape).additions * U  # relative, for terms of one sign
+        summed = self.mapped(shape, direction).additions * U  # relative, for terms of one sign
         if direction is Pass.FORWARD:
             return {"y": (self._forward_bound(rows["x"], summed) * SECOND_ORDER).reshape(shape)}
         y, dy = rows["y"], rows["dy"]
