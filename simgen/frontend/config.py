@@ -21,14 +21,14 @@ core/src/utility.cc at 0c29f80). Trailing comments and `${WORD}` are additions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, one_line, printable
 from simgen.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 MAX_NBYTES = 2**20  # the largest config that `read` takes
@@ -81,6 +81,8 @@ class Config:
     source: str
     sections: tuple[Section, ...]
     variables: tuple[str, ...]  # names of the variables it uses, in order of first use
+    # Its lines without comments, and with variables: what `parse` makes the same config of.
+    text: str = field(default="", compare=False, repr=False)
 
 
 def read(path: Path, variables: Mapping[str, str] = {}) -> Config:
@@ -131,7 +133,16 @@ def parse(text: str, source: str, variables: Mapping[str, str] = {}) -> Config:
         fact = "no [Section] in the file; write one, such as [DNNMark]"
         raise ConfigError(Place(source, 1), fact)
     found = tuple(Section(name, tuple(entries.values()), at) for name, at, entries in sections)
-    return Config(source, found, tuple(uses))
+    kept = "\n".join(code.rstrip() for code, _ in lines).rstrip("\n")
+    return Config(source, found, tuple(uses), f"{kept}\n")
+
+
+def text_of(sections: Iterable[Section]) -> str:
+    """The text of sections that come from no file."""
+    lines = []
+    for section in sections:
+        lines += [f"[{section.name}]", *(f"{each.key}={each.value}" for each in section.entries)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _content(path: Path) -> bytes:

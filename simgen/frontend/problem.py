@@ -74,7 +74,8 @@ def find(
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"--pass: {word} is pass {direction} already; leave --pass out")
-        content = Config(f"built-in {kind}", (sample_section(kind),), ())
+        sections = (sample_section(kind),)
+        content = Config(f"built-in {kind}", sections, (), config.text_of(sections))
         return Problem(word, content, (Pass(direction),), tuple(settings))
     if (path / "manifest.json").is_file():
         cure = "name what it was built from, or use simgen run, diff or report"
@@ -84,6 +85,17 @@ def find(
     known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS)]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
+
+
+def again(
+    name: str, text: str, source: str, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]
+) -> Problem:
+    """The problem of this name whose config has that text (`Config.text`), with other settings.
+
+    Raises:
+        ConfigError: the text is no config.
+    """
+    return _of_config(name, config.parse(text, source, dict(settings)), settings, passes)
 
 
 def passes_of(layer: type[Layer]) -> tuple[Pass, ...]:
@@ -102,9 +114,14 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    content = config.read(path, dict(settings))
-    rest = tuple((key, value) for key, value in settings if key not in content.variables)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
+    return _of_config(name, config.read(path, dict(settings)), settings, passes)
+
+
+def _of_config(
+    name: str, content: Config, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]
+) -> Problem:
+    rest = tuple((key, value) for key, value in settings if key not in content.variables)
     return Problem(name, content, tuple(passes), rest)
 
 

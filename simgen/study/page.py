@@ -209,19 +209,20 @@ def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
     for series, at in table.items():
         if not sweep.options_of(series):  # of a sweep, that would be as many figures as points
             drawn += _of_one(series, at)
-    for bundle in dict.fromkeys(row.bundle for row in found):
-        rows_of = [row for row in found if row.bundle == bundle]
-        drawn += _swept(bundle if len(rows_of) < len(found) else "", rows_of)
-    return drawn + _scatters(found)
+    return drawn + _swept(found) + _scatters(found)
 
 
-def _swept(bundle: str, found: Sequence[Row]) -> list[tuple[str, str]]:
-    """Figures of the sweeps of one bundle; it has a name where there are several."""
-    measured: dict[str, dict[str, Mapping[str, float]]] = {}
+def _swept(found: Sequence[Row]) -> list[tuple[str, str]]:
+    """Figures of the sweeps of each bundle; they name it where there are several."""
+    measured: dict[str, dict[str, dict[str, Mapping[str, float]]]] = {}
     for row in found:
-        measured.setdefault(row.target, {})[row.step] = row.metrics
-    drawn = sweep_figures.drawn(measured, metrics.parts(metrics.WAITS))
-    return [(f"{title}, {bundle}" if bundle else title, figure) for title, figure in drawn]
+        bundle, point = sweep.in_sweep(row.bundle, row.target)
+        measured.setdefault(bundle, {}).setdefault(point, {})[row.step] = row.metrics
+    return [
+        (f"{title}, {bundle}" if len(measured) > 1 else title, figure)
+        for bundle, points in measured.items()
+        for title, figure in sweep_figures.drawn(points, metrics.parts(metrics.WAITS))
+    ]
 
 
 def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
