@@ -42,8 +42,10 @@ class Row:
 
     bundle: str
     workload: str
+    planned_for: str  # a machine
     layer: str
     direction: str
+    types: str  # of the elements of its tensors
     target: str
     operations: int  # that the algorithm needs: flops and transcendentals
     nbytes: int  # that it must move
@@ -82,8 +84,10 @@ def rows(
                 Row(
                     name or bundle.workload.name,
                     bundle.workload.name,
+                    bundle.workload.machine.label,
                     step.layer,
                     str(step.direction),
+                    bundle.workload.types(step),
                     result.name,
                     operations,
                     nbytes,
@@ -115,12 +119,18 @@ def derived(row: Row) -> dict[str, float]:
 def to_csv(found: Sequence[Row]) -> str:
     """All metrics, one line per row; empty where a target does not count something."""
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
-    head = ("bundle", "workload", "layer", "pass", "target", "verdict", "operations", "bytes")
+    head = (
+        "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
+        "operations", "bytes",
+    )  # fmt: skip
     lines = []
     for row in found:
         values = {**row.metrics, **derived(row)}
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
-        step = (row.bundle, row.workload, row.layer, row.direction, row.target, row.verdict)
+        step = (
+            row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
+            row.target, row.verdict,
+        )  # fmt: skip
         lines.append([*step, row.operations, row.nbytes, *cells])
     return _csv([*head, *metrics], lines)
 
