@@ -73,9 +73,9 @@ class Plan:
         usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
         passes = _passes(choices.passes)
         self.problem = (
-            source.problem(choices.settings)
+            source.problem(choices)
             if isinstance(source, Recipe)
-            else problem.find(source, choices.settings, passes, usual)
+            else problem.find(source, choices.settings, passes, usual, choices.type)
         )
         if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
             raise UsageError(
@@ -89,7 +89,7 @@ class Plan:
             layers=choices.layers,
             phase=phase,
             machine=self.planned_for.machine,
-            dtype=choices.type,
+            dtype=self.problem.dtype,
         )
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")

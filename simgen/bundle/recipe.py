@@ -57,13 +57,14 @@ class Recipe:
     passes: tuple[Pass, ...]
     choices: Choices
 
-    def problem(self, settings: tuple[tuple[str, str], ...]) -> Problem:
-        """The problem with these settings.
+    def problem(self, choices: Choices) -> Problem:
+        """The problem with the settings and the type of these choices.
 
         Raises:
             ConfigError: the text is no config, or a variable has no value.
         """
-        return problem.again(self.name, self.text, self.source, settings, self.passes)
+        kept = (self.name, self.text, self.source)
+        return problem.again(*kept, choices.settings, self.passes, choices.type)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def kept(found: Problem, choices: Choices) -> dict[str, Any]:
     chosen = {
         "layers": choices.layers,
         "algorithm": choices.algorithm,
-        "type": choices.type,
+        "type": found.dtype,
         "rate": choices.rate,
         "inference": choices.inference,
         "plan_for": choices.plan_for,

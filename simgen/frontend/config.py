@@ -28,7 +28,7 @@ from simgen.errors import ConfigError, one_line, printable
 from simgen.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 MAX_NBYTES = 2**20  # the largest config that `read` takes
@@ -137,12 +137,10 @@ def parse(text: str, source: str, variables: Mapping[str, str] = {}) -> Config:
     return Config(source, found, tuple(uses), f"{kept}\n")
 
 
-def text_of(sections: Iterable[Section]) -> str:
-    """The text of sections that come from no file."""
-    lines = []
-    for section in sections:
-        lines += [f"[{section.name}]", *(f"{each.key}={each.value}" for each in section.entries)]
-    return "".join(f"{line}\n" for line in lines)
+def built_in(name: str, section: Section) -> Config:
+    """The config of a section that comes from no file."""
+    lines = [f"[{section.name}]", *(f"{each.key}={each.value}" for each in section.entries)]
+    return Config(f"built-in {name}", (section,), (), "".join(f"{line}\n" for line in lines))
 
 
 def _content(path: Path) -> bytes:

@@ -92,6 +92,7 @@ def test_a_point_is_found_in_the_sweep_that_its_bundle_is_of():
         "lenet5 --fuse --reuse-memory --seed 7 --plan-for h200",
         "softmax_bwd --set n=3 --type f16",
         "conv_fwd --values exact --set n=1",
+        "gemm:m=35,n=12,k=20",
         "net.dnnmark --set BATCH=5 --set s.softmax_algo=log",
     ],
 )
