@@ -151,7 +151,7 @@ class Softmax(Layer):
 
     def _kept(self, x: TensorSpec, direction: Pass) -> tuple[Port, ...]:
         """Workspaces: what there is of each row, where rows begin or end within a word."""
-        if not x.dtype.is_narrow or self.mapped(x.shape).vector == elementwise.VECTOR:
+        if not x.dtype.is_narrow or self.mapped(x.shape, direction).vector == elementwise.VECTOR:
             return ()
         outer, _, inner = self.view(x.shape)
         names = ("peak", "scale") if direction is Pass.FORWARD else ("total",)
@@ -202,20 +202,7 @@ class Softmax(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         outer, axis, inner = self.view(x.shape)
-<<<<<<< HEAD
         mapped = self.mapped(x.shape, direction)
-        args: tuple[str, ...]
-        template, args = "softmax_forward.hip", ("x", "y")
-        if direction is not Pass.FORWARD:
-            template, args = "softmax_backward.hip", ("y", "dy", "dx")
-        element = x.dtype if self.moves(inputs, direction) else DType.F32
-        suffix = elementwise.suffix(element)
-        kernel = Kernel(
-            f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}{suffix}",
-            template,
-            mapped.block,
-=======
-        mapped = self.mapped(x.shape)
         forward = direction is Pass.FORWARD
         reads, made = (("x",), "y") if forward else (("y", "dy"), "dx")
         kept = tuple(port.name for port in self._kept(x, direction))
@@ -223,8 +210,7 @@ class Softmax(Layer):
         kernel = Kernel(
             f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}{suffix}",
             "softmax_forward.hip" if forward else "softmax_backward.hip",
-            BLOCK,
->>>>>>> main
+            mapped.block,
             (
                 ("algo", str(self.algo)),
                 ("rows", outer * inner),
@@ -268,12 +254,7 @@ class Softmax(Layer):
         return kernel, Launch(kernel.name, elementwise.grid(x.size), args)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-<<<<<<< HEAD
-        by_fours = self.mapped(inputs[0].shape, direction).vector == elementwise.VECTOR
-        return ("x", "y", "dy", "dx") if by_fours else ()
-=======
         return ("x", "y", "dy", "dx")
->>>>>>> main
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape
