@@ -64,6 +64,7 @@ class Choices:
     values: tuple[str, ...] = ()  # files, or `exact`
     seed: int = 0
     plan_for: str | None = None  # a machine; None: that of the targets
+    matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
 
 
 class Plan:
@@ -87,7 +88,9 @@ class Plan:
         """
         _check_numbers(choices)
         self.word, self.choices = word, choices
-        self.planned_for = planned_for or planned_machine.choose(choices.plan_for, targets)
+        self.planned_for = planned_for or planned_machine.choose(
+            choices.plan_for, targets, choices.matrix
+        )
         phase = _phase(choices.inference)
         step = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
         usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
@@ -155,6 +158,7 @@ class Plan:
             "rate": choices.rate,
             "inference": choices.inference,
             "plan_for": choices.plan_for,
+            "matrix": choices.matrix,
         }
         return {
             "simgen": __version__,
@@ -171,7 +175,8 @@ class Plan:
 
     def for_targets(self, targets: Sequence[Target]) -> Plan:
         """The same for the machine of these targets, if the choices name none."""
-        found = planned_machine.choose(self.choices.plan_for, targets)
+        choices = self.choices
+        found = planned_machine.choose(choices.plan_for, targets, choices.matrix)
         if found.machine == self.planned_for.machine:
             return self
         return Plan(self.word, self.choices, planned_for=found)
@@ -181,7 +186,8 @@ class Plan:
 
         So a target that is added executes the launches that the others do.
         """
-        there = None if self.choices.plan_for else planned_machine.of_bundle(path)
+        chosen = self.choices.plan_for or self.choices.matrix
+        there = None if chosen else planned_machine.of_bundle(path)
         if there is None or there.machine == self.planned_for.machine:
             return self
         found = PlannedMachine(there.machine, f"{path} is planned for it")

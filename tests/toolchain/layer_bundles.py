@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from simgen.check.verdict import Diff, Verdict
     from simgen.compile.build import Builder
     from simgen.ir import Pass, Workload
+    from simgen.machine import Machine
 
 EXTENTS = ("n", "c", "h", "w")
 
@@ -56,8 +57,10 @@ class Problem:
     shape: tuple[int, ...]
 
 
-def plan(problems: Mapping[str, Problem], *passes: Pass) -> Workload:
-    """A workload of independent layers, named as the keys of `problems`."""
+def plan(
+    problems: Mapping[str, Problem], *passes: Pass, machine: Machine | None = None
+) -> Workload:
+    """A workload of independent layers, named as the keys of `problems`; planned for a machine."""
     where = Place("test", 0)
     sections = tuple(
         Section(
@@ -74,7 +77,7 @@ def plan(problems: Mapping[str, Problem], *passes: Pass) -> Workload:
         )
         for name, p in problems.items()
     )
-    found = network.resolve(Config("test", sections, ()))
+    found = network.resolve(Config("test", sections, ()), machine=machine)
     return workloads.lower(found, "contract", passes, 0)
 
 
