@@ -148,7 +148,7 @@ def test_a_mutant_is_caught(
     assert same is (mutant is MUTANTS[0])
 
 
-@pytest.mark.parametrize(("wanted", "arch"), zip(SOME, ("gfx90a", "gfx942"), strict=True))
+@pytest.mark.parametrize(("wanted", "arch"), [*zip(SOME, ("gfx90a", "gfx942"), strict=True)])
 def test_amd_code(monkeypatch: pytest.MonkeyPatch, wanted: str, arch: str) -> None:
     """Each instruction of the tile, in registers; accumulation registers would need more."""
     chosen = TILES[wanted]
