@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import DType
 from simgen.errors import RefusedError
+from simgen.ir import DType
 from simgen.machine import Matrix, named
 
 if TYPE_CHECKING:
