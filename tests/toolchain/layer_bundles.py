@@ -21,6 +21,7 @@ from simgen.check.verdict import beyond_rounding
 from simgen.compile import render
 from simgen.frontend import network
 from simgen.frontend.config import Config, Entry, Place, Section
+from simgen.ir import DType
 from simgen.layers import LAYERS
 from simgen.targets.base import Job
 from simgen.targets.host import Host
@@ -58,9 +59,13 @@ class Problem:
 
 
 def plan(
-    problems: Mapping[str, Problem], *passes: Pass, machine: Machine | None = None
+    problems: Mapping[str, Problem],
+    *passes: Pass,
+    dtype: DType = DType.F32,
+    machine: Machine | None = None,
 ) -> Workload:
-    """A workload of independent layers, named as the keys of `problems`; planned for a machine."""
+    """A workload of independent layers, named as the keys of `problems`, with inputs of a type;
+    planned for a machine."""
     where = Place("test", 0)
     sections = tuple(
         Section(
@@ -77,7 +82,7 @@ def plan(
         )
         for name, p in problems.items()
     )
-    found = network.resolve(Config("test", sections, ()), machine=machine)
+    found = network.resolve(Config("test", sections, ()), machine=machine, dtype=dtype.name)
     return workloads.lower(found, "contract", passes, 0)
 
 
