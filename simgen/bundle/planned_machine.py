@@ -45,7 +45,15 @@ def choose(
     Raises:
         UsageError: there is no such machine, or it has none of these instructions.
     """
-    found = _chosen(text, targets)
+    return with_matrix(_chosen(text, targets), matrix)
+
+
+def with_matrix(found: PlannedMachine, matrix: str | None) -> PlannedMachine:
+    """The same with its matrix instructions used, or not; None: as it is.
+
+    Raises:
+        UsageError: it has none of these instructions.
+    """
     machine = found.machine
     if matrix is not None:
         machine = machine.with_options({"matrix": matrix}, f"--matrix {printable(matrix)}")
