@@ -37,9 +37,9 @@ class Tile:
     item_columns: int  # multiple of 4
     ahead: bool  # whether an item reads the elements of the next k while it multiplies one
     rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
-    wavefront: int = 0  # of the machines that it is for, if not for all
     matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
     nbytes: int = 4  # of a factor's element in LDS
+    wavefront: int = 0  # of the machines that it is for, if not for all
 
     @cached_property
     def block(self) -> int:
