@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import DType
 from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.frontend.network import Placed, Source
 from simgen.ir import (
     GUARD,
     PAGE,
     Buffer,
+    DType,
     Kernel,
     Launch,
     Node,
