@@ -133,14 +133,13 @@ class TestProgram:
 
     def test_a_matrix_instruction_that_the_version_lacks_is_refused(self, builder: Builder):
         kernel = (
-            "#define KERNEL k\nusing f4 = float __attribute__((ext_vector_type(4)));\n"
+            '#include "prelude.h"\n#define KERNEL k\n'
+            "using f4 = float __attribute__((ext_vector_type(4)));\n"
             "using s4 = short __attribute__((ext_vector_type(4)));\n"
-            'extern "C" __attribute__((global)) void k(s4* x, f4* y)\n'
+            'extern "C" __global__ void k(s4* x, f4* y)\n'
             "{ y[0] = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(x[0], x[1], y[0], 0, 0, 0); }\n"
         )
-        with pytest.raises(
-            RefusedError, match=r"gem5 24.0: it does not implement v_mfma"
-        ):
+        with pytest.raises(RefusedError, match=r"gem5 24.0: it does not implement v_mfma"):
             builder.products(Gem5Se(arch="gfx90a").simulated.stages(), {"k": kernel})
 
     def test_is_built_to_the_same_bytes_again(self, tmp_path: Path, builder: Builder):
@@ -411,8 +410,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"arch": "gfx920"}, r"--arch 'gfx920': unknown; did you mean 'gfx90[02]'\?"),
-            ({"arch": "gfx942"}, "--arch 'gfx942': unknown"),
+            ({"arch": "gfx920"}, r"--arch 'gfx920': unknown; did you mean 'gfx9[04][02a]'\?"),
+            ({"arch": "gfx1100"}, "--arch 'gfx1100': unknown"),
             ({"gem5_version": "24"}, r"--gem5-version '24': unknown; did you mean '24\.[01]'\?"),
         ],
     )
