@@ -72,7 +72,8 @@ def plan(
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
     Args:
-        workload: a name that `simgen list` prints, or a .dnnmark or .dnntemplate file.
+        workload: a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
+            .dnntemplate file, a problem string or the command line of a driver.
         set: config keys ("n", or "conv1.n" in a network) or $VARIABLES of a template.
         passes: passes of a network: "fwd", "bwd", "sgd" (parameter update), or several.
         layers: a slice of a network, "conv1..pool1", or names of layers.

@@ -91,7 +91,9 @@ class Plan:
         phase = _phase(choices.inference)
         step = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
         usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
-        self.problem = problem.find(word, choices.settings, _passes(choices.passes), usual)
+        self.problem = problem.find(
+            word, choices.settings, _passes(choices.passes), usual, choices.type
+        )
         if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
             raise UsageError(
                 "--inference: it is for pass fwd only; leave --pass out, or set "
@@ -104,7 +106,7 @@ class Plan:
             layers=choices.layers,
             phase=phase,
             machine=self.planned_for.machine,
-            dtype=choices.type,
+            dtype=self.problem.dtype,
         )
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")

@@ -1,6 +1,6 @@
 """Digests of a result that travels as one file: of its inputs, outputs and statistics.
 
-They are of the values that are read, not of HDF5's bytes: an attribute "digests" of results.h5,
+They are of the values that are read, not of HDF5's bytes: a dataset "digests" of results.h5,
 JSON, which is made again from what was read and compared.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-ATTRIBUTE = "digests"
+DATASET = "digests"
 INPUTS = "inputs"  # in the provenance: the digest of the data.h5 that the run read
 
 
@@ -37,7 +37,7 @@ def text(
     launches: Sequence[Mapping[str, float]],
     provenance: Mapping[str, Any],
 ) -> str:
-    """The attribute: JSON with the SHA-256 of each output, of the metrics and of the provenance."""
+    """The dataset: JSON with the SHA-256 of each output, of the metrics and of the provenance."""
     found = {
         INPUTS: provenance.get(INPUTS, ""),
         "outputs": {name: _tensor(output) for name, output in sorted(outputs.items())},

@@ -7,11 +7,14 @@
     /launches/COLUMN      one value per launch: step, layer, pass, kernel, order, and the metrics
                           of the target, by the names of simgen.metrics and with the attribute unit;
                           a metric that a launch does not have is NaN
-    attribute "provenance"  JSON: simgen version, compiler, config, target and settings, options of
+    /provenance           JSON: simgen version, compiler, config, target and settings, options of
                           a sweep's point, machine, number of GPUs; `part` and `resumed` of such
                           runs, `kernels` where a library's ran in place of the workload's: then it
                           has no tensors
-    attribute "digests"   see simgen.bundle.result_digest
+    /digests              see simgen.bundle.result_digest
+    attribute "schema"    this schema
+
+JSON is in bytes of UTF-8.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from simgen import metrics
 from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.ir import GUARD
-from simgen.storage import locks, seal
+from simgen.storage import hdf5, locks, seal
 from simgen.storage.files import NotRegularError, atomic_file, open_regular
 from simgen.storage.schema import SchemaError
 from simgen.tensors import element_types
@@ -204,11 +207,11 @@ def save(result: Result, workload: Workload, path: Path) -> None:
     import h5py
 
     with atomic_file(path) as file, h5py.File(file, "w") as h5:
-        h5.attrs["schema"] = SCHEMA
-        h5.attrs["provenance"] = json.dumps(result.provenance, sort_keys=True)
-        h5.attrs[result_digest.ATTRIBUTE] = result_digest.text(
-            result.outputs, result.launches, result.provenance
-        )
+        hdf5.write_text(h5, "schema", SCHEMA)
+        told = json.dumps(result.provenance, sort_keys=True)
+        hdf5.write_document(h5, saved_result.PROVENANCE, told)
+        digests = result_digest.text(result.outputs, result.launches, result.provenance)
+        hdf5.write_document(h5, result_digest.DATASET, digests)
         tensors = h5.create_group("tensors")
         for name, output in result.outputs.items():
             dataset = element_types.write(tensors, name, output.values)
@@ -218,7 +221,7 @@ def save(result: Result, workload: Workload, path: Path) -> None:
         for column, values in _columns(result, workload).items():
             launches[column] = values
             if unit := metrics.unit(column):
-                launches[column].attrs["unit"] = unit
+                hdf5.write_text(launches[column], "unit", unit)
 
 
 def load(path: Path, workload: Workload | None = None) -> Result:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from simgen.ir import Workload
 
-SCHEMA = "simgen results 1"
+SCHEMA = "simgen results 2"
+PROVENANCE = "provenance"
 TEXTS = ("layer", "pass", "kernel")  # columns of the launches that are no metrics
 MAX_LAUNCHES = 10**7
 Index = Annotated[int, Within(0, 2**31)]
@@ -105,13 +106,13 @@ def read(path: Path, workload: Workload | None) -> Saved:
         tensors = hdf5.group(file, "tensors")
         found = {name: _tensor(tensors, name) for name in hdf5.names(tensors)}
         launches = _launches(hdf5.group(file, "launches"))
-        return Saved(found, launches, told, hdf5.text(file, result_digest.ATTRIBUTE))
+        return Saved(found, launches, told, hdf5.document(file, result_digest.DATASET))
 
 
 def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]:
-    if "schema" not in file.attrs or hdf5.text(file, "schema") != SCHEMA:
+    if "schema" not in file.attrs or hdf5.text(file, "schema", fixed=True) != SCHEMA:
         raise FormatError("not a results file of simgen")
-    told: Mapping[str, Any] = schema.parse(hdf5.text(file, "provenance"))
+    told: Mapping[str, Any] = schema.parse(hdf5.document(file, PROVENANCE))
     check_provenance(told, workload)
     return told
 

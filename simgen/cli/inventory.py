@@ -22,9 +22,16 @@ if TYPE_CHECKING:
 
 @click.command(cls=BuildCommand)
 @workload_options
+@click.option(
+    "--as",
+    "form",
+    metavar="F",
+    help="Print products and convolutions as problem strings (string), or as command lines of "
+    "MIOpenDriver (miopen), rocblas-bench (rocblas), cutlass_profiler (cutlass) or benchdnn.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
-def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
+def show(form: str | None, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     """Print layers, shapes, work and memory of WORKLOAD.
 
     Operations are floating-point operations and special functions; bytes are the traffic that no
@@ -35,11 +42,15 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
     simgen show softmax_fwd
     simgen show alexnet --pass fwd,bwd --layers conv1..pool1
     simgen show alexnet.dnnmark --json
+    simgen show deepbench/conv/17 --as miopen
     """
     from simgen.cli import present
     from simgen.errors import UnsupportedError
 
     plan, output, targets = planned(given)
+    if form is not None:
+        _show_lines(plan, form, as_json, quiet)
+        return
     try:
         workload: Workload | None = plan.workload
         unsupported = ""
@@ -54,6 +65,8 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
         shown |= {"commands": commands, "unsupported": unsupported or None}
         print(json.dumps(shown, indent=1))
         return
+    for note in plan.problem.notes:
+        print(note)
     present.network(plan.network, settings=verbose)
     if unsupported:
         print(f"no kernels: {unsupported}")
@@ -67,12 +80,33 @@ def show(as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
             print(f"{name}, {way}:\n  {line}")
 
 
+def _show_lines(plan: Plan, form: str, as_json: bool, quiet: bool) -> None:
+    """The layers as operations of libraries; a notice of those that are none."""
+    import sys
+
+    from simgen.errors import message
+    from simgen.frontend import exporting
+    from simgen.frontend.drivers import table
+
+    if form not in table.FORMS:
+        raise UsageError(f"--as {form!r}: no such form; {did_you_mean(form, table.FORMS)}")
+    lines, without = exporting.lines(plan.network, plan.problem.passes, form)
+    if as_json:
+        print(json.dumps({"lines": lines, "without": without}, indent=1))
+        return
+    print("\n".join(lines))
+    if without and not quiet:
+        names = ", ".join(without)
+        print(message(f"layers that have no such line: {names}"), file=sys.stderr)
+
+
 def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
     from simgen.ir import to_json
     from simgen.workload import costs
 
     shown: dict[str, Any] = {
         "name": plan.problem.name,
+        "notes": list(plan.problem.notes),
         "layers": [
             {
                 **to_json(placed.node),
@@ -97,13 +131,18 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 
 @click.command(name="list")
 @click.argument("what", required=False, default="workloads")
+@click.argument("part", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_(what: str, as_json: bool) -> None:
+def list_(what: str, part: str | None, as_json: bool) -> None:
     """List workloads, layers, targets, algorithms, machines or metrics. [default: workloads]
+
+    `deepbench` lists DeepBench's problems, all of them or those of a family: gemm, conv, rnn,
+    sparse or allreduce.
 
     \b
     simgen list
     simgen list targets --json
+    simgen list deepbench conv
     """
     listings: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "layers": _list_layers,
@@ -112,9 +151,12 @@ def list_(what: str, as_json: bool) -> None:
         "algorithms": _list_algorithms,
         "machines": _list_machines,
         "metrics": _list_metrics,
+        "deepbench": lambda: _list_deepbench(part),
     }
     if what not in listings:
         raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
+    if part is not None and what != "deepbench":
+        raise UsageError(f"list {what} {part!r}: {what} has no parts; leave {part!r} out")
     rows = listings[what]()
     if as_json:
         print(json.dumps(rows, indent=1))
@@ -143,6 +185,29 @@ def _list_workloads() -> list[dict[str, str]]:
     from simgen.frontend import problem
 
     return [{"workload": name, "what": what} for name, what in problem.built_in().items()]
+
+
+def _list_deepbench(family: str | None) -> list[dict[str, Any]]:
+    from simgen.frontend import deepbench
+    from simgen.frontend.operation import FAMILIES
+
+    if family is not None and family not in FAMILIES:
+        cure = did_you_mean(family, FAMILIES)
+        raise UsageError(f"list deepbench {family!r}: no such family; {cure}")
+    found = [p for name in FAMILIES if family in (None, name) for p in deepbench.problems(name)]
+    return [
+        {
+            "problem": each.name,
+            "set": each.set,
+            "what": str(each.operation),
+            "types": " ".join(each.types),
+            "passes": " ".join(each.passes),
+            "GFLOP": f"{each.operation.flops / 1e9:.4g}",
+            "kernels": "yes" if each.operation.has_layer() else "not yet",
+            "note": each.note,
+        }
+        for each in found
+    ]
 
 
 def _list_targets() -> list[dict[str, Any]]:

@@ -42,7 +42,8 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
 
     A bundle is a folder with programs, kernels, data and launch scripts.
 
-    WORKLOAD is a name that `simgen list` prints, or a .dnnmark or .dnntemplate file.
+    WORKLOAD is a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
+    .dnntemplate file, or an operation such as gemm:m=35,n=700,k=2048.
 
     \b
     simgen build softmax_fwd

@@ -1,5 +1,5 @@
-"""From what a user writes to layers in a network: the grammar of configs, what a name means, shapes
-resolved, layers fused. Knows no kernels.
+"""From what a user writes to layers in a network: the grammar of configs, what a name means, lists
+of problems, lines of other programs (drivers/), shapes resolved, layers fused. Knows no kernels.
 
 May import: dtypes, errors, ir, layers, machine, resources, storage.
 """

@@ -1,20 +1,29 @@
 """What the user names on the command line -> a config and what to do with it.
 
-A problem is a built-in workload (`softmax_fwd`: a layer's sample problem in one pass), a built-in
-network (`data/NAME.dnnmark`), or a config file.
+A problem is
+
+    softmax_fwd               a built-in workload: a layer's sample problem in one pass
+    alexnet                   a built-in network, data/NAME.dnnmark
+    path/to/model.dnnmark     a config, or a template
+    deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
+    gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
+    MIOpenDriver conv -n 8 .. the same as the command line of a driver (simgen.frontend.drivers)
+
+Whatever it is, it becomes a config, passes and settings, and nothing else knows which it was.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import resources
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend import config
-from simgen.frontend.config import Config
+from simgen.frontend import config, deepbench, operation
+from simgen.frontend.config import Config, Place
+from simgen.frontend.drivers import table
 from simgen.frontend.network import sample_section
 from simgen.ir import Pass
 from simgen.layers import LAYERS
@@ -22,9 +31,12 @@ from simgen.layers import LAYERS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from simgen.frontend.deepbench import Listed
+    from simgen.frontend.operation import LibraryOperation
     from simgen.layers import Layer
 
 SUFFIXES = (".dnnmark", ".dnntemplate")
+LONGEST_PATH = 255  # characters; longer words name no file
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,8 @@ class Problem:
     config: Config
     passes: tuple[Pass, ...]
     settings: tuple[tuple[str, str], ...]  # of `--set`, less those that filled variables
+    dtype: str | None = None  # element type of what no layer writes; None: as sections say
+    notes: tuple[str, ...] = ()  # what is to be said of it
 
 
 def built_in() -> dict[str, str]:
@@ -55,33 +69,40 @@ def find(
     settings: Sequence[tuple[str, str]],
     passes: Sequence[Pass] | None,
     usual: Sequence[Pass] = (Pass.FORWARD,),
+    dtype: str | None = None,
 ) -> Problem:
     """The problem that `word` names. A setting whose key is a `$VARIABLE` of the file fills it.
 
-    `usual` are the passes of a network where `passes` is None.
+    `usual` are the passes of a network where `passes` is None; `dtype` is the element type that the
+    user asks for.
 
     Raises:
-        UsageError: no such workload.
-        ConfigError: the file cannot be read.
+        UsageError: no such workload, or it is not to be had in these passes or this type.
+        ConfigError: the file cannot be read, or the word is no problem string or line of a driver.
+        UnsupportedError: simgen has no layer that does it.
     """
     path = Path(word)
-    if path.suffix in SUFFIXES or path.is_file():
-        return _from_file(path, settings, passes or usual)
+    if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
+        return replace(_from_file(path, settings, passes or usual), dtype=dtype)
     network = resources.folder("data") / f"{word}.dnnmark"
     if re.fullmatch(r"\w+", word) and network.is_file():
-        return _from_file(network, settings, passes or usual)
+        return replace(_from_file(network, settings, passes or usual), dtype=dtype)
+    listed = deepbench.find(word)
+    found = listed.operation if listed else table.read(word) or operation.read(word)
+    if found:
+        return _from_operation(found, listed, settings, passes, dtype)
     kind, direction = _split(word)
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"--pass: {word} is pass {direction} already; leave --pass out")
         content = Config(f"built-in {kind}", (sample_section(kind),), ())
-        return Problem(word, content, (Pass(direction),), tuple(settings))
+        return Problem(word, content, (Pass(direction),), tuple(settings), dtype)
     if (path / "manifest.json").is_file():
         cure = "name what it was built from, or use simgen run, diff or report"
         raise UsageError(f"workload {printable(word)}: a bundle, not a workload; {cure}")
     if word and path.is_dir():
         raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")
-    known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS)]
+    known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
 
@@ -106,6 +127,47 @@ def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence
     rest = tuple((key, value) for key, value in settings if key not in content.variables)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
     return Problem(name, content, tuple(passes), rest)
+
+
+def _from_operation(
+    found: LibraryOperation,
+    listed: Listed | None,
+    settings: Sequence[tuple[str, str]],
+    passes: Sequence[Pass] | None,
+    dtype: str | None,
+) -> Problem:
+    """The layer that does an operation, by itself.
+
+    Raises:
+        UsageError: the list has it in other passes or types, or it says another type itself.
+        UnsupportedError: simgen has no such layer.
+    """
+    name = listed.name if listed else str(found)
+    directions = tuple(passes or found.direction)
+    if listed:
+        _check_listed(listed, directions, dtype)
+    elif dtype not in (None, found.type) and "type" in found.said():
+        raise UsageError(f"--type: the workload says type={found.type} already; leave --type out")
+    section = found.section(Place(name, 0))
+    if directions != found.direction or (listed and directions != (Pass.FORWARD,)):
+        name = f"{name}_{'_'.join(directions)}"
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", name.replace("=", ""))
+    content = Config(f"built-in {name}", (section,), ())
+    notes = (*((str(listed),) if listed else ()), *found.notes)
+    return Problem(name, content, directions, tuple(settings), dtype or found.type, notes)
+
+
+def _check_listed(listed: Listed, passes: Sequence[Pass], dtype: str | None) -> None:
+    """Raises UsageError if the problem is not in its list in these passes or this type."""
+    cure = f"take one of them, or write the problem as {listed.operation}"
+    both = {Pass.BACKWARD: (Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)}
+    for each in passes:
+        if not set(both.get(each, (each,))) <= set(listed.passes):
+            fact = f"{listed.name} is of the {listed.set} set, which has {', '.join(listed.passes)}"
+            raise UsageError(f"--pass {each}: {fact}; {cure}")
+    if dtype is not None and dtype not in listed.types:
+        fact = f"{listed.name} is of the {listed.set} set, which has {', '.join(listed.types)}"
+        raise UsageError(f"--type {printable(dtype)}: {fact}; {cure}")
 
 
 def _sizes(sample: object) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_MEMBERS = 100_000  # datasets and groups of a file
 DEEPEST = 32  # groups in groups, links to links
-MAX_TEXT = 2**24  # bytes of an attribute
+MAX_TEXT = 2**24  # bytes
 MIN_CHUNK = 2**20  # bytes; a chunk may be so large though its dataset is smaller
 # zlib makes no more of a byte than this (zlib's technical details), the other filters of HDF5 less.
 MAX_RATIO = 1032
@@ -177,8 +177,11 @@ def values(found: h5py.Dataset) -> NDArray[Any]:
     return np.asarray(found[()])
 
 
-def text(item: h5py.HLObject, name: str) -> str:
-    """An attribute that is one text.
+def text(item: h5py.HLObject, name: str, *, fixed: bool = False) -> str:
+    """An attribute that is one text; `fixed`: of a fixed length.
+
+    Text of variable length lies in a heap of the file, and HDF5 2.0 looks for ever for something
+    in a heap with a damaged size: in files of ours all text has a fixed length.
 
     Raises:
         FormatError: there is none, or it is something else.
@@ -187,13 +190,47 @@ def text(item: h5py.HLObject, name: str) -> str:
 
     if name in item.attrs:
         attribute = item.attrs.get_id(name)
-        one = attribute.shape == () and attribute.get_type().get_class() == h5py.h5t.STRING
+        kind = attribute.get_type()
+        one = attribute.shape == () and kind.get_class() == h5py.h5t.STRING
+        if fixed and one and kind.is_variable_str():
+            raise FormatError(f"attribute {printable(name)} is text of variable length")
         if one and attribute.get_storage_size() <= MAX_TEXT:
             found = item.attrs[name]
             found = found.decode() if isinstance(found, bytes) else found
             if isinstance(found, str) and len(found) <= MAX_TEXT:
                 return found
     raise FormatError(f"attribute {printable(name)} is not text")
+
+
+def write_text(item: h5py.HLObject, name: str, told: str) -> None:
+    """A new attribute that is one short text: HDF5 has no room for more than 64 KiB."""
+    import numpy as np
+
+    item.attrs[name] = np.bytes_(told.encode())
+
+
+def write_document(parent: h5py.Group, name: str, told: str) -> None:
+    """A new dataset that is one text of any length, in bytes of UTF-8."""
+    import numpy as np
+
+    parent[name] = np.frombuffer(told.encode(), np.uint8)
+
+
+def document(parent: h5py.Group, name: str) -> str:
+    """A text that `write_document` wrote.
+
+    Raises:
+        FormatError: there is none, or it is something else.
+    """
+    import numpy as np
+
+    found = dataset(parent, name)
+    if found.ndim != 1 or found.dtype != np.uint8 or found.size > MAX_TEXT:
+        raise FormatError(f"dataset {printable(name)} is not text")
+    try:
+        return bytes(values(found)).decode()
+    except UnicodeDecodeError:
+        raise FormatError(f"dataset {printable(name)} is not text") from None
 
 
 def whole(item: h5py.HLObject, name: str, most: int) -> int:

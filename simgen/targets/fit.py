@@ -9,9 +9,12 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from simgen.compile import code_object
 from simgen.errors import RefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simgen.compile.code_object import KernelInfo
     from simgen.ir import Kernel, Workload
     from simgen.machine import Machine
@@ -33,6 +36,18 @@ def check(target: str, arch: str, workload: Workload, name: str, info: KernelInf
                 f"{target}: kernel {name}{layer}: a work-group takes {need} {what}, and "
                 f"{machine.label} has {have}; plan for another machine with --plan-for"
             )
+
+
+def check_all(target: str, arch: str, workload: Workload, objects: Mapping[str, bytes]) -> None:
+    """The same of the kernels of a workload, by name: of code objects.
+
+    Raises:
+        RefusedError: a kernel does not fit.
+        DamagedError: what has to be looked at is no code object, or does not hold its kernel.
+    """
+    if workload.machine.arch == arch:
+        for name, elf in objects.items():
+            check(target, arch, workload, name, code_object.kernels(elf)[name])
 
 
 def _needs(machine: Machine, kernel: Kernel, info: KernelInfo) -> tuple[tuple[str, int, int], ...]:

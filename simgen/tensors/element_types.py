@@ -75,7 +75,7 @@ def write(parent: h5py.Group, name: str, values: NDArray[Any]) -> h5py.Dataset:
         bits = np.ascontiguousarray(values).view(f"<u{dtype.nbytes}")
         made.id.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=made.id.get_type())
     if is_named(dtype):
-        made.attrs[ATTRIBUTE] = dtype.name
+        hdf5.write_text(made, ATTRIBUTE, dtype.name)
     return made
 
 

@@ -90,7 +90,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
                     if constexpr (WITH_C)
-                        value = fused(BETA, fetched<float, 1>(added + at + part), value);
+                        value = fused(BETA, fetched<float, 1>(added + (at + part)), value);
                     if constexpr (WITH_EPILOGUE)
                         value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, n + part) : value);
                     else if constexpr (WITH_BIAS)

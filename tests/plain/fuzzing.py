@@ -34,7 +34,7 @@ from simgen.bundle import manifest as manifests
 from simgen.bundle import result_digest, results, run_record, saved_result, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.cli import main
-from simgen.storage import seal
+from simgen.storage import hdf5, seal
 from simgen.study import page
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
@@ -223,11 +223,11 @@ def _attribute(rng: Rng, file: h5py.File, name: str) -> None:
 
 
 def _provenance(rng: Rng, file: h5py.File, name: str) -> None:
-    if "provenance" not in file.attrs:
+    if "provenance" not in file:
         return _attribute(rng, file, name)
-    text, _ = change_json(rng, json.loads(file.attrs["provenance"]))
-    with contextlib.suppress(ValueError, OSError):  # NUL, or too large for an attribute
-        file.attrs["provenance"] = text
+    text, _ = change_json(rng, json.loads(hdf5.document(file, "provenance")))
+    del file["provenance"]
+    hdf5.write_document(file, "provenance", text)
     return None
 
 
@@ -581,7 +581,9 @@ def results_h5(rng: Rng, folder: Path) -> tuple[str, list[str]]:
             found = saved_result.read(path, None)
             text = result_digest.text(found.tensors, found.launches, found.provenance)
             with h5py.File(path, "r+") as file:
-                file.attrs[result_digest.ATTRIBUTE] = text
+                if result_digest.DATASET in file:
+                    del file[result_digest.DATASET]
+                hdf5.write_document(file, result_digest.DATASET, text)
     words = (["diff", "net", "other.h5", "reference"], ["diff", "net", "cuda", "other.h5"])
     return what, rng.choice((*words, [*INPUTS, "--inputs", "other.h5"]))
 

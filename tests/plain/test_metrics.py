@@ -140,7 +140,7 @@ def test_results_have_units(tmp_path: Path):
     found = Result("cuda", {}, ({"seconds": 1.0, "own_counter": 2.0},), {})
     save(found, made.workload, tmp_path / "results.h5")
     with h5py.File(tmp_path / "results.h5") as file:
-        assert file["launches/seconds"].attrs["unit"] == "seconds"
+        assert file["launches/seconds"].attrs["unit"] == b"seconds"
         assert "unit" not in file["launches/own_counter"].attrs
 
 

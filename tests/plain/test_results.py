@@ -12,6 +12,7 @@ from handmade import BOTH, build, computed, lowered_text, run_by_hand, small
 from simgen.bundle import results
 from simgen.errors import DamagedError, UsageError
 from simgen.ir import GUARD, PAGE, DType
+from simgen.storage import hdf5
 from simgen.targets.cuda import Cuda
 
 NETWORK = "[Activation]\nname=a\nn=3\nc=7\n[Softmax]\nname=s\nprevious_layer=a\n"
@@ -170,7 +171,7 @@ def test_a_saved_result_comes_back_whole(made, saved):
 
 def test_other_programs_can_read_it(saved):
     with h5py.File(saved) as h5:
-        assert h5.attrs["schema"] == "simgen results 1"
+        assert h5.attrs["schema"] == b"simgen results 2"
         assert h5["tensors/s.y"].shape == (3, 7, 1, 1)
         columns = {name: column[...] for name, column in h5["launches"].items()}
     assert columns["order"].tolist() == [0, 1, 2, 3]
@@ -257,15 +258,26 @@ def virtual(h5):
 
 def tell(**changes):
     def edit(h5):
-        told = json.loads(h5.attrs["provenance"])
-        h5.attrs["provenance"] = json.dumps({**told, **changes})
+        told = json.loads(hdf5.document(h5, "provenance"))
+        document("provenance", json.dumps({**told, **changes}))(h5)
+
+    return edit
+
+
+def document(name, text):
+    def edit(h5):
+        del h5[name]
+        hdf5.write_document(h5, name, text)
 
     return edit
 
 
 EDITS = {
-    "a provenance that is a list": lambda h5: h5.attrs.modify("provenance", "[]"),
-    "a provenance that is a number": lambda h5: h5.attrs.create("provenance", 4),
+    "a provenance that is a list": document("provenance", "[]"),
+    "a provenance that is a number": remake("provenance", (), "<i8"),
+    "a provenance that is no text": lambda h5: h5["provenance"].write_direct(
+        np.full(h5["provenance"].shape, 255, np.uint8)
+    ),
     "a machine that is none": tell(machine=None),
     "a machine that is a text": tell(machine="x"),
     "no number of GPUs": tell(gpus=0),
@@ -291,13 +303,15 @@ EDITS = {
     ),
     "a list of untouched elements": lambda h5: h5["tensors/a.y"].attrs.create("untouched", [1, 2]),
     "negative times": lambda h5: h5["launches/seconds"].write_direct(np.full(4, -1.0)),
-    "another schema": lambda h5: h5.attrs.modify("schema", "simgen results 9"),
+    "another schema": lambda h5: hdf5.write_text(h5, "schema", "simgen results 9"),
+    "text of variable length": lambda h5: h5.attrs.create("schema", "simgen results 2"),
     "no schema": lambda h5: h5.attrs.pop("schema"),
     "no tensors": lambda h5: h5.pop("tensors"),
     "no launches": lambda h5: h5.pop("launches"),
     "no order": lambda h5: h5.pop("launches/order"),
-    "no provenance": lambda h5: h5.attrs.pop("provenance"),
-    "a provenance that is no JSON": lambda h5: h5.attrs.modify("provenance", "{"),
+    "no provenance": lambda h5: h5.pop("provenance"),
+    "no digests": lambda h5: h5.pop("digests"),
+    "a provenance that is no JSON": document("provenance", "{"),
     "no attributes": lambda h5: h5["tensors/a.y"].attrs.pop("untouched"),
     "a group for a tensor": replace_by_group,
     "a short column": shorten,

@@ -194,8 +194,8 @@ def test_a_store_behind_a_share_is_seen(
 
     def beyond(item: Kernel) -> str:
         text = kernel(item)
-        assert "store4(y + at, " in text
-        return text.replace("store4(y + at, ", "store4(y + at + 4, ")
+        assert "keep4(y + at, out)" in text  # relu's
+        return text.replace("keep4(y + at, out)", "keep4(y + at + 4, out)")
 
     monkeypatch.setattr(render, "kernel", beyond)
     work = lowered("activation_fwd", ("n", "2"), ("c", "32"), ("h", "1"), ("w", "1"))
@@ -236,7 +236,7 @@ def test_a_run_adds_what_the_bundle_lacks(tmp_path: Path) -> None:
     assert script(bundle, "1") == (0, "")
     error = simgen(tmp_path, "run", "b", "--gpus", 3, code=2)
     assert error.count("\n") == 1
-    assert "the batch of layer 'softmax' is 4, no multiple; choose 2 or 4" in error
+    assert "the batch of layer 'softmax' is 4, which is not a multiple; choose 2 or 4" in error
     assert "write 1 to 8" in simgen(tmp_path, "run", "b", "--gpus", 9, code=2)
     assert sorted(p.name for p in (bundle / "mgpusim").iterdir()) == [
         "gpus-2", "kernels", "run.sh", "runner",
@@ -248,7 +248,7 @@ def test_a_bundle_that_is_built_for_two_runs_on_two(tmp_path: Path) -> None:
     built = simgen(tmp_path, "build", *words, "--gpus", 2)
     assert "--gpus 2" in built  # in the command that reproduces it
     simgen(tmp_path, "run", "b")
-    assert "simgen: gpus: 2" in (tmp_path / "b/results/mgpusim/log.txt").read_text()
+    assert "emu, 2 x mi300a" in (tmp_path / "b/results/mgpusim/log.txt").read_text()
     error = simgen(tmp_path, "build", *words, "--gpus", "two", code=2)
     assert error.count("\n") == 1
     error = simgen(tmp_path, "build", "dropout_fwd", "--target", "mgpusim", "--gpus", 2, code=4)

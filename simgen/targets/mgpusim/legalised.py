@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile import code_object, legalise, render, source_line, stages
+from simgen.compile import legalise, render, source_line, stages
 from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
 from simgen.targets import fit
@@ -79,8 +79,7 @@ def build(
     except stages.UnimplementedError as refusal:
         raise RefusedError(f"{target}: {_lacking(workload, sources, refusal, model)}") from None
     objects = {name: products[stages.CODE_OBJECT] for name, products in made.items()}
-    for name, elf in objects.items():
-        fit.check(target, model.arch, workload, name, code_object.kernels(elf)[name])
+    fit.check_all(target, model.arch, workload, objects)
     replaced = {name: products[stages.LEGALISED] for name, products in made.items()}
     return Kernels(objects, replaced if model.simulator else {})
 

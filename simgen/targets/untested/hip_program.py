@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.compile import code_object, render, stages
+from simgen.compile import render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.ir import GUARD, PAGE
 from simgen.targets import fit
@@ -61,8 +61,7 @@ class Program:
         """An ELF code object for each kernel of the workload, in order."""
         made = builder.products(self.stages(), job.kernel_sources)
         objects = {name: products[stages.CODE_OBJECT] for name, products in made.items()}
-        for name, elf in objects.items():
-            fit.check("hip", self.model.arch, job.workload, name, code_object.kernels(elf)[name])
+        fit.check_all("hip", self.model.arch, job.workload, objects)
         return list(objects.values())
 
     def build(self, job: Job, builder: Builder) -> dict[str, File]:

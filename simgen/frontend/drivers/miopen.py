@@ -1,0 +1,171 @@
+"""MIOpenDriver: `MIOpenDriver conv -n 100 -c 3 -H 32 -W 32 -k 32 -y 3 -x 3 -F 1`.
+
+What MIOpen logs with MIOPEN_ENABLE_LOGGING_CMD=1 are such lines. Images lie as NCHW in simgen
+whatever -I, -f and -O say. Without -F, a convolution runs forward and both ways backward.
+
+Source: AddCmdLineArgs of driver/conv_driver.hpp and driver/gemm_driver.hpp, README.md there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError, did_you_mean, printable
+from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
+from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation
+from simgen.ir import Pass
+
+if TYPE_CHECKING:
+    from simgen.frontend.operation import LibraryOperation
+
+TYPES = {"f32": "", "f16": "fp16", "bf16": "bfp16", "i8": "int8"}  # ends of the first word
+FORWARD, DATA, WEIGHT = 1, 2, 4  # bits of -F
+PASSES = {FORWARD: Pass.FORWARD, DATA: Pass.BACKWARD_DATA, WEIGHT: Pass.BACKWARD_WEIGHT}
+# Long name -> short one. Lines that MIOpen logs have the short ones.
+CONV = {
+    "batchsize": "n",
+    "in_channels": "c",
+    "in_h": "H",
+    "in_w": "W",
+    "out_channels": "k",
+    "fil_h": "y",
+    "fil_w": "x",
+    "pad_h": "p",
+    "pad_w": "q",
+    "conv_stride_h": "u",
+    "conv_stride_w": "v",
+    "dilation_h": "l",
+    "dilation_w": "j",
+    "group_count": "g",
+    "forw": "F",
+    "bias": "b",
+    "mode": "m",
+    "pad_mode": "z",
+    "spatial_dim": "_",
+    "tensor_vect": "Z",
+    "vector_length": "L",
+    "in_layout": "I",
+    "out_layout": "O",
+    "fil_layout": "f",
+}
+GEMM = {
+    "a_h": "m",
+    "b_w": "n",
+    "a_w": "k",
+    "transA": "u",
+    "transB": "v",
+    "alpha": "A",
+    "beta": "B",
+    "batch_count": "b",
+    "isColMajor": "C",
+}
+LAYOUTS = ("NCHW", "NHWC")
+USUAL_MEASURING = {"iter": "i", "verify": "V", "time": "t", "wall": "w"}
+CONV_MEASURING = {
+    **USUAL_MEASURING,
+    "verification_cache": "C",
+    "search": "s",
+    "printconv": "P",
+    "dump_output": "o",
+    "in_data": "d",
+    "weights": "e",
+    "in_bias": "a",
+    "dout_data": "D",
+    "solution": "S",
+    "pad_val": "r",
+}
+
+
+class MIOpenDriver(Driver):
+    name = "miopen"
+    program = "MIOpenDriver"
+
+    def read(self, words: list[str]) -> LibraryOperation:
+        known = [f"{kind}{end}" for kind in ("conv", "gemm") for end in TYPES.values()]
+        first = words[0] if words else ""
+        if first not in known:
+            cure = did_you_mean(first, known)
+            raise UsageError(f"{self.program}: unknown operation {printable(first)}; {cure}")
+        kind, end = first[:4], first[4:]
+        dtype = next(name for name, each in TYPES.items() if each == end)
+        place = f"{self.program} {first}"
+        if kind == "gemm":
+            spelled = _spellings(GEMM, {**USUAL_MEASURING, "forw": "F"})
+            return _gemm(read_options(words[1:], spelled, place), dtype)
+        return _conv(read_options(words[1:], _spellings(CONV, CONV_MEASURING), place), dtype)
+
+    def lines(self, operation: LibraryOperation) -> list[str]:
+        end = TYPES[operation.type]
+        if isinstance(operation, GemmOperation):
+            return [f"{self.program} gemm{end} {_gemm_text(operation)}"]
+        if not isinstance(operation, ConvOperation):
+            raise self.cannot(f"line for {operation.title}")
+        if operation.mode is not FilterMode.CROSS:
+            raise self.cannot("convolution with turned filters")
+        return [f"{self.program} conv{end} {_conv_text(operation)}"]
+
+
+def _spellings(says: dict[str, str], measuring: dict[str, str]) -> dict[str, str]:
+    """How options are written -> "-" and the short name, which is the one of messages."""
+    found: dict[str, str] = {}
+    for table in (says, measuring):
+        for long, short in table.items():
+            name = f"-{short}" if table is says else MEASURING
+            found |= {f"-{short}": name, f"--{long}": name}
+    return found
+
+
+def _gemm(given: GivenOptions, dtype: str) -> GemmOperation:
+    m, n, k = given.whole("-m", 256), given.whole("-n", 256), given.whole("-k", 256)
+    ta, tb = given.flag("-u"), given.flag("-v")
+    if not given.flag("-C"):  # by rows: the transposed problem by columns
+        m, n, ta, tb = n, m, tb, ta
+    alpha, beta = given.number("-A", 1.0), given.number("-B", 0.0)
+    return GemmOperation(m, n, k, ta, tb, given.whole("-b", 1), alpha, beta, dtype)
+
+
+def _gemm_text(gemm: GemmOperation) -> str:
+    transposed = f"-u {int(gemm.ta)} -v {int(gemm.tb)}"
+    scales = f"-A {gemm.alpha!r} -B {gemm.beta!r} -b {gemm.batch}"
+    return f"-m {gemm.m} -n {gemm.n} -k {gemm.k} {transposed} {scales} -C 1"
+
+
+def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
+    given.only("-m", ("conv",), "only conv is read; write a config with conv_mode=transpose")
+    given.only("-z", ("default",), "write the pads with -p and -q")
+    given.only("-_", ("2",), "only two dimensions are read")
+    given.only("-Z", ("0",), "only tensors that are no vectors are read; leave it out")
+    given.only("-L", ("1",), "only tensors that are no vectors are read; leave it out")
+    for layout in ("-I", "-O", "-f"):
+        given.only(layout, LAYOUTS, "only NCHW and NHWC are read")
+    bits = given.whole("-F", 0, 0)
+    if bits > FORWARD + DATA + WEIGHT:
+        raise given.refuse("-F", "add up 1 for forward, 2 for backward data, 4 for weights")
+    passes = tuple(each for bit, each in PASSES.items() if not bits or bits & bit)
+    return ConvOperation(
+        n=given.whole("-n", 100),
+        c=given.whole("-c", 3),
+        h=given.whole("-H", 32),
+        w=given.whole("-W", 32),
+        k=given.whole("-k", 32),
+        r=given.whole("-y", 3),
+        s=given.whole("-x", 3),
+        pad_h=given.whole("-p", 0, 0),
+        pad_w=given.whole("-q", 0, 0),
+        stride_h=given.whole("-u", 1),
+        stride_w=given.whole("-v", 1),
+        dilation_h=given.whole("-l", 1),
+        dilation_w=given.whole("-j", 1),
+        group=given.whole("-g", 1),
+        bias=given.flag("-b"),
+        passes=passes,
+        type=dtype,
+    )
+
+
+def _conv_text(conv: ConvOperation) -> str:
+    image = f"-n {conv.n} -c {conv.c} -H {conv.h} -W {conv.w}"
+    filters = f"-k {conv.k} -y {conv.r} -x {conv.s} -p {conv.pad_h} -q {conv.pad_w}"
+    steps = f"-u {conv.stride_h} -v {conv.stride_w} -l {conv.dilation_h} -j {conv.dilation_w}"
+    bits = sum(bit for bit, each in PASSES.items() if each in conv.passes)
+    return f"{image} {filters} {steps} -m conv -g {conv.group} -b {int(conv.bias)} -F {bits}"

@@ -1,0 +1,115 @@
+"""rocblas-bench: `rocblas-bench -f gemm_ex --transposeA N -m 1024 -n 1024 -k 1024 --a_type f16_r`.
+
+What rocBLAS logs with ROCBLAS_LAYER=2 are such lines. Matrices have no gaps in simgen: leading
+dimensions and strides that rocblas-bench would raise to the least that is possible are taken as
+that, and larger ones are refused. Sums are of type f32, whatever --compute_type says of f16.
+
+Source: main of clients/benchmarks/client.cpp of rocBLAS; its example of gemm_ex.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError
+from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
+from simgen.frontend.operation import GemmOperation
+
+if TYPE_CHECKING:
+    from simgen.frontend.operation import LibraryOperation
+
+RESULTS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "i8": "i32"}  # type of a, b -> of c, d
+NAMES = {each: f"{each}_r" for each in (*RESULTS, "i32")}
+TYPES = {name: each for each, name in NAMES.items()} | {"s": "f32", "h": "f16"}
+FUNCTIONS = ("gemm", "gemm_ex", "gemm_strided_batched", "gemm_strided_batched_ex")
+TRANSPOSED = {"N": False, "T": True, "C": True}  # real numbers are their own conjugates
+SAYING = ("function", "f"), ("precision", "r"), ("sizem", "m"), ("sizen", "n"), ("sizek", "k")
+PLAIN = (
+    *("transposeA", "transposeB", "alpha", "beta", "batch_count", "compute_type"),
+    *(f"{each}_type" for each in "abcd"),
+    *(f"ld{each}" for each in "abcd"),
+    *(f"stride_{each}" for each in "abcd"),
+)
+MEASURED = (
+    *("initialization", "iters", "i", "cold_iters", "j", "verify", "v", "test", "t", "HMM"),
+    *("algo", "solution_index", "flags", "device", "parallel_devices", "workspace", "api"),
+    *("use_hipblaslt", "math_mode", "flush_batch_count", "flush_memory_size", "any_stride"),
+)
+
+
+class RocblasBench(Driver):
+    name = "rocblas"
+    program = "rocblas-bench"
+
+    def read(self, words: list[str]) -> LibraryOperation:
+        given = read_options(words, _spellings(), self.program)
+        batched = "batched" in given.one_of("-f", {name: name for name in FUNCTIONS}, "")
+        m, n, k = (given.whole(name, 128) for name in ("-m", "-n", "-k"))
+        ta = given.one_of("--transposeA", TRANSPOSED, "N")
+        tb = given.one_of("--transposeB", TRANSPOSED, "N")
+        dtype = _type(given)
+        shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n)}
+        for each, (tall, wide) in {**shapes, "c": (m, n), "d": (m, n)}.items():
+            _dense(given, f"--ld{each}", tall)
+            _dense(given, f"--stride_{each}", tall * wide)
+        batch = given.whole("--batch_count", 1)
+        if batch > 1 and not batched:
+            raise given.refuse("--batch_count", "write -f gemm_strided_batched_ex")
+        alpha, beta = given.number("--alpha", 1.0), given.number("--beta", 0.0)
+        return GemmOperation(m, n, k, ta, tb, batch, alpha, beta, dtype)
+
+    def lines(self, operation: LibraryOperation) -> list[str]:
+        if not isinstance(operation, GemmOperation):
+            raise self.cannot(f"line for {operation.title}")
+        return [f"{self.program} {_text(operation)}"]
+
+
+def _spellings() -> dict[str, str]:
+    """How options are written -> the name of messages: the short one, if there is one."""
+    found: dict[str, str] = {}
+    for long, short in SAYING:
+        found |= {f"--{long}": f"-{short}", f"-{short}": f"-{short}"}
+    found |= {f"--{name}": f"--{name}" for name in PLAIN}
+    found["--batch"] = "--batch_count"
+    return found | {f"-{'-' * (len(name) > 1)}{name}": MEASURING for name in MEASURED}
+
+
+def _type(given: GivenOptions) -> str:
+    """The element type, if those of all matrices are what simgen gives them.
+
+    Raises:
+        UsageError: they are not.
+    """
+    usual = given.text("-r", "f32_r")
+    names = (*(f"--{each}_type" for each in "abcd"), "--compute_type")
+    a, *others = (given.one_of(name, TYPES, usual) for name in names)
+    if a not in RESULTS:
+        raise UsageError(f"{given.place}: a is of type {a}; take one of {', '.join(RESULTS)}")
+    result, sums = RESULTS[a], ("i32",) if a == "i8" else ("f32", a)
+    for name, found, wanted in zip(names[1:], others, ((a,), (result,), (result,), sums)):
+        if found not in wanted:
+            fact = f"{name} is {found}, where a is {a}"
+            raise UsageError(f"{given.place}: {fact}; simgen has {wanted[0]} there")
+    return a
+
+
+def _dense(given: GivenOptions, name: str, least: int) -> None:
+    """Raises UsageError if matrices would lie further apart than they have to."""
+    if given.whole(name, least, 0) > least:
+        raise given.refuse(name, f"matrices have no gaps in simgen: write {least}, or leave it out")
+
+
+def _text(gemm: GemmOperation) -> str:
+    function = "gemm_strided_batched_ex" if gemm.batch > 1 else "gemm_ex"
+    first, last = NAMES[gemm.type], NAMES[RESULTS[gemm.type]]
+    sums = NAMES["i32" if gemm.type == "i8" else "f32"]
+    lda, ldb = (gemm.k if gemm.ta else gemm.m), (gemm.n if gemm.tb else gemm.k)
+    words = [f"-f {function} --transposeA {'NT'[gemm.ta]} --transposeB {'NT'[gemm.tb]}"]
+    words += [f"-m {gemm.m} -n {gemm.n} -k {gemm.k} --alpha {gemm.alpha!r}"]
+    words += [f"--a_type {first} --lda {lda} --b_type {first} --ldb {ldb} --beta {gemm.beta!r}"]
+    words += [f"--c_type {last} --ldc {gemm.m} --d_type {last} --ldd {gemm.m}"]
+    if gemm.batch > 1:
+        sizes = (gemm.m * gemm.k, gemm.k * gemm.n, gemm.m * gemm.n, gemm.m * gemm.n)
+        words += [f"--stride_{each} {size}" for each, size in zip("abcd", sizes, strict=True)]
+        words += [f"--batch_count {gemm.batch}"]
+    return " ".join([*words, f"--compute_type {sums}"])

@@ -1,0 +1,53 @@
+"""The drivers by name, and a word of the user as the line of one of them."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError, printable
+from simgen.frontend.drivers.benchdnn import Benchdnn
+from simgen.frontend.drivers.cutlass import CutlassProfiler
+from simgen.frontend.drivers.miopen import MIOpenDriver
+from simgen.frontend.drivers.rocblas import RocblasBench
+
+if TYPE_CHECKING:
+    from simgen.frontend.drivers.base import Driver
+    from simgen.frontend.operation import LibraryOperation
+
+DRIVERS: dict[str, Driver] = {
+    each.name: each for each in (MIOpenDriver(), RocblasBench(), CutlassProfiler(), Benchdnn())
+}
+PROGRAMS = {each.program: each for each in DRIVERS.values()}
+STRING = "string"  # the form of problem strings
+FORMS = (STRING, *DRIVERS)
+
+
+def read(line: str) -> LibraryOperation | None:
+    """The operation of a driver's command line; None where the line names none of the programs.
+
+    What stands before the program is passed over: a path, variables, what a log has there.
+
+    Raises:
+        UsageError: the line cannot be read.
+    """
+    if not any(program in line for program in PROGRAMS):
+        return None
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        raise UsageError(f"workload {printable(line)}: a quotation has no end; close it") from None
+    for at, word in enumerate(words):
+        program = word.rpartition("/")[2]
+        if program in PROGRAMS:
+            return PROGRAMS[program].read(words[at + 1 :])
+    return None
+
+
+def lines(form: str, operation: LibraryOperation) -> list[str]:
+    """The operation in one of FORMS.
+
+    Raises:
+        UsageError: that form cannot have it.
+    """
+    return [str(operation)] if form == STRING else DRIVERS[form].lines(operation)

@@ -1,0 +1,90 @@
+"""The layers of a network as operations of libraries, where these have them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError
+from simgen.frontend.drivers import table
+from simgen.frontend.operation import TYPES, ConvOperation, FilterMode, GemmOperation
+from simgen.layers.conv.convolution import ConvMode, Convolution
+from simgen.layers.product.gemm import Gemm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simgen.frontend.network import Network, Placed
+    from simgen.frontend.operation import LibraryOperation
+    from simgen.ir import Pass
+
+
+def lines(network: Network, passes: Sequence[Pass], form: str) -> tuple[list[str], dict[str, str]]:
+    """The lines of all layers in one of `table.FORMS`, in order; what has none, with the reason.
+
+    Raises:
+        UsageError: no layer has a line in this form.
+    """
+    found: list[str] = []
+    without: dict[str, str] = {}
+    for placed in network.layers:
+        try:
+            made = operation(placed, passes)
+            found += table.lines(form, made) if made else ()
+            if made is None:
+                without[placed.node.name] = f"[{placed.layer.section}]"
+        except UsageError as error:
+            without[placed.node.name] = str(error).partition(": ")[2].partition(";")[0]
+    if not found:
+        why = next(iter(without.values()))
+        raise UsageError(f"--as {form}: no layer here has such a line ({why}); choose another form")
+    return found, without
+
+
+def operation(placed: Placed, passes: Sequence[Pass]) -> LibraryOperation | None:
+    """What a layer does in these passes, as an operation of a library; None: no library has it."""
+    layer = placed.layer
+    directions = tuple(part for each in passes for part in layer.steps(each))
+    dtype = str((placed.node.inputs or (placed.output,))[0].dtype)
+    dtype = "i8" if dtype == "i32" else dtype
+    if not directions or dtype not in TYPES:
+        return None
+    if type(layer) is Gemm and directions == layer.steps(layer.passes[0]):
+        return _gemm(layer, placed, dtype)
+    if type(layer) is Convolution and layer.mode is not ConvMode.TRANSPOSE:
+        return _conv(layer, placed, directions, dtype)
+    return None
+
+
+def _gemm(layer: Gemm, placed: Placed, dtype: str) -> GemmOperation:
+    *batch, n, m = placed.output.shape  # by columns
+    k = placed.node.inputs[0].shape[-2 if layer.transa else -1] if placed.node.inputs else layer.k
+    ta, tb = layer.transb, layer.transa
+    return GemmOperation(m, n, k, ta, tb, prod(batch), layer.alpha, layer.beta, dtype)
+
+
+def _conv(
+    layer: Convolution, placed: Placed, directions: tuple[Pass, ...], dtype: str
+) -> ConvOperation:
+    n, c, h, w = placed.node.inputs[0].shape
+    turned = layer.mode is ConvMode.CONVOLUTION
+    return ConvOperation(
+        n=n,
+        c=c,
+        h=h,
+        w=w,
+        k=layer.num_output,
+        r=layer.kernel_h,
+        s=layer.kernel_w,
+        pad_h=layer.pad_h,
+        pad_w=layer.pad_w,
+        stride_h=layer.stride_h,
+        stride_w=layer.stride_w,
+        dilation_h=layer.dilation_h,
+        dilation_w=layer.dilation_w,
+        group=layer.group,
+        mode=FilterMode.CONV if turned else FilterMode.CROSS,
+        bias=layer.bias,
+        passes=tuple(each for each in ConvOperation.PASSES if each in directions),
+        type=dtype,
+    )

@@ -1,0 +1,236 @@
+"""Operations of libraries: problem strings, lines of drivers, and the layers that do them."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from command_line import fails
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simgen.errors import SimgenError
+from simgen.frontend import exporting, network, operation, problem
+from simgen.frontend.drivers import table
+from simgen.frontend.operation import TYPES, ConvOperation, FilterMode, GemmOperation
+from simgen.ir import Pass
+from simgen.layers.product.gemm import Gemm
+
+sizes = st.integers(1, 3000)
+few = st.integers(1, 4)
+scales = st.sampled_from([1.0, 0.0, 0.5, -2.25, 1e-3])
+gemms = st.builds(
+    GemmOperation,
+    m=sizes,
+    n=sizes,
+    k=sizes,
+    ta=st.booleans(),
+    tb=st.booleans(),
+    batch=few,
+    alpha=scales,
+    beta=scales,
+    type=st.sampled_from(TYPES),
+)
+passes = st.sets(st.sampled_from(ConvOperation.PASSES), min_size=1).map(
+    lambda found: tuple(each for each in ConvOperation.PASSES if each in found)
+)
+convs = st.builds(
+    lambda group, **given: ConvOperation(
+        **{**given, "c": given["c"] * group, "k": given["k"] * group}, group=group
+    ),
+    group=few,
+    n=few,
+    c=few,
+    h=st.integers(9, 30),
+    w=st.integers(9, 30),
+    k=few,
+    r=st.integers(1, 3),
+    s=st.integers(1, 3),
+    pad_h=st.integers(0, 3),
+    pad_w=st.integers(0, 3),
+    stride_h=few,
+    stride_w=few,
+    dilation_h=few,
+    dilation_w=few,
+    mode=st.sampled_from(FilterMode),
+    bias=st.booleans(),
+    passes=passes,
+    type=st.sampled_from(TYPES),
+)
+
+
+def resolved(made):
+    """The layer that does an operation, and its place in a network of its own."""
+    found = problem.find(str(replace(made, type="f32")), (), None)
+    return network.resolve(found.config).layers[0]
+
+
+def outcome(call, *arguments):
+    """What a call returns, or the line that it refuses its arguments with."""
+    try:
+        return call(*arguments), ""
+    except SimgenError as error:
+        return None, str(error)
+
+
+# ------------------------------------------------------------------ one way to write each
+
+
+@given(gemms | convs)
+def test_a_problem_string_is_read_as_what_it_was_written_from(made):
+    assert operation.read(str(made)) == made
+
+
+@given(gemms | convs, st.sampled_from(sorted(table.DRIVERS)))
+def test_the_line_of_a_driver_is_read_as_what_it_was_written_from(made, form):
+    lines, refusal = outcome(table.lines, form, made)
+    if refusal:
+        assert f"--as {form}: " in refusal
+        return
+    found = [table.read(line) for line in lines]
+    if isinstance(made, GemmOperation) or form == "miopen":
+        assert found == [made]
+    else:  # a line for each pass, and a bias where the pass has one
+        assert tuple(each.passes[0] for each in found) == made.passes
+        for each in found:
+            biased = made.bias and each.passes != (Pass.BACKWARD_DATA,)
+            assert each == replace(made, passes=each.passes, bias=biased)
+
+
+@given(gemms | convs)
+def test_the_layer_of_an_operation_is_exported_as_that_operation(made):
+    found = exporting.operation(resolved(made), made.direction)
+    assert found == replace(made, type="f32")
+
+
+@settings(max_examples=30)
+@given(st.text(max_size=60), st.sampled_from(["", "gemm:", "conv:n=1,", "rnn:", "deepbench/"]))
+def test_any_word_is_a_workload_or_one_line(text, head):
+    found, refusal = outcome(problem.find, head + text, (), None)
+    assert bool(found) is not bool(refusal)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["-n", "--m=3", "8", "--conv", "conv", "-f", "gemm", "3x4:4x5", "\0"])
+    ),
+    st.sampled_from(sorted(table.PROGRAMS)),
+)
+def test_any_line_of_a_driver_is_read_or_refused(words, program):
+    found, refusal = outcome(table.read, shlex.join([f"./bin/{program}", *words]))
+    assert found or program in refusal
+
+
+# ------------------------------------------------------------------ what they mean
+
+
+@given(gemms.map(lambda g: replace(g, m=g.m % 5 + 1, n=g.n % 5 + 1, k=g.k % 5 + 1, batch=1)))
+def test_a_gemm_by_columns_is_the_layers_problem_by_rows(made):
+    """The same bytes: what BLAS has by columns is given to the layer as it lies in memory."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(made.k, made.m) if made.ta else (made.m, made.k))
+    b = rng.normal(size=(made.n, made.k) if made.tb else (made.k, made.n))
+    c = rng.normal(size=(made.m, made.n))
+    wanted = made.alpha * (a.T if made.ta else a) @ (b.T if made.tb else b) + made.beta * c
+    layer = resolved(made).layer
+    assert isinstance(layer, Gemm)
+    memory = {"a": b, "b": a, "c": c}
+    read = {name: each.ravel("F").reshape(each.shape[::-1]) for name, each in memory.items()}
+    y = layer.reference(read, Pass.FORWARD)["y"]
+    scales = [float(np.float32(each)) for each in (made.alpha, made.beta)]
+    if scales == [made.alpha, made.beta]:
+        np.testing.assert_allclose(y.ravel("C"), wanted.ravel("F"), rtol=1e-9, atol=1e-12)
+
+
+@given(convs)
+def test_extents_and_work_of_a_convolution_are_those_of_the_layer(made):
+    placed = resolved(made)
+    assert placed.output.shape == (made.n, made.k, *made.extents)
+    counted = placed.layer.count(placed.node.inputs, Pass.FORWARD).flops
+    added = placed.output.size if made.bias else 0
+    assert counted == made.flops / len(made.passes) + added
+
+
+LINES = [
+    # MIOpenDriver's README, a line that MIOpen logs, an example of rocBLAS, and of CUTLASS
+    ("./bin/MIOpenDriver convfp16 -W 32 -H 32 -c 3 -k 32 -x 5 -y 5 -p 2 -q 2 -s 0 -F 1",
+     "conv:n=100,c=3,h=32,w=32,k=32,r=5,s=5,pad=2,type=f16"),
+    ("MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 128 -c 3 -H 224 -W 224 "
+     "-k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -l 1 -j 1 -m conv -g 1 -F 4 -t 1",
+     "conv:n=128,c=3,h=224,w=224,k=64,r=7,s=7,pad=3,stride=2,passes=bwd_weight"),
+    ("MIOpenDriver gemm -m 35 -n 700 -k 2048 -u 1", "gemm:m=700,n=35,k=2048,tb=1"),
+    ("./rocblas-bench -f gemm_ex --transposeA N --transposeB N -m 12288 -n 1 -k 4096 --alpha 1 "
+     "--a_type f16_r --lda 12288 --b_type f16_r --ldb 4096 --beta 0 --c_type f16_r --ldc 12288 "
+     "--d_type f16_r --ldd 12288 --compute_type f32_r --algo 0 --solution_index 0 --flags 0",
+     "gemm:m=12288,n=1,k=4096,type=f16"),
+    ("rocblas-bench -f gemm -r s -m 4000 -n 300 -k 20 --lda 4000 --transposeB T",
+     "gemm:m=4000,n=300,k=20,tb=1"),
+    ("cutlass_profiler --operation=Conv2d --Activation=f16:nhwc --Filter=f16:nhwc --Output=f16 "
+     "--accumulator-type=f32 --n=32 --h=14 --w=14 --c=8 --k=64 --r=3 --s=3 --pad_h=1 --pad_w=1",
+     "conv:n=32,c=8,h=14,w=14,k=64,r=3,s=3,pad=1,type=f16"),
+    ("cutlass_profiler --operation=Gemm --m=5 --n=6 --k=7 --A=s8:row --B=s8:col --C=s32:t",
+     "gemm:m=6,n=5,k=7,ta=1,type=i8"),
+    ('benchdnn --conv -v1 --mb=4 --dir=FWD_B ic3ih227iw227_oc96oh55ow55_kh11kw11_sh4sw4ph0pw0_n"x"',
+     "conv:n=4,c=3,h=227,w=227,k=96,r=11,s=11,stride=4,bias=1"),
+    ("benchdnn --conv --dir=BWD_D mb1ic64ih56oc64oh56kh3", "conv:n=1,c=64,h=56,w=56,k=64,r=3,s=3,"
+     "pad=1,passes=bwd_data"),
+    ("benchdnn --matmul --attr-post-ops=sum 10x30:30x20", "gemm:m=20,n=10,k=30,beta=1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "string"), LINES)
+def test_lines_that_people_have(line, string):
+    assert str(table.read(line)) == string
+
+
+REFUSED = [
+    ("gem:m=3", "did you mean 'gemm'?"),
+    ("gemm:m=3,n=4", "gemm has no k; give what it lacks"),
+    ("gemm:m=3,n=4,k=5,kk=6", "no key 'kk'; did you mean 'k'?"),
+    ("gemm:m=3,n=4,k=5,k=6", "k is given twice"),
+    ("gemm:m=3,n=4,k=0", "k is 0; it must be at least 1"),
+    ("gemm:m=3,n=4,k=5,type=f15", "did you mean 'f16'?"),
+    ("conv:n=1,c=2,h=3,w=3,k=5,r=3,s=3,passes=fwd+bwd_dat", "did you mean 'bwd_data'?"),
+    ("rnn:cell=lstm,hidden=4,batch=2,steps=3", "no layer yet; take one of gemm, conv"),
+    ("MIOpenDriver cnv -n 3", "did you mean 'conv'?"),
+    ("MIOpenDriver conv -m trans", "only conv is read"),
+    ("MIOpenDriver conv -n", "-n has no value"),
+    ("MIOpenDriver conv -n 1 --spatial_dim 3", "only two dimensions are read"),
+    ("rocblas-bench -f gemm -m 3 --lda 5", "matrices have no gaps"),
+    ("rocblas-bench -f gemm_ex --a_type f16_r --b_type f16_r --c_type f32_r", "simgen has f16"),
+    ("cutlass_profiler --operation=Gemm --m=1024:4096:256", "write one whole number"),
+    ("cutlass_profiler --operation=Gemm --pad_h=3", "gemm has no such option"),
+    ("benchdnn --conv ic3ih5oc4kh3oh4", "pads alike on both sides"),
+    ("benchdnn --conv ic3id5ih5oc4kh3", "only images are read"),
+    ("benchdnn --matmul 10x30:20x30", "do not fit together"),
+    ("benchdnn --conv 'ic3", "a quotation has no end"),
+]
+
+
+@pytest.mark.parametrize(("word", "fact"), REFUSED)
+def test_what_cannot_be_read_is_one_line(simgen, word, fact):
+    fails(simgen(f"show {shlex.quote(word)}"), 2, fact)
+
+
+def test_a_workload_of_each_form_is_shown_in_each_form(simgen):
+    string = "conv:n=2,c=3,h=8,w=9,k=4,r=3,s=3,pad=1,passes=bwd_data"
+    for form in ("string", "miopen", "cutlass", "benchdnn"):
+        line = simgen(f"show '{string}' --as {form}").out
+        assert simgen(f"show {shlex.quote(line.strip())} --as string").out == f"{string}\n"
+    fails(simgen(f"show '{string}' --as rocblas"), 2, "no line for a convolution")
+    fails(simgen(f"show '{string}' --as miopn"), 2, "did you mean 'miopen'?")
+
+
+def test_layers_of_a_network_that_no_library_has_are_named(simgen):
+    done = simgen("show lenet5 --as miopen --json").json()
+    assert [line.split()[1] for line in done["lines"]] == ["conv", "conv"]
+    assert {"pool1", "softmax"} < done["without"].keys()
+    fails(simgen("show softmax_fwd --as miopen"), 2, "no layer here has such a line")
+
+
+def test_families_name_every_key_once():
+    for family in operation.FAMILIES.values():
+        names = [each.name for each in fields(family)]
+        assert not {*family.both} & {*names}
