@@ -258,7 +258,7 @@ class BuiltBundle:
     def sweep(
         self,
         target: str | None,
-        grid: Mapping[str, Iterable[str | int]],
+        grid: Mapping[str, Iterable[Value]],
         *,
         timeout: float | None = None,
         options: Mapping[str, str | int] | None = None,
@@ -266,23 +266,27 @@ class BuiltBundle:
         progress: Progress | None = None,
         notice: Notice | None = None,
     ) -> dict[str, Result]:
-        """Run it at each point of a grid of the target's options that has no result yet.
+        """Run it at each point of a grid of settings that has no result yet.
+
+        Where settings of a build are swept, the points are in bundles beside this one, which are
+        built first.
 
         Args:
             target: the target's name; None: the first that this machine can run.
-            grid: the values of each option, such as {"num_compute_units": [2, 4, 8]}.
+            grid: the values of each option of the target, such as {"num_compute_units": [2, 4]},
+                or setting of the build, such as {"n": [1, 4], "algo": ["direct", "winograd"]}.
             options: options that have one value throughout.
             again: run the points that have a result, too.
             timeout, progress, notice: as in `run`, for each point.
 
         Returns:
-            The results of all points, by their names, TARGET@OPTION=VALUE,...
+            The results of all points, by their names, TARGET@SETTING=VALUE,...
 
         Raises:
             RunError: some points failed, which are named; the others have their results.
             UsageError, MissingError, RefusedError, DamagedError: as in `run`.
         """
-        words = [f"{name}={','.join(map(str, values))}" for name, values in grid.items()]
+        words = [f"{name}={','.join(map(_text, values))}" for name, values in grid.items()]
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
         with bundles.opened(self.path) as made:
@@ -292,7 +296,7 @@ class BuiltBundle:
                 made, target, options or {}, words, Wish(timeout), listener, again=again
             )
             swept.check()
-            return {p.name: finding.find_result(swept.bundle, p.name) for p in swept.points}
+            return {each.point.name: each.result for each in swept.points}
 
     def diff(
         self,
