@@ -48,6 +48,16 @@ using Left = Matrix<LeftElement, float, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<RightElement, float, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
 using Tiled = Product<Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Left, Right>;
 
+/* Of a tensor that need not begin on a word. */
+template <class Stored>
+static __device__ __forceinline__ float element_of(const Stored* tensor, unsigned at)
+{
+    if constexpr (sizeof(Stored) == 4)
+        return tensor[at];
+    else
+        return fetched<float, 1>(tensor + at);
+}
+
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
 #if WITH_C
@@ -90,7 +100,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
                     if constexpr (WITH_C)
-                        value = fused(BETA, fetched<float, 1>(added + (at + part)), value);
+                        value = fused(BETA, element_of(added, at + part), value);
                     if constexpr (WITH_EPILOGUE)
                         value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, n + part) : value);
                     else if constexpr (WITH_BIAS)
