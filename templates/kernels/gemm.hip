@@ -4,7 +4,7 @@
  *
  * A, B, y and what is added have element types of their own; what is multiplied and added up is float32. */
 #include "prelude.h"
-#include "tile.h"
+#include "fragment.h"
 #include "constants/gemm.h"
 #include "constants/tile.h"
 #include "epilogue.h"
@@ -40,13 +40,14 @@ struct Matrix {
         /* Beyond the end it loads what lies at the end: those results are not stored. */
         if (EXTENT % PART != 0 && at + apart >= EXTENT)
             apart = EXTENT - (ALONG_K ? 1 : WIDTH) - at;
-        const unsigned offset = sizeof(Stored) * (ALONG_K ? apart * K + k : k * EXTENT + apart);
+        const unsigned offset = static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * K + k : k * EXTENT + apart);
         return Line{matrix + (ALONG_K ? at * K : at), offset, decltype(Line::depth)::at(k)};
     }
 };
 using Left = Matrix<LeftElement, float, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<RightElement, float, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
-using Tiled = Product<Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Left, Right>;
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
 
 /* Of a tensor that need not begin on a word. */
 template <class Stored>
@@ -72,8 +73,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #endif
     Element* __restrict__ y)
 {
-    alignas(16) __shared__ float a_tiles[Tiled::A_SIZE];
-    alignas(16) __shared__ float b_tiles[Tiled::B_SIZE];
+    alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
+    alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
     const unsigned row = blockIdx.y * TILE_M;
     const unsigned column = blockIdx.x * TILE_N;
     const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;
