@@ -22,10 +22,10 @@ PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
 
 def planned(dtype: str, config: Path = CONFIG) -> Workload:
-    """Both passes of the network, with this type where no layer says another."""
-    found = problem.find(str(config), (), (Pass.FORWARD, Pass.BACKWARD))
+    """All passes of the network, with this type where no layer says another."""
+    found = problem.find(str(config), (), (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE))
     layers = network.resolve(found.config, found.settings, dtype=dtype)
-    return lowering.lower(layers, found.name, found.passes, 0)
+    return lowering.lower(layers, found.name, found.passes, 0, loss_scale=2.0)
 
 
 def wrong(bundle: Bundle, result: Result) -> list[str]:

@@ -91,9 +91,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 FROZEN ? weight * slope[k + 3] : weight * fused(value[k + 3], tilt, slope[k + 3] - shift)};
             store4(dx + address(feature, at), four);
         } else {
-            store(
-                dx, address(feature, at),
-                FROZEN ? weight * slope[k] : weight * fused(value[k], tilt, slope[k] - shift));
+            const float out = FROZEN ? weight * slope[k] : weight * fused(value[k], tilt, slope[k] - shift);
+            store(dx, address(feature, at), out);
         }
     }
 }

@@ -73,7 +73,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 fused(value[k + 2], weight, shift), fused(value[k + 3], weight, shift)};
             store4(y + address(feature, at), four);
         } else {
-            store(y, address(feature, at), fused(value[k], weight, shift));
+            const float out = fused(value[k], weight, shift);
+            store(y, address(feature, at), out);
         }
     }
 }

@@ -13,10 +13,7 @@
 #define SIMGEN_KEEPS_HALF
 static __device__ __forceinline__ float widen_half(unsigned word)
 {
-    float y = __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
-    /* What comes next would else take the half itself (v_fma_mix_f32), which simulators lack. */
-    asm("" : "+v"(y));
-    return y;
+    return __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
 }
 static __device__ __forceinline__ unsigned keep_half(float x)
 {

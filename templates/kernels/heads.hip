@@ -25,7 +25,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             four[k] = load(x, source(at + k < SIZE ? at + k : at));
         keep4(y + at, float4{four[0], four[1], four[2], four[3]});
     } else if constexpr (VECTOR == 4) {
-        store4(y + at, load4(x + source(at)));
+        const unsigned from = source(at);
+        store4(y + at, load4(x + from));
     } else {
         store(y, at, load(x, source(at)));
     }

@@ -25,6 +25,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #endif
     Result* __restrict__ dx)
 {
+#if !WITH_TERM
+    const float* const term = dx; /* the first step left it there */
+#endif
     const unsigned item = blockIdx.x * BLOCK + threadIdx.x;
     if (ITEMS % BLOCK != 0 && item >= ITEMS)
         return;
@@ -58,12 +61,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
                 for (int j = 1; j < WINDOW; j++)
                     total = total + sums[j][v];
-#if WITH_TERM
-                const float before = term[place + v];
-#else
-                const float before = dx[place + v];
-#endif
-                result[v] = fused(MINUS * load(x, place + v), total, before);
+                result[v] = fused(MINUS * load(x, place + v), total, term[place + v]);
             }
             write(dx + place, result);
         }
