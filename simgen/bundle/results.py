@@ -34,6 +34,7 @@ from simgen.ir import GUARD
 from simgen.storage import hdf5, locks, seal
 from simgen.storage.files import NotRegularError, atomic_file, open_regular
 from simgen.storage.schema import SchemaError
+from simgen.targets import matrix
 from simgen.tensors import element_types
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def collect(
         "data": bundle.manifest["data"]["id"],
         "target": target.name,
         "settings": target.settings(),
+        "rounds_products": list(matrix.rounds_products(target, bundle.workload)),
         "options": result_names.options_of(name or ""),
         "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
         "gpus": target.reader.gpus(folder),
