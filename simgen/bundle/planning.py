@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean, one_line
 from simgen.frontend import fusion as fuse
-from simgen.frontend import network, problem
+from simgen.frontend import network, problem, scaling
 from simgen.ir import Pass
 from simgen.layers.base import Phase
 from simgen.targets import TARGETS
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.writing import Bundle
+    from simgen.frontend.network import Network
     from simgen.ir import Workload
     from simgen.targets import Target
 
@@ -64,6 +65,7 @@ class Choices:
     values: tuple[str, ...] = ()  # files, or `exact`
     seed: int = 0
     plan_for: str | None = None  # a machine; None: that of the targets
+    scale_to: float | None = None  # operations at most
 
 
 class Plan:
@@ -99,19 +101,42 @@ class Plan:
                 "--inference: it is for pass fwd only; leave --pass out, or set "
                 "batchnorm_statistics=running of the layers that are to be frozen in training"
             )
-        self.network = network.resolve(
-            self.problem.config,
-            self.problem.settings,
-            algorithm=choices.algorithm,
-            layers=choices.layers,
-            phase=phase,
-            machine=self.planned_for.machine,
-            dtype=self.problem.dtype,
-        )
+        self.network = self._resolved(phase)
+        if choices.scale_to is not None:
+            self._scale(choices.scale_to, phase)
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
         if choices.fuse:
             self.network = fuse.fuse(self.network, self.problem.passes)
+
+    def _resolved(self, phase: Phase | None) -> Network:
+        return network.resolve(
+            self.problem.config,
+            self.problem.settings,
+            algorithm=self.choices.algorithm,
+            layers=self.choices.layers,
+            phase=phase,
+            machine=self.planned_for.machine,
+            dtype=self.problem.dtype,
+        )
+
+    def _scale(self, most: float, phase: Phase | None) -> None:
+        """The problem with smaller extents, as if they had been set.
+
+        Raises:
+            UsageError: it is not one layer that has a rule for that.
+        """
+        found = scaling.scaled(self.network, self.problem.passes, most)
+        self.problem = replace(
+            self.problem,
+            name=f"{self.problem.name}_scaled" if found.settings else self.problem.name,
+            settings=(*self.problem.settings, *found.settings),
+            notes=(*self.problem.notes, *found.notes),
+        )
+        if found.machine != self.planned_for.machine:
+            why = f"scaled down from {self.planned_for.why}"
+            self.planned_for = PlannedMachine(found.machine, why)
+        self.network = self._resolved(phase)
 
     @functools.cached_property
     def workload(self) -> Workload:
@@ -157,6 +182,7 @@ class Plan:
             "rate": choices.rate,
             "inference": choices.inference,
             "plan_for": choices.plan_for,
+            "scale_to": choices.scale_to,
         }
         return {
             "simgen": __version__,
@@ -277,6 +303,9 @@ def _check_numbers(choices: Choices) -> None:
     """What the command line checks as it reads it."""
     if choices.rate is not None and not (math.isfinite(choices.rate) and choices.rate >= 0):
         raise UsageError(f"--rate {choices.rate!r}: not a learning rate; write a number, 0 or more")
+    if choices.scale_to is not None and not 1 <= choices.scale_to < math.inf:
+        fact = f"--scale-to {choices.scale_to!r}: not a number of operations"
+        raise UsageError(f"{fact}; write one above 1, such as 2e7")
     if type(choices.seed) is not int or not 0 <= choices.seed < SEEDS:
         raise UsageError(f"--seed {choices.seed!r}: not a seed; write a whole number below 2^63")
 

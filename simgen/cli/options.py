@@ -29,6 +29,7 @@ CHOICES = {
     "type": "--type",
     "rate": "--rate",
     "plan_for": "--plan-for",
+    "scale_to": "--scale-to",
 }
 PHASE = {True: "--inference", False: "--training"}
 
@@ -242,6 +243,14 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "simulated target, or of the GPU; a bundle keeps its own]",
     ),
     click.option(
+        "--scale-to",
+        type=Real(1),
+        metavar="OPS",
+        help="Make a product or a convolution smaller until it has at most so many operations, as "
+        "2e7, and keep what its kernels meet: remainders of tiles, operations per byte, "
+        "work-groups per unit. `simgen show` says what became of it.",
+    ),
+    click.option(
         "--seed",
         type=SEED,
         metavar="N",
@@ -276,6 +285,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         values=tuple(given["values"]),
         seed=given["seed"],
         plan_for=given["plan_for"],
+        scale_to=given["scale_to"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))
     plan = Plan(given["workload"], choices, targets)
