@@ -69,6 +69,7 @@ def plan(
     seed: int = 0,
     plan_for: str | None = None,
     scale_to: float | None = None,
+    matrix: str | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
@@ -91,6 +92,8 @@ def plan(
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
         scale_to: make a product or a convolution smaller, until it has at most so many operations.
+        matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
+            that pays.
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.
@@ -111,6 +114,7 @@ def plan(
         seed=seed,
         plan_for=plan_for,
         scale_to=scale_to,
+        matrix=matrix,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 
@@ -266,7 +270,7 @@ class BuiltBundle:
     def sweep(
         self,
         target: str | None,
-        grid: Mapping[str, Iterable[str | int]],
+        grid: Mapping[str, Iterable[Value]],
         *,
         timeout: float | None = None,
         options: Mapping[str, str | int] | None = None,
@@ -274,23 +278,27 @@ class BuiltBundle:
         progress: Progress | None = None,
         notice: Notice | None = None,
     ) -> dict[str, Result]:
-        """Run it at each point of a grid of the target's options that has no result yet.
+        """Run it at each point of a grid of settings that has no result yet.
+
+        Where settings of a build are swept, the points are in bundles beside this one, which are
+        built first.
 
         Args:
             target: the target's name; None: the first that this machine can run.
-            grid: the values of each option, such as {"num_compute_units": [2, 4, 8]}.
+            grid: the values of each option of the target, such as {"num_compute_units": [2, 4]},
+                or setting of the build, such as {"n": [1, 4], "algo": ["direct", "winograd"]}.
             options: options that have one value throughout.
             again: run the points that have a result, too.
             timeout, progress, notice: as in `run`, for each point.
 
         Returns:
-            The results of all points, by their names, TARGET@OPTION=VALUE,...
+            The results of all points, by their names, TARGET@SETTING=VALUE,...
 
         Raises:
             RunError: some points failed, which are named; the others have their results.
             UsageError, MissingError, RefusedError, DamagedError: as in `run`.
         """
-        words = [f"{name}={','.join(map(str, values))}" for name, values in grid.items()]
+        words = [f"{name}={','.join(map(_text, values))}" for name, values in grid.items()]
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
         with bundles.opened(self.path) as made:
@@ -300,7 +308,7 @@ class BuiltBundle:
                 made, target, options or {}, words, Wish(timeout), listener, again=again
             )
             swept.check()
-            return {p.name: finding.find_result(swept.bundle, p.name) for p in swept.points}
+            return {each.point.name: each.result for each in swept.points}
 
     def diff(
         self,

@@ -231,6 +231,11 @@ class Workload:
         types = [buffer.spec.dtype for buffer in self.buffers]
         return min(types, key=lambda dtype: dtype.nbytes, default=DType.F32).canary
 
+    def types(self, step: Step) -> str:
+        """Element types of the tensors of a step, each once: "f16", or "f32, i32"."""
+        names = (name for _, name in (*step.reads, *step.writes))
+        return ", ".join(dict.fromkeys(str(self.buffer(name).spec.dtype) for name in names))
+
     def buffer(self, name: str) -> Buffer:
         return self._buffers[name]
 

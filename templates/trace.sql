@@ -1,12 +1,13 @@
 -- Schema of trace.sqlite3; simgen/study/trace.py tells what it is for.
 
 PRAGMA application_id = 0x73676e31;
-PRAGMA user_version = 1; -- raised when the schema changes
+PRAGMA user_version = 2; -- raised when the schema changes
 
 CREATE TABLE bundle (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL,
     workload TEXT NOT NULL,
+    planned_for TEXT NOT NULL, -- the machine that tiles, splits and algorithms were chosen for
     digest TEXT NOT NULL, -- SHA-256 of workload.json
     data TEXT NOT NULL, -- identity of data.h5
     seed TEXT NOT NULL -- up to 64 bits without a sign, which INTEGER does not hold
@@ -19,6 +20,7 @@ CREATE TABLE step ( -- a layer in a pass
     layer TEXT NOT NULL,
     kind TEXT NOT NULL, -- softmax, pooling, ...
     pass TEXT NOT NULL, -- fwd, bwd, bwd_weight, bwd_data
+    type TEXT NOT NULL, -- of the elements of its tensors: f32, f16; several with commas between
     operations INTEGER NOT NULL, -- that the algorithm needs: flops and transcendentals
     bytes INTEGER NOT NULL, -- that it must read and write
     UNIQUE (bundle, position)
@@ -65,8 +67,8 @@ CREATE TABLE metric ( -- what a target does not count has no row
 
 -- One line for each value, with everything that it belongs to.
 CREATE VIEW launch_metric AS
-SELECT run.id AS run, bundle.name AS bundle, bundle.workload, run.target, step.position AS step,
-    step.layer, step.kind, step.pass, launch.position AS launch, launch.kernel, launch.invocation,
+SELECT run.id AS run, bundle.name AS bundle, bundle.workload, bundle.planned_for, run.target,
+    step.position AS step, step.layer, step.kind, step.pass, step.type, launch.position AS launch, launch.kernel, launch.invocation,
     metric.name AS metric, metric.value
 FROM metric
     JOIN run ON run.id = metric.run
@@ -76,7 +78,7 @@ FROM metric
 
 -- Sums over the launches of a layer and pass.
 CREATE VIEW layer_metric AS
-SELECT run, bundle, workload, target, step, layer, kind, pass, metric, sum(value) AS value
+SELECT run, bundle, workload, planned_for, target, step, layer, kind, pass, type, metric, sum(value) AS value
 FROM launch_metric
 GROUP BY run, step, metric;
 

@@ -2,12 +2,12 @@
 
     python benchmarks/deepbench/run.py plan    [--plan-for M]
     python benchmarks/deepbench/run.py compile [--plan-for M] [--every 10]
-    python benchmarks/deepbench/run.py run     [--targets host mgpusim] [--count 60] [--scale-to 2e6]
+    python benchmarks/deepbench/run.py run     [--targets host mgpusim] [--scale-to 2e6]
 
 `plan` lowers all problems whose layer simgen has, in all their passes and types, and compiles
-nothing. `compile` builds kernels of every tenth for gfx942. `run` takes the same number of problems,
-spread evenly over work, of each family, set and pass; scales them down, runs them and prints a row
-for each: verdict, and what the rule kept.
+nothing. `compile` makes the code objects of every tenth for MGPUSim's MI300A. `run` takes 60
+problems (`--count`), as many of each family, set and pass, spread over their work; scales them down
+and runs them; and prints a row for each: verdicts, and what the rule did not keep.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from simgen.compile.build import Builder
 from simgen.errors import SimgenError
 from simgen.frontend import deepbench
 from simgen.frontend.operation import FAMILIES
-
-ARCHITECTURE = "gfx942"
+from simgen.targets import TARGETS
+from simgen.targets.base import Job
+from simgen.tensors import data_file
 
 
 def problems(types: bool = True):
@@ -72,16 +73,15 @@ def compile_some(asked) -> None:
     some = list(problems(types=False))[:: asked.every]
     for each, direction, dtype in some:
         workload = planned(each, direction, dtype, asked.plan_for).workload
-        texts = render.kernels(workload)
-        for kernel in workload.kernels:
-            try:
-                builder.amd(texts[kernel.name], kernel, ARCHITECTURE)
-                built += 1
-            except SimgenError as error:
-                failed.append((each.name, kernel.name, str(error)))
+        job = Job(workload, render.kernels(workload), data_file.data_id(workload), "")
+        try:
+            TARGETS["mgpusim"]().package.folder(job, builder)
+            built += len(workload.kernels)
+        except SimgenError as error:
+            failed.append(f"{each.name} {direction}: {error}")
     shutil.rmtree(store)
     taken = time.perf_counter() - start
-    print(f"{len(some)} problems, {built} kernels for {ARCHITECTURE} in {taken:.0f} s")
+    print(f"{len(some)} problems, {built} kernels for MGPUSim's MI300A in {taken:.0f} s")
     print(*failed, sep="\n")
 
 

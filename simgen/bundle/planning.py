@@ -7,20 +7,18 @@ same plan, and the same messages, which name the options of the command line.
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import math
-import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen import __version__
-from simgen.bundle import planned_machine, writing
+from simgen.bundle import planned_machine, recipe, writing
 from simgen.bundle.planned_machine import PlannedMachine
+from simgen.bundle.recipe import Choices as Choices
+from simgen.bundle.recipe import Recipe
 from simgen.compile import cache
 from simgen.compile.build import Builder
-from simgen.errors import UsageError, did_you_mean, one_line
+from simgen.errors import UsageError, did_you_mean
 from simgen.frontend import fusion as fuse
 from simgen.frontend import network, problem, scaling
 from simgen.ir import Pass
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.bundle.writing import Bundle
+    from simgen.bundle.writing import Bundle, Cures
     from simgen.frontend.network import Network
     from simgen.ir import Workload
     from simgen.targets import Target
@@ -49,36 +47,17 @@ SEEDS = 2**63
 KERNELS, DATA = "kernels", "data"  # what a build tells of: pieces, bytes
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What is done with a problem; None and empty: as the problem or its config says."""
-
-    settings: tuple[tuple[str, str], ...] = ()  # keys of the config or $VARIABLES, and values
-    passes: str | None = None  # with commas between them
-    layers: str | None = None
-    algorithm: str | None = None
-    type: str | None = None  # of elements
-    rate: float | None = None
-    inference: bool | None = None
-    fuse: bool = False
-    reuse_memory: bool = False
-    values: tuple[str, ...] = ()  # files, or `exact`
-    seed: int = 0
-    plan_for: str | None = None  # a machine; None: that of the targets
-    scale_to: float | None = None  # operations at most
-
-
 class Plan:
     """A problem and what is done with it, checked; nothing is compiled or written yet."""
 
     def __init__(
         self,
-        word: str,
+        source: str | Recipe,
         choices: Choices,
         targets: Sequence[Target] = (),
         planned_for: PlannedMachine | None = None,
     ) -> None:
-        """`word` names a workload or a config file.
+        """`source` names a workload or a config file, or is what a bundle was planned from.
 
         It is planned for the machine that the choices name, or that of the `targets`, or for
         `planned_for`, which another plan has found.
@@ -88,13 +67,19 @@ class Plan:
             ConfigError: the config cannot be accepted.
         """
         _check_numbers(choices)
-        self.word, self.choices = word, choices
-        self.planned_for = planned_for or planned_machine.choose(choices.plan_for, targets)
+        self.source, self.choices = source, choices
+        self._made_of = choices  # that make the same of the problem, without scaling it
+        self.planned_for = planned_for or planned_machine.choose(
+            choices.plan_for, targets, choices.matrix
+        )
         phase = _phase(choices.inference)
         step = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
         usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
-        self.problem = problem.find(
-            word, choices.settings, _passes(choices.passes), usual, choices.type
+        passes = _passes(choices.passes)
+        self.problem = (
+            source.problem(choices)
+            if isinstance(source, Recipe)
+            else problem.find(source, choices.settings, passes, usual, choices.type)
         )
         if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
             raise UsageError(
@@ -133,9 +118,12 @@ class Plan:
             settings=(*self.problem.settings, *found.settings),
             notes=(*self.problem.notes, *found.notes),
         )
+        settings = (*self.choices.settings, *found.settings)
+        self._made_of = replace(self.choices, settings=settings, scale_to=None)
         if found.machine != self.planned_for.machine:
-            why = f"scaled down from {self.planned_for.why}"
+            why = f"scaled down with the problem; {self.planned_for.why}"
             self.planned_for = PlannedMachine(found.machine, why)
+            self._made_of = replace(self._made_of, plan_for=found.machine.label)
         self.network = self._resolved(phase)
 
     @functools.cached_property
@@ -152,7 +140,8 @@ class Plan:
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
         paths = [Path(word) for word in self.choices.values if word != exact_values.WORD]
-        return own_values.read(paths, self._lowered) if paths else {}
+        only = self.choices.of_values
+        return own_values.read(paths, self._lowered, only) if paths else {}
 
     @functools.cached_property
     def _lowered(self) -> Workload:
@@ -169,51 +158,27 @@ class Plan:
 
     def provenance(self) -> dict[str, Any]:
         """What the manifest says of where the workload comes from."""
-        sections = [
-            [section.name, [(entry.key, entry.value) for entry in section.entries]]
-            for section in self.problem.config.sections
-        ]
-        text = json.dumps(sections)
-        choices = self.choices
-        chosen = {
-            "layers": choices.layers,
-            "algorithm": choices.algorithm,
-            "type": choices.type,
-            "rate": choices.rate,
-            "inference": choices.inference,
-            "plan_for": choices.plan_for,
-            "scale_to": choices.scale_to,
-        }
-        return {
-            "simgen": __version__,
-            "config": {
-                "source": one_line(os.path.basename(self.problem.config.source)),
-                "sha256": hashlib.sha256(text.encode()).hexdigest(),
-                "settings": [f"{key}={value}" for key, value in choices.settings],
-                "reuse_memory": choices.reuse_memory,
-                "fuse": choices.fuse,
-                **{name: value for name, value in chosen.items() if value is not None},
-                "passes": [str(p) for p in self.problem.passes],
-            },
-        }
+        return recipe.kept(self.problem, self._made_of)
 
     def for_targets(self, targets: Sequence[Target]) -> Plan:
         """The same for the machine of these targets, if the choices name none."""
-        found = planned_machine.choose(self.choices.plan_for, targets)
+        choices = self.choices
+        found = planned_machine.choose(choices.plan_for, targets, choices.matrix)
         if found.machine == self.planned_for.machine:
             return self
-        return Plan(self.word, self.choices, planned_for=found)
+        return Plan(self.source, self.choices, planned_for=found)
 
     def beside(self, path: Path) -> Plan:
         """The same as the bundle at `path` is planned, if that is of this very workload.
 
         So a target that is added executes the launches that the others do.
         """
-        there = None if self.choices.plan_for else planned_machine.of_bundle(path)
+        chosen = self.choices.plan_for or self.choices.matrix
+        there = None if chosen else planned_machine.of_bundle(path)
         if there is None or there.machine == self.planned_for.machine:
             return self
         found = PlannedMachine(there.machine, f"{path} is planned for it")
-        again = Plan(self.word, self.choices, planned_for=found)
+        again = Plan(self.source, self.choices, planned_for=found)
         return again if again.workload == there else self
 
     def write(
@@ -229,17 +194,29 @@ class Plan:
         Raises:
             UsageError, RefusedError, MissingError: as `simgen.bundle.writing.write`.
         """
+        return self.beside(path).make(path, targets, replace_results=replace_results, tell=tell)
+
+    def make(
+        self,
+        path: Path,
+        targets: Sequence[Target],
+        *,
+        replace_results: bool = False,
+        cures: Cures = writing.OF_BUILD,
+        tell: Told | None = None,
+    ) -> tuple[Bundle, Builder]:
+        """As `write`, planned for this machine whatever the bundle there is planned for."""
         builder = Builder(cache.default(), about(tell, KERNELS))
-        plan = self.beside(path)
         made = writing.write(
             path,
-            plan.workload,
+            self.workload,
             targets,
             builder,
-            plan.provenance(),
+            self.provenance(),
             about(tell, DATA),
-            plan.values,
+            self.values,
             replace_results=replace_results,
+            cures=cures,
         )
         return made, builder
 

@@ -1,6 +1,7 @@
 """Names of results, and of the folders that they lie in: `TARGET`, or `TARGET@OPTION=VALUE,...`.
 
-The second is a point of a sweep, with the options in the order in which the target has them.
+The second is a point of a sweep, with the options in the order in which the target has them. A
+sweep over settings of a build has bundles named the same way: `BUNDLE@SETTING=VALUE,...`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,18 @@ QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMG]i|[kMG])?(?:B|Hz)?")
 def of_point(target: str, options: Mapping[str, str | int]) -> str:
     """The name of a sweep's point: letters, digits and .,=_@- only."""
     return f"{target}{MARK}" + ",".join(f"{k}={v}" for k, v in options.items())
+
+
+def in_sweep(bundle: str, result: str) -> tuple[str, str]:
+    """The bundle whose sweep a result is of, and the name of its point there.
+
+    Those of `host@mode=x` in `net@n=4` are `net` and `host@n=4,mode=x`. A result of no such sweep
+    keeps its names.
+    """
+    settings = options_of(bundle)
+    if not settings or (MARK in result and not options_of(result)):
+        return bundle, result
+    return target_of(bundle), of_point(target_of(result), {**settings, **options_of(result)})
 
 
 def target_of(result: str) -> str:

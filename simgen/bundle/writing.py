@@ -41,6 +41,7 @@ from simgen.errors import MissingError, RefusedError, UsageError
 from simgen.ir import Workload, to_json
 from simgen.storage import locks, schema, seal
 from simgen.storage.files import OvertakenError, atomic_folder, read_regular, write_atomic
+from simgen.targets import matrix
 from simgen.targets.base import File, Job
 from simgen.tensors import data_file, mmap_file
 
@@ -79,8 +80,18 @@ UNWRITABLE = (
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EBUSY,
     errno.ENAMETOOLONG, errno.ELOOP,
 )  # fmt: skip
-ELSEWHERE = "choose another folder with -o"
 ATTEMPTS = 8  # of a build, while others change the bundle
+
+
+@dataclass(frozen=True)
+class Cures:
+    """What helps where a bundle cannot be built, in the words of the command that builds it."""
+
+    elsewhere: str = "choose another folder with -o"
+    replace: str = "remove them with --replace"  # results that would be lost
+
+
+OF_BUILD = Cures()
 
 
 def workload_text(workload: Workload) -> bytes:
@@ -98,6 +109,7 @@ def write(
     values: Mapping[str, NDArray[Any]] | None = None,
     *,
     replace_results: bool = False,
+    cures: Cures = OF_BUILD,
 ) -> Bundle:
     """Make or renew the bundle at `path`, with a folder for each of `targets`.
 
@@ -112,7 +124,7 @@ def write(
     """
     for _ in range(ATTEMPTS):
         with contextlib.suppress(OvertakenError):
-            planned = _Build(path, workload, replace_results, values or {}, progress)
+            planned = _Build(path, workload, replace_results, values or {}, progress, cures)
             return planned.made(targets, builder, provenance)
     raise RefusedError(f"{path}: other builds keep changing it; build it again")
 
@@ -180,11 +192,12 @@ class _Build:
         replace_results: bool,
         values: Mapping[str, NDArray[Any]],
         progress: Progress | None,
+        cures: Cures,
     ) -> None:
         self.path, self.workload, self.values, self.progress = path, workload, values, progress
-        self.replace_results = replace_results
-        with _writing(path, ELSEWHERE):
-            self.old = _existing(path)
+        self.replace_results, self.cures = replace_results, cures
+        with _writing(path, cures.elsewhere):
+            self.old = _existing(path, cures.elsewhere)
         text = workload_text(workload)
         identity = data_file.data_id(workload)
         self.job = Job(workload, render.kernels(workload), identity, manifest.sha256(text))
@@ -203,6 +216,7 @@ class _Build:
         if self.same:
             settings, kept = _kept(self.path, old, {target.name for target in targets})
         for target in targets:
+            matrix.check(target, self.workload)
             made = target.package.folder(self.job, builder)
             self.files |= {f"{target.name}/{name}": file for name, file in made.items()}
             settings[target.name] = target.settings()
@@ -243,7 +257,7 @@ class _Build:
             why = f"its {MANIFEST} is damaged"
         raise RefusedError(
             f"{self.path}: {result_folders.told(lost)} would be lost, because {why}; "
-            f"{ELSEWHERE}, or remove them with --replace"
+            f"{self.cures.elsewhere}, or {self.cures.replace}"
         )
 
     def _whole_data(self) -> dict[str, str]:
@@ -262,7 +276,7 @@ class _Build:
     def _add(self, new: dict[str, Any]) -> Bundle:
         """More targets beside all that is there; they count once the manifest tells of them."""
         path = self.path
-        with _writing(path, ELSEWHERE), locks.adding(path):
+        with _writing(path, self.cures.elsewhere), locks.adding(path):
             self._check_unchanged()
             for name in (n for n in new["targets"] if n not in self.old.targets):
                 with atomic_folder(path / name) as stage:
@@ -279,7 +293,7 @@ class _Build:
         """A new folder in the place of what is there, with what stays of it linked over."""
         path, is_new = self.path, not self.old.raw
         with (
-            _writing(path, ELSEWHERE),
+            _writing(path, self.cures.elsewhere),
             contextlib.ExitStack() as held,
             atomic_folder(path, new=is_new) as stage,
         ):
@@ -320,7 +334,7 @@ class _Build:
             new |= mmap_file.write(stage, new)
 
 
-def _existing(path: Path) -> _Former:
+def _existing(path: Path, cure: str) -> _Former:
     """The bundle at `path`.
 
     Raises:
@@ -329,7 +343,7 @@ def _existing(path: Path) -> _Former:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return _Former(b"", {})
     if not manifest.is_ours(path / MANIFEST):
-        raise UsageError(f"{path}: exists and is not a bundle; choose another folder with -o")
+        raise UsageError(f"{path}: exists and is not a bundle; {cure}")
     result_folders.recover(path)
     raw = _raw(path)
     try:

@@ -34,6 +34,7 @@ class Judgement:
 
     Attributes:
         bundle: the folder.
+        planned_for: the machine that its kernels are planned for.
         results: the results that were compared.
         reports: each result against the reference, then the results against each other.
         silent: names of results that have no outputs to compare.
@@ -42,6 +43,7 @@ class Judgement:
     """
 
     bundle: Path
+    planned_for: str
     results: tuple[Result, ...]
     reports: tuple[Diff, ...]
     silent: tuple[str, ...]
@@ -75,7 +77,8 @@ class Judgement:
 
     def as_json(self) -> dict[str, Any]:
         """What `simgen diff --json` prints."""
-        return {"bundle": str(self.bundle), **verdict.to_json(self.reports)}
+        told = {"bundle": str(self.bundle), "planned_for": self.planned_for}
+        return {**told, **verdict.to_json(self.reports)}
 
 
 def judge(
@@ -103,7 +106,8 @@ def judge(
         _keep(bundle, result, report)
     words = ("simgen", "diff", str(bundle.path), *(word for word in (a, b) if word))
     words += ("--strict",) if strict else ()
-    return Judgement(bundle.path, tuple(found), reports, tuple(silent), words, strict)
+    planned_for = bundle.workload.machine.label
+    return Judgement(bundle.path, planned_for, tuple(found), reports, tuple(silent), words, strict)
 
 
 def _chosen(

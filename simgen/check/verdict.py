@@ -214,6 +214,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "layer": verdict.layer,
         "pass": verdict.direction,
         "tensor": verdict.tensor,
+        "type": str(c.dtype),
         "outcome": str(verdict.outcome),
         "passed": verdict.passed,
         "reasons": list(verdict.reasons),

@@ -30,6 +30,7 @@ CHOICES = {
     "rate": "--rate",
     "plan_for": "--plan-for",
     "scale_to": "--scale-to",
+    "matrix": "--matrix",
 }
 PHASE = {True: "--inference", False: "--training"}
 
@@ -251,6 +252,12 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "work-groups per unit. `simgen show` says what became of it.",
     ),
     click.option(
+        "--matrix",
+        type=click.Choice(("auto", "yes", "no")),
+        help="Whether the machine's matrix instructions multiply: auto where that pays, and of f32 "
+        "nowhere. [default: auto]",
+    ),
+    click.option(
         "--seed",
         type=SEED,
         metavar="N",
@@ -286,6 +293,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         seed=given["seed"],
         plan_for=given["plan_for"],
         scale_to=given["scale_to"],
+        matrix=given["matrix"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))
     plan = Plan(given["workload"], choices, targets)

@@ -111,7 +111,8 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "grid",
     multiple=True,
     metavar="O=V,V...",
-    help="Run at each of several values of an option below; repeat it for all combinations.",
+    help="Run at each of several values of an option below, or of a setting of the build (n, algo, "
+    "conv1.n), which are built beside BUNDLE; repeat it for all combinations.",
 )
 @click.option("--again", is_flag=True, help="Run the points of a sweep that have results, too.")
 @click.option(
@@ -150,12 +151,15 @@ def run(
     GEM5=~/gem5 simgen run softmax_fwd
     simgen run softmax_fwd --on cuda --warmup 3 --repeats 20
     simgen run softmax_fwd --on gem5-se --sweep num_compute_units=2,4,8
+    simgen run conv_fwd --sweep n=1,4,16 --sweep algo=direct,winograd
     simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
     simgen run alexnet --on gem5-se --resume
 
-    Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,...; points that have one are
-    not run again, so the same command continues after an interruption. The result of --layers is
-    TARGET@LAYERS. Exit code 5: the run failed, or points of the sweep did.
+    Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
+    BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
+    the same command continues after an interruption. The result of --layers is TARGET@LAYERS.
+
+    Exit code 5: the run failed, or points of the sweep did.
     """
     from simgen.bundle import writing as bundles
     from simgen.running.runs import Wish
@@ -192,7 +196,7 @@ def _sweep(
         sweeping.table(swept)
     swept.check()
     if not quiet:
-        print(f"next: simgen report {shlex.quote(str(bundle.path))} -o report")
+        print(f"next: simgen report {shlex.join(map(str, swept.bundles))} -o report")
 
 
 def _run(

@@ -111,8 +111,11 @@ def seconds(value: float) -> str:
 
 def tensor(spec: TensorSpec) -> str:
     """Its shape, and its type where that is not the usual one."""
-    usual = spec.dtype == DType.F32
-    return shape(spec.shape) if usual else f"{shape(spec.shape)} {spec.dtype}"
+    return _typed(shape(spec.shape), spec.dtype)
+
+
+def _typed(text: str, dtype: DType) -> str:
+    return text if dtype == DType.F32 else f"{text} {dtype}"
 
 
 def shape(extents: Sequence[int]) -> str:
@@ -250,7 +253,7 @@ def difference(report: Diff, details: bool) -> None:
         cells = (
             verdict.layer,
             verdict.direction,
-            verdict.tensor,
+            _typed(verdict.tensor, compared.dtype),
             compared.elements,
             _relative(compared.max_error, compared.max_reference),
             EXACT if exact else _share(compared.max_ratio),
@@ -328,16 +331,22 @@ def many(n: int, one: str, more: str = "") -> str:
     return f"{n} {one if n == 1 else more or one + 's'}"
 
 
+def machine(workload: Workload, why: str = "") -> None:
+    """The machine that kernels are planned for."""
+    from simgen.machine import descriptions
+
+    of = workload.machine
+    told = descriptions().get(of.name)
+    title = f", {told.title}" if told else ""
+    reason = f"; {why}" if why else ""
+    print(f"planned for {of.label}{title}: {many(of.units, 'compute unit')}{reason}")
+
+
 def planned(workload: Workload, why: str) -> None:
     """The machine that kernels are planned for, and what was chosen for it."""
-    from simgen.machine import descriptions
     from simgen.workload import costs
 
-    machine = workload.machine
-    told = descriptions().get(machine.name)
-    title = f", {told.title}" if told else ""
-    units = many(machine.units, "compute unit")
-    print(f"planned for {machine.label}{title}: {units}; {why}")
+    machine(workload, why)
     rows = [
         (choice.layer if at == 0 else "", choice.direction if at == 0 else "", each.what,
          each.chosen, each.why)
@@ -412,13 +421,24 @@ def report(found: Sequence[Row]) -> None:
     from simgen.study.page import derived
 
     shown = [metric for metric in METRICS.values() if metric.column]
+    machines = list(dict.fromkeys(row.planned_for for row in found))
+    typed = any(row.types != str(DType.F32) for row in found)
     rows = []
     for row in found:
         values = {**row.metrics, **derived(row)}
         cells = (_metric(metric, values.get(metric.name)) for metric in shown)
-        rows.append((row.bundle, row.layer, row.direction, row.target, row.verdict, *cells))
-    heads = ("bundle", "layer", "pass", "target", "verdict", *(metric.column for metric in shown))
+        plan = [row.planned_for] if len(machines) > 1 else []
+        types = [row.types] if typed else []
+        step = (row.bundle, *plan, row.layer, row.direction, *types, row.target, row.verdict)
+        rows.append((*step, *cells))
+    heads = ["bundle", "layer", "pass", "target", "verdict", *(metric.column for metric in shown)]
+    if typed:
+        heads.insert(3, "type")
+    if len(machines) > 1:
+        heads.insert(1, "planned for")
     table(None, heads, rows)
+    if len(machines) == 1:
+        print(f"planned for {machines[0]}")
 
 
 def _metric(metric: Metric, value: float | None) -> str:

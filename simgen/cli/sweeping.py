@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from simgen.bundle import results
 from simgen.cli import present
 from simgen.cli.following import Printing, say_ran
 from simgen.errors import one_line
 from simgen.running.sweeps import SweepListener
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended
-    from simgen.running.sweep_points import SweepPoint
+    from simgen.running.siblings import Told
     from simgen.running.sweeps import Swept
 
 
@@ -31,6 +31,12 @@ class PrintingSweep(Printing, SweepListener):
 
     def begins(self, points: int, done: int) -> None:
         self.tell(f"sweep: {present.many(points, 'point')}, {done} done before")
+
+    @contextlib.contextmanager
+    def building(self, path: Path) -> Iterator[Told | None]:
+        self.tell(f"building {path}")
+        with present.stages(self.quiet) as tell:
+            yield tell
 
     def point(self, nth: int, count: int, name: str) -> None:
         self.tell(f"{nth} of {count}: {name}")
@@ -47,19 +53,14 @@ class PrintingSweep(Printing, SweepListener):
 
 
 def table(swept: Swept) -> None:
-    """A line for each point: its options, simulated time, that of the first divided by it, and the
+    """A line for each point: its settings, simulated time, that of the first divided by it, and the
     instructions; what the target does not count is left out."""
-    found: list[tuple[SweepPoint, Result]] = []
-    for point in swept.points:
-        folder = swept.bundle.results(point.name)
-        if folder:
-            result = results.collect(swept.bundle, swept.target, folder, point.name)
-            found.append((point, result))
-    if not found:
+    if not swept.points:
         return
-    sums = [_sums(result.launches) for _, result in found]
-    heads = list(found[0][0].options)
-    rows: list[list[object]] = [list(point.options.values()) for point, _ in found]
+    sums = [_sums(each.result.launches) for each in swept.points]
+    given = [{**each.point.built, **each.point.options} for each in swept.points]
+    heads = list(given[0])
+    rows: list[list[object]] = [list(settings.values()) for settings in given]
     first = sums[0].get("seconds")
     for row, each in zip(rows, sums, strict=True):
         if first:

@@ -21,7 +21,7 @@ core/src/utility.cc at 0c29f80). Trailing comments and `${WORD}` are additions.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, one_line, printable
@@ -81,6 +81,8 @@ class Config:
     source: str
     sections: tuple[Section, ...]
     variables: tuple[str, ...]  # names of the variables it uses, in order of first use
+    # Its lines without comments, and with variables: what `parse` makes the same config of.
+    text: str = field(default="", compare=False, repr=False)
 
 
 def read(path: Path, variables: Mapping[str, str] = {}) -> Config:
@@ -131,7 +133,14 @@ def parse(text: str, source: str, variables: Mapping[str, str] = {}) -> Config:
         fact = "no [Section] in the file; write one, such as [DNNMark]"
         raise ConfigError(Place(source, 1), fact)
     found = tuple(Section(name, tuple(entries.values()), at) for name, at, entries in sections)
-    return Config(source, found, tuple(uses))
+    kept = "\n".join(code.rstrip() for code, _ in lines).rstrip("\n")
+    return Config(source, found, tuple(uses), f"{kept}\n")
+
+
+def built_in(name: str, section: Section) -> Config:
+    """The config of a section that comes from no file."""
+    lines = [f"[{section.name}]", *(f"{each.key}={each.value}" for each in section.entries)]
+    return Config(f"built-in {name}", (section,), (), "".join(f"{line}\n" for line in lines))
 
 
 def _content(path: Path) -> bytes:

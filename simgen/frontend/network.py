@@ -17,7 +17,16 @@ from simgen.errors import ConfigError, UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.ir import DType, Node, TensorSpec
 from simgen.layers import LAYERS
-from simgen.layers.base import EXTENTS, MAX_INT, SHAPE, TYPE, Phase, check_range, parse_value
+from simgen.layers.base import (
+    EXTENTS,
+    MAX_INT,
+    PLACE_KEYS,
+    SHAPE,
+    TYPE,
+    Phase,
+    check_range,
+    parse_value,
+)
 from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
@@ -268,6 +277,17 @@ def _with_settings(
         for target in targets:
             named[target] = _replaced(named[target], Entry(field, value, where))
     return named
+
+
+def settable(network: Network) -> list[str]:
+    """The keys that settings take: `key` of the only layer or of all, and `layer.key`."""
+    keys = {
+        placed.node.name: (*placed.layer.config_keys(), *placed.layer.common_keys())
+        for placed in network.layers
+    }
+    bare = next(iter(keys.values())) if len(keys) == 1 else (*EXTENTS, SHAPE)
+    found = [*bare, *(f"{name}.{key}" for name, of in keys.items() for key in of)]
+    return [key for key in found if key.rpartition(".")[2] not in PLACE_KEYS]
 
 
 def _without_layer(named: dict[str, Section], key: str, where: Place) -> ConfigError:

@@ -95,7 +95,7 @@ def find(
     if kind:
         if passes and tuple(passes) != (Pass(direction),):
             raise UsageError(f"--pass: {word} is pass {direction} already; leave --pass out")
-        content = Config(f"built-in {kind}", (sample_section(kind),), ())
+        content = config.built_in(kind, sample_section(kind))
         return Problem(word, content, (Pass(direction),), tuple(settings), dtype)
     if (path / "manifest.json").is_file():
         cure = "name what it was built from, or use simgen run, diff or report"
@@ -105,6 +105,23 @@ def find(
     known = [*built_in(), *(f"{kind}_fwd" for kind in LAYERS), *deepbench.samples()]
     cure = did_you_mean(word, known, "simgen list")
     raise UsageError(f"workload {printable(word)}: no such workload; {cure}")
+
+
+def again(
+    name: str,
+    text: str,
+    source: str,
+    settings: Sequence[tuple[str, str]],
+    passes: Sequence[Pass],
+    dtype: str | None,
+) -> Problem:
+    """The problem of this name whose config has that text (`Config.text`), with other settings.
+
+    Raises:
+        ConfigError: the text is no config.
+    """
+    content = config.parse(text, source, dict(settings))
+    return replace(_of_config(name, content, settings, passes), dtype=dtype)
 
 
 def passes_of(layer: type[Layer]) -> tuple[Pass, ...]:
@@ -123,9 +140,14 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    content = config.read(path, dict(settings))
-    rest = tuple((key, value) for key, value in settings if key not in content.variables)
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
+    return _of_config(name, config.read(path, dict(settings)), settings, passes)
+
+
+def _of_config(
+    name: str, content: Config, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]
+) -> Problem:
+    rest = tuple((key, value) for key, value in settings if key not in content.variables)
     return Problem(name, content, tuple(passes), rest)
 
 
@@ -152,7 +174,7 @@ def _from_operation(
     if directions != found.direction or (listed and directions != (Pass.FORWARD,)):
         name = f"{name}_{'_'.join(directions)}"
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", name.replace("=", ""))
-    content = Config(f"built-in {name}", (section,), ())
+    content = config.built_in(name, section)
     notes = (*((str(listed),) if listed else ()), *found.notes)
     return Problem(name, content, directions, tuple(settings), dtype or found.type, notes)
 

@@ -20,7 +20,7 @@ from simgen.ir import OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import key
 from simgen.layers.contract import Contract
-from simgen.layers.joining import by_fours, copies
+from simgen.layers.joining import copies
 from simgen.layers.multi_input import GRADIENTS, INPUTS, Several, reads_and_writes
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class Concat(Several):
         return copies(f"{self.kind}_{direction}", inputs, axis, ports, joins)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        axis = axes.behind_batch("axis", self.axis, inputs[0].shape)
-        moved = (*INPUTS, "y", "dy", *GRADIENTS)
-        return moved if by_fours(inputs, axis) else ()
+        return (*INPUTS, "y", "dy", *GRADIENTS)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.dtypes import WORD
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR, ends
@@ -41,6 +43,7 @@ class Heads(Layer):
     passes = (Pass.FORWARD, Pass.BACKWARD)
     rank = None
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768", "heads": "12"}
 
     heads: int = key("heads", default=2, least=1, text="parts of the features")
@@ -82,18 +85,25 @@ class Heads(Layer):
         n, h, s, e = (x if joins else y).shape
         cuts = joins == (direction is Pass.BACKWARD)
         first, second = (s, h) if cuts else (h, s)
-        vector = VECTOR if e % VECTOR == 0 else 1
-        name = f"heads_{n}x{first}x{second}x{e}"
+        size, element = x.size, x.dtype
+        if e * element.nbytes % WORD == 0:  # copied as words
+            size, e, element = elementwise.words(x), e * element.nbytes // WORD, DType.F32
+        vector = VECTOR if e % VECTOR == 0 or element.is_narrow else 1
+        name = f"heads_{n}x{first}x{second}x{e}{elementwise.suffix(element)}"
         constants = (
-            ("size", x.size),
+            ("size", size),
             ("first", first),
             ("second", second),
             ("inner", e),
             ("vector", vector),
+            *elementwise.element(element),
         )
         kernel = Kernel(name, "heads.hip", BLOCK, constants)
-        grid = (ceil(x.size / (BLOCK * vector)), 1, 1)
+        grid = (ceil(size / (BLOCK * vector)), 1, 1)
         return Lowering((kernel,), (Launch(name, grid, ends(direction)),))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "y", "dx", "dy")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = ends(direction)

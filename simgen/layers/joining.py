@@ -1,6 +1,8 @@
 """Kernels that join tensors along an axis, or take one apart: copies of rows.
 
 Seen from `axis` on, each part is rows of its own length, which lie side by side in the whole.
+Narrow elements are copied as words where all rows are whole ones. Else a work-item makes four
+neighbours of what is written, from wherever they come.
 """
 
 from __future__ import annotations
@@ -10,10 +12,11 @@ from itertools import accumulate
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import TOGETHER, WORD
+from simgen.dtypes import WORD, DType
 from simgen.ir import Kernel, Launch
+from simgen.layers import elementwise
 from simgen.layers.base import Lowering
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut, dense, writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,11 +41,13 @@ def copies(
     """
     n = prod(parts[0].shape[:axis])
     rows = [prod(part.shape[axis:]) for part in parts]  # elements that lie side by side
-    if by_fours(parts, axis):  # copied as words
-        rows = [row * part.dtype.nbytes // WORD for row, part in zip(rows, parts, strict=True)]
+    element = parts[0].dtype
+    if all(row * element.nbytes % WORD == 0 for row in rows):  # copied as words
+        rows, element = [row * element.nbytes // WORD for row in rows], DType.F32
     # A row that does not start on a multiple of four has no 16-byte accesses.
-    vector = 1 if any(row % EACH for row in rows) else EACH
+    vector = 1 if any(row % EACH for row in rows) and not element.is_narrow else EACH
     groups = [ceil(n * row / (BLOCK * EACH)) for row in rows]
+    mixed = joins and element.is_narrow
     text = "_".join(map(str, rows))
     if len(text) > 80:  # a name that compilers and logs take, however many parts there are
         text = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -51,20 +56,19 @@ def copies(
         ("samples", n),
         ("rows", " ".join(map(str, rows))),
         ("starts", " ".join(map(str, accumulate(rows, initial=0)))),
-        ("groups", " ".join(map(str, accumulate(groups, initial=0)))),
         ("vector", vector),
-        ("each", EACH),
+        *elementwise.element(element),
     )
+    if not mixed:
+        starts = " ".join(map(str, accumulate(groups, initial=0)))
+        constants = (*constants, ("groups", starts), ("each", EACH))
     template = "concat_forward.hip" if joins else "concat_backward.hip"
-    kernel = Kernel(f"{prefix}_{n}x{text}", template, BLOCK, constants)
+    template = "concat_mixed.hip" if mixed else template
+    name = f"{prefix}_{n}x{text}{elementwise.suffix(element)}"
+    kernel = Kernel(name, template, BLOCK, constants)
     reads, writes = ports
-    launch = Launch(kernel.name, (sum(groups), 1, 1), (*reads, *writes))
-    return Lowering((kernel,), (launch,))
-
-
-def by_fours(parts: Sequence[TensorSpec], axis: int) -> bool:
-    """Whether rows of narrow elements begin and end with a word."""
-    return all(prod(part.shape[axis:]) % TOGETHER == 0 for part in parts)
+    count = ceil(n * sum(rows) / (BLOCK * EACH)) if mixed else sum(groups)
+    return Lowering((kernel,), (Launch(name, (count, 1, 1), (*reads, *writes)),))
 
 
 @writes("concat_forward")
@@ -73,6 +77,11 @@ def _joined(c: Values, block: int) -> Iterator[Writes]:
     for row, start, first in zip(_numbers(c["rows"]), starts, _numbers(c["groups"])):
         own = (Places(c["samples"], starts[-1]), Places(row))
         yield Writes(-1, cut(*own, group=block * c["each"]), offset=start, first=first)
+
+
+@writes("concat_mixed")
+def _mixed(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["samples"] * sum(_numbers(c["rows"])), c["vector"], block)]
 
 
 @writes("concat_backward")

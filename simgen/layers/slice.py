@@ -19,7 +19,7 @@ from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
-from simgen.layers.joining import by_fours, copies
+from simgen.layers.joining import copies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,9 +89,7 @@ class Slice(Layer):
         return copies(f"slice_{direction}", parts, axis, ports, joins=True)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        axis = axes.behind_batch("axis", self.axis, inputs[0].shape)
-        moved = ("x", *OUTPUTS, *GRADIENTS, "dx")
-        return moved if by_fours([self.output(inputs)], axis) else ()
+        return ("x", *OUTPUTS, *GRADIENTS, "dx")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

@@ -13,6 +13,10 @@ max and sum run over the middle axis of the view (outer, axis, inner) of a tenso
 as cuDNN's cudnnSoftmaxForward and cudnnSoftmaxBackward define it. A row is one (outer, inner). In
 mode "channel", softmax_axis says which axis that is (Caffe's `axis`), of a tensor of any rank: 1,
 or -1 for the last.
+
+All tensors have the type of the input; maxima and sums are float32. Narrow elements move by fours:
+where rows are no multiple of four, or do not lie side by side, a second launch makes y or dx, from
+what the first one leaves of each row.
 """
 
 from __future__ import annotations
@@ -22,12 +26,12 @@ from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.reduction import BLOCK, FINALS
-from simgen.layers.written import Places, Writes, cut, writes
+from simgen.layers.written import Places, Writes, cut, dense, writes
 from simgen.numerics import rounding
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
@@ -125,14 +129,23 @@ class Softmax(Layer):
         if direction is Pass.FORWARD:
             # Around 100, exp overflows float32: what forgets to subtract the maximum gives NaN.
             mean = 0.0 if self.algo is SoftmaxAlgo.FAST else 100.0
-            return (Port("x", x, Fill(Distribution.NORMAL, mean, 2.0)), Port("y", x))
+            ends = (Port("x", x, Fill(Distribution.NORMAL, mean, 2.0)), Port("y", x))
+            return (*ends, *self._kept(x, direction))
         _, axis, _ = self.view(x.shape)
         # About what a forward pass gives: rows of y that sum to one, whatever the axis.
         y = Fill(Distribution.UNIFORM, 0.0, 2.0 / axis)
         if self.algo is SoftmaxAlgo.LOG:
             y = Fill(Distribution.UNIFORM, -log(axis) - 1.0, -log(axis))
         dy = Fill(Distribution.NORMAL, 0.0, 1.0)
-        return (Port("y", x, y), Port("dy", x, dy), Port("dx", x))
+        return (Port("y", x, y), Port("dy", x, dy), Port("dx", x), *self._kept(x, direction))
+
+    def _kept(self, x: TensorSpec, direction: Pass) -> tuple[Port, ...]:
+        """Workspaces: what there is of each row, where rows begin or end within a word."""
+        if not x.dtype.is_narrow or self.mapped(x.shape).vector == elementwise.VECTOR:
+            return ()
+        outer, _, inner = self.view(x.shape)
+        names = ("peak", "scale") if direction is Pass.FORWARD else ("total",)
+        return tuple(Port(name, TensorSpec((outer, inner)), scratch=True) for name in names)
 
     def mapped(self, shape: tuple[int, ...]) -> SoftmaxMapping:
         """The mapping of work-items to rows.
@@ -155,15 +168,13 @@ class Softmax(Layer):
         (x,) = inputs
         outer, axis, inner = self.view(x.shape)
         mapped = self.mapped(x.shape)
-        args: tuple[str, ...]
-        template, args = "softmax_forward.hip", ("x", "y")
-        if direction is not Pass.FORWARD:
-            template, args = "softmax_backward.hip", ("y", "dy", "dx")
-        element = x.dtype if self.moves(inputs, direction) else DType.F32
-        suffix = elementwise.suffix(element)
+        forward = direction is Pass.FORWARD
+        reads, made = (("x",), "y") if forward else (("y", "dy"), "dx")
+        kept = tuple(port.name for port in self._kept(x, direction))
+        suffix = elementwise.suffix(x.dtype)
         kernel = Kernel(
             f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}{suffix}",
-            template,
+            "softmax_forward.hip" if forward else "softmax_backward.hip",
             BLOCK,
             (
                 ("algo", str(self.algo)),
@@ -176,15 +187,39 @@ class Softmax(Layer):
                 ("held", mapped.held),
                 ("in_registers", int(mapped.held <= HELD)),
                 ("finals", FINALS),
-                *elementwise.element(element),
+                ("with_result", int(not kept)),
+                *elementwise.element(x.dtype),
             ),
         )
         grid = (ceil(outer * inner / mapped.rows), 1, 1)
-        return Lowering((kernel,), (Launch(kernel.name, grid, args),))
+        if not kept:
+            return Lowering((kernel,), (Launch(kernel.name, grid, (*reads, made)),))
+        rest, launch = self._apply(x, direction, (*reads, *kept, made))
+        return Lowering((kernel, rest), (Launch(kernel.name, grid, (*reads, *kept)), launch))
+
+    def _apply(
+        self, x: TensorSpec, direction: Pass, args: tuple[str, ...]
+    ) -> tuple[Kernel, Launch]:
+        """What makes y or dx of what there is of each row, four neighbours at a time."""
+        outer, axis, inner = self.view(x.shape)
+        name = f"softmax_{direction}_apply_{self.algo}_{outer}x{axis}x{inner}"
+        kernel = Kernel(
+            name + elementwise.suffix(x.dtype),
+            "softmax_apply.hip" if direction is Pass.FORWARD else "softmax_apply_backward.hip",
+            elementwise.BLOCK,
+            (
+                ("algo", str(self.algo)),
+                ("axis", axis),
+                ("inner", inner),
+                ("size", x.size),
+                ("vector", elementwise.VECTOR),
+                *elementwise.element(x.dtype),
+            ),
+        )
+        return kernel, Launch(kernel.name, elementwise.grid(x.size), args)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        by_fours = self.mapped(inputs[0].shape).vector == elementwise.VECTOR
-        return ("x", "y", "dy", "dx") if by_fours else ()
+        return ("x", "y", "dy", "dx")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape
@@ -243,10 +278,31 @@ class Softmax(Layer):
         return total_error + log_error + U * (np.abs(d) + np.abs(y)) + TINY
 
 
-@writes("softmax_forward", "softmax_backward")
-def _written(c: Values, block: int) -> list[Writes]:
+@writes("softmax_forward")
+def _forward(c: Values, block: int) -> list[Writes]:
+    return [_elements(c)] if c["with_result"] else [_rows(c, -1), _rows(c, -2)]
+
+
+@writes("softmax_backward")
+def _backward(c: Values, block: int) -> list[Writes]:
+    return [_elements(c) if c["with_result"] else _rows(c, -1)]
+
+
+@writes("softmax_apply", "softmax_apply_backward")
+def _rest(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]
+
+
+def _elements(c: Values) -> Writes:
+    """All of the rows."""
     axis, inner = c["axis"], c["inner"]
     held = c["slices"] * c["held"] if c["in_registers"] else axis  # by one turn of a work-group
     rows = cut(Places(c["rows"] // inner, axis * inner), Places(inner), group=c["group_rows"])
     items = c["group_rows"] * c["slices"]
-    return [Writes(-1, rows + cut(Places(axis, inner, held)), items=items)]
+    return Writes(-1, rows + cut(Places(axis, inner, held)), items=items)
+
+
+def _rows(c: Values, argument: int) -> Writes:
+    """One place for each row."""
+    items = c["group_rows"] * c["slices"]
+    return Writes(argument, cut(Places(c["rows"]), group=c["group_rows"]), items=items)

@@ -1,22 +1,27 @@
-"""The points of a sweep: one bundle on one target, at each point of a grid of its run options.
+"""The points of a sweep: a workload on one target, at each point of a grid of settings.
 
-A point is a result of its own, in a folder beside the target's (bundle/result_names.py). What is
-asked for again is found by its name, so that a sweep goes on where it ended, and grows.
+A setting is a run option of the target, or one of `simgen build` (running/siblings.py). A point is
+a result of its own, in a folder beside the target's (bundle/result_names.py), in the bundle or in
+one beside it. What is asked for again is found by its name, so that a sweep goes on where it ended,
+and grows.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from simgen.bundle import result_names
 from simgen.errors import UsageError, did_you_mean, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from simgen.targets import Target
+    from simgen.targets.base import RunOption
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,46 +30,80 @@ class SweepPoint:
 
     target: str
     options: Mapping[str, str | int]  # of `simgen run`, in the order in which the target has them
+    built: Mapping[str, str] = field(default_factory=dict)  # settings of `simgen build`
 
     @property
     def name(self) -> str:
-        """Of the result."""
-        return result_names.of_point(self.target, self.options)
+        """Of the point: all of its settings."""
+        return result_names.of_point(self.target, {**self.built, **self.options})
+
+    @property
+    def home(self) -> str:
+        """Tells which bundle it is of; empty: the one that is swept."""
+        return result_names.of_point("", self.built) if self.built else ""
+
+    @property
+    def result(self) -> str:
+        """Of the result, in its bundle."""
+        return result_names.of_point(self.target, self.options) if self.options else self.target
 
 
-def points(target: Target, grid: Sequence[str], fixed: Mapping[str, str | int]) -> list[SweepPoint]:
-    """The points of a grid of `OPTION=VALUE,VALUE...`, the last option varying fastest.
+def points(
+    target: Target,
+    grid: Sequence[str],
+    fixed: Mapping[str, str | int],
+    buildable: Callable[[], Sequence[str]],
+) -> list[SweepPoint]:
+    """The points of a grid of `SETTING=VALUE,VALUE...`, the last one varying fastest, but settings
+    of a build more slowly than options of the run.
 
-    `fixed` are options that have one value throughout; they are part of each point.
+    `fixed` are options that have one value throughout; they are part of each point. What is no
+    option of the target is one of `buildable()`, which is asked for then.
 
     Raises:
-        UsageError: the target has no such option, an option stands twice, or a value is none of it.
+        UsageError: there is no such setting, it stands twice, or a value is none of it.
     """
     values: dict[str, list[str | int]] = {}
+    builds: dict[str, list[str]] = {}
     for text in grid:
-        name, found = _axis(target, text)
-        if name in values or name in fixed:
-            raise UsageError(f"--sweep {printable(text)}: {name} is given twice; leave one out")
-        values[name] = found
-    made = [dict(zip(values, each)) for each in itertools.product(*values.values())]
+        name, words = _axis(text)
+        spelled = name.removeprefix("--").replace("-", "_")
+        place = f"--sweep {printable(text)}"
+        if spelled in values or spelled in fixed or {name, spelled} & builds.keys():
+            raise UsageError(f"{place}: {name} is given twice; leave one out")
+        if spelled in target.run_options:
+            values[spelled] = _read(target.run_options[spelled], words, place)
+        else:
+            known = buildable()
+            found = next((each for each in (name, spelled) if each in known), None)
+            if found is None:
+                cure = did_you_mean(spelled, [*target.run_options, *known])
+                raise UsageError(f"{place}: no setting of a build, nor of {target.name}; {cure}")
+            builds[found] = list(dict.fromkeys(words))
     return [
-        SweepPoint(target.name, {k: all_[k] for k in target.run_options if k in all_})
-        for all_ in ({**fixed, **each} for each in made)
+        SweepPoint(target.name, {k: run[k] for k in target.run_options if k in run}, built)
+        for built in _product(builds)
+        for run in ({**fixed, **each} for each in _product(values))
     ]
 
 
-def _axis(target: Target, text: str) -> tuple[str, list[str | int]]:
-    """An option and its values, each once, from `OPTION=VALUE,VALUE...`."""
-    place = f"--sweep {printable(text)}"
-    word, equals, rest = text.partition("=")
-    name = word.strip().removeprefix("--").replace("-", "_")
-    if not equals or not name:
-        raise UsageError(f"{place}: not an option with values; write OPTION=VALUE,VALUE")
-    option = target.run_options.get(name)
-    if option is None:
-        cure = did_you_mean(name, target.run_options)
-        raise UsageError(f"{place}: {target.name} has no such option; {cure}")
+def _axis(text: str) -> tuple[str, list[str]]:
+    """The name and the values of `SETTING=VALUE,VALUE...`."""
+    name, equals, rest = text.partition("=")
+    if not equals or not name.strip().strip("-"):
+        raise UsageError(
+            f"--sweep {printable(text)}: not an option with values; write OPTION=VALUE,VALUE"
+        )
+    return name.strip(), [each.strip() for each in rest.split(",")]
+
+
+def _read(option: RunOption, words: Sequence[str], place: str) -> list[str | int]:
+    """The values that they are, each once."""
     try:
-        return name, list(dict.fromkeys(option.read(each.strip()) for each in rest.split(",")))
+        return list(dict.fromkeys(map(option.read, words)))
     except ValueError as error:
         raise UsageError(f"{place}: {error}") from None
+
+
+def _product(axes: Mapping[str, Sequence[T]]) -> list[dict[str, T]]:
+    return [dict(zip(axes, each)) for each in itertools.product(*axes.values())]

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.bundle import finding
+from simgen.bundle import writing as bundles
 from simgen.errors import RefusedError, RunError, UsageError
-from simgen.running import runs, sweep_points
+from simgen.running import runs, siblings, sweep_points
 from simgen.running.runs import Listener
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
+    from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended, Options, Wish
+    from simgen.running.siblings import Family, Told
     from simgen.running.sweep_points import SweepPoint
-    from simgen.targets import Target
 
 
 class SweepListener(Listener):
     """Is told of the points, too."""
+
+    def building(self, path: Path) -> AbstractContextManager[Told | None]:
+        """For the build of a bundle beside the one that is swept; a callback for how it goes on."""
+        return contextlib.nullcontext()
 
     def begins(self, points: int, done: int) -> None:
         """How many there are, and how many of them have a result that is not made again."""
@@ -39,13 +50,34 @@ class SweepListener(Listener):
 
 
 @dataclass(frozen=True)
+class RanPoint:
+    """A point that has a result, and the bundle that has it."""
+
+    point: SweepPoint
+    bundle: Bundle
+
+    @property
+    def result(self) -> Result:
+        """It, from its folder.
+
+        Raises:
+            DamagedError: it is not what the run left.
+        """
+        return finding.find_result(self.bundle, self.point.result)
+
+
+@dataclass(frozen=True)
 class Swept:
     """A sweep whose points have all been tried."""
 
     bundle: Bundle
-    target: Target
-    points: tuple[SweepPoint, ...]  # that have a result
+    points: tuple[RanPoint, ...]  # that have a result
     failed: tuple[str, ...]  # names of the others
+
+    @property
+    def bundles(self) -> list[Path]:
+        """Those that hold the results."""
+        return list(dict.fromkeys(each.bundle.path for each in self.points))
 
     def check(self) -> None:
         """Raise RunError if points failed."""
@@ -68,9 +100,11 @@ def run(
     *,
     again: bool = False,
 ) -> Swept:
-    """Run an opened bundle at the points of a grid of `OPTION=VALUE,VALUE...` that have no result.
+    """Run an opened bundle at the points of a grid of `SETTING=VALUE,VALUE...` that have no result.
 
-    With `again`, at all of them. `options` have one value throughout.
+    With `again`, at all of them. `options` have one value throughout. Where settings of a build are
+    among the grid's, the bundles that have them are built beside this one, all before the first
+    run.
 
     Raises:
         UsageError: what is asked for does not go together, or the bundle cannot do it.
@@ -78,26 +112,70 @@ def run(
         DamagedError, MissingError: as `simgen.running.process.run`; they end the sweep.
     """
     chosen = runs.choose(bundle, target, options, wish, listener)
-    points = sweep_points.points(chosen, grid, options)
+    family = functools.cache(lambda: siblings.Family(bundle, chosen))
+    points = sweep_points.points(chosen, grid, options, lambda: family().settings())
     for point in points:
         runs.check(wish, chosen, point.options)
-    runs.verify(bundle, listener)
-    if refusal := chosen.needs.refusal(bundle.path):
-        raise RefusedError(f"{chosen.name}: {refusal}")
-    todo = [point for point in points if again or not bundle.has(point.name)]
-    listener.begins(len(points), len(points) - len(todo))
-    failed = []
-    for nth, point in enumerate(todo, 1):
+    with contextlib.ExitStack() as held:
+        if any(point.built for point in points):
+            homes = _homes(family(), points, listener, held, again=again)
+        else:
+            runs.verify(bundle, listener)
+            homes = [bundle] * len(points)
+        for path in dict.fromkeys(home.path for home in homes if home):
+            if refusal := chosen.needs.refusal(path):
+                raise RefusedError(f"{chosen.name}: {refusal}")
+        return _run(list(zip(points, homes, strict=True)), bundle, wish, listener, again=again)
+
+
+def _homes(
+    family: Family,
+    points: Sequence[SweepPoint],
+    listener: SweepListener,
+    held: contextlib.ExitStack,
+    *,
+    again: bool,
+) -> list[Bundle | None]:
+    """The bundle of each point, built and opened; None: it cannot be built."""
+    planned = {point.home: point.built for point in points}
+    named = {home: family.sibling(built) for home, built in planned.items()}
+    made: dict[str, Bundle | None] = dict.fromkeys(named)
+    for home, sibling in named.items():
+        try:
+            with listener.building(sibling.path) as tell:
+                sibling.build(again=again, tell=tell)
+            made[home] = held.enter_context(bundles.opened(sibling.path))
+        except (RefusedError, UsageError) as error:
+            listener.failed(sibling.path.name, error)
+    return [made[point.home] for point in points]
+
+
+def _run(
+    places: Sequence[tuple[SweepPoint, Bundle | None]],
+    swept: Bundle,
+    wish: Wish,
+    listener: SweepListener,
+    *,
+    again: bool,
+) -> Swept:
+    """Run the points that have a bundle and no result."""
+    failed = [point.name for point, home in places if home is None]
+    ready = [(point, home) for point, home in places if home is not None]
+    todo = [(point, home) for point, home in ready if again or not home.has(point.result)]
+    listener.begins(len(places), len(ready) - len(todo))
+    now = {home.path: home for _, home in ready}  # with what runs have added
+    for nth, (point, home) in enumerate(todo, 1):
         listener.point(nth, len(todo), point.name)
         try:
-            bundle = runs.extended(bundle, chosen, point.options)
-            ended = runs.once(bundle, chosen, point.options, wish, listener, point.name)
-            listener.ended(bundle, ended)
+            target = finding.target_of(home, point.target)
+            now[home.path] = made = runs.extended(now[home.path], target, point.options)
+            ended = runs.once(made, target, point.options, wish, listener, point.result)
+            listener.ended(made, ended)
         except (RunError, RefusedError, UsageError) as error:
             failed.append(point.name)
             listener.failed(point.name, error)
         except KeyboardInterrupt:
-            listener.interrupted(len(todo) - nth + 1, len(points))
+            listener.interrupted(len(todo) - nth + 1, len(places))
             raise
-    ran = tuple(point for point in points if point.name not in failed)
-    return Swept(bundle, chosen, ran, tuple(failed))
+    ran = [RanPoint(point, now[home.path]) for point, home in ready if point.name not in failed]
+    return Swept(now.get(swept.path, swept), tuple(ran), tuple(failed))

@@ -42,8 +42,10 @@ class Row:
 
     bundle: str
     workload: str
+    planned_for: str  # a machine
     layer: str
     direction: str
+    types: str  # of the elements of its tensors
     target: str
     operations: int  # that the algorithm needs: flops and transcendentals
     nbytes: int  # that it must move
@@ -82,8 +84,10 @@ def rows(
                 Row(
                     name or bundle.workload.name,
                     bundle.workload.name,
+                    bundle.workload.machine.label,
                     step.layer,
                     str(step.direction),
+                    bundle.workload.types(step),
                     result.name,
                     operations,
                     nbytes,
@@ -115,12 +119,18 @@ def derived(row: Row) -> dict[str, float]:
 def to_csv(found: Sequence[Row]) -> str:
     """All metrics, one line per row; empty where a target does not count something."""
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
-    head = ("bundle", "workload", "layer", "pass", "target", "verdict", "operations", "bytes")
+    head = (
+        "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
+        "operations", "bytes",
+    )  # fmt: skip
     lines = []
     for row in found:
         values = {**row.metrics, **derived(row)}
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
-        step = (row.bundle, row.workload, row.layer, row.direction, row.target, row.verdict)
+        step = (
+            row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
+            row.target, row.verdict,
+        )  # fmt: skip
         lines.append([*step, row.operations, row.nbytes, *cells])
     return _csv([*head, *metrics], lines)
 
@@ -209,19 +219,20 @@ def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
     for series, at in table.items():
         if not sweep.options_of(series):  # of a sweep, that would be as many figures as points
             drawn += _of_one(series, at)
-    for bundle in dict.fromkeys(row.bundle for row in found):
-        rows_of = [row for row in found if row.bundle == bundle]
-        drawn += _swept(bundle if len(rows_of) < len(found) else "", rows_of)
-    return drawn + _scatters(found)
+    return drawn + _swept(found) + _scatters(found)
 
 
-def _swept(bundle: str, found: Sequence[Row]) -> list[tuple[str, str]]:
-    """Figures of the sweeps of one bundle; it has a name where there are several."""
-    measured: dict[str, dict[str, Mapping[str, float]]] = {}
+def _swept(found: Sequence[Row]) -> list[tuple[str, str]]:
+    """Figures of the sweeps of each bundle; they name it where there are several."""
+    measured: dict[str, dict[str, dict[str, Mapping[str, float]]]] = {}
     for row in found:
-        measured.setdefault(row.target, {})[row.step] = row.metrics
-    drawn = sweep_figures.drawn(measured, metrics.parts(metrics.WAITS))
-    return [(f"{title}, {bundle}" if bundle else title, figure) for title, figure in drawn]
+        bundle, point = sweep.in_sweep(row.bundle, row.target)
+        measured.setdefault(bundle, {}).setdefault(point, {})[row.step] = row.metrics
+    return [
+        (f"{title}, {bundle}" if len(measured) > 1 else title, figure)
+        for bundle, points in measured.items()
+        for title, figure in sweep_figures.drawn(points, metrics.parts(metrics.WAITS))
+    ]
 
 
 def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:

@@ -4,9 +4,9 @@
 already, and a query about several targets or bundles needs them in one place. Nobody has to match
 kernel names with layers by hand: the workload says which launch is whose.
 
-    bundle     its name, the workload's name, digest, data, seed
-    step       a layer in a pass: bundle, position (from 0), layer, kind, pass, operations and bytes
-               that the algorithm needs
+    bundle     its name, the workload's name, the machine that it is planned for, digest, data, seed
+    step       a layer in a pass: bundle, position (from 0), layer, kind, pass, type of elements,
+               operations and bytes that the algorithm needs
     launch     one run of a kernel: step, position (from 0, in the whole workload), kernel,
                invocation (from 1: which run of this kernel it is), work_groups, work_items
     run        what a target left of a bundle: target, finished (UTC), simgen, compiler
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 FILE = "trace.sqlite3"
 PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
-STEP = ("run", "bundle", "workload", "target", "step", "layer", "kind", "pass")  # of the views
+STEP = (  # columns of the views
+    "run", "bundle", "workload", "planned_for", "target", "step", "layer", "kind", "pass", "type",
+)  # fmt: skip
 COUNTS, RATES = (Kind.TIME, Kind.COUNTER), (Kind.SHARE, Kind.RATE)
 VERDICT = "verdict"  # a part beside these, by layer and pass
 
@@ -121,8 +123,8 @@ def _add_bundle(
 ) -> None:
     workload = bundle.workload
     made_from = (bundle.digest, bundle.manifest["data"]["id"], str(workload.seed))
-    row = (name, workload.name, *made_from)
-    key = _insert(database, "INSERT INTO bundle VALUES (NULL, ?, ?, ?, ?, ?)", row)
+    row = (name, workload.name, workload.machine.label, *made_from)
+    key = _insert(database, "INSERT INTO bundle VALUES (NULL, ?, ?, ?, ?, ?, ?)", row)
     steps = _add_steps(database, key, workload)
     sizes = [
         (at, each.kernel, math.prod(each.grid), workload.kernel(each.kernel).block)
@@ -147,8 +149,9 @@ def _add_steps(database: sqlite3.Connection, bundle: int, workload: Workload) ->
         node = workload.node(step.layer)
         work = make_layer(node, workload.machine).count(node.inputs, step.direction)
         needs = (work.flops + work.transcendentals, work.read_bytes + work.written_bytes)
-        row = (bundle, position, step.layer, node.kind, str(step.direction), *needs)
-        query = "INSERT INTO step VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)"
+        named = (step.layer, node.kind, str(step.direction), workload.types(step))
+        row = (bundle, position, *named, *needs)
+        query = "INSERT INTO step VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
         keys.append(_insert(database, query, row))
     return keys
 

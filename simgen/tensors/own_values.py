@@ -25,7 +25,7 @@ from simgen.tensors import element_types
 from simgen.tensors.data_file import CANARY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import IO
 
@@ -53,12 +53,15 @@ class _Array:
     read: Callable[[], NDArray[Any]]
 
 
-def read(paths: Sequence[Path], workload: Workload) -> dict[str, NDArray[Any]]:
+def read(
+    paths: Sequence[Path], workload: Workload, only: Collection[str] | None = None
+) -> dict[str, NDArray[Any]]:
     """The values in the files by input buffer of the workload, in the buffer's shape and type.
 
     A .npz or HDF5 file names each tensor; a .npy file is named as its tensor (conv1.w.npy).
     Floating-point values are rounded to the type, whole numbers are taken for labels only.
-    Shapes are compared before values are read, and no file is read but these.
+    Shapes are compared before values are read, and no file is read but these. `only` are the
+    tensors that are taken; None: all.
 
     Raises:
         UsageError: a file cannot be read, gives nothing, or holds what is no input or does not fit
@@ -70,7 +73,7 @@ def read(paths: Sequence[Path], workload: Workload) -> dict[str, NDArray[Any]]:
         count = len(found)
         try:
             for name, array in _arrays(path):
-                if name != CANARY_NAME:  # of another bundle's data.h5
+                if name != CANARY_NAME and (only is None or name in only):  # of a data.h5
                     place = f"{_place(path)}: {printable(name)}"
                     _check_name(place, name, inputs, found, workload)
                     found[name] = _fitted(place, array, inputs[name])

@@ -2,6 +2,10 @@
 #pragma once
 #include "prelude.h"
 
+/* The element at a place. */
+using ::load;
+static __device__ __forceinline__ float load(const float* from) { return *from; }
+
 static __device__ __forceinline__ void unpack(float* to, float value) { to[0] = value; }
 static __device__ __forceinline__ void unpack(float* to, float4 values)
 {

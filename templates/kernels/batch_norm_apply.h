@@ -4,14 +4,18 @@
 #include "constants/batch_norm_apply.h"
 
 constexpr unsigned GROUP = BLOCK * EACH; /* elements of a work-group */
-/* A vector of elements has one feature, or one each from a vector of features. */
+/* A vector of elements has one feature, or one each from a vector of features. Else narrow elements, which
+ * move by vectors all the same, have each its own. */
 constexpr bool SHARED = INNER % EACH == 0;
 constexpr bool APART = INNER == 1 && FEATURES % EACH == 0;
+constexpr bool MIXED = sizeof(Element) < 4 && !SHARED && !APART;
 
-/* That of the elements from `at` on; the first one, if they are APART. */
+/* That of the elements from `at` on; the first one, if they are APART; `at` itself, if they are MIXED. */
 static __device__ __forceinline__ unsigned feature_of(unsigned at)
 {
-    if constexpr (APART)
+    if constexpr (MIXED)
+        return at;
+    else if constexpr (APART)
         return at % FEATURES;
     else if constexpr (INNER % GROUP == 0)
         return blockIdx.x / (INNER / GROUP) % FEATURES;
@@ -21,9 +25,13 @@ static __device__ __forceinline__ unsigned feature_of(unsigned at)
 
 /* What a vector of elements needs of a tensor of features; and the part of it that is the I-th's. */
 template <bool VECTOR = APART>
-static __device__ __forceinline__ auto of_feature(const Element* tensor, unsigned feature)
+static __device__ __forceinline__ auto of_feature(const float* tensor, unsigned feature)
 {
-    if constexpr (VECTOR)
+    if constexpr (MIXED)
+        return float4{
+            tensor[feature / INNER % FEATURES], tensor[(feature + 1) / INNER % FEATURES],
+            tensor[(feature + 2) / INNER % FEATURES], tensor[(feature + 3) / INNER % FEATURES]};
+    else if constexpr (VECTOR)
         return load4(tensor + feature);
     else
         return load(tensor, feature);

@@ -11,10 +11,10 @@ static __device__ __forceinline__ float apply(float x, float mean, float spread,
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ mean, const Element* __restrict__ spread,
-    const Element* __restrict__ w, const Element* __restrict__ b, Element* __restrict__ y)
+    const Element* __restrict__ x, const float* __restrict__ mean, const float* __restrict__ spread,
+    const float* __restrict__ w, const float* __restrict__ b, Element* __restrict__ y)
 {
-    if constexpr (SHARED || APART) {
+    if constexpr (SHARED || APART || MIXED) {
         const unsigned at = blockIdx.x * GROUP + threadIdx.x * EACH;
         if (SIZE % GROUP != 0 && at >= SIZE)
             return;
@@ -36,7 +36,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const unsigned at = blockIdx.x * GROUP + k + threadIdx.x;
             const unsigned feature = at / INNER % FEATURES;
             if (SIZE % GROUP == 0 || at < SIZE)
-                y[at] = apply(x[at], mean[feature], spread[feature], w[feature], b[feature]);
+                store(y, at, apply(load(x, at), mean[feature], spread[feature], w[feature], b[feature]));
         }
     }
 }

@@ -10,11 +10,11 @@ static __device__ __forceinline__ float apply(float x, float dy, float mean, flo
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, const Element* __restrict__ mean,
-    const Element* __restrict__ invstd, const Element* __restrict__ w,
-    const Element* __restrict__ dw, const Element* __restrict__ db, Element* __restrict__ dx)
+    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ mean,
+    const float* __restrict__ invstd, const float* __restrict__ w,
+    const float* __restrict__ dw, const float* __restrict__ db, Element* __restrict__ dx)
 {
-    if constexpr (SHARED || APART) {
+    if constexpr (SHARED || APART || MIXED) {
         const unsigned at = blockIdx.x * GROUP + threadIdx.x * EACH;
         if (SIZE % GROUP != 0 && at >= SIZE)
             return;
@@ -38,7 +38,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const unsigned at = blockIdx.x * GROUP + k + threadIdx.x;
             const unsigned feature = at / INNER % FEATURES;
             if (SIZE % GROUP == 0 || at < SIZE)
-                dx[at] = apply(x[at], dy[at], mean[feature], invstd[feature], w[feature], dw[feature], db[feature]);
+                store(
+                    dx, at,
+                    apply(
+                        load(x, at), load(dy, at), mean[feature], invstd[feature], w[feature], dw[feature],
+                        db[feature]));
         }
     }
 }

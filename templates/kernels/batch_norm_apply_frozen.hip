@@ -10,10 +10,10 @@ static __device__ __forceinline__ float apply(float dy, float spread, float w)
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ dy, const Element* __restrict__ spread, const Element* __restrict__
-    w, Element* __restrict__ dx)
+    const Element* __restrict__ dy, const float* __restrict__ spread, const float* __restrict__ w,
+    Element* __restrict__ dx)
 {
-    if constexpr (SHARED || APART) {
+    if constexpr (SHARED || APART || MIXED) {
         const unsigned at = blockIdx.x * GROUP + threadIdx.x * EACH;
         if (SIZE % GROUP != 0 && at >= SIZE)
             return;
@@ -33,7 +33,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const unsigned at = blockIdx.x * GROUP + k + threadIdx.x;
             const unsigned feature = at / INNER % FEATURES;
             if (SIZE % GROUP == 0 || at < SIZE)
-                dx[at] = apply(dy[at], spread[feature], w[feature]);
+                store(dx, at, apply(load(dy, at), spread[feature], w[feature]));
         }
     }
 }

@@ -4,11 +4,11 @@
 #include "constants/batch_norm_backward.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, const Element* __restrict__ w,
+    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ w,
 #if WITH_GIVEN
-    const Element* __restrict__ mean, const Element* __restrict__ spread, /* the variance, or 1 / sqrt() */
+    const float* __restrict__ mean, const float* __restrict__ spread, /* the variance, or 1 / sqrt() */
 #endif
-    Element* __restrict__ dx, Element* __restrict__ dw, Element* __restrict__ db)
+    Element* __restrict__ dx, float* __restrict__ dw, float* __restrict__ db)
 {
 #if !WITH_GIVEN
     alignas(16) __shared__ float sums[BLOCK];
@@ -91,7 +91,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 FROZEN ? weight * slope[k + 3] : weight * fused(value[k + 3], tilt, slope[k + 3] - shift)};
             store4(dx + address(feature, at), four);
         } else {
-            dx[address(feature, at)] = FROZEN ? weight * slope[k] : weight * fused(value[k], tilt, slope[k] - shift);
+            store(
+                dx, address(feature, at),
+                FROZEN ? weight * slope[k] : weight * fused(value[k], tilt, slope[k] - shift));
         }
     }
 }

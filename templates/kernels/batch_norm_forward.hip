@@ -5,15 +5,15 @@
 #include "constants/batch_norm_update.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ w, const Element* __restrict__ b,
+    const Element* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b,
 #if WITH_HISTORY
-    const Element* __restrict__ running_mean, const Element* __restrict__ running_var,
+    const float* __restrict__ running_mean, const float* __restrict__ running_var,
 #endif
     Element* __restrict__ y,
 #if WITH_STATISTICS
-    Element* __restrict__ mean, Element* __restrict__ invstd,
+    float* __restrict__ mean, float* __restrict__ invstd,
 #endif
-    Element* __restrict__ new_running_mean, Element* __restrict__ new_running_var)
+    float* __restrict__ new_running_mean, float* __restrict__ new_running_var)
 {
     alignas(16) __shared__ float sums[BLOCK];
     alignas(16) __shared__ float squares[BLOCK];
@@ -73,7 +73,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 fused(value[k + 2], weight, shift), fused(value[k + 3], weight, shift)};
             store4(y + address(feature, at), four);
         } else {
-            y[address(feature, at)] = fused(value[k], weight, shift);
+            store(y, address(feature, at), fused(value[k], weight, shift));
         }
     }
 }

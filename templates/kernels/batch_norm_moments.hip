@@ -3,7 +3,7 @@
 #include "batch_norm.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, Element* __restrict__ part_mean, Element* __restrict__ part_squares)
+    const Element* __restrict__ x, float* __restrict__ part_mean, float* __restrict__ part_squares)
 {
     alignas(16) __shared__ float sums[BLOCK];
     alignas(16) __shared__ float squares[BLOCK];

@@ -4,13 +4,13 @@
 #include "constants/batch_norm_update.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ part_mean, const Element* __restrict__ part_squares,
+    const float* __restrict__ part_mean, const float* __restrict__ part_squares,
 #if WITH_HISTORY
-    const Element* __restrict__ running_mean, const Element* __restrict__ running_var,
+    const float* __restrict__ running_mean, const float* __restrict__ running_var,
 #endif
-    Element* __restrict__ mean, Element* __restrict__ invstd
+    float* __restrict__ mean, float* __restrict__ invstd
 #if WITH_UPDATE
-    , Element* __restrict__ new_running_mean, Element* __restrict__ new_running_var
+    , float* __restrict__ new_running_mean, float* __restrict__ new_running_var
 #endif
 )
 {

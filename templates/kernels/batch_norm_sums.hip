@@ -3,8 +3,8 @@
 #include "batch_norm.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, const Element* __restrict__ mean,
-    Element* __restrict__ part_db, Element* __restrict__ part_dot)
+    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ mean,
+    float* __restrict__ part_db, float* __restrict__ part_dot)
 {
     alignas(16) __shared__ float slopes[BLOCK];
     alignas(16) __shared__ float products[BLOCK];

@@ -4,9 +4,9 @@
 #include "constants/batch_norm_given.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ part_db, const Element* __restrict__ part_dot,
-    const Element* __restrict__ spread, /* the variance, or 1 / sqrt(variance + EPSILON) */
-    Element* __restrict__ dw, Element* __restrict__ db)
+    const float* __restrict__ part_db, const float* __restrict__ part_dot,
+    const float* __restrict__ spread, /* the variance, or 1 / sqrt(variance + EPSILON) */
+    float* __restrict__ dw, float* __restrict__ db)
 {
     alignas(16) __shared__ float products[BLOCK];
     alignas(16) __shared__ float slopes[BLOCK];

@@ -12,7 +12,15 @@ static __device__ __forceinline__ void copy(const Element* __restrict__ whole, E
         const unsigned at = (blockIdx.x - GROUPS[I]) * GROUP + k + threadIdx.x * VECTOR;
         const unsigned from = at / ROW * SAMPLE + STARTS[I] + at % ROW;
         if (SAMPLES * ROW % GROUP == 0 || at < SAMPLES * ROW) {
-            if constexpr (VECTOR == 4) {
+            if constexpr (sizeof(Element) < 4) { /* of whatever rows */
+                float each[4];
+#pragma unroll
+                for (unsigned j = 0; j < 4; j++) {
+                    const unsigned place = at + j < SAMPLES * ROW ? at + j : at;
+                    each[j] = load(whole, place / ROW * SAMPLE + STARTS[I] + place % ROW);
+                }
+                keep4(part + at, float4{each[0], each[1], each[2], each[3]});
+            } else if constexpr (VECTOR == 4) {
                 const float4& four = load4(whole + from);
                 store4(part + at, four);
             } else {

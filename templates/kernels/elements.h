@@ -13,7 +13,10 @@
 #define SIMGEN_KEEPS_HALF
 static __device__ __forceinline__ float widen_half(unsigned word)
 {
-    return __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
+    float y = __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
+    /* What comes next would else take the half itself (v_fma_mix_f32), which simulators lack. */
+    asm("" : "+v"(y));
+    return y;
 }
 static __device__ __forceinline__ unsigned keep_half(float x)
 {
@@ -142,6 +145,16 @@ static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* tensor, u
     using T = Narrow<E, M, B, S>;
     constexpr unsigned SHARED = 32 / T::BITS; /* elements of a word */
     return T::widen(reinterpret_cast<const unsigned*>(tensor)[at / SHARED] >> at % SHARED * T::BITS);
+}
+
+/* The element at a place, wherever in a word that is. */
+template <unsigned E, unsigned M, int B, Special S>
+static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* from)
+{
+    using T = Narrow<E, M, B, S>;
+    const unsigned behind = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from)) % 4; /* bytes */
+    const unsigned word = *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(from) - behind);
+    return T::widen(word >> behind * 8);
 }
 
 /* A narrow element is never stored by itself. Nothing defines this: what needs it does not link. */

@@ -2,7 +2,7 @@
  * memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M, N), all of them by rows. There may be
  * BATCH of them, one behind the other. Where k is cut into chunks, work-groups leave partial sums, and nothing else. */
 #include "prelude.h"
-#include "tile.h"
+#include "fragment.h"
 #include "constants/gemm.h"
 #include "constants/tile.h"
 #include "epilogue.h"
@@ -43,7 +43,8 @@ struct Matrix {
 };
 using Left = Matrix<M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
-using Tiled = Product<Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Left, Right>;
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ a, const float* __restrict__ b,
@@ -59,8 +60,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #endif
     float* __restrict__ y)
 {
-    alignas(16) __shared__ float a_tiles[Tiled::A_SIZE];
-    alignas(16) __shared__ float b_tiles[Tiled::B_SIZE];
+    alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
+    alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
     const unsigned row = blockIdx.y * TILE_M;
     const unsigned column = blockIdx.x * TILE_N;
     const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;

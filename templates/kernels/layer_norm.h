@@ -2,6 +2,7 @@
 #pragma once
 #include "prelude.h"
 #include "constants/layer_norm.h"
+#include "access.h"
 
 /* How often loops over a work-item's elements are unrolled: wholly, where registers hold these. */
 static constexpr unsigned UNROLL = IN_REGISTERS ? HELD / VECTOR : 1;
@@ -17,7 +18,8 @@ static __device__ __forceinline__ bool inside(unsigned row, unsigned at)
 static __device__ __forceinline__ unsigned place(unsigned k, unsigned slice) { return k * SLICES + slice * VECTOR; }
 
 /* VECTOR elements from `at` on, or zeros. */
-static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const Element* from, unsigned at, bool there)
+template <class T>
+static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const T* from, unsigned at, bool there)
 {
     if constexpr (VECTOR == 4) {
         const float4 four = there ? load4(from + at) : float4{0, 0, 0, 0};
@@ -26,7 +28,7 @@ static __device__ __forceinline__ void fetch(float (&to)[VECTOR], const Element*
         to[2] = four.z;
         to[3] = four.w;
     } else {
-        to[0] = there ? from[at] : 0.0f;
+        to[0] = there ? load(from + at) : 0.0f;
     }
 }
 static __device__ __forceinline__ void put(Element* to, unsigned at, const float (&from)[VECTOR], bool there)
@@ -36,7 +38,7 @@ static __device__ __forceinline__ void put(Element* to, unsigned at, const float
     if constexpr (VECTOR == 4)
         store4(to + at, float4{from[0], from[1], from[2], from[3]});
     else
-        to[at] = from[0];
+        store(to, at, from[0]);
 }
 
 /* A work-item's elements of a row of a tensor: held in registers, or read each time. */

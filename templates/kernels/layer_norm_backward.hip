@@ -1,11 +1,17 @@
-/* Layer normalisation, the gradient of x: of each row of dy times gamma, less what the mean and the variance make of it. */
+/* Layer normalisation, the gradient of x: of each row of dy times gamma, less what the mean and the variance make of it.
+ * Without WITH_RESULT, what there is of each row alone: then layer_norm_apply_backward.hip makes the rest. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, const Element* __restrict__ gamma,
-    const Element* __restrict__ mean, const Element* __restrict__ invstd, Element* __restrict__ dx)
+    const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ gamma,
+    const float* __restrict__ mean, const float* __restrict__ invstd,
+#if WITH_RESULT
+    Element* __restrict__ dx)
+#else
+    float* __restrict__ shifts, float* __restrict__ tilts)
+#endif
 {
     alignas(16) __shared__ float sums[BLOCK];
     alignas(16) __shared__ float dots[BLOCK];
@@ -32,6 +38,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
     const float shift = row_sum(sum, sums) * INVERSE;
     const float tilt = row_sum(dot, dots) * -INVERSE * scale * scale;
+#if !WITH_RESULT
+    if (slice == 0 && is_row(row)) {
+        shifts[row] = shift;
+        tilts[row] = tilt;
+    }
+#else
 
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
@@ -45,4 +57,5 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             part[j] = scale * fused(part[j] - centre, tilt, slope[j] * weight[j] - shift);
         put(dx + row * AXIS, at, part, inside(row, at));
     }
+#endif
 }

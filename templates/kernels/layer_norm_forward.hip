@@ -1,11 +1,15 @@
-/* Layer normalisation, forward: each row less its mean, by its standard deviation, times gamma, plus beta. */
+/* Layer normalisation, forward: each row less its mean, by its standard deviation, times gamma, plus beta.
+ * Without WITH_RESULT, the statistics of rows alone: then layer_norm_apply.hip makes the rest. */
 #include "prelude.h"
 #include "constants/layer_norm.h"
 #include "layer_norm.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ gamma, const Element* __restrict__ beta,
-    Element* __restrict__ y, float* __restrict__ mean, float* __restrict__ invstd)
+    const Element* __restrict__ x,
+#if WITH_RESULT
+    const float* __restrict__ gamma, const float* __restrict__ beta, Element* __restrict__ y,
+#endif
+    float* __restrict__ mean, float* __restrict__ invstd)
 {
     alignas(16) __shared__ float sums[BLOCK];
     alignas(16) __shared__ float squares[BLOCK];
@@ -42,6 +46,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         invstd[row] = scale;
     }
 
+#if WITH_RESULT
 #pragma unroll UNROLL
     for (unsigned k = 0; k < HELD; k += VECTOR) {
         const unsigned at = place(k, slice);
@@ -54,4 +59,5 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             part[j] = fused((part[j] - centre) * scale, weight[j], shift[j]);
         put(y + row * AXIS, at, part, inside(row, at));
     }
+#endif
 }

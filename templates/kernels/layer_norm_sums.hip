@@ -40,8 +40,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     for (unsigned k = 0; k < HELD; k++) {
         const unsigned row = (chunk * HELD + k) * SLICES + slice;
         if (is_column && (ROWS % (HELD * SLICES) == 0 || row < ROWS)) {
-            const float slope = dy[row * AXIS + column];
-            dot = fused(slope, (x[row * AXIS + column] - mean[row]) * invstd[row], dot);
+            const float slope = load(dy, row * AXIS + column);
+            dot = fused(slope, (load(x, row * AXIS + column) - mean[row]) * invstd[row], dot);
             sum += slope;
         }
     }

@@ -3,12 +3,10 @@
 #include "prelude.h"
 #include "constants/softmax.h"
 #include "access.h"
+#include "softmax_element.h"
 #include "reduce.h"
 
-constexpr float LOG2_E = 1.44269504f;
-constexpr float LN_2 = 0.693147181f;
 constexpr bool CONTIGUOUS = INNER == 1; /* a row's elements lie side by side */
-constexpr bool LOG = ALGO == Algo::LOG;
 
 /* Where a work-item's partial result lies: neighbours in LDS are neighbours in a wavefront. */
 static __device__ __forceinline__ unsigned place(unsigned lane, unsigned slice)

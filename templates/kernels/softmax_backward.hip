@@ -1,4 +1,5 @@
-/* Softmax over rows, backward: dx = y (dy - sum y dy), or dx = dy - exp(y) sum dy (Algo::LOG). */
+/* Softmax over rows, backward: dx = y (dy - sum y dy), or dx = dy - exp(y) sum dy (Algo::LOG).
+ * Without WITH_RESULT, the sum of each row alone: then softmax_apply_backward.hip makes the rest. */
 #include "prelude.h"
 #include "softmax.h"
 
@@ -12,10 +13,6 @@ static __device__ __forceinline__ float add(float sum, float4 y, float4 dy)
     return add(add(add(add(sum, y.x, dy.x), y.y, dy.y), y.z, dy.z), y.w, dy.w);
 }
 
-static __device__ __forceinline__ float gradient(float y, float dy, float sum)
-{
-    return LOG ? dy - fast_exp2(y * LOG2_E) * sum : y * (dy - sum);
-}
 static __device__ __forceinline__ float4 gradient(float4 y, float4 dy, float sum)
 {
     return float4{
@@ -23,7 +20,12 @@ static __device__ __forceinline__ float4 gradient(float4 y, float4 dy, float sum
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ y, const Element* __restrict__ dy, Element* __restrict__ dx)
+    const Element* __restrict__ y, const Element* __restrict__ dy,
+#if WITH_RESULT
+    Element* __restrict__ dx)
+#else
+    float* __restrict__ totals)
+#endif
 {
     alignas(16) __shared__ float sums[BLOCK];
     const unsigned lane = CONTIGUOUS ? threadIdx.x / SLICES : threadIdx.x % GROUP_ROWS; /* row within the work-group */
@@ -49,6 +51,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         for (unsigned k = 0; k < HELD; k++)
             sum = add(sum, out[k], slope[k]);
         sum = row_reduce<Add>(sum, sums, lane, slice);
+#if !WITH_RESULT
+        if (slice == 0 && row < ROWS)
+            totals[row] = sum;
+#else
 
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
@@ -64,6 +70,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 write(dx, base, at, gradient(out[k], slope[k], sum));
             }
         }
+#endif
     } else {
         /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
          * row's items. */
@@ -75,6 +82,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             }
         }
         sum = row_reduce<Add>(sum, sums, lane, slice);
+#if !WITH_RESULT
+        if (slice == 0 && row < ROWS)
+            totals[row] = sum;
+#else
 
         if (row < ROWS) {
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
@@ -83,5 +94,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 write(dx, base, at, gradient(out, slope, sum));
             }
         }
+#endif
     }
 }

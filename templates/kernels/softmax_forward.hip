@@ -1,9 +1,8 @@
 /* Softmax over rows, forward: y = exp(x - max x) / sum exp(x - max x), or its logarithm (Algo::LOG).
- * Algo::FAST subtracts no maximum. */
+ * Algo::FAST subtracts no maximum. Without WITH_RESULT, the maximum and the scale of each row alone: then
+ * softmax_apply.hip makes the rest. */
 #include "prelude.h"
 #include "softmax.h"
-
-constexpr bool CENTRED = ALGO != Algo::FAST;
 
 /* -inf: below all elements, and its exponential is zero even in a row of nothing but -FLT_MAX. */
 static __device__ __forceinline__ float lowest() { return as_float(0xff800000u); }
@@ -14,25 +13,12 @@ static __device__ __forceinline__ float largest(float most, float4 x)
     return maximum(maximum(maximum(maximum(most, x.x), x.y), x.z), x.w);
 }
 
-static __device__ __forceinline__ float exponential(float x, float most)
-{
-    return fast_exp2((CENTRED ? x - most : x) * LOG2_E);
-}
 static __device__ __forceinline__ float add(float sum, float x, float most) { return sum + exponential(x, most); }
 static __device__ __forceinline__ float add(float sum, float4 x, float most)
 {
     return sum + exponential(x.x, most) + exponential(x.y, most) + exponential(x.z, most) + exponential(x.w, most);
 }
 
-/* What `x - most` (LOG), or its exponential, becomes; `scale` is the sum's logarithm (LOG), or reciprocal. */
-static __device__ __forceinline__ float scaled(float value, float scale)
-{
-    return LOG ? value - scale : value * scale;
-}
-static __device__ __forceinline__ float result(float x, float most, float scale)
-{
-    return scaled(LOG ? x - most : exponential(x, most), scale);
-}
 static __device__ __forceinline__ float4 result(float4 x, float most, float scale)
 {
     return float4{
@@ -40,7 +26,12 @@ static __device__ __forceinline__ float4 result(float4 x, float most, float scal
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, Element* __restrict__ y)
+    const Element* __restrict__ x,
+#if WITH_RESULT
+    Element* __restrict__ y)
+#else
+    float* __restrict__ peaks, float* __restrict__ scales)
+#endif
 {
     alignas(16) __shared__ float maxima[BLOCK];
     alignas(16) __shared__ float sums[BLOCK];
@@ -78,6 +69,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         sum = row_reduce<Add>(sum, sums, lane, slice);
 
         const float scale = LOG ? fast_log2(sum) * LN_2 : fast_rcp(sum);
+#if !WITH_RESULT
+        if (slice == 0 && row < ROWS) {
+            peaks[row] = most;
+            scales[row] = scale;
+        }
+#else
 #pragma unroll
         for (unsigned k = 0; k < HELD; k += VECTOR) {
             const unsigned at = k * SLICES + slice * VECTOR;
@@ -92,6 +89,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 write(y, base, at, scaled(value[k], scale));
             }
         }
+#endif
     } else {
         /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
          * row's items. */
@@ -109,11 +107,18 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         sum = row_reduce<Add>(sum, sums, lane, slice);
 
         const float scale = LOG ? fast_log2(sum) * LN_2 : fast_rcp(sum);
+#if !WITH_RESULT
+        if (slice == 0 && row < ROWS) {
+            peaks[row] = most;
+            scales[row] = scale;
+        }
+#else
         if (row < ROWS) {
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
                 const auto in = read(x, base, at);
                 write(y, base, at, result(in, most, scale));
             }
         }
+#endif
     }
 }

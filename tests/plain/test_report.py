@@ -7,8 +7,10 @@ from pathlib import Path
 
 from simgen.bundle.results import Result
 from simgen.bundle.writing import Bundle
+from simgen.cli import present
 from simgen.frontend import config, network
 from simgen.ir import Pass
+from simgen.machine import find
 from simgen.study import figures
 from simgen.study import page as report_page
 from simgen.workload import lowering
@@ -58,6 +60,37 @@ def test_what_a_target_does_not_count_is_empty():
     assert lines[0]["instructions"] == "10"
     assert lines[0]["seconds"] == ""
     assert float(lines[3]["seconds"]) == 4.0
+
+
+def test_rows_say_the_machine_of_the_plan_and_the_types_of_elements(tmp_path, capsys):
+    cast = "[Cast]\nname=t\nprevious_layer=a\ntype=f16\n"
+    text = TEXT.replace("_layer=a", "_layer=t").replace("[Softmax]", f"{cast}[Softmax]")
+    net = network.resolve(
+        config.parse(text, "t.dnnmark"),
+        machine=find("gem5-gfx902,num_compute_units=16", "test"),
+    )
+    made = Bundle(Path("b"), {}, lowering.lower(net, "net", (Pass.FORWARD,), 0))
+    rows = report_page.rows(
+        made, [result("sim", *({"seconds": 1.0} for _ in made.workload.launches))]
+    )
+    lines = list(csv.DictReader(io.StringIO(report_page.to_csv(rows))))
+    planned = "gem5-gfx902,num_compute_units=16"
+    assert [(x["layer"], x["type"]) for x in lines] == [
+        ("a", "f32"),
+        ("t", "f32, f16"),
+        ("s", "f16"),
+    ]
+    assert {x["planned_for"] for x in lines} == {planned}
+    assert f"<td>{planned}</td>" in report_page.write(tmp_path, rows).read_text()
+    present.report(rows)
+    out = capsys.readouterr().out
+    assert "f32, f16" in out
+    assert f"planned for {planned}\n" in out
+    usual = found()
+    present.report([*usual, *rows])
+    assert planned in capsys.readouterr().out.splitlines()[-2]
+    present.report(usual)
+    assert "type" not in capsys.readouterr().out
 
 
 def test_the_page_shows_all_and_is_the_same_twice(tmp_path):

@@ -31,7 +31,8 @@ NET = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=s\nprevious_layer=a\n"
 
 
 def test_a_grid_is_all_combinations_in_the_target_s_own_order():
-    found = sweep_points.points(Gem5Se(), ["tcp-size=16KiB,32KiB", "num_compute_units=2, 4,2"], {})
+    grid = ["tcp-size=16KiB,32KiB", "num_compute_units=2, 4,2"]
+    found = sweep_points.points(Gem5Se(), grid, {}, list)
     assert [point.name for point in found] == [
         "gem5-se@num_compute_units=2,tcp_size=16KiB",
         "gem5-se@num_compute_units=4,tcp_size=16KiB",
@@ -41,7 +42,7 @@ def test_a_grid_is_all_combinations_in_the_target_s_own_order():
 
 
 def test_options_that_do_not_vary_are_part_of_each_point():
-    found = sweep_points.points(MGPUSim(), ["gpus=1,2"], {"mode": "timing"})
+    found = sweep_points.points(MGPUSim(), ["gpus=1,2"], {"mode": "timing"}, list)
     assert [dict(point.options) for point in found] == [
         {"mode": "timing", "gpus": 1},
         {"mode": "timing", "gpus": 2},
@@ -68,7 +69,7 @@ def test_options_that_do_not_vary_are_part_of_each_point():
 )
 def test_what_is_no_grid_is_refused(grid, fixed, words):
     with pytest.raises(UsageError, match="--sweep") as raised:
-        sweep_points.points(Gem5Se(), grid, fixed)
+        sweep_points.points(Gem5Se(), grid, fixed, list)
     assert words in str(raised.value)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from simgen import api
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
@@ -58,6 +59,20 @@ def test_gpus_that_do_not_divide_the_batch_fail_and_the_others_are_right(place: 
     names = [pair["a"] for pair in judged(place) if pair["b"] == "reference"]
     assert names == ["mgpusim@gpus=1", "mgpusim@gpus=2"]
     assert "3 points, 2 done before" in simgen(*words, cwd=place).stdout
+
+
+@mgpusim
+def test_settings_of_the_build_and_of_the_run_are_swept_together(place: Path) -> None:
+    sizes = {"n": 2, "c": 2, "h": 6, "w": 6, "num_output": 2, "kernel_size": 3}
+    made = api.plan("conv_fwd", set=sizes).build(place / "net", "mgpusim")
+    grid = {"algo": ["direct", "winograd"], "gpus": [1, 2]}
+    found = made.sweep("mgpusim", grid, timeout=TIMEOUT)
+    assert list(found) == [
+        f"mgpusim@algo={algo},gpus={gpus}" for algo in ("direct", "winograd") for gpus in (1, 2)
+    ]
+    beside = sorted(place.glob("net@*"))
+    assert [len(api.load(path).ran) for path in beside] == [2, 2]
+    assert all(api.load(path).diff(strict=True) for path in beside)
 
 
 @gem5

@@ -35,7 +35,7 @@ from simgen.layers.conv import (
 )
 from simgen.layers.conv.geometry import Geometry, Names, Split, to_image, to_result
 from simgen.layers.product.matrix_product import Channels, sum_of
-from simgen.machine import fitted
+from simgen.machine import YES, fitted
 from simgen.numerics import rounding
 from simgen.numerics.rounding import U
 from simgen.numerics.spread import Spread, correlated, repeats
@@ -185,8 +185,9 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     So it is where there is little to compute at all: direct kernels execute the fewest
     instructions, which counts in simulators.
     """
+    by_matrix = g.machine.use_matrix == YES
     transformed = _transformed(g, unknown)
-    if transformed:
+    if transformed and not by_matrix:
         return transformed, "there is much to compute in many channels"
     if not maps(g, unknown):
         return Algorithm.IMPLICIT_GEMM, "the filters are too large for direct"
@@ -204,6 +205,8 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     little = g.batch * g.pixels * g.size <= LITTLE
     if few:
         return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
+    if by_matrix:
+        return Algorithm.IMPLICIT_GEMM, "--matrix yes: matrix instructions multiply its tiles"
     if little:
         return Algorithm.DIRECT, "little to compute: the fewest instructions"
     return Algorithm.IMPLICIT_GEMM, f"{rows} rows and sums of {depth} fill a product's tiles"

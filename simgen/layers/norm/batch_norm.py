@@ -17,6 +17,9 @@ again. With batchnorm_statistics "running", as in inference and where a network 
 with its statistics frozen, mean and var are running_mean and running_var, which are constants: dx
 is w * r * dy. With M = 1, the variance is 0, the unbiased one too.
 
+x, y, dx and dy have the type of the input. w, b, their gradients and all statistics are float32,
+and so are the sums.
+
 Source: cudnnBatchNormalizationForwardTraining, -ForwardInference and -Backward; Ioffe and Szegedy,
 "Batch Normalization", 2015, algorithms 1 and 2. The variance of a batch that does not fit into one
 work-group is put together from those of its chunks: Chan, Golub and LeVeque, "Algorithms for
@@ -81,6 +84,7 @@ class BatchNorm(Layer):
     )
     passes = (Pass.FORWARD, Pass.BACKWARD)
     parameters = ("w", "b")
+    any_float = True
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {
         Phase.INFERENCE: {"batchnorm_statistics": "running"},
         Phase.TRAINING: {"batchnorm_statistics": "batch"},
@@ -140,7 +144,7 @@ class BatchNorm(Layer):
         """Of w, b, and of each statistic."""
         _, c, h, w = x.shape
         shape = (1, c, 1, 1) if self.mode is BatchNormMode.SPATIAL else (1, c, h, w)
-        return TensorSpec(shape, x.dtype)
+        return TensorSpec(shape)
 
     def view(self, shape: tuple[int, ...]) -> View:
         n, c, *image = shape
@@ -201,6 +205,9 @@ class BatchNorm(Layer):
         (x,) = inputs
         return self._stages(x, direction).lower()
 
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "y", "dx", "dy")
+
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         if self.frozen and direction is Pass.FORWARD:
             return ()
@@ -217,6 +224,7 @@ class BatchNorm(Layer):
             epsilon=float32(self.epsilon),
             frozen=self.frozen,
             kept=self.save_intermediates,
+            element=x.dtype,
         )
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:

@@ -3,6 +3,9 @@
 Where a feature's elements fit into one work-group, a pass is one launch. Else there are three
 stages: sums of chunks, what follows from them for each feature, and what follows from that for each
 element. With running statistics, a forward pass is the last of these alone.
+
+Narrow elements move by fours. Where a feature's do not lie so, there are three stages in any case:
+the last one has four neighbours of the tensor in a work-item, whatever features they are of.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, Pass
-from simgen.layers import reduction
+from simgen.layers import elementwise, reduction
 from simgen.layers.base import Lowering
 from simgen.layers.norm import written as written
 from simgen.layers.reduction import BLOCK, FINALS, View
 from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
+    from simgen.dtypes import DType
     from simgen.ir import Constants
 
     Ports = tuple[str, ...]
@@ -45,6 +49,7 @@ class Stages:
     epsilon: float  # a float32 value
     frozen: bool  # the running statistics are used, and not those of the batch
     kept: bool  # forward leaves its statistics for backward
+    element: DType  # of x, y and their gradients
 
     @property
     def forward(self) -> bool:
@@ -53,6 +58,13 @@ class Stages:
     @property
     def chunks(self) -> int:
         return self.view.tiling().chunks
+
+    @property
+    def whole(self) -> bool:
+        """Whether a work-group makes all of its features, and the pass is one launch."""
+        tiling = self.view.tiling()
+        by_fours = tiling.vector == elementwise.VECTOR or not self.element.is_narrow
+        return tiling.chunks == 1 and by_fours
 
     @property
     def reads(self) -> Ports:
@@ -73,7 +85,7 @@ class Stages:
     def workspaces(self) -> Ports:
         """Ports between kernels: results of chunks ("part" is in their names), and statistics that
         are not kept. A pass has its own, so that no two passes write one tensor."""
-        if self.chunks == 1 or (self.forward and self.frozen):
+        if self.whole or (self.forward and self.frozen):
             return ()
         sums = () if self.forward else ("part_db", "part_dot")
         if self.frozen or (self.kept and not self.forward):
@@ -128,7 +140,7 @@ class Stages:
         """Kernels and launches, in order."""
         if self.forward and self.frozen:
             made = [self._apply()]
-        elif self.chunks == 1:
+        elif self.whole:
             made = [self._whole()]
         elif self.forward:
             made = [*self._chunk_moments(), self._apply()]
@@ -207,7 +219,9 @@ class Stages:
             ("inner", self.view.inner),
             ("elements", self.view.elements),
             ("each", EACH),
+            *elementwise.element(self.element),
         )
+        name += elementwise.suffix(self.element)
         grid = ceil(size / (BLOCK * EACH))
         writes = ("y",) if self.forward else ("dx",)
         return self._made(name, template, grid, constants, reads, writes)
@@ -228,7 +242,9 @@ class Stages:
             ("chunks", tiling.chunks),
             ("last", tiling.last),
             ("finals", FINALS),
+            *elementwise.element(self.element),
         )
+        name += elementwise.suffix(self.element)
         grid = tiling.groups(self.view.features)
         return self._made(name, template, grid, constants, reads, writes)
 

@@ -12,6 +12,10 @@
 `axis` counts from the end where it is negative: -1 is the last one. Forward is the same in training
 and in inference; it leaves mean and r for backward.
 
+x, y, dx and dy have the type of the input. gamma, beta, their gradients, mean and r are float32,
+and so are the sums. Narrow elements move by fours: where rows are no multiple of four, a second
+launch makes y or dx, from what the first one leaves of each row.
+
 Source: Ba, Kiros and Hinton, "Layer Normalization", 2016, eq. 3 and 4; torch.nn.LayerNorm;
 LayerNormalization of ONNX, whose `axis` is this one.
 """
@@ -23,7 +27,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import axes
+from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
@@ -55,6 +59,7 @@ WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
 OF_ROWS = ("mean", "invstd")  # ports with a value for each row
 OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # those with one for each element of a row
 PARTS = ("part_dgamma", "part_dbeta")  # workspaces: the sums over some rows
+ROW_SUMS = ("shift", "tilt")  # the same: of each row, what becomes a part of dx
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class LayerNorm(Layer):
     parameters: ClassVar[tuple[str, ...]] = ("gamma", "beta")
     rank: ClassVar[int | None] = None
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
     axis: int = key(
@@ -86,7 +92,7 @@ class LayerNorm(Layer):
     def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
         """Of all ports but the workspaces."""
         axis = axes.behind_batch("axis", self.axis, x.shape)
-        row, column = (TensorSpec(x.shape[:axis], x.dtype), TensorSpec(x.shape[axis:], x.dtype))
+        row, column = TensorSpec(x.shape[:axis]), TensorSpec(x.shape[axis:])
         specs = {**dict.fromkeys(OF_ROWS, row), **dict.fromkeys(OF_COLUMNS, column)}
         return specs | dict.fromkeys(("x", "y", "dx", "dy"), x)
 
@@ -108,12 +114,21 @@ class LayerNorm(Layer):
         (x,) = inputs
         specs, fills = self._specs(x), _fills(self.view(x.shape)[1])
         chunks = self._columns(x.shape).chunks if direction is BW else 1
-        part = TensorSpec((chunks, *specs["gamma"].shape), x.dtype)
+        part = TensorSpec((chunks, *specs["gamma"].shape))
+        apart = ROW_SUMS if direction is BX and self._apart(x) else ()
         return (
             *(Port(name, specs[name], fills[name]) for name in READS[direction]),
             *(Port(name, specs[name]) for name in WRITES[direction]),
             *(Port(name, part, scratch=True) for name in PARTS if chunks > 1),
+            *(Port(name, specs["mean"], scratch=True) for name in apart),
         )
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "y", "dx", "dy")
+
+    def _apart(self, x: TensorSpec) -> bool:
+        """Whether rows of narrow elements begin or end within a word."""
+        return x.dtype.is_narrow and self._rows(x.shape).vector < elementwise.VECTOR
 
     def _rows(self, shape: tuple[int, ...]) -> Tiling:
         """How rows are spread: as in softmax, neighbouring work-items have neighbouring elements
@@ -137,11 +152,13 @@ class LayerNorm(Layer):
             return self._over_rows(x)
         rows, length = self.view(x.shape)
         tiling = self._rows(x.shape)
+        apart = self._apart(x)
         name = f"layer_norm_{direction}_{rows}x{length}"
         epsilon, template = 0.0, "layer_norm_backward.hip"
         if direction is F:
             name, template = f"{name}_e{identifier(self.epsilon)}", "layer_norm_forward.hip"
             epsilon = self._epsilon
+        name += elementwise.suffix(x.dtype)
         constants: Constants = (
             ("rows", rows),
             ("axis", length),
@@ -153,11 +170,33 @@ class LayerNorm(Layer):
             ("finals", min(FINALS, tiling.slices)),
             ("inverse", float32(1 / length)),
             ("epsilon", epsilon),
+            ("with_result", int(not apart)),
+            *elementwise.element(x.dtype),
         )
         kernel = Kernel(name, template, BLOCK, constants)
         grid = (ceil(rows / tiling.lanes), 1, 1)
         args = (*READS[direction], *WRITES[direction])
-        return Lowering((kernel,), (Launch(name, grid, args),))
+        if not apart:
+            return Lowering((kernel,), (Launch(name, grid, args),))
+        own = ("x", *OF_ROWS) if direction is F else (*READS[BX], *ROW_SUMS)
+        rest, launch = self._apply(x, direction)
+        return Lowering((kernel, rest), (Launch(name, grid, own), launch))
+
+    def _apply(self, x: TensorSpec, direction: Pass) -> tuple[Kernel, Launch]:
+        """What makes y or dx of what there is of each row, four neighbours at a time."""
+        rows, length = self.view(x.shape)
+        name = f"layer_norm_{direction}_apply_{rows}x{length}{elementwise.suffix(x.dtype)}"
+        template, args = "layer_norm_apply_backward.hip", (*READS[BX], *ROW_SUMS, "dx")
+        if direction is F:
+            template, args = "layer_norm_apply.hip", (*READS[F], *OF_ROWS, "y")
+        constants: Constants = (
+            ("axis", length),
+            ("size", x.size),
+            ("vector", elementwise.VECTOR),
+            *elementwise.element(x.dtype),
+        )
+        kernel = Kernel(name, template, elementwise.BLOCK, constants)
+        return kernel, Launch(name, elementwise.grid(x.size), args)
 
     def _over_rows(self, x: TensorSpec) -> Lowering:
         """dgamma and dbeta: sums of chunks of rows, and where there are several, their sums."""
@@ -165,7 +204,7 @@ class LayerNorm(Layer):
         tiling = self._columns(x.shape)
         prefix = f"layer_norm_{BW}"
         kernel = Kernel(
-            f"{prefix}_{rows}x{length}",
+            f"{prefix}_{rows}x{length}{elementwise.suffix(x.dtype)}",
             "layer_norm_sums.hip",
             BLOCK,
             (
@@ -176,6 +215,7 @@ class LayerNorm(Layer):
                 ("held", tiling.held),
                 ("chunks", tiling.chunks),
                 ("finals", min(FINALS, tiling.slices)),
+                *elementwise.element(x.dtype),
             ),
         )
         grid = (tiling.groups(length), 1, 1)

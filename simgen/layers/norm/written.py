@@ -85,11 +85,17 @@ def _lines(c: Values, block: int, argument: int, *, again: bool = False) -> Writ
 def _rows(c: Values, block: int) -> Iterator[Writes]:
     rows, axis, group = c["rows"], c["axis"], c["group_rows"]
     items = group * c["slices"]
-    forward = c["epsilon"] > 0
-    whole = cut(Places(rows, axis), group=group)
-    yield Writes(-3 if forward else -1, whole, inside=(Places(axis),), items=items)
-    for at in (-2, -1) if forward else ():
+    forward, whole = c["epsilon"] > 0, c["with_result"]
+    if whole:
+        x = cut(Places(rows, axis), group=group)
+        yield Writes(-3 if forward else -1, x, inside=(Places(axis),), items=items)
+    for at in (-2, -1) if forward or not whole else ():
         yield Writes(at, cut(Places(rows), group=group), items=items)
+
+
+@writes("layer_norm_apply", "layer_norm_apply_backward")
+def _rest_of_rows(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]
 
 
 @writes("layer_norm_sums")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
-from simgen.layers.product import tile
+from simgen.layers.product import fragment, tile
 from simgen.layers.product import written as written
 from simgen.machine import Machine, fitted
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
@@ -102,7 +102,8 @@ class Product:
         """What is planned."""
         if not self.short:
             sides = self.m, self.n, self.k
-            return tile.told(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+            told = tile.told(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+            return (*fragment.told(self.machine), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -172,16 +173,18 @@ class Product:
             found = self._short_sums(rows, weights) if self.short else self._sums(rows, b, weights)
             bound[start : start + panel] = found
         # The second order: |s| itself is in error by as much. Then alpha rounds, and adding c or b.
-        bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self.k + 3) * U)
-        bound += 2 * U * np.abs(y) + (self.k + 4) * TINY
+        bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self._roundings + 3) * U)
+        bound += 2 * U * np.abs(y) + (self._roundings + 4) * TINY
         return bound
 
     def _sums(self, a: Array, b: Array, weights: Array) -> Array:
         """At least the sum of |s| over all additions, where k goes in order within a chunk.
 
         After `i` products of a block of k, |s| is at most that at the start of the block plus the
-        absolute values of those products.
+        absolute values of those products. Matrix instructions add in another order within blocks
+        of their own, and may round the products (simgen/layers/product/fragment.py).
         """
+        mixed = 1 if self.short else self._cut.tile.unordered
         chunk, _ = self.chunks
         counts = np.empty(self.k)  # how many sums of its block a product takes part in
         total: Array = np.zeros((len(a), self.n))
@@ -191,7 +194,8 @@ class Product:
             partial = np.zeros_like(total)
             for start in range(first, last, STRIDE):
                 end = min(start + STRIDE, last)
-                counts[start:end] = np.arange(end - start, 0, -1)
+                before = np.arange(end - start) // mixed * mixed
+                counts[start:end] = end - start - before + int(mixed > 1)
                 total += (end - start) * np.abs(partial)
                 partial += a[:, start:end] @ b[start:end]
             result += partial
@@ -218,7 +222,7 @@ class Product:
             alpha = abs(self.alpha)
             root = walk.root(self._inside, squares) * (alpha * U * SECOND_ORDER)
             # Rounding by alpha, and adding c or b; what is flushed to zero.
-            rest = 2 * U * np.abs(y[part]) + (self.k + 4) * TINY
+            rest = 2 * U * np.abs(y[part]) + (self._roundings + 4) * TINY
             most = hard[part] - rest
             terms = alpha**2 * squares, alpha * magnitude
             sigma[part] = correlated(root, most, self.k, *terms, equal) + rest
@@ -250,7 +254,13 @@ class Product:
     @property
     def _block(self) -> int:
         """Products between sums that are computed: the root of all makes both of one size."""
-        return max(STRIDE, ceil(sqrt(self.k)))
+        whole = 1 if self.short else self._cut.tile.unordered
+        return ceil(max(STRIDE, ceil(sqrt(self.k))) / whole) * whole
+
+    @property
+    def _roundings(self) -> int:
+        """Of a result's sum, at most: matrix instructions may round the products too."""
+        return self.k if self.short else self._cut.tile.roundings(self.k)
 
     @property
     def _inside(self) -> float:
@@ -293,6 +303,8 @@ class Product:
 
     @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
+        if by_matrix := fragment.tiles(self.machine):
+            return by_matrix
         return tile.TILES if min(self._widths) > 1 else UNALIGNED
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:

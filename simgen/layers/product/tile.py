@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from simgen.layers.base import CHUNKS, Choice
 
 if TYPE_CHECKING:
-    from simgen.machine import Machine
+    from simgen.machine import Machine, Matrix
 
 SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
@@ -33,10 +33,12 @@ class Tile:
     rows: int
     columns: int
     depth: int  # products in a step, multiple of 4
-    item_rows: int  # multiple of 4
+    item_rows: int  # multiple of 4, where there is no matrix instruction
     item_columns: int  # multiple of 4
     ahead: bool  # whether an item reads the elements of the next k while it multiplies one
     rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
+    matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
+    nbytes: int = 4  # of a factor's element in LDS
 
     @cached_property
     def block(self) -> int:
@@ -55,6 +57,8 @@ class Tile:
     @cached_property
     def lds_nbytes(self) -> int:
         """Of a work-group, at most: the tiles of both factors, two steps of each."""
+        if self.matrix:  # there are rows along k
+            return 2 * (self.rows + self.columns) * (self.nbytes * self.depth + 4 * PADDING)
         return 2 * 4 * self.depth * (self.rows + self.columns + 2 * PADDING)
 
     def resident(self, machine: Machine) -> int:
@@ -73,7 +77,7 @@ class Tile:
         return min(places, machine.lds_nbytes // self.lds_nbytes)
 
     @property
-    def constants(self) -> tuple[tuple[str, int], ...]:
+    def constants(self) -> tuple[tuple[str, int | str], ...]:
         """What constants/tile.h declares, except for how elements are loaded and stored."""
         return (
             ("tile_m", self.rows),
@@ -83,11 +87,29 @@ class Tile:
             ("item_n", self.item_columns),
             ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
+            ("multiply", "mfma" if self.matrix else "scalars"),
+            ("matrix_side", self.matrix.m if self.matrix else 16),
+            ("matrix_each", self.each),
         )
+
+    @property
+    def each(self) -> int:
+        """Elements of a factor that each lane gives to a matrix instruction."""
+        return self.matrix.m * self.matrix.k // 64 if self.matrix else 1
+
+    def roundings(self, products: int) -> int:
+        """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
+        return 2 * products if self.matrix else products
+
+    @property
+    def unordered(self) -> int:
+        """Neighbours in k whose order in the sum is not that of k; 1: all have theirs."""
+        return self.depth if self.matrix else 1
 
     def __str__(self) -> str:
         """Part of a kernel's name; tells tiles apart."""
-        return f"{self.rows}x{self.columns}x{self.depth}"
+        how = f"_m{self.matrix.m}x{self.matrix.k}" if self.matrix else ""
+        return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
         """Tiles along n and along m: the x and y of a launch."""

@@ -12,4 +12,4 @@ constexpr unsigned HELD = 16; /* elements of a work-item */
 constexpr unsigned CHUNKS = 1; /* work-groups of a feature */
 constexpr unsigned LAST = 3136; /* elements of the last chunk */
 constexpr unsigned FINALS = 16; /* partial results at the end of a reduction, at most */
-using Element = float; /* of tensors in memory */
+using Element = float; /* of x, y and their gradients in memory */

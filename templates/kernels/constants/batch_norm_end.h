@@ -10,4 +10,3 @@ constexpr unsigned LAST = 256; /* and of the last one */
 constexpr unsigned LANES = 64; /* features of a work-group */
 constexpr unsigned SLICES = 4; /* work-items of a feature */
 constexpr unsigned FINALS = 16; /* partial results at the end of a reduction, at most */
-using Element = float; /* of tensors in memory */

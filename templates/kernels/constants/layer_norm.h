@@ -12,4 +12,5 @@ constexpr bool IN_REGISTERS = true; /* or it reads them again in each sweep */
 constexpr unsigned FINALS = 16; /* partial results at the end of a reduction */
 constexpr float INVERSE = 0.00130208337f; /* 1 / AXIS */
 constexpr float EPSILON = 1e-05f; /* of the forward pass */
-using Element = float; /* of tensors in memory */
+#define WITH_RESULT 1 /* y or dx; otherwise what a second kernel makes it of */
+using Element = float; /* of x, y and their gradients in memory */

@@ -1,0 +1,160 @@
+"""What a bundle was planned from, as its manifest keeps it: the text of the config and the choices.
+
+So it can be planned again with other choices, as the points of a sweep are, without the file that
+it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from simgen import __version__
+from simgen.bundle import folder
+from simgen.errors import DamagedError, UsageError, one_line
+from simgen.frontend import config, problem
+from simgen.ir import Pass
+from simgen.storage import schema
+from simgen.storage.schema import SchemaError, Sized
+from simgen.tensors import exact_values
+
+if TYPE_CHECKING:
+    from simgen.bundle.folder import Bundle
+    from simgen.frontend.problem import Problem
+
+CONFIG, TEXT = "config", "config_text"  # in the manifest
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What is done with a problem; None and empty: as the problem or its config says."""
+
+    settings: tuple[tuple[str, str], ...] = ()  # keys of the config or $VARIABLES, and values
+    passes: str | None = None  # with commas between them
+    layers: str | None = None
+    algorithm: str | None = None
+    type: str | None = None  # of elements
+    rate: float | None = None
+    inference: bool | None = None
+    fuse: bool = False
+    reuse_memory: bool = False
+    values: tuple[str, ...] = ()  # files, or `exact`
+    of_values: frozenset[str] | None = None  # tensors that are taken of these files; None: all
+    seed: int = 0
+    plan_for: str | None = None  # a machine; None: that of the targets
+    matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
+    scale_to: float | None = None  # operations at most; recipes have what came of it
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A problem that is found again, and what was done with it."""
+
+    name: str
+    source: str
+    text: str
+    passes: tuple[Pass, ...]
+    choices: Choices
+
+    def problem(self, choices: Choices) -> Problem:
+        """The problem with the settings and the type of these choices.
+
+        Raises:
+            ConfigError: the text is no config, or a variable has no value.
+        """
+        kept = (self.name, self.text, self.source)
+        return problem.again(*kept, choices.settings, self.passes, choices.type)
+
+
+@dataclass(frozen=True)
+class KeptChoices:
+    """The manifest's entry CONFIG."""
+
+    source: Annotated[str, Sized(0, 1000)]
+    settings: tuple[str, ...]
+    passes: Annotated[tuple[Pass, ...], Sized(1, len(Pass))]
+    reuse_memory: bool
+    fuse: bool
+    layers: str | None = None
+    algorithm: str | None = None
+    type: str | None = None
+    rate: float | None = None
+    inference: bool | None = None
+    plan_for: str | None = None
+    matrix: str | None = None
+    exact: bool = False  # whole numbers as values
+
+
+def kept(found: Problem, choices: Choices) -> dict[str, Any]:
+    """What the manifest says of where the workload comes from."""
+    sections = [
+        [section.name, [(entry.key, entry.value) for entry in section.entries]]
+        for section in found.config.sections
+    ]
+    chosen = {
+        "layers": choices.layers,
+        "algorithm": choices.algorithm,
+        "type": found.dtype,
+        "rate": choices.rate,
+        "inference": choices.inference,
+        "plan_for": choices.plan_for,
+        "matrix": choices.matrix,
+        "exact": exact_values.WORD in choices.values or None,
+    }
+    return {
+        "simgen": __version__,
+        CONFIG: {
+            "source": one_line(os.path.basename(found.config.source)),
+            "sha256": hashlib.sha256(json.dumps(sections).encode()).hexdigest(),
+            "settings": [f"{key}={value}" for key, value in choices.settings],
+            "reuse_memory": choices.reuse_memory,
+            "fuse": choices.fuse,
+            **{name: value for name, value in chosen.items() if value is not None},
+            "passes": [str(p) for p in found.passes],
+        },
+        TEXT: found.config.text,
+    }
+
+
+def of_bundle(bundle: Bundle) -> Recipe:
+    """What the bundle was planned from. Values of the user's own are those in its data.h5.
+
+    Raises:
+        UsageError: an earlier version of simgen has built it, which did not keep that.
+        DamagedError: the manifest does not say it.
+    """
+    text = bundle.manifest.get(TEXT)
+    if text is None:
+        raise UsageError(
+            f"{bundle.path}: built by an earlier version of simgen, which did not keep the config; "
+            "build it again"
+        )
+    try:
+        found = schema.from_json(KeptChoices, bundle.manifest[CONFIG], more=True)
+        if type(text) is not str or len(text) > config.MAX_NBYTES:
+            raise SchemaError("not a text").under(TEXT)
+    except SchemaError as error:
+        place = bundle.path / folder.MANIFEST
+        raise DamagedError(f"{place}: damaged ({error}); build it again") from None
+    own = frozenset(each.name for each in bundle.workload.inputs if each.values is not None)
+    choices = Choices(
+        settings=tuple((k, v) for k, _, v in (each.partition("=") for each in found.settings)),
+        layers=found.layers,
+        algorithm=found.algorithm,
+        type=found.type,
+        rate=found.rate,
+        inference=found.inference,
+        fuse=found.fuse,
+        reuse_memory=found.reuse_memory,
+        values=(str(bundle.path / folder.DATA),) if own else (),
+        of_values=own or None,
+        seed=bundle.workload.seed,
+        plan_for=found.plan_for,
+        matrix=found.matrix,
+    )
+    if found.exact:
+        choices = replace(choices, values=(*choices.values, exact_values.WORD))
+    return Recipe(bundle.workload.name, found.source, text, found.passes, choices)

@@ -1,0 +1,134 @@
+"""Bundles beside a bundle, `BUNDLE@n=4`: its workload and targets with other settings of a build.
+
+A sweep over settings of `simgen build` runs in them. They are planned for the machine that the
+bundle is planned for, so that its points differ in what is swept alone; where it is the machine
+that is swept, or a setting of the target, such as `arch`, each is planned for its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from simgen.bundle import finding, recipe, result_names
+from simgen.bundle.planned_machine import PlannedMachine, with_matrix
+from simgen.bundle.planning import Plan
+from simgen.bundle.writing import Cures
+from simgen.errors import UsageError, printable
+from simgen.frontend import network
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from simgen.bundle.recipe import Recipe
+    from simgen.bundle.writing import Bundle
+    from simgen.targets import Target
+
+    Told = Callable[[str, int, int], None]
+
+FLAGS = {"yes": True, "true": True, "no": False, "false": False}
+# Options of `simgen build` that can be swept -> the choice, and how a value is read.
+OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "algo": ("algorithm", str),
+    "type": ("type", str),
+    "rate": ("rate", float),
+    "fuse": ("fuse", FLAGS.__getitem__),
+    "reuse_memory": ("reuse_memory", FLAGS.__getitem__),
+    "plan_for": ("plan_for", str),
+    "matrix": ("matrix", str),
+    "seed": ("seed", int),
+}
+KINDS: Mapping[Any, str] = {str: "a word", int: "a whole number", float: "a number"}
+WORD = re.compile(r"[A-Za-z0-9._+-]{1,60}", re.ASCII)  # may stand in the name of a folder
+CURES = Cures("sweep a copy of the bundle in another folder", "remove them with --again")
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """A bundle that is planned, and may be there already."""
+
+    path: Path
+    plan: Plan
+    targets: tuple[Target, ...]
+
+    def build(self, *, again: bool, tell: Told | None) -> None:
+        """Make it, or what is missing of it; with `again`, results that are no longer valid go.
+
+        Raises:
+            UsageError, RefusedError, MissingError: as `simgen.bundle.planning.Plan.write`.
+        """
+        self.plan.make(self.path, self.targets, replace_results=again, cures=CURES, tell=tell)
+
+
+class Family:
+    """A bundle that siblings can be made of, for runs on one of its targets."""
+
+    def __init__(self, bundle: Bundle, target: Target) -> None:
+        """
+        Raises:
+            UsageError, DamagedError: it cannot be planned again.
+        """
+        self.bundle, self.target = bundle, target
+        self.recipe: Recipe = recipe.of_bundle(bundle)
+        machine = PlannedMachine(bundle.workload.machine, f"{bundle.path} is planned for it")
+        self.planned_for = machine
+        self.own = {each.name: each for each in fields(target)}  # settings of the target
+        plan = Plan(self.recipe, self.recipe.choices, planned_for=machine)
+        self.keys = (*plan.problem.config.variables, *network.settable(plan.network))
+
+    def settings(self) -> list[str]:
+        """What can be swept."""
+        return list(dict.fromkeys((*OPTIONS, *self.own, *self.keys)))
+
+    def sibling(self, given: Mapping[str, str]) -> Sibling:
+        """The one with these values.
+
+        Raises:
+            UsageError: one is no value of its setting, or they do not go together.
+        """
+        for setting, text in given.items():
+            if not WORD.fullmatch(text):
+                raise UsageError(
+                    f"--sweep {setting}={printable(text)}: not a value that the name of a folder "
+                    "can have; use letters, digits and ._+- only"
+                )
+        here = self.bundle.path
+        here = here if here.name not in ("", "..") else here.resolve()
+        name = here.name
+        before = result_names.options_of(name)  # of a sibling's own siblings
+        home = result_names.target_of(name) if before else name
+        path = here.with_name(result_names.of_point(home, {**before, **given}))
+        try:
+            return Sibling(path, *self._planned(given))
+        except UsageError as error:
+            raise UsageError(f"--sweep {path.name}: {error}") from None
+
+    def _planned(self, given: Mapping[str, str]) -> tuple[Plan, tuple[Target, ...]]:
+        choices, own = self.recipe.choices, asdict(self.target)
+        for name, text in given.items():
+            if name in OPTIONS:
+                field, read = OPTIONS[name]
+                choices = replace(choices, **{field: _read(name, text, read)})
+            elif name in self.own:
+                kind = type(self.own[name].default)
+                own[name] = _read(name, text, FLAGS.__getitem__ if kind is bool else kind)
+            else:
+                rest = tuple(pair for pair in choices.settings if pair[0] != name)
+                choices = replace(choices, settings=(*rest, (name, text)))
+        chosen = type(self.target)(**own)
+        moved = choices.plan_for != self.recipe.choices.plan_for or chosen != self.target
+        planned_for = None if moved else with_matrix(self.planned_for, choices.matrix)
+        plan = Plan(self.recipe, choices, (chosen,), planned_for)
+        _ = plan.workload  # what cannot be lowered is said before anything is built
+        others = {name: finding.target_of(self.bundle, name) for name in self.bundle.targets}
+        return plan, tuple({**others, chosen.name: chosen}.values())
+
+
+def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except (ValueError, KeyError):
+        cure = f"write {KINDS[read]}" if read in KINDS else "write yes or no"
+        raise UsageError(f"{name}={text}: not a value of it; {cure}") from None

@@ -1,0 +1,5 @@
+#pragma once
+
+enum class Algo { FAST, ACCURATE, LOG };
+
+constexpr Algo ALGO = Algo::ACCURATE;

@@ -1,0 +1,81 @@
+"""Every layer that takes narrow types, in sizes that its kernels move by fours and in others.
+
+The arithmetic is that of float32, which other tests have in all sizes: here are the sizes that tell
+kernels of narrow elements apart. With EVERY_VARIANT set in the environment, each is in both types.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from covering import covering
+from layer_bundles import Problem, failures, make, plan
+from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
+
+from simgen.dtypes import BF16, F16
+from simgen.layers import LAYERS, conversion
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.compile.build import Builder
+    from simgen.dtypes import DType
+    from simgen.ir import Kernel, Pass
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+
+# Rests modulo 2, 4 and 256, rows that a work-group cannot hold, strided rows.
+SHAPES = (
+    (1, 1, 1, 1), (5, 13, 1, 1), (1, 1000, 1, 1), (2, 4099, 1, 1), (2, 3, 5, 7), (1, 18, 8, 8),
+    (2, 300, 1, 3), (3, 37, 11, 11), (301, 6, 1, 1), (2, 2, 48, 48),
+)  # fmt: skip
+EVERY = bool(os.environ.get("EVERY_VARIANT"))
+TYPES = (F16, BF16)
+PASSES = [
+    (kind, direction)
+    for kind in lowered()
+    if LAYERS[kind].any_float
+    for direction in LAYERS[kind].passes
+]
+CASES = [
+    (kind, direction, dtype)
+    for number, (kind, direction) in enumerate(PASSES)
+    for dtype in (TYPES if EVERY else (TYPES[number % 2],))
+]
+
+
+def kernels_of(problem: Problem, direction: Pass, dtype: DType) -> tuple[Kernel, ...]:
+    layer = problem.variant.layer
+    inputs = tuple(replace(x, dtype=dtype) for x in inputs_of(layer, problem.shape))
+    return conversion.lower(layer, inputs, direction).kernels
+
+
+def problems(kind: str, direction: Pass, dtype: DType) -> dict[str, Problem]:
+    """Those of a layer's variants and shapes that cover the constants of their kernels."""
+    found = {
+        f"v{number}_{'x'.join(map(str, shape))}": Problem(variant, shape)
+        for number, variant in enumerate(variants(kind))
+        for shape in shapes_of(kind, SHAPES)
+        if accepts(variant.layer, shape)
+    }
+    kernels = {name: kernels_of(each, direction, dtype) for name, each in found.items()}
+    return {name: found[name] for name in covering(kernels, pairs=False, sizes=EVERY)}
+
+
+@pytest.mark.parametrize(("kind", "direction", "dtype"), CASES, ids=str)
+def test_narrow_tensors_of_each_layer(
+    tmp_path: Path, builder: Builder, kind: str, direction: Pass, dtype: DType
+) -> None:
+    """With every access checked: nothing is read or written behind the last word of a tensor."""
+    found = problems(kind, direction, dtype)
+    work = plan(found, direction, dtype=dtype)
+    verdicts = make(tmp_path, work, builder, sanitize=True).good()
+    assert set(verdicts) == set(found)
+    wrong = failures(verdicts)
+    assert not wrong, "\n".join(f"{line}\n  {found[line.split(':')[0]].variant}" for line in wrong)
