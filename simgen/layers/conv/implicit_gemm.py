@@ -10,7 +10,7 @@ im2col has a kernel of its own unroll the windows into a workspace first. The pr
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
@@ -95,6 +95,15 @@ def gather_tile(gathers: tuple[Gather, ...]) -> tile.Tile:
 def filter_tile(g: Geometry) -> tile.Tile:
     """The tile of the gradient of the filters."""
     return _filter_cut(g).tile
+
+
+def groups(gathers: tuple[Gather, ...]) -> int:
+    """Work-groups of all gathers."""
+    total = 0
+    for each in gathers:
+        found = _cut(each, several=len(gathers) > 1)
+        total += prod(found.tile.grid(each.group_out, each.count)) * each.groups * found.splits
+    return total
 
 
 def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:

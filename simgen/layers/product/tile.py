@@ -39,6 +39,7 @@ class Tile:
     rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
     matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
     nbytes: int = 4  # of a factor's element in LDS
+    wavefront: int = 0  # of the machines that it is for, if not for all
 
     @cached_property
     def block(self) -> int:
@@ -61,8 +62,18 @@ class Tile:
             return 2 * (self.rows + self.columns) * (self.nbytes * self.depth + 4 * PADDING)
         return 2 * 4 * self.depth * (self.rows + self.columns + 2 * PADDING)
 
+    @property
+    def busy(self) -> int:
+        """Work-items of 8 x 8 results that keep a unit as busy as a work-group does.
+
+        While a work-item of more results waits, it has the more multiply-adds to do.
+        """
+        return self.block if self.matrix else max(self.block, self.rows * self.columns // 64)
+
     def resident(self, machine: Machine) -> int:
         """Work-groups that a unit holds, by their registers, wavefronts and LDS; 0: none fits."""
+        if self.wavefront not in (0, machine.wavefront):
+            return 0
         registers = self.item_rows * self.item_columns + 96  # of a work-item, about
         # Each SIMD unit has its own registers.
         wavefronts = machine.simds * min(machine.wavefronts, machine.registers // registers)
@@ -108,7 +119,8 @@ class Tile:
 
     def __str__(self) -> str:
         """Part of a kernel's name; tells tiles apart."""
-        how = f"_m{self.matrix.m}x{self.matrix.k}" if self.matrix else ""
+        items = f"i{self.item_rows}" if self.item_rows > 8 and not self.matrix else ""
+        how = f"_m{self.matrix.m}x{self.matrix.k}" if self.matrix else items
         return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
@@ -119,7 +131,11 @@ class Tile:
 # Rates are fitted to the times of 3,000 tiles with chunks, of 60 products and convolutions, on an
 # H200, as what data/machines/h200.json calls fitted: what is chosen takes 3 to 5 % longer than
 # the best, on average. Elsewhere the kernels are the same, and the machine says the rest.
+#
+# Of an NVIDIA GPU, two banks of registers serve three operands: 16 x 8 results leave the compiler
+# room to avoid all conflicts, of 8 x 8 one multiply-add in 12 has one (seen in machine code).
 TILES = (
+    Tile(128, 128, 8, 16, 8, True, 0.975, wavefront=32),
     Tile(128, 128, 8, 8, 8, True, 0.92),
     Tile(64, 128, 16, 8, 8, False, 0.945),
     Tile(64, 128, 8, 8, 8, False, 0.93),
@@ -267,7 +283,7 @@ def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> 
     total = 0.0
     for together, rounds in ((resident, full), (rest, bool(rest))):
         # Few work-items leave a unit idle while they wait for LDS and memory.
-        filled = machine.alone + (1 - machine.alone) * together * tile.block / machine.busy
+        filled = machine.alone + (1 - machine.alone) * together * tile.busy / machine.busy
         rate = tile.rate * min(1.0, filled)
         each = together * tile.rows * tile.columns * steps / (machine.fmas * rate)
         # The more work-groups there are, the better one hides the others' stores.
