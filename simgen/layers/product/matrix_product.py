@@ -9,19 +9,25 @@ Products of many rows and columns are computed in tiles (tile.py). Where one sid
 the other matrix is all of the work, and a kernel of its own reads it once. Either may cut k into
 chunks: then the kernel leaves one partial sum for each chunk, and a second kernel adds them in
 order. So there are no atomics, and results are the same on every run.
+
+Matrices have types of their own (elements.py). Elements of narrow types are stored by fours; where
+rows do not lie so, and no second kernel follows, the result is float32, which another launch rounds
+(simgen/layers/conversion.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import TOGETHER, DType
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, tile
 from simgen.layers.product import written as written
+from simgen.layers.product.elements import Elements, constant, name_of
 from simgen.machine import Machine, fitted
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
 from simgen.numerics.spread import Walk, correlated, order, repeats, stages
@@ -62,6 +68,7 @@ class Product:
     bias: bool = False
     epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
     batch: int = 1  # products
+    elements: Elements = Elements()
     machine: Machine = field(default_factory=fitted, repr=False)  # that they are planned for
 
     def check(self) -> None:
@@ -98,11 +105,26 @@ class Product:
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
 
     @property
+    def stores(self) -> bool:
+        """Whether the kernels store the result's type; if not, they leave float32."""
+        if not self.elements.result.is_narrow or self.chunks[1] > 1:
+            return True
+        by_rows = not self.short or (not self._along_k and (self._few_rows or self.n == 1))
+        return by_rows and self.n % TOGETHER == 0
+
+    @property
+    def _stored(self) -> DType:
+        """The type of what the kernels leave at last."""
+        return self.elements.result if self.stores else DType.F32
+
+    @property
     def choices(self) -> tuple[Choice, ...]:
         """What is planned."""
         if not self.short:
-            sides = self.m, self.n, self.k
-            told = tile.told(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+            sides = self.m, self.n, self.k, self.batch
+            told = tile.told(
+                *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
+            )
             return (*fragment.told(self.machine), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
@@ -154,6 +176,8 @@ class Product:
             self._scales,
             self.n if self.bias else 0,
             Channels(self.epilogue, self.n),
+            added=self.elements.added,
+            result=self.elements.result,
         )
         args = (partial, *after, y)
         return (kernel, second), (launch, Launch(second.name, grid, args))
@@ -285,9 +309,17 @@ class Product:
         extents = (*((self.batch,) if self.batch > 1 else ()), self.m, self.n, self.k)
         parts = [prefix, self._layout, "x".join(map(str, extents)), how]
         if splits > 1:
-            return "_".join((*parts, f"by{chunk}"))
+            return "_".join((*parts, f"by{chunk}", *self._leaves.name))
         bias = ("bias",) if self.bias else ()
-        return "_".join((*parts, *_scales(self._scales), *bias, *self.epilogue.name))
+        after = (*_scales(self._scales), *bias, *self.epilogue.name)
+        return "_".join((*parts, *after, *self._leaves.name))
+
+    @property
+    def _leaves(self) -> Elements:
+        """The first kernel's types: partial sums are float32, and nothing is added to them."""
+        if self.chunks[1] > 1:
+            return replace(self.elements, added=DType.F32, result=DType.F32)
+        return replace(self.elements, result=self._stored)
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -298,8 +330,10 @@ class Product:
     @property
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
-        sides = self.m, self.n, self.k
-        return tile.cut(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+        sides = self.m, self.n, self.k, self.batch
+        return tile.cut(
+            *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
+        )
 
     @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
@@ -328,6 +362,7 @@ class Product:
             ("store_width", tile.width(self.n)),
             *found.tile.constants,
             *(self.epilogue if found.splits == 1 else NOTHING).constants,
+            *self._leaves.constants,
         )
         name = self._name(prefix, f"t{found.tile}")
         kernel = Kernel(name, "gemm.hip", found.tile.block, constants)
@@ -400,6 +435,7 @@ class Product:
             ("with_bias", int(self.bias and splits == 1)),
             ("few_columns", int(not self._few_rows)),
             *(self.epilogue if splits == 1 else NOTHING).constants,
+            *self._leaves.constants,
         )
         kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip", BLOCK, constants)
         return kernel, (ceil(many / self._results_of_a_group), 1, splits)
@@ -435,12 +471,17 @@ def sum_of(
     scales: tuple[float, float] = (1.0, 0.0),
     bias: int = 0,
     channels: Channels = Channels(),
+    *,
+    of: DType = DType.F32,
+    added: DType = DType.F32,
+    result: DType = DType.F32,
 ) -> tuple[Kernel, tuple[int, int, int]]:
     """The kernel that adds `terms` tensors of `size` elements, which lie one behind the other.
 
-    `scales` are (alpha, beta); a `bias` of so many elements is added to each row of as many.
+    `scales` are (alpha, beta); a `bias` of so many elements is added to each row of as many. `of`,
+    `added` and `result` are element types: of the terms, of c or the bias, and of the sums.
     """
-    width = tile.width(size)
+    width = TOGETHER if result.is_narrow else tile.width(size)
     slices = 1
     fill = GROUPS_OF_UNIT * machine.units * BLOCK
     while slices < 16 and terms > 32 * slices and size // width * slices < fill:
@@ -457,9 +498,13 @@ def sum_of(
         ("with_bias", int(bias > 0)),
         ("columns", bias or size),
         *channels.constants,
+        *constant("termelement", of),
+        *constant("addedelement", added),
+        *constant("element", result),
     )
-    added = (f"bias{bias}",) if bias else ()
-    parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *added, *channels.name)
+    after = (f"bias{bias}",) if bias else ()
+    types = name_of((of, added, result))
+    parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *after, *channels.name, *types)
     kernel = Kernel("_".join(parts), "gemm_sum.hip", BLOCK, constants)
     return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
 

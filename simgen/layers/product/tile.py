@@ -24,6 +24,7 @@ SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
 PADDING = 4  # floats after a row of a tile in LDS
+WORDS = (4, 4, 4)  # bytes of an element of A, of B and of C
 
 
 @dataclass(frozen=True)
@@ -169,10 +170,12 @@ def cut(
     machine: Machine,
     tiles: tuple[Tile, ...] = TILES,
     splits: int = SPLITS,
+    nbytes: tuple[int, int, int] = WORDS,
 ) -> Cut:
     """The cut of a product, or of `batch` equal ones, that should take the least time.
 
-    `m`, `n` and `k` are the product's extents; k is cut into `splits` chunks at most.
+    `m`, `n` and `k` are the product's extents; k is cut into `splits` chunks at most. `nbytes` are
+    of an element of A, of B and of C.
 
     Raises:
         ValueError: the machine has no room for a work-group of any tile.
@@ -197,7 +200,7 @@ def cut(
         """Of those that wait for memory alike, the one with the least to compute."""
         across, down = option.tile.grid(m, n)
         computed = across * option.tile.columns * down * option.tile.rows
-        return cycles(option, m, n, k, batch, machine), computed
+        return cycles(option, m, n, k, batch, machine, nbytes), computed
 
     return min(options, key=time)
 
@@ -211,14 +214,15 @@ def told(
     machine: Machine,
     tiles: tuple[Tile, ...] = TILES,
     splits: int = SPLITS,
+    nbytes: tuple[int, int, int] = WORDS,
 ) -> tuple[Choice, ...]:
     """What `cut` chooses, and why."""
     sides = m, n, k, batch
-    found = cut(*sides, machine=machine, tiles=tiles, splits=splits)
-    whole = cut(*sides, machine=machine, tiles=tiles, splits=1)
+    found = cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
+    whole = cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes)
     across, down = found.tile.grid(m, n)
     groups = across * down * batch * found.splits
-    least = cycles(found, *sides, machine)
+    least = cycles(found, *sides, machine, nbytes)
     size = Choice(
         "tile",
         str(found.tile),
@@ -226,7 +230,7 @@ def told(
     )
     if found.splits == 1:
         return (size, Choice(CHUNKS, "1", "more would not pay for a second kernel"))
-    alone = cycles(whole, *sides, machine)
+    alone = cycles(whole, *sides, machine, nbytes)
     return (
         size,
         Choice(
@@ -256,21 +260,31 @@ def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
     return [option if option.splits > 1 else Cut(tile, k, 1) for option in found]
 
 
-def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
+def cycles(
+    option: Cut,
+    m: int,
+    n: int,
+    k: int,
+    batch: int,
+    machine: Machine,
+    nbytes: tuple[int, int, int] = WORDS,
+) -> float:
     """Estimate of the time."""
+    left, right, result = nbytes
     # However many units work, matrices come from memory.
-    moved = 4 * batch * (m * k + k * n) * machine.clock / machine.dram_rate
-    total = max(_busy(option, m, n, k, batch, machine), moved)
+    moved = batch * (left * m * k + right * k * n) * machine.clock / machine.dram_rate
+    stored = 4 if option.splits > 1 else result
+    total = max(_busy(option, m, n, k, batch, machine, stored), moved)
     if option.splits > 1:
-        sums = 4 * (option.splits + 1) * batch * m * n
+        sums = (4 * option.splits + result) * batch * m * n
         total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
     return total
 
 
-def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
+def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine, stored: int) -> float:
     """What the compute unit with the most work-groups has to do, in cycles.
 
-    It runs as many at a time as it holds, and then the rest.
+    `stored` are bytes of a result. It runs as many at a time as it holds, and then the rest.
     """
     tile, of_unit = option.tile, machine.l2_rate / machine.units  # bytes in a cycle
     across, down = tile.grid(m, n)
@@ -287,7 +301,7 @@ def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> 
         rate = tile.rate * min(1.0, filled)
         each = together * tile.rows * tile.columns * steps / (machine.fmas * rate)
         # The more work-groups there are, the better one hides the others' stores.
-        stores = together * tile.rows * tile.columns * 4 / of_unit
+        stores = together * tile.rows * tile.columns * stored / of_unit
         total += rounds * (each + stores / max(1.0, together / 2))
     return total
 
