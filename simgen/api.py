@@ -68,6 +68,7 @@ def plan(
     values: Where | Iterable[Where] = (),
     seed: int = 0,
     plan_for: str | None = None,
+    matrix: str | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
@@ -89,6 +90,8 @@ def plan(
         seed: the seed of the random inputs.
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
+        matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
+            that pays.
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.
@@ -108,6 +111,7 @@ def plan(
         values=tuple(os.fspath(each) for each in files),
         seed=seed,
         plan_for=plan_for,
+        matrix=matrix,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 

@@ -24,6 +24,7 @@ from simgen.storage.schema import Matching, Sized, Within, from_json, parse
 FITTED = "h200"  # the machine that the constants of plans were fitted on
 MACHINES, ARCHITECTURES = "machines", "architectures"  # folders in data/
 MAX_NBYTES = 2**20  # of a file
+AUTO, YES, NO = "auto", "yes", "no"  # whether matrix instructions multiply
 MODELS = ("gem5-", "mgpusim-")  # begin the names of simulators' models of machines
 
 Name = Annotated[str, Matching(r"[a-z0-9_.-]{1,64}", "a name")]
@@ -68,6 +69,7 @@ class Machine:
     busy: Count  # work-items of a unit that reach all of it
     launch_cycles: Count  # that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
+    use_matrix: Name = AUTO  # YES, NO, or where that pays
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it
 
     @property
@@ -86,12 +88,12 @@ class Machine:
         Raises:
             UsageError: there is no such option, or a value is none of it.
         """
-        changed: dict[str, int | float] = {}
+        changed: dict[str, int | float | str] = {}
         for name, value in given.items():
             if name not in OPTIONS:
                 fact = f"{printable(name)} is not an option of a machine"
                 raise UsageError(f"{place}: {fact}; {did_you_mean(name, OPTIONS)}")
-            changed[OPTIONS[name]] = _number(name, str(value), place)
+            changed[OPTIONS[name]] = _value(name, str(value), place)
         if "lds_nbytes" in changed:
             changed["group_lds_nbytes"] = changed["lds_nbytes"]
         kept = {name: value for name, value in self.options if name not in given}
@@ -109,12 +111,22 @@ OPTIONS = {
     "tcp_size": "l1_nbytes",
     "tcc_size": "l2_nbytes",
     "gpu_clock": "clock",
+    "matrix": "use_matrix",
 }
+WORDS = {"use_matrix": (AUTO, YES, NO)}  # of fields that are no numbers
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _QUANTITY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMG]i|[kMG])?(B|Hz)?", re.ASCII)
 
 
 SIZES = ("lds_nbytes", "l1_nbytes", "l2_nbytes")
+
+
+def _value(name: str, text: str, place: str) -> int | float | str:
+    """The value of an option: one of its words, or a number."""
+    words = WORDS.get(OPTIONS[name])
+    if words and text not in words:
+        raise UsageError(f"{place}: {name} is {printable(text)}; {did_you_mean(text, words)}")
+    return text if words else _number(name, text, place)
 
 
 def _number(name: str, text: str, place: str) -> int | float:

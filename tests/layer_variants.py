@@ -250,10 +250,12 @@ CONTRACT_SHAPES = (SMALLEST, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 3
 LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12), (5, 8))
 
 # What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a
-# work-item adds up by itself; an image that is one window, and two with tiles narrower than a row.
+# work-item adds up by itself; an image that is one window, and two with tiles narrower than a row;
+# a row that fits into no unit's registers.
 ALSO: dict[str, tuple[tuple[int, ...], ...]] = {
     "bn": ((4400, 3, 1, 1),),
     "pool": ((1, 37, 9, 7), (1, 1, 9, 1027), (1, 1, 11, 1028)),
+    "softmax": ((1, 60001, 1, 1),),
 }
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.bundle import folder
-from simgen.errors import SimgenError
-from simgen.machine import find, named
+from simgen.errors import SimgenError, UsageError, printable
+from simgen.machine import YES, descriptions, find, named
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -35,12 +35,38 @@ class PlannedMachine:
     why: str
 
 
-def choose(text: str | None, targets: Sequence[Target]) -> PlannedMachine:
+def choose(
+    text: str | None, targets: Sequence[Target], matrix: str | None = None
+) -> PlannedMachine:
     """The machine that `text` (--plan-for) names, or that of the targets.
 
+    `matrix` says whether its matrix instructions are used (--matrix).
+
     Raises:
-        UsageError: there is no such machine.
+        UsageError: there is no such machine, or it has none of these instructions.
     """
+    return with_matrix(_chosen(text, targets), matrix)
+
+
+def with_matrix(found: PlannedMachine, matrix: str | None) -> PlannedMachine:
+    """The same with its matrix instructions used, or not; None: as it is.
+
+    Raises:
+        UsageError: it has none of these instructions.
+    """
+    machine = found.machine
+    if matrix is not None:
+        machine = machine.with_options({"matrix": matrix}, f"--matrix {printable(matrix)}")
+    if machine.use_matrix == YES and not machine.matrix:
+        having = [name for name, told in descriptions().items() if told.machine.matrix]
+        raise UsageError(
+            f"--matrix yes: {machine.name} has no matrix instructions; leave it out, or take "
+            f"--plan-for {', '.join(having[:-1])} or {having[-1]}"
+        )
+    return PlannedMachine(machine, found.why)
+
+
+def _chosen(text: str | None, targets: Sequence[Target]) -> PlannedMachine:
     if text is not None:
         return PlannedMachine(find(text, f"--plan-for {text}"), "--plan-for names it")
     having = [(target, target.machine) for target in targets if target.machine]

@@ -67,7 +67,9 @@ class Plan:
         """
         _check_numbers(choices)
         self.source, self.choices = source, choices
-        self.planned_for = planned_for or planned_machine.choose(choices.plan_for, targets)
+        self.planned_for = planned_for or planned_machine.choose(
+            choices.plan_for, targets, choices.matrix
+        )
         phase = _phase(choices.inference)
         step = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
         usual = step if phase is Phase.TRAINING else (Pass.FORWARD,)
@@ -132,7 +134,8 @@ class Plan:
 
     def for_targets(self, targets: Sequence[Target]) -> Plan:
         """The same for the machine of these targets, if the choices name none."""
-        found = planned_machine.choose(self.choices.plan_for, targets)
+        choices = self.choices
+        found = planned_machine.choose(choices.plan_for, targets, choices.matrix)
         if found.machine == self.planned_for.machine:
             return self
         return Plan(self.source, self.choices, planned_for=found)
@@ -142,7 +145,8 @@ class Plan:
 
         So a target that is added executes the launches that the others do.
         """
-        there = None if self.choices.plan_for else planned_machine.of_bundle(path)
+        chosen = self.choices.plan_for or self.choices.matrix
+        there = None if chosen else planned_machine.of_bundle(path)
         if there is None or there.machine == self.planned_for.machine:
             return self
         found = PlannedMachine(there.machine, f"{path} is planned for it")

@@ -45,6 +45,7 @@ class Choices:
     of_values: frozenset[str] | None = None  # tensors that are taken of these files; None: all
     seed: int = 0
     plan_for: str | None = None  # a machine; None: that of the targets
+    matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class KeptChoices:
     rate: float | None = None
     inference: bool | None = None
     plan_for: str | None = None
+    matrix: str | None = None
     exact: bool = False  # whole numbers as values
 
 
@@ -98,6 +100,7 @@ def kept(found: Problem, choices: Choices) -> dict[str, Any]:
         "rate": choices.rate,
         "inference": choices.inference,
         "plan_for": choices.plan_for,
+        "matrix": choices.matrix,
         "exact": exact_values.WORD in choices.values or None,
     }
     return {
@@ -149,6 +152,7 @@ def of_bundle(bundle: Bundle) -> Recipe:
         of_values=own or None,
         seed=bundle.workload.seed,
         plan_for=found.plan_for,
+        matrix=found.matrix,
     )
     if found.exact:
         choices = replace(choices, values=(*choices.values, exact_values.WORD))

@@ -29,6 +29,7 @@ CHOICES = {
     "type": "--type",
     "rate": "--rate",
     "plan_for": "--plan-for",
+    "matrix": "--matrix",
 }
 PHASE = {True: "--inference", False: "--training"}
 
@@ -242,6 +243,12 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "simulated target, or of the GPU; a bundle keeps its own]",
     ),
     click.option(
+        "--matrix",
+        type=click.Choice(("auto", "yes", "no")),
+        help="Whether the machine's matrix instructions multiply: auto where that pays, and of f32 "
+        "nowhere. [default: auto]",
+    ),
+    click.option(
         "--seed",
         type=SEED,
         metavar="N",
@@ -276,6 +283,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         values=tuple(given["values"]),
         seed=given["seed"],
         plan_for=given["plan_for"],
+        matrix=given["matrix"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))
     plan = Plan(given["workload"], choices, targets)

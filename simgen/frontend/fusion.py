@@ -106,8 +106,7 @@ def _fused(chain: tuple[Placed, ...]) -> Placed:
     parameters["batch_norm"] = str(normalises).lower()
     parameters["activation"] = str(isinstance(after[-1].layer, Activation)).lower()
     node = Node(name, kind, tuple(parameters.items()), first.node.inputs)
-    layer = LAYERS[kind].from_config(
-        [(k, v, first.where) for k, v in parameters.items()], first.layer.machine
-    )
+    entries = ((k, v, first.where) for k, v in parameters.items())
+    layer = LAYERS[kind].from_config(entries, first.layer.machine).reading(node.inputs)
     outputs = after[-1].outputs
     return Placed(node, layer, first.sources, outputs, first.where, tuple(bound.items()))

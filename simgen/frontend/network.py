@@ -100,7 +100,7 @@ class Network:
 def make_layer(node: Node, machine: Machine) -> Layer:
     """The layer that a node stands for, planned for a machine, as `workload.json` has both."""
     entries = ((key, value, node.name) for key, value in node.parameters)
-    return LAYERS[node.kind].from_config(entries, machine)
+    return LAYERS[node.kind].from_config(entries, machine).reading(node.inputs)
 
 
 def sample_section(kind: str) -> Section:
@@ -458,8 +458,11 @@ def _place(
     kind = _kind(section)
     common = LAYERS[kind].common_keys()
     own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
+    if usual and not given and TYPE in LAYERS[kind].input_keys:
+        own = [(usual.key, usual.value, usual.where), *own]
     layer = LAYERS[kind].from_config(own, machine)
     inputs = _inputs(name, section, layer, given, usual)
+    layer = layer.reading(inputs)
     try:
         outputs = layer.outputs(inputs)
     except ValueError as error:

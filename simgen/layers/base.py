@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cache
 from types import SimpleNamespace
@@ -152,6 +152,9 @@ class Layer(ABC):
         metadata={"keys": ()},
     )
 
+    # Element types of its inputs, in the same way; (): float32, or what a key says.
+    types: tuple[DType, ...] = field(default=(), kw_only=True, repr=False, metadata={"keys": ()})
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "kind" in cls.__dict__:
@@ -202,6 +205,10 @@ class Layer(ABC):
                 value = parse_value(hints[target], name, text, where)
                 given[target] = check_range(name, value, limit["least"], limit["most"], where)
         return cls(**given, machine=machine or fitted())
+
+    def reading(self, inputs: tuple[TensorSpec, ...]) -> Self:
+        """The same layer with inputs of these types."""
+        return replace(self, types=tuple(each.dtype for each in inputs))
 
     def role(self, port: str) -> PortRole:
         """What the tensor at a port is to the layer."""

@@ -21,7 +21,7 @@ what the first one leaves of each row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
@@ -47,7 +47,11 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-HELD = 16  # elements of a row that a work-item keeps in registers; longer rows are read again
+HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
+# Of longer rows, which have a work-group each: registers that a work-item has beside its elements,
+# and elements up to which an H200 hides one work-group's waiting behind another.
+OTHERS, FEW = 24, 40
+WIDEST = 1024  # work-items
 
 
 class SoftmaxAlgo(StrEnum):
@@ -69,6 +73,12 @@ class SoftmaxMapping:
     slices: int  # work-items per row
     vector: int  # elements per load
     held: int  # elements of a row per work-item
+    in_registers: bool  # all of them; otherwise a row is read again
+
+    @property
+    def block(self) -> int:
+        """Work-items of a work-group."""
+        return self.rows * self.slices
 
     @property
     def additions(self) -> int:
@@ -141,13 +151,13 @@ class Softmax(Layer):
 
     def _kept(self, x: TensorSpec, direction: Pass) -> tuple[Port, ...]:
         """Workspaces: what there is of each row, where rows begin or end within a word."""
-        if not x.dtype.is_narrow or self.mapped(x.shape).vector == elementwise.VECTOR:
+        if not x.dtype.is_narrow or self.mapped(x.shape, direction).vector == elementwise.VECTOR:
             return ()
         outer, _, inner = self.view(x.shape)
         names = ("peak", "scale") if direction is Pass.FORWARD else ("total",)
         return tuple(Port(name, TensorSpec((outer, inner)), scratch=True) for name in names)
 
-    def mapped(self, shape: tuple[int, ...]) -> SoftmaxMapping:
+    def mapped(self, shape: tuple[int, ...], direction: Pass) -> SoftmaxMapping:
         """The mapping of work-items to rows.
 
         Rows that lie contiguous (inner = 1) are cut into slices of neighbouring elements, so that
@@ -157,17 +167,42 @@ class Softmax(Layer):
         _, axis, inner = self.view(shape)
         if inner == 1:
             vector = 4 if axis % 4 == 0 else 1
+            if axis > BLOCK * HELD:
+                return self._long(axis, vector, 1 if direction is Pass.FORWARD else 2)
             slices = min(BLOCK, power_of_two(ceil(axis / vector)))
             held = ceil(axis / (slices * vector)) * vector
-            return SoftmaxMapping(BLOCK // slices, slices, vector, held)
+            return SoftmaxMapping(BLOCK // slices, slices, vector, held, True)
         rows = 64 if inner >= 64 or axis < 16 else 16
         slices = BLOCK // rows
-        return SoftmaxMapping(rows, slices, 1, ceil(axis / slices))
+        held = ceil(axis / slices)
+        return SoftmaxMapping(rows, slices, 1, held, held <= HELD)
+
+    def _long(self, axis: int, vector: int, tensors: int) -> SoftmaxMapping:
+        """A work-group for each row. All of its `tensors` rows are in registers, if the machine
+        has as many; if not, a work-group is as large as can be, so that few rows are under way
+        and the cache still has them when they are read again.
+        """
+        machine = self.machine
+        places = machine.simds * machine.wavefronts * machine.wavefront
+        blocks = [block for block in (BLOCK, 2 * BLOCK, WIDEST) if block <= max(BLOCK, places)]
+        made = [
+            SoftmaxMapping(1, block, vector, ceil(axis / (block * vector)) * vector, True)
+            for block in blocks
+        ]
+
+        def room(block: int) -> int:
+            """Elements of a work-item, where a unit has one work-group."""
+            registers = machine.simds * machine.registers * machine.wavefront // block
+            return min(machine.item_registers, registers) - OTHERS
+
+        fitting = [each for each in made if tensors * each.held <= room(each.block)]
+        few = [each for each in fitting if tensors * each.held <= FEW]
+        return next(iter(few or fitting[::-1]), replace(made[-1], in_registers=False))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         outer, axis, inner = self.view(x.shape)
-        mapped = self.mapped(x.shape)
+        mapped = self.mapped(x.shape, direction)
         forward = direction is Pass.FORWARD
         reads, made = (("x",), "y") if forward else (("y", "dy"), "dx")
         kept = tuple(port.name for port in self._kept(x, direction))
@@ -175,7 +210,7 @@ class Softmax(Layer):
         kernel = Kernel(
             f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}{suffix}",
             "softmax_forward.hip" if forward else "softmax_backward.hip",
-            BLOCK,
+            mapped.block,
             (
                 ("algo", str(self.algo)),
                 ("rows", outer * inner),
@@ -185,7 +220,7 @@ class Softmax(Layer):
                 ("slices", mapped.slices),
                 ("vector", mapped.vector),
                 ("held", mapped.held),
-                ("in_registers", int(mapped.held <= HELD)),
+                ("in_registers", int(mapped.in_registers)),
                 ("finals", FINALS),
                 ("with_result", int(not kept)),
                 *elementwise.element(x.dtype),
@@ -238,7 +273,7 @@ class Softmax(Layer):
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         shape = next(iter(tensors.values())).shape
         rows = {name: self._rows(value) for name, value in tensors.items()}
-        summed = self.mapped(shape).additions * U  # relative, for terms of one sign
+        summed = self.mapped(shape, direction).additions * U  # relative, for terms of one sign
         if direction is Pass.FORWARD:
             return {"y": (self._forward_bound(rows["x"], summed) * SECOND_ORDER).reshape(shape)}
         y, dy = rows["y"], rows["dy"]

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import finding, recipe, result_names
-from simgen.bundle.planned_machine import PlannedMachine
+from simgen.bundle.planned_machine import PlannedMachine, with_matrix
 from simgen.bundle.planning import Plan
 from simgen.bundle.writing import Cures
 from simgen.errors import UsageError, printable
@@ -37,6 +37,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "fuse": ("fuse", FLAGS.__getitem__),
     "reuse_memory": ("reuse_memory", FLAGS.__getitem__),
     "plan_for": ("plan_for", str),
+    "matrix": ("matrix", str),
     "seed": ("seed", int),
 }
 KINDS: Mapping[Any, str] = {str: "a word", int: "a whole number", float: "a number"}
@@ -118,7 +119,8 @@ class Family:
                 choices = replace(choices, settings=(*rest, (name, text)))
         chosen = type(self.target)(**own)
         moved = choices.plan_for != self.recipe.choices.plan_for or chosen != self.target
-        plan = Plan(self.recipe, choices, (chosen,), None if moved else self.planned_for)
+        planned_for = None if moved else with_matrix(self.planned_for, choices.matrix)
+        plan = Plan(self.recipe, choices, (chosen,), planned_for)
         _ = plan.workload  # what cannot be lowered is said before anything is built
         others = {name: finding.target_of(self.bundle, name) for name in self.bundle.targets}
         return plan, tuple({**others, chosen.name: chosen}.values())

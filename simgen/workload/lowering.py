@@ -107,10 +107,9 @@ class _Draft:
         """
         while name in self.nodes:
             name += "_"
-        layer = LAYERS[kind].from_config(
-            [(k, v, f"--{k}") for k, v in entries.items()], self.machine
-        )
         node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
+        said = [(key, value, f"--{key}") for key, value in entries.items()]
+        layer = LAYERS[kind].from_config(said, self.machine).reading(inputs)
         return Placed(node, layer, (), tuple(layer.outputs(inputs).items()), name)
 
     def _step(self, placed: Placed, direction: Pass, bound: Mapping[str, str]) -> None:

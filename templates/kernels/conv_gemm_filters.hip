@@ -3,7 +3,7 @@
  * are nowhere but in the image itself, or, UNROLLED, in memory as [sample][group][n][pixel]. Where k is cut into chunks,
  * work-groups leave partial sums. */
 #include "prelude.h"
-#include "tile.h"
+#include "fragment.h"
 #include "constants/geometry.h"
 #include "constants/tile.h"
 #include "constants/conv_gemm_filters.h"
@@ -110,13 +110,14 @@ struct Image {
 };
 
 using Right = Either<UNROLLED, Windows, Image>;
-using Tiled = Product<Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Left, Right>;
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ source, const float* __restrict__ result, float* __restrict__ target)
 {
-    alignas(16) __shared__ float a_tiles[Tiled::A_SIZE];
-    alignas(16) __shared__ float b_tiles[Tiled::B_SIZE];
+    alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
+    alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
     const unsigned row = blockIdx.y * TILE_M;
     const unsigned column = blockIdx.x * TILE_N;
     const unsigned group = SPLITS > 1 ? blockIdx.z / SPLITS : GROUPS > 1 ? blockIdx.z : 0;

@@ -2,7 +2,7 @@
  * = the sum over k of left (m, k) and right (k, n), which lies as [k][n] or [n][k]. Where k is cut into chunks, the products of one
  * chunk lie behind those of the one before. */
 #include "prelude.h"
-#include "tile.h"
+#include "fragment.h"
 #include "constants/tile.h"
 #include "constants/conv_products.h"
 
@@ -39,13 +39,14 @@ struct Matrix {
 };
 using Left = Matrix<M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
-using Tiled = Product<Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Left, Right>;
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ left, const float* __restrict__ right, float* __restrict__ products)
 {
-    alignas(16) __shared__ float a_tiles[Tiled::A_SIZE];
-    alignas(16) __shared__ float b_tiles[Tiled::B_SIZE];
+    alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
+    alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
     const unsigned row = blockIdx.y * TILE_M;
     const unsigned column = blockIdx.x * TILE_N;
     const unsigned place = SPLITS > 1 ? blockIdx.z % (PLACES * GROUPS) : blockIdx.z; /* and group */

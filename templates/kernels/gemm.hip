@@ -1,26 +1,29 @@
 /* A matrix product: y = ALPHA A B [+ BETA c] [+ bias], M x N results, each a sum of K products, and what follows. A lies in
  * memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M, N), all of them by rows. There may be
- * BATCH of them, one behind the other. Where k is cut into chunks, work-groups leave partial sums, and nothing else. */
+ * BATCH of them, one behind the other. Where k is cut into chunks, work-groups leave partial sums, and nothing else.
+ *
+ * A, B, y and what is added have element types of their own; what is multiplied and added up is float32. */
 #include "prelude.h"
-#include "tile.h"
+#include "fragment.h"
 #include "constants/gemm.h"
 #include "constants/tile.h"
 #include "epilogue.h"
 
-constexpr const float* c = nullptr; /* these two stand for parameters that the kernel may lack */
-constexpr const float* bias = nullptr;
+constexpr const AddedElement* c = nullptr; /* these two stand for parameters that the kernel may lack */
+constexpr const AddedElement* bias = nullptr;
 
-/* A matrix as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART of it. */
-template <unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS>
+/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART of it. Loads give Held: float, or
+ * Stored as it is. */
+template <class Stored, class Held, unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS>
 struct Matrix {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = ELEMENTS;
     static constexpr Along ALONG = LIES;
     static constexpr bool ALONG_K = ALONG == Along::K;
-    const float* __restrict__ matrix;
+    const Stored* __restrict__ matrix;
 
     struct Line {
-        const float* tile; /* the same for all work-items */
+        const Stored* tile; /* the same for all work-items */
         unsigned offset;   /* in bytes */
         Depth<K, K % TILE_K != 0> depth;
 
@@ -29,7 +32,7 @@ struct Matrix {
             const char* start = reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT));
             if (depth.ends(step))
                 return {};
-            return *reinterpret_cast<const Vector<Element, WIDTH>*>(start + offset);
+            return fetched<Held, WIDTH>(reinterpret_cast<const Stored*>(start + offset));
         }
     };
     __device__ __forceinline__ Line line(unsigned at, unsigned apart, unsigned k) const
@@ -37,30 +40,41 @@ struct Matrix {
         /* Beyond the end it loads what lies at the end: those results are not stored. */
         if (EXTENT % PART != 0 && at + apart >= EXTENT)
             apart = EXTENT - (ALONG_K ? 1 : WIDTH) - at;
-        const unsigned offset = 4 * (ALONG_K ? apart * K + k : k * EXTENT + apart);
+        const unsigned offset = static_cast<unsigned>(sizeof(Stored)) * (ALONG_K ? apart * K + k : k * EXTENT + apart);
         return Line{matrix + (ALONG_K ? at * K : at), offset, decltype(Line::depth)::at(k)};
     }
 };
-using Left = Matrix<M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
-using Right = Matrix<N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
-using Tiled = Product<Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Left, Right>;
+using Left = Matrix<LeftElement, float, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
+using Right = Matrix<RightElement, float, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
+
+/* Of a tensor that need not begin on a word. */
+template <class Stored>
+static __device__ __forceinline__ float element_of(const Stored* tensor, unsigned at)
+{
+    if constexpr (sizeof(Stored) == 4)
+        return tensor[at];
+    else
+        return fetched<float, 1>(tensor + at);
+}
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
-    const float* __restrict__ a, const float* __restrict__ b,
+    const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
 #if WITH_C
-    const float* __restrict__ c,
+    const AddedElement* __restrict__ c,
 #endif
 #if WITH_BIAS
-    const float* __restrict__ bias,
+    const AddedElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
-    float* __restrict__ y)
+    Element* __restrict__ y)
 {
-    alignas(16) __shared__ float a_tiles[Tiled::A_SIZE];
-    alignas(16) __shared__ float b_tiles[Tiled::B_SIZE];
+    alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
+    alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
     const unsigned row = blockIdx.y * TILE_M;
     const unsigned column = blockIdx.x * TILE_N;
     const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;
@@ -69,8 +83,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     float sum[ITEM_M][ITEM_N] = {};
     Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, a_tiles, b_tiles, sum);
 
-    const float* added = c + item * (M * N);
-    float* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
+    const AddedElement* added = c + item * (M * N);
+    Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
 #pragma unroll
     for (unsigned i = 0; i < ITEM_M; i++) {
         const unsigned m = row + Tiled::row(i);
@@ -87,11 +101,11 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
                     if constexpr (WITH_C)
-                        value = fused(BETA, added[at + part], value);
+                        value = fused(BETA, element_of(added, at + part), value);
                     if constexpr (WITH_EPILOGUE)
-                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + bias[n + part] : value);
+                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, n + part) : value);
                     else if constexpr (WITH_BIAS)
-                        value += bias[n + part];
+                        value += load(bias, n + part);
                 }
                 store_vector<STORE_WIDTH>(to + at, sum[i] + j);
             }

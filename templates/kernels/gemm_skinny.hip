@@ -6,12 +6,21 @@
 #include "constants/gemm_skinny.h"
 #include "epilogue.h"
 
-constexpr const float* c = nullptr; /* these two stand for parameters that the kernel may lack */
-constexpr const float* bias = nullptr;
+constexpr const AddedElement* c = nullptr; /* these two stand for parameters that the kernel may lack */
+constexpr const AddedElement* bias = nullptr;
 constexpr unsigned LANES = BLOCK / SLICES;
 constexpr unsigned VALUES = ROWS * FEW; /* results of a work-item, where rows of w lie along k */
 constexpr unsigned FINALS = 16;         /* partial sums at the end of a reduction */
 
+/* One of two tensors. */
+template <bool FIRST, class One, class Other>
+static __device__ __forceinline__ auto chosen(const One* one, const Other* other)
+{
+    if constexpr (FIRST)
+        return one;
+    else
+        return other;
+}
 static __device__ __forceinline__ float dot(float a, float b, float sum) { return fused(a, b, sum); }
 static __device__ __forceinline__ float dot(const float2& a, const float2& b, float sum) { return fused(a.y, b.y, fused(a.x, b.x, sum)); }
 static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
@@ -33,24 +42,24 @@ static __device__ __forceinline__ void add_multiple(float4& sum, float factor, f
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* __restrict__ a, const float* __restrict__ b,
+    const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
 #if WITH_C
-    const float* __restrict__ c,
+    const AddedElement* __restrict__ c,
 #endif
 #if WITH_BIAS
-    const float* __restrict__ bias,
+    const AddedElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
-    float* __restrict__ y)
+    Element* __restrict__ y)
 {
-    const float* x = X_FIRST ? a : b;
-    const float* w = X_FIRST ? b : a;
+    const auto* x = chosen<X_FIRST>(a, b);
+    const auto* w = chosen<X_FIRST>(b, a);
     const unsigned first = SPLITS > 1 ? blockIdx.z * CHUNK : 0;
     const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
-    float* to = SPLITS > 1 ? y + blockIdx.z * (FEW * MANY) : y;
+    Element* to = SPLITS > 1 ? y + blockIdx.z * (FEW * MANY) : y;
     using Piece = Vector<float, W_WIDTH>;
 
     if constexpr (ALONG_K) {
@@ -64,7 +73,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
             for (unsigned f = 0; f < FEW; f++) {
                 if constexpr (X_WIDTH == W_WIDTH)
-                    xs[f] = vector_at<W_WIDTH>(x + f * X_FEW + k * X_K);
+                    xs[f] = fetched<float, W_WIDTH>(x + f * X_FEW + k * X_K);
                 else
                     xs[f] = gathered<W_WIDTH>(x + f * X_FEW + k * X_K, X_K);
             }
@@ -72,7 +81,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             for (unsigned r = 0; r < ROWS; r++) {
                 /* Beyond the last row it reads the last one: those results are not stored. */
                 const unsigned g = MANY % (ROWS * LANES) == 0 || row + r < MANY ? row + r : MANY - 1;
-                const Piece ws = vector_at<W_WIDTH>(w + g * W_MANY + k);
+                const Piece ws = fetched<float, W_WIDTH>(w + g * W_MANY + k);
 #pragma unroll
                 for (unsigned f = 0; f < FEW; f++)
                     sum[r][f] = dot(xs[f], ws, sum[r][f]);
@@ -107,13 +116,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     total *= ALPHA;
                 if constexpr (WITH_C)
-                    total = fused(BETA, c[f * Y_FEW + g * Y_MANY], total);
+                    total = fused(BETA, load(c, f * Y_FEW + g * Y_MANY), total);
                 const unsigned channel = FEW_COLUMNS ? f : g;
                 if constexpr (WITH_EPILOGUE)
-                    total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? total + bias[channel] : total);
+                    total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? total + load(bias, channel) : total);
                 else if constexpr (WITH_BIAS)
-                    total += bias[channel];
-                to[f * Y_FEW + g * Y_MANY] = total;
+                    total += load(bias, channel);
+                store(to, f * Y_FEW + g * Y_MANY, total);
             }
         }
     } else {
@@ -129,10 +138,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         Piece sum[FEW] = {};
 #pragma unroll 4
         for (unsigned k = first + slice; k < last; k += SLICES) {
-            const Piece ws = vector_at<COLUMNS>(w + k * W_K + g);
+            const Piece ws = fetched<float, COLUMNS>(w + k * W_K + g);
 #pragma unroll
             for (unsigned f = 0; f < FEW; f++)
-                add_multiple(sum[f], x[f * X_FEW + k * X_K], ws);
+                add_multiple(sum[f], load(x, f * X_FEW + k * X_K), ws);
         }
 
         /* The slices' sums, [f][slice][lane]; each slice adds up some of the results. */
@@ -157,19 +166,19 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     value *= ALPHA;
                 if constexpr (WITH_C)
-                    value = fused(BETA, c[f * Y_FEW + (g + part) * Y_MANY], value);
+                    value = fused(BETA, load(c, f * Y_FEW + (g + part) * Y_MANY), value);
                 const unsigned channel = FEW_COLUMNS ? f : g + part;
                 if constexpr (WITH_EPILOGUE)
-                    value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + bias[channel] : value);
+                    value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, channel) : value);
                 else if constexpr (WITH_BIAS)
-                    value += bias[channel];
+                    value += load(bias, channel);
             }
             if constexpr (Y_WIDTH == COLUMNS && COLUMNS > 1)
                 store_vector<COLUMNS>(to + (f * Y_FEW + g), results);
             else
 #pragma unroll
                 for (unsigned part = 0; part < COLUMNS; part++)
-                    to[f * Y_FEW + (g + part) * Y_MANY] = results[part];
+                    store(to, f * Y_FEW + (g + part) * Y_MANY, results[part]);
         }
     }
 }

@@ -5,23 +5,38 @@
 #include "constants/gemm_sum.h"
 #include "epilogue.h"
 
-constexpr const float* bias = nullptr; /* these two stand for parameters that the kernel may lack */
-constexpr const float* c = nullptr;
+constexpr const AddedElement* bias = nullptr; /* these two stand for parameters that the kernel may lack */
+constexpr const AddedElement* c = nullptr;
 constexpr unsigned LANES = BLOCK / SLICES;
 constexpr unsigned UNROLLED = SLICES == 1 && TERMS <= 32 ? TERMS : 4;
 
+/* Elements `at` and on of a term, which begin there. Narrow results are 4 at the end too; what is behind it is read of no term. */
+template <unsigned COUNT, class Stored>
+static __device__ __forceinline__ auto read(const Stored* term, unsigned at)
+{
+    if constexpr (SIZE % COUNT == 0) {
+        return fetched<float, COUNT>(term);
+    } else {
+        const float y = at + 1 < SIZE ? fetched<float, 1>(term + 1) : 0.0f;
+        const float z = at + 2 < SIZE ? fetched<float, 1>(term + 2) : 0.0f;
+        const float w = at + 3 < SIZE ? fetched<float, 1>(term + 3) : 0.0f;
+        return float4{fetched<float, 1>(term), y, z, w};
+    }
+}
+
 /* What becomes of the sums of results i, i + 1 and so on. */
 struct Finish {
-    const float *bias, *c, *bn_w, *bn_b, *running_mean, *running_var;
+    const AddedElement *bias, *c;
+    const float *bn_w, *bn_b, *running_mean, *running_var;
 
     __device__ __forceinline__ float operator()(float sum, unsigned i) const
     {
         if constexpr (ALPHA != 1)
             sum *= ALPHA;
         if constexpr (WITH_BIAS)
-            sum += bias[i % COLUMNS];
+            sum += load(bias, i % COLUMNS);
         if constexpr (WITH_C)
-            sum = fused(BETA, c[i], sum);
+            sum = fused(BETA, SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : 0.0f, sum);
         if constexpr (WITH_EPILOGUE)
             sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var)(sum);
         return sum;
@@ -37,25 +52,25 @@ struct Finish {
 };
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* __restrict__ terms,
+    const TermElement* __restrict__ terms,
 #if WITH_BIAS
-    const float* __restrict__ bias,
+    const AddedElement* __restrict__ bias,
 #endif
 #if WITH_C
-    const float* __restrict__ c,
+    const AddedElement* __restrict__ c,
 #endif
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
-    float* __restrict__ y)
+    Element* __restrict__ y)
 {
     const unsigned at = (blockIdx.x * LANES + threadIdx.x % LANES) * WIDTH;
     Vector<float, WIDTH> sum{};
     if (at < SIZE) {
 #pragma unroll UNROLLED
         for (unsigned z = SLICES == 1 ? 0 : threadIdx.x / LANES; z < TERMS; z += SLICES) {
-            const Vector<float, WIDTH> term = vector_at<WIDTH>(terms + z * SIZE + at);
+            const Vector<float, WIDTH> term = read<WIDTH>(terms + z * SIZE + at, at);
             sum += term;
         }
     }
@@ -75,5 +90,5 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         return;
     if constexpr (ALPHA != 1 || WITH_BIAS || WITH_C || WITH_EPILOGUE)
         sum = Finish{bias, c, bn_w, bn_b, running_mean, running_var}(sum, at);
-    vector_at<WIDTH>(y + at) = sum;
+    store_whole(y + at, sum);
 }

@@ -26,6 +26,7 @@
 #include "vector.h"
 
 enum class Along { K, M, N };
+enum class Multiply { SCALARS, MFMA }; /* what multiplies (fragment.h) */
 
 /* One of two types. */
 template <bool FIRST, class One, class Other>
@@ -39,10 +40,11 @@ struct EitherOf<false, One, Other> {
 template <bool FIRST, class One, class Other>
 using Either = typename EitherOf<FIRST, One, Other>::Type;
 
-/* What a work-group multiplies in one step, M x N x K, and the ITEM_M x ITEM_N results that each of its work-items holds, both
- * multiples of 4 (simgen/layers/product/tile.py chooses them). AHEAD: the elements of one k are read while another one is
- * multiplied. */
-template <unsigned TILE_ROWS, unsigned TILE_COLUMNS, unsigned TILE_DEPTH, unsigned ITEM_ROWS, unsigned ITEM_COLUMNS, bool READ_AHEAD>
+/* What a work-group multiplies in one step, M x N x K, and the ITEM_M x ITEM_N results that each of its work-items holds
+ * (simgen/layers/product/tile.py chooses them). AHEAD: the elements of one k are read while another one is multiplied. */
+template <
+    unsigned TILE_ROWS, unsigned TILE_COLUMNS, unsigned TILE_DEPTH, unsigned ITEM_ROWS, unsigned ITEM_COLUMNS, bool READ_AHEAD,
+    class Total = float>
 struct Tile {
     static constexpr unsigned M = TILE_ROWS;
     static constexpr unsigned N = TILE_COLUMNS;
@@ -54,7 +56,7 @@ struct Tile {
     static constexpr unsigned ITEMS_N = N / ITEM_N;
     static constexpr unsigned ITEMS = ITEMS_M * ITEMS_N; /* of a work-group */
 
-    using Sum = float[ITEM_M][ITEM_N];
+    using Sum = Total[ITEM_M][ITEM_N];
 };
 
 /* The k of a line, for those whose last steps go beyond the end of k. */
@@ -72,14 +74,15 @@ struct Depth<END, false> {
 };
 
 /* A work-item's share of an operand's tile, on its way from memory to LDS. There it lies as [k][m] or [k][n]; what is loaded along
- * k with rows 4 banks apart, so that stores meet no bank twice. */
+ * k with rows 4 banks apart, so that stores meet no bank twice. OF_K: how far apart in LDS elements of neighbouring k lie. */
 template <class Operand, unsigned EXTENT, unsigned DEPTH, unsigned ITEMS>
-struct Share {
+struct ByDepth {
     using Element = typename Operand::Element;
     static constexpr unsigned WIDTH = Operand::WIDTH;
     static constexpr bool ALONG_K = Operand::ALONG == Along::K;
     static constexpr unsigned STRIDE = EXTENT + (ALONG_K ? 4 : 0);
     static constexpr unsigned SIZE = DEPTH * STRIDE; /* elements in LDS */
+    static constexpr unsigned OF_K = STRIDE;
     static constexpr unsigned PIECES = EXTENT * DEPTH / WIDTH;
     static constexpr unsigned LOADS = (PIECES + ITEMS - 1) / ITEMS;
     /* Loads of a work-item differ in k alone: one line serves them all. */
@@ -99,7 +102,7 @@ struct Share {
     }
     static __device__ __forceinline__ bool mine(unsigned load) { return PIECES % ITEMS == 0 || piece(load) < PIECES; }
 
-    __device__ __forceinline__ Share(const Operand& from, unsigned origin)
+    __device__ __forceinline__ ByDepth(const Operand& from, unsigned origin)
     {
         if constexpr (ALIGNED) {
             lines[0] = from.line(origin, at(0), k(0));
@@ -135,10 +138,118 @@ struct Share {
     }
 };
 
-/* How a work-item multiplies what lies in LDS: here by fused multiply-adds, its elements of A and B for one k. Another fragment
- * may have matrix instructions multiply for DEPTH of k at a time; it says as well where its results lie. */
+/* A word of narrow elements that were loaded: all of a few loads along k, or element `row` of each. */
+template <bool ALONG_K, unsigned OF_WORD, class Piece, unsigned TIMES>
+static __device__ __forceinline__ unsigned joined(const Piece (&pieces)[TIMES], unsigned row)
+{
+    constexpr unsigned BITS = 32 / OF_WORD;
+    constexpr unsigned EACH = ALONG_K ? OF_WORD / TIMES : 1; /* elements of a load */
+    constexpr unsigned MASK = (1u << EACH * BITS) - 1;
+    unsigned word = 0;
+#pragma unroll
+    for (unsigned time = 0; time < TIMES; time++) {
+        const unsigned part = pieces[time].words[row / OF_WORD] >> row % OF_WORD * BITS;
+        word |= (part & MASK) << time * EACH * BITS;
+    }
+    return word;
+}
+
+/* The same as [m][k] or [n][k]: a row's elements of neighbouring k lie side by side, in whole words, as matrix instructions take
+ * them. Rows are 4 banks apart beside their length, so that 8 lanes that read 16 bytes each, of rows side by side, meet no bank
+ * twice. */
+template <class Operand, unsigned EXTENT, unsigned DEPTH, unsigned ITEMS>
+struct ByRow {
+    using Element = typename Operand::Element;
+    static constexpr unsigned WIDTH = Operand::WIDTH;
+    static constexpr bool ALONG_K = Operand::ALONG == Along::K;
+    static constexpr unsigned OF_WORD = 4 / sizeof(Element); /* elements */
+    static constexpr unsigned STRIDE = DEPTH + 4 * OF_WORD;
+    static constexpr unsigned SIZE = EXTENT * STRIDE; /* elements in LDS */
+    static constexpr unsigned OF_K = 1;
+    /* A piece is DOWN elements of k, at least a word of them, of ACROSS rows, in TIMES loads. */
+    static constexpr unsigned DOWN = ALONG_K && WIDTH > OF_WORD ? WIDTH : OF_WORD;
+    static constexpr unsigned ACROSS = ALONG_K ? 1 : WIDTH;
+    static constexpr unsigned TIMES = ALONG_K ? DOWN / WIDTH : DOWN;
+    static constexpr unsigned PIECES = EXTENT * DEPTH / (ACROSS * DOWN);
+    static constexpr unsigned LOADS = (PIECES + ITEMS - 1) / ITEMS; /* pieces of a work-item */
+    /* Side by side are work-items that load side by side: along k; else 8 of k, so that they store into different banks. */
+    static constexpr unsigned DEEP = DEPTH / DOWN;
+    static constexpr unsigned LANES_K = ALONG_K || DEEP < 8 ? DEEP : 8;
+    static constexpr unsigned ROUND = LANES_K * (EXTENT / ACROSS); /* pieces with the same k or LANES_K of them */
+    static constexpr bool ALIGNED = !ALONG_K && ITEMS % ROUND == 0;
+
+    Vector<Element, WIDTH> value[LOADS][TIMES];
+    typename Operand::Line lines[ALIGNED ? 1 : LOADS];
+
+    static __device__ __forceinline__ unsigned piece(unsigned load) { return threadIdx.x + load * ITEMS; }
+    static __device__ __forceinline__ unsigned k(unsigned load)
+    {
+        return (piece(load) / ROUND * LANES_K + piece(load) % LANES_K) * DOWN;
+    }
+    static __device__ __forceinline__ unsigned at(unsigned load) { return piece(load) % ROUND / LANES_K * ACROSS; }
+    static __device__ __forceinline__ bool mine(unsigned load) { return PIECES % ITEMS == 0 || piece(load) < PIECES; }
+
+    __device__ __forceinline__ ByRow(const Operand& from, unsigned origin)
+    {
+        if constexpr (ALIGNED) {
+            lines[0] = from.line(origin, at(0), k(0));
+        } else {
+#pragma unroll
+            for (unsigned load = 0; load < LOADS; load++)
+                lines[load] = from.line(origin, at(load), k(load));
+        }
+    }
+    __device__ __forceinline__ void fetch(unsigned step)
+    {
+#pragma unroll
+        for (unsigned load = 0; load < LOADS; load++)
+            if (mine(load)) {
+#pragma unroll
+                for (unsigned time = 0; time < TIMES; time++) {
+                    const unsigned down = time * (ALONG_K ? WIDTH : 1);
+                    if constexpr (ALIGNED)
+                        value[load][time] = lines[0].load(step + load * (ITEMS / ROUND * LANES_K * DOWN) + down);
+                    else
+                        value[load][time] = lines[load].load(step + down);
+                }
+            }
+    }
+    __device__ __forceinline__ void store(Element* tile) const
+    {
+#pragma unroll
+        for (unsigned load = 0; load < LOADS; load++) {
+            if (!mine(load))
+                continue;
+            Element* place = tile + at(load) * STRIDE + k(load);
+            if constexpr (TIMES == 1 && ALONG_K)
+                vector_at<WIDTH>(place) = value[load][0];
+            else if constexpr (OF_WORD == 1)
+                unpack(value[load][0], place, STRIDE);
+            else
+#pragma unroll
+                for (unsigned row = 0; row < ACROSS; row++)
+                    *reinterpret_cast<unsigned*>(place + row * STRIDE) = joined<ALONG_K, OF_WORD>(value[load], row);
+        }
+    }
+};
+template <bool BY_ROW, class Operand, unsigned EXTENT, unsigned DEPTH, unsigned ITEMS>
+using Share = Either<BY_ROW, ByRow<Operand, EXTENT, DEPTH, ITEMS>, ByDepth<Operand, EXTENT, DEPTH, ITEMS>>;
+
+/* How a work-group's items multiply what lies in LDS, a fragment: here each by fused multiply-adds, its elements of A and B for one
+ * k. Other fragments have matrix instructions multiply (mfma.h). What they have in common:
+ *
+ *     Held<Stored>            what of an operand's elements is in LDS: what the operands load gives
+ *     BY_ROW                  in which order (Share)
+ *     DEPTH                   of k, that are read and multiplied at a time
+ *     row(i), column(j)       where sum[i][j] lies in the tile; j in steps of 4 are 4 columns side by side
+ *     first_left(STRIDE)      where in LDS a work-item's first elements of A lie, for k = 0; first_right of B
+ *     read<A_STRIDE, B_STRIDE>(a, b), multiply(sum)
+ */
 template <class Tile>
 struct Scalars {
+    template <class Stored>
+    using Held = float;
+    static constexpr bool BY_ROW = false;
     static constexpr unsigned DEPTH = 1;
 
     float left[Tile::ITEM_M];
@@ -170,7 +281,11 @@ struct Scalars {
     static __device__ __forceinline__ unsigned row(unsigned i) { return i / 4 * 4 * Tile::ITEMS_M + item_row() * 4 + i % 4; }
     static __device__ __forceinline__ unsigned column(unsigned j) { return j / 4 * 4 * Tile::ITEMS_N + item_column() * 4 + j % 4; }
 
+    static __device__ __forceinline__ unsigned first_left(unsigned) { return row(0); }
+    static __device__ __forceinline__ unsigned first_right(unsigned) { return column(0); }
+
     /* `a` and `b` are this work-item's first elements of one k. */
+    template <unsigned A_STRIDE, unsigned B_STRIDE>
     __device__ __forceinline__ void read(const float* a, const float* b)
     {
 #pragma unroll
@@ -196,8 +311,9 @@ struct Scalars {
 /* The product of a tile; a kernel's LDS are arrays of A_SIZE and B_SIZE elements, aligned to 16 bytes: two steps each. */
 template <class Tile, class Left, class Right, class Fragment = Scalars<Tile>>
 struct Product {
-    using A = Share<Left, Tile::M, Tile::K, Tile::ITEMS>;
-    using B = Share<Right, Tile::N, Tile::K, Tile::ITEMS>;
+    using A = Share<Fragment::BY_ROW, Left, Tile::M, Tile::K, Tile::ITEMS>;
+    using B = Share<Fragment::BY_ROW, Right, Tile::N, Tile::K, Tile::ITEMS>;
+    static_assert(Tile::K % Fragment::DEPTH == 0);
     static constexpr unsigned A_SIZE = 2 * A::SIZE;
     static constexpr unsigned B_SIZE = 2 * B::SIZE;
 
@@ -210,19 +326,19 @@ struct Product {
     {
         if constexpr (Tile::AHEAD) {
             Fragment held[2];
-            held[0].read(a, b);
+            held[0].template read<A::STRIDE, B::STRIDE>(a, b);
 #pragma unroll
             for (unsigned k = 0; k < Tile::K; k += Fragment::DEPTH) {
                 const unsigned next = k + Fragment::DEPTH;
                 if (next < Tile::K)
-                    held[next / Fragment::DEPTH % 2].read(a + next * A::STRIDE, b + next * B::STRIDE);
+                    held[next / Fragment::DEPTH % 2].template read<A::STRIDE, B::STRIDE>(a + next * A::OF_K, b + next * B::OF_K);
                 held[k / Fragment::DEPTH % 2].multiply(sum);
             }
         } else {
 #pragma unroll
             for (unsigned k = 0; k < Tile::K; k += Fragment::DEPTH) {
                 Fragment now;
-                now.read(a + k * A::STRIDE, b + k * B::STRIDE);
+                now.template read<A::STRIDE, B::STRIDE>(a + k * A::OF_K, b + k * B::OF_K);
                 now.multiply(sum);
             }
         }
@@ -247,12 +363,16 @@ struct Product {
             a.fetch(next);
             b.fetch(next);
             scheduling_fence(); /* the registers of the addresses are free again */
-            step(a_tiles + half * A::SIZE + Fragment::row(0), b_tiles + half * B::SIZE + Fragment::column(0), sum);
+            step(
+                a_tiles + half * A::SIZE + Fragment::first_left(A::STRIDE), b_tiles + half * B::SIZE + Fragment::first_right(B::STRIDE),
+                sum);
             half ^= 1;
             a.store(a_tiles + half * A::SIZE);
             b.store(b_tiles + half * B::SIZE);
             __syncthreads();
         }
-        step(a_tiles + half * A::SIZE + Fragment::row(0), b_tiles + half * B::SIZE + Fragment::column(0), sum);
+        step(
+            a_tiles + half * A::SIZE + Fragment::first_left(A::STRIDE), b_tiles + half * B::SIZE + Fragment::first_right(B::STRIDE),
+            sum);
     }
 };

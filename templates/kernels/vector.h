@@ -2,8 +2,15 @@
 #pragma once
 #include "prelude.h"
 
+/* Elements of a narrow type as they lie in memory, the first one lowest; of less than a word, what is above them is anything. */
 template <class Element, unsigned WIDTH>
-struct VectorOf;
+struct alignas(WIDTH * sizeof(Element) == 8 ? 8 : 4) Packed {
+    unsigned words[(WIDTH * sizeof(Element) + 3) / 4];
+};
+template <class Element, unsigned WIDTH>
+struct VectorOf {
+    using Type = Packed<Element, WIDTH>;
+};
 template <>
 struct VectorOf<float, 1> {
     using Type = float;
@@ -31,19 +38,45 @@ static __device__ __forceinline__ Vector<Element, WIDTH>& vector_at(Element* fir
     return *reinterpret_cast<Vector<Element, WIDTH>*>(first);
 }
 
-/* A vector of elements that are so far apart. */
-template <unsigned WIDTH>
-static __device__ __forceinline__ Vector<float, WIDTH> gathered(const float* first, unsigned apart)
+/* WIDTH elements of a tensor, which begin at a multiple of them, as a vector of Held: float, or what is stored itself. Of narrow
+ * elements the words are loaded that they lie in. */
+template <class Held, unsigned WIDTH, class Stored>
+static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* first)
 {
-    if constexpr (WIDTH == 1)
-        return first[0];
-    else if constexpr (WIDTH == 2)
-        return float2{first[0], first[apart]};
-    else
-        return float4{first[0], first[apart], first[2 * apart], first[3 * apart]};
+    constexpr unsigned NBYTES = WIDTH * sizeof(Stored);
+    if constexpr (sizeof(Stored) == 4) {
+        return vector_at<WIDTH>(first);
+    } else if constexpr (sizeof(Held) < 4 && NBYTES >= 4) {
+        return *reinterpret_cast<const Packed<Stored, WIDTH>*>(first);
+    } else if constexpr (NBYTES >= 4 && WIDTH == 4) {
+        return load4(first);
+    } else {
+        const unsigned skipped = NBYTES < 4 ? static_cast<unsigned>(reinterpret_cast<unsigned long long>(first) & 3) : 0;
+        const unsigned word = *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(first) - skipped) >> 8 * skipped;
+        if constexpr (sizeof(Held) < 4)
+            return Packed<Stored, WIDTH>{{word}};
+        else if constexpr (WIDTH == 1)
+            return Stored::widen(word);
+        else
+            return float2{Stored::widen(word), Stored::widen(word >> Stored::BITS)};
+    }
 }
 
-/* WIDTH elements of an array to memory, at once. */
+/* A vector of elements that are so far apart. */
+template <unsigned WIDTH, class Stored>
+static __device__ __forceinline__ Vector<float, WIDTH> gathered(const Stored* first, unsigned apart)
+{
+    if constexpr (WIDTH == 1)
+        return fetched<float, 1>(first);
+    else if constexpr (WIDTH == 2)
+        return float2{fetched<float, 1>(first), fetched<float, 1>(first + apart)};
+    else
+        return float4{
+            fetched<float, 1>(first), fetched<float, 1>(first + apart), fetched<float, 1>(first + 2 * apart),
+            fetched<float, 1>(first + 3 * apart)};
+}
+
+/* WIDTH elements of an array to memory, at once. Narrow ones are 4: nothing defines another store of them. */
 template <unsigned WIDTH>
 static __device__ __forceinline__ void store_vector(float* to, const float* from)
 {
@@ -53,6 +86,25 @@ static __device__ __forceinline__ void store_vector(float* to, const float* from
         vector_at<2>(to) = float2{from[0], from[1]};
     else
         vector_at<4>(to) = float4{from[0], from[1], from[2], from[3]};
+}
+
+template <unsigned WIDTH, class Stored>
+static __device__ __forceinline__ void store_vector(Stored* to, const float* from)
+{
+    if constexpr (WIDTH == 4)
+        store4(to, float4{from[0], from[1], from[2], from[3]});
+    else
+        store(to, WIDTH, from[0]);
+}
+
+/* The same of a vector. */
+template <class Element, class Values>
+static __device__ __forceinline__ void store_whole(Element* to, const Values& values)
+{
+    if constexpr (sizeof(Element) == 4)
+        *reinterpret_cast<Values*>(to) = values;
+    else
+        store4(to, values);
 }
 
 /* The elements of a vector to an array, so far apart. */

@@ -16,6 +16,7 @@ from simgen.layers.conv import algorithms, direct
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, DataAlgo, Unknown
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.conv.geometry import Geometry, to_image, to_result
+from simgen.machine import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,8 +172,11 @@ def test_few_channels_are_direct_and_many_are_a_product() -> None:
     assert algorithms.choose(points.geometry((16, 64, 56, 56)), Unknown.RESULT) is GEMM
     apart = replace(points, num_output=64, group=64).geometry((16, 64, 56, 56))
     assert algorithms.choose(apart, Unknown.RESULT) is DIRECT
-    small = later.geometry((1, 64, 14, 14))
+    few_units = replace(later, machine=named("gem5-gfx902"))
+    small = few_units.geometry((1, 64, 14, 14))
     assert {algorithms.choose(small, each) for each in Unknown} == {DIRECT}
+    idling = later.geometry((1, 64, 14, 14))  # 8 work-groups, where a product has a chunk for each
+    assert [algorithms.choose(idling, each) for each in Unknown] == [GEMM, GEMM, DIRECT]
 
 
 @pytest.mark.parametrize(

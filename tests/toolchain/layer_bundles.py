@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from simgen.check.verdict import Diff, Verdict
     from simgen.compile.build import Builder
     from simgen.ir import Pass, Workload
+    from simgen.machine import Machine
 
 EXTENTS = ("n", "c", "h", "w")
 
@@ -57,8 +58,14 @@ class Problem:
     shape: tuple[int, ...]
 
 
-def plan(problems: Mapping[str, Problem], *passes: Pass, dtype: DType = DType.F32) -> Workload:
-    """A workload of independent layers, named as the keys of `problems`, with inputs of a type."""
+def plan(
+    problems: Mapping[str, Problem],
+    *passes: Pass,
+    dtype: DType = DType.F32,
+    machine: Machine | None = None,
+) -> Workload:
+    """A workload of independent layers, named as the keys of `problems`, with inputs of a type;
+    planned for a machine."""
     where = Place("test", 0)
     sections = tuple(
         Section(
@@ -75,7 +82,7 @@ def plan(problems: Mapping[str, Problem], *passes: Pass, dtype: DType = DType.F3
         )
         for name, p in problems.items()
     )
-    found = network.resolve(Config("test", sections, ()), dtype=dtype.name)
+    found = network.resolve(Config("test", sections, ()), machine=machine, dtype=dtype.name)
     return workloads.lower(found, "contract", passes, 0)
 
 

@@ -103,6 +103,8 @@ REACHED: dict[tuple[str, str], dict[str, set[Any]]] = {
     ("pool", "pooling_backward_max"): {"before_p": {0, 1}, "before_q": {0, 1, 6},
                                        "results": {1, 2, 4}, "load": {1, 4}, "vector": {1, 3, 4}},
     ("dropout", "dropout"): {"threshold": {0, 2**31}, "all": {0, 1}, "key": {0, 777}},
+    ("softmax", "softmax_forward"): {"in_registers": {0, 1}, "slices": {256, 1024}},
+    ("softmax", "softmax_backward"): {"in_registers": {0, 1}, "slices": {256, 1024}},
     ("bn", "batch_norm_moments_end"): {"slices": {2, 32}},
     ("bn", "batch_norm_sums_end"): {"slices": {2, 32}},
 }  # fmt: skip

@@ -99,7 +99,7 @@ def test_a_refusal_names_target_kernel_layer_template_line_and_cure(tmp_path: Pa
     with pytest.raises(RefusedError) as caught:
         build(tmp_path, BAD)
     assert re.fullmatch(
-        r'sim: kernel one \(layer "a", fwd\), kernels/one\.hip\.j2, rendered line 11, '
+        r'sim: kernel one \(layer "a", fwd\), kernels/one\.hip, rendered line 11, '
         r"'unsigned item = .*\.\.\..*': ds_add_u64 \(gfx942\): .*; .*",
         str(caught.value),
     )

@@ -170,7 +170,7 @@ def test_products_are_cut_without_empty_chunks() -> None:
 
 
 def test_large_products_take_the_large_tile_and_small_ones_fill_the_gpu() -> None:
-    assert str(tile.cut(4096, 4096, 4096, machine=fitted()).tile) == "128x128x8"
+    assert str(tile.cut(4096, 4096, 4096, machine=fitted()).tile) == "128x128x8i16"
     small = tile.cut(256, 256, 4096, machine=fitted())
     across, down = small.tile.grid(256, 256)
     assert across * down * small.splits >= fitted().units

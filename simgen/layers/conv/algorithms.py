@@ -35,7 +35,7 @@ from simgen.layers.conv import (
 )
 from simgen.layers.conv.geometry import Geometry, Names, Split, to_image, to_result
 from simgen.layers.product.matrix_product import Channels, sum_of
-from simgen.machine import fitted
+from simgen.machine import YES, fitted
 from simgen.numerics import rounding
 from simgen.numerics.rounding import U
 from simgen.numerics.spread import Spread, correlated, repeats
@@ -55,6 +55,7 @@ MANY_PIXELS = 2**15  # of the machine that this was fitted on
 FEW_OF_ONE = 8  # rows, or products, with filters of one tap
 FEW_PRODUCTS = 128  # of a sum; of the filters' gradient, columns
 LITTLE = 2**24  # multiply-adds
+SOME = 4  # work-groups in place of one, for a product's two kernels to pay; units for it
 # From when on tiles are transformed: then that is faster on an H200, with four kernels and all. A
 # machine that computes so much more slowly beside what a launch costs needs so much less.
 MUCH = 2**29  # multiply-adds
@@ -184,8 +185,9 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     So it is where there is little to compute at all: direct kernels execute the fewest
     instructions, which counts in simulators.
     """
+    by_matrix = g.machine.use_matrix == YES
     transformed = _transformed(g, unknown)
-    if transformed:
+    if transformed and not by_matrix:
         return transformed, "there is much to compute in many channels"
     if not maps(g, unknown):
         return Algorithm.IMPLICIT_GEMM, "the filters are too large for direct"
@@ -200,12 +202,25 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     few = rows <= few_rows or depth <= FEW_PRODUCTS
     if g.taps == 1:
         few = min(rows, depth) < FEW_OF_ONE
-    little = g.batch * g.pixels * g.size <= LITTLE
+    little = g.batch * g.pixels * g.size <= LITTLE and not _idles(g, unknown)
     if few:
         return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
+    if by_matrix:
+        return Algorithm.IMPLICIT_GEMM, "--matrix yes: matrix instructions multiply its tiles"
     if little:
         return Algorithm.DIRECT, "little to compute: the fewest instructions"
     return Algorithm.IMPLICIT_GEMM, f"{rows} rows and sums of {depth} fill a product's tiles"
+
+
+def _idles(g: Geometry, unknown: Unknown) -> bool:
+    """Whether direct kernels leave most units idle, and a product cut into chunks many fewer."""
+    gathers = gathers_of(g, unknown)
+    if not gathers:
+        return False  # the filters' gradient shares the pixels out in any case
+    direct = sum(conv_direct.groups(each) for each in gathers)
+    if SOME * direct > g.machine.units:
+        return False
+    return implicit_gemm.groups(gathers) >= SOME * direct
 
 
 def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:

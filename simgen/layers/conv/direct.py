@@ -13,7 +13,7 @@ slices are added up. Lines are shared out to `splits` work-groups, whose sums a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch
@@ -64,9 +64,19 @@ def gather(gathers: tuple[Gather, ...], names: Names) -> Lowering:
     return Lowering(tuple(kernel for kernel, _ in made), tuple(launch for _, launch in made))
 
 
+def groups(each: Gather) -> int:
+    """Work-groups of a gather."""
+    return prod(_grid(each, _map(each)))
+
+
+def _grid(each: Gather, mapped: DirectMapping) -> tuple[int, int, int]:
+    strips = each.batch * each.rows.count * ceil(each.columns.count / mapped.wide)
+    blocks = each.groups * ceil(each.group_out / mapped.filters)
+    return ceil(strips / (mapped.block * mapped.sets)), blocks, 1
+
+
 def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Launch]:
     mapped = _map(each)
-    strips = each.batch * each.rows.count * ceil(each.columns.count / mapped.wide)
     name = names.kernel("direct", phase)
     constants: Constants = (
         *names.constants,
@@ -79,9 +89,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
         ("unrolled", int(_unrolled(each, mapped))),
     )
     kernel = Kernel(name, "conv_direct.hip", mapped.block, constants)
-    blocks = each.groups * ceil(each.group_out / mapped.filters)
-    grid = (ceil(strips / (mapped.block * mapped.sets)), blocks, 1)
-    return kernel, Launch(name, grid, names.gather_args)
+    return kernel, Launch(name, _grid(each, mapped), names.gather_args)
 
 
 def _unrolled(each: Gather, mapped: DirectMapping) -> bool:

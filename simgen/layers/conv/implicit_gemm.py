@@ -10,17 +10,18 @@ im2col has a kernel of its own unroll the windows into a workspace first. The pr
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv.geometry import Split, to_result
-from simgen.layers.product import tile
+from simgen.layers.product import fragment, tile
 
 if TYPE_CHECKING:
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
+    from simgen.machine import Machine
 
 BLOCK = 256  # work-items that unroll windows
 GROUPS_OF_UNIT = 4  # work-groups for each compute unit, where the pixels are shared out
@@ -38,6 +39,11 @@ UNROLLED = (  # what a kernel that unrolls them reads of a gather
     *(f"{axis}_{name}" for axis in ("rows", "columns")
       for name in ("count", "source", "start", "stride", "taps", "gap", "divide")),
 )  # fmt: skip
+
+
+def _tiles(machine: Machine) -> tuple[tile.Tile, ...]:
+    """Those of matrix instructions, where they are to multiply."""
+    return fragment.tiles(machine) or TILES
 
 
 def gather(gathers: tuple[Gather, ...], names: Names, *, unrolled: bool) -> Lowering:
@@ -62,20 +68,32 @@ def gather_split(gathers: tuple[Gather, ...]) -> Split:
     """How the sum over channels and taps is shared out."""
     found = _cut(gathers[0], several=len(gathers) > 1)
     met = max(each.met for each in gathers)
-    return Split(found.chunk, found.splits, min(found.chunk, met) if found.splits > 1 else met)
+    terms = min(found.chunk, met) if found.splits > 1 else met
+    return Split(found.chunk, found.splits, found.tile.roundings(terms))
 
 
 def filter_split(g: Geometry) -> Split:
     """How the sum over pixels and samples is shared out."""
     found = _filter_cut(g)
-    return Split(found.chunk, found.splits, min(found.chunk, g.batch * g.pixels))
+    terms = min(found.chunk, g.batch * g.pixels)
+    return Split(found.chunk, found.splits, found.tile.roundings(terms))
 
 
 def _cut(each: Gather, *, several: bool) -> tile.Cut:
     # Phases write one partial tensor together: each would need as many chunks as the others.
     splits = 1 if several else tile.SPLITS
     m, n, k = each.group_out, each.count, each.depth
-    return tile.cut(m, n, k, each.groups, machine=each.machine, tiles=TILES, splits=splits)
+    tiles = _tiles(each.machine)
+    return tile.cut(m, n, k, each.groups, machine=each.machine, tiles=tiles, splits=splits)
+
+
+def groups(gathers: tuple[Gather, ...]) -> int:
+    """Work-groups of all gathers."""
+    total = 0
+    for each in gathers:
+        found = _cut(each, several=len(gathers) > 1)
+        total += prod(found.tile.grid(each.group_out, each.count)) * each.groups * found.splits
+    return total
 
 
 def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
@@ -83,27 +101,29 @@ def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
     each = gathers[0]
     splits = 1 if len(gathers) > 1 else tile.SPLITS
     sides = each.group_out, each.count, each.depth
-    return tile.told(*sides, each.groups, machine=each.machine, tiles=TILES, splits=splits)
+    tiles, how = _tiles(each.machine), fragment.told(each.machine)
+    told = tile.told(*sides, each.groups, machine=each.machine, tiles=tiles, splits=splits)
+    return (*how, *told)
 
 
 def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     """What is planned for the gradient of the filters."""
     sides = g.group_filters, g.group_channels * g.taps, g.batch * g.pixels
-    size, chunks = tile.told(*sides, g.groups, machine=g.machine, tiles=TILES)
+    size, chunks = tile.told(*sides, g.groups, machine=g.machine, tiles=_tiles(g.machine))
     found = _filter_cut(g)
     across, down = found.tile.grid(sides[0], sides[1])
     groups = across * down * g.groups * found.splits
     why = f"{groups} work-groups on {g.machine.units} units share all pixels"
     if found.splits > 1:
         chunks = Choice(chunks.what, f"{found.splits} of {found.chunk}", why)
-    return Choice(size.what, size.chosen, why), chunks
+    return (*fragment.told(g.machine), Choice(size.what, size.chosen, why), chunks)
 
 
 def _filter_cut(g: Geometry) -> tile.Cut:
     """As `tile.cut`, but with as many chunks as fill a GPU: the sum is by far the longest side."""
     columns, depth = g.group_channels * g.taps, g.batch * g.pixels
     sides = g.group_filters, columns, depth
-    found = tile.cut(*sides, g.groups, machine=g.machine, tiles=TILES)
+    found = tile.cut(*sides, g.groups, machine=g.machine, tiles=_tiles(g.machine))
     across, down = found.tile.grid(g.group_filters, columns)
     steps = ceil(depth / found.tile.depth)
     wanted = min(GROUPS_OF_UNIT * g.machine.units // (across * down * g.groups), steps // LEAST)

@@ -22,10 +22,12 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.dtypes import DType
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
@@ -65,6 +67,7 @@ class FullyConnected(Layer):
     parameters: ClassVar[tuple[str, ...]] = ("w", "b")
     data_parallel = True
     shape_given = ("dx",)
+    any_float = True
     rank: ClassVar[int | None] = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
@@ -118,6 +121,7 @@ class FullyConnected(Layer):
             *LAYOUT[direction],
             bias=self.bias and forward,
             epilogue=self.epilogue if forward else NOTHING,
+            elements=Elements.all(x.dtype),
             machine=self.machine,
         )
 
@@ -163,10 +167,19 @@ class FullyConnected(Layer):
         kernels, launches = product.lower(prefix, "dy", "x", None, "dw")
         if self.bias:
             rows, _ = self.rows(x.shape)
-            column_sum, grid = sum_of(self.machine, f"{prefix}_bias", rows, self.num_output)
+            dtype = x.dtype
+            column_sum, grid = sum_of(
+                self.machine, f"{prefix}_bias", rows, self.num_output, of=dtype, result=dtype
+            )
             kernels = (*kernels, column_sum)
             launches = (*launches, Launch(column_sum.name, grid, ("dy", "db")))
         return Lowering(kernels, launches)
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        written, *_ = FACTORS[direction]
+        stored = (written,) if self.product(inputs[0], direction).stores else ()
+        read = ("x", "w", "b", "dy")
+        return (*read, "db", *stored)
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         (x,) = inputs
@@ -214,7 +227,9 @@ class FullyConnected(Layer):
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
         right = right.T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        return Product(m, n, k, *LAYOUT[direction], machine=self.machine), left, right
+        elements = Elements.all(self.types[0] if self.types else DType.F32)
+        product = Product(m, n, k, *LAYOUT[direction], elements=elements, machine=self.machine)
+        return product, left, right
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         (x,) = inputs

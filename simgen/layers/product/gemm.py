@@ -11,6 +11,8 @@ All matrices are stored by rows. BLAS and DeepBench store theirs by columns, whi
 problem with the two sides exchanged: their (m, n, k, transa, transb) is (n, m, k, transb, transa)
 here.
 
+y has the element type of a. Types may differ; by itself, the layer reads `type`.
+
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
 two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer
 takes its extents from m, n, k and batch.
@@ -26,8 +28,10 @@ from dataclasses import dataclass
 from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from simgen.dtypes import DType
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U
@@ -77,13 +81,15 @@ class Gemm(Layer):
     input_names: ClassVar[tuple[str, ...]] = ("a", "b", "c")
     rank = None
     takes_input = False
-    input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch")
+    input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch", "type")
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "256", "k": "256"}
 
     m: int = key("m", default=256, least=1, text="rows of y")
     n: int = key("n", default=256, least=1, text="columns of y")
     k: int = key("k", default=256, least=1, text="length of the sums")
     batch: int = key("batch", default=1, least=1, text="pairs of matrices")
+    type: DType = key("type", default=DType.F32, text="element type of a, b and c")
     transa: bool = key("transa", "a_t", default=False, text="whether a lies in memory transposed")
     transb: bool = key("transb", "b_t", default=False, text="whether b lies in memory transposed")
     alpha: float = key("alpha", default=1.0, least=-1e6, most=1e6, text="factor of the product")
@@ -101,12 +107,32 @@ class Gemm(Layer):
         return float(np.float32(self.alpha)), float(np.float32(self.beta))
 
     @property
+    def _added(self) -> str | None:
+        """The port of what is added, where anything is."""
+        return "c" if self._scales[1] != 0 else None
+
+    @property
     def _reads(self) -> tuple[str, ...]:
         """Ports of a forward pass."""
-        return self.input_names if self._scales[1] != 0 else ("a", "b")
+        return self.input_names if self._added else ("a", "b")
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
         return bool(inputs) and len(inputs[0].shape) > 2
+
+    def _specs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
+        """Of a, b, c and y.
+
+        Raises:
+            ValueError: the inputs do not fit together.
+        """
+        shapes = self._shapes(inputs)
+        shapes |= {"c": shapes["y"]}
+        types = tuple(each.dtype for each in inputs)
+        return {name: TensorSpec(shapes[name], self._dtype(name, types)) for name in shapes}
+
+    def _dtype(self, name: str, types: tuple[DType, ...]) -> DType:
+        """Of a, b, c or y, for those of the inputs; y has that of a."""
+        return dict(zip(self._reads, types)).get("a" if name == "y" else name, self.type)
 
     def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
         """Of a, b and y (c is like y).
@@ -150,16 +176,16 @@ class Gemm(Layer):
             raise ValueError(f"c is {_times(given['c'])}, but y is {_times(y)}; make them alike")
         return y
 
-    def _parts(self, shapes: Mapping[str, Shape], direction: Pass) -> tuple[PassProduct, ...]:
-        """The products of a pass, from the shapes of a and y."""
-        *_, m, n = shapes["y"]
-        k = shapes["a"][-2 if self.transa else -1]
-        batch = prod(shapes["y"][:-2])
-        alpha, beta = self._scales
+    def _parts(self, specs: Mapping[str, TensorSpec], direction: Pass) -> tuple[PassProduct, ...]:
+        """The products of a pass, from a, b, c and y."""
+        y = specs["y"]
+        *_, m, n = y.shape
+        k = specs["a"].shape[-2 if self.transa else -1]
+        batch = prod(y.shape[:-2])
         ta, tb = self.transa, self.transb
         if direction is Pass.FORWARD:
-            product = Product(m, n, k, ta, tb, alpha, beta, batch=batch, machine=self.machine)
-            return (PassProduct("y", "a", "b", product, "c" if beta != 0 else None),)
+            sides = (m, n, k, ta, tb)
+            return (self._part("y", "a", "b", sides, specs, batch, self._added),)
         # Where a side lies transposed, so does its gradient: it is the transposed product.
         da, db = (m, k, n, False, not tb), (k, n, m, not ta, False)
         from_dy, from_a = ("dy", "b"), ("a", "dy")
@@ -168,61 +194,87 @@ class Gemm(Layer):
         if tb:
             db, from_a = (n, k, m, True, ta), ("dy", "a")
         return (
-            PassProduct("da", *from_dy, Product(*da, alpha, batch=batch, machine=self.machine)),
-            PassProduct("db", *from_a, Product(*db, alpha, batch=batch, machine=self.machine)),
+            self._part("da", *from_dy, da, specs, batch),
+            self._part("db", *from_a, db, specs, batch),
         )
 
+    def _part(
+        self,
+        port: str,
+        left: str,
+        right: str,
+        sides: tuple[int, int, int, bool, bool],
+        specs: Mapping[str, TensorSpec],
+        batch: int,
+        added: str | None = None,
+    ) -> PassProduct:
+        """One product; `sides` are m, n, k and whether its sides lie transposed."""
+
+        def dtype(name: str) -> DType:
+            return specs[name.removeprefix("d")].dtype
+
+        alpha, beta = self._scales
+        more = dtype(added or port)
+        product = Product(
+            *sides,
+            alpha,
+            beta if added else 0.0,
+            batch=batch,
+            elements=Elements(dtype(left), dtype(right), more, dtype(port)),
+            machine=self.machine,
+        )
+        return PassProduct(port, left, right, product, added)
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        shapes = self._shapes(inputs)
+        specs = self._specs(inputs)
         for direction in self.passes:
-            for part in self._parts(shapes, direction):
+            for part in self._parts(specs, direction):
                 part.product.check()
-        return TensorSpec(shapes["y"])
+        return specs["y"]
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """2 m n k for each product, and for each result one multiplication by alpha, unless it is
         1; one multiply-add with beta, unless that is 0. Every matrix counts once in the bytes."""
-        shapes = self._shapes(inputs)
-        alpha, beta = self._scales
-        a, b, y = (prod(shapes[name]) for name in ("a", "b", "y"))
+        specs = self._specs(inputs)
+        alpha, _ = self._scales
+        a, b, y = (specs[name].nbytes for name in ("a", "b", "y"))
         flops = sum(
             part.product.batch
             * part.product.m
             * part.product.n
             * (2 * part.product.k + (alpha != 1))
-            for part in self._parts(shapes, direction)
+            for part in self._parts(specs, direction)
         )
-        c = y if beta != 0 else 0
+        size, c = (specs["c"].size, specs["c"].nbytes) if self._added else (0, 0)
         if direction is Pass.FORWARD:
-            return OpCount(flops + 2 * c, 0, 4 * (a + b + c), 4 * y)
-        return OpCount(flops + c, 0, 4 * (a + b + y), 4 * (a + b + c))
+            return OpCount(flops + 2 * size, 0, a + b + c, y)
+        return OpCount(flops + size, 0, a + b + y, a + b + c)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        shapes = self._shapes(inputs)
+        specs = self._specs(inputs)
         normal = Fill(Distribution.NORMAL, 0.0, 1.0)
         # Results of about one, whatever k is.
-        k = shapes["a"][-2 if self.transa else -1]
+        a, b, y = (specs[name] for name in ("a", "b", "y"))
+        k = a.shape[-2 if self.transa else -1]
         weights = Fill(Distribution.NORMAL, 0.0, k**-0.5)
-        a, b, y = (TensorSpec(shapes[name]) for name in ("a", "b", "y"))
         read = (Port("a", a, normal), Port("b", b, weights))
-        has_c = self._scales[1] != 0
         workspaces = (
             Port(part.partial, part.product.workspace, scratch=True)
-            for part in self._parts(shapes, direction)
+            for part in self._parts(specs, direction)
             if part.product.workspace
         )
         if direction is Pass.FORWARD:
-            c = (Port("c", y, normal),) if has_c else ()
+            c = (Port("c", specs["c"], normal),) if self._added else ()
             return (*read, *c, Port("y", y), *workspaces)
-        dc = (Port("dc", y),) if has_c else ()
+        dc = (Port("dc", specs["c"]),) if self._added else ()
         return (*read, Port("dy", y, normal), Port("da", a), Port("db", b), *dc, *workspaces)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
-        shapes = self._shapes(inputs)
+        specs = self._specs(inputs)
         prefix = f"gemm_{direction}"
         kernels: list[Kernel] = []
         launches: list[Launch] = []
-        for part in self._parts(shapes, direction):
+        for part in self._parts(specs, direction):
             made = part.product.lower(
                 prefix, part.left, part.right, part.added, part.port, part.partial
             )
@@ -230,19 +282,31 @@ class Gemm(Layer):
             launches += made[1]
         beta = self._scales[1]
         if direction is Pass.BACKWARD and beta != 0:
-            scaled, grid = sum_of(self.machine, f"{prefix}_c", 1, prod(shapes["y"]), (beta, 0.0))
+            c, y = specs["c"], specs["y"]
+            scaled, grid = sum_of(
+                self.machine, f"{prefix}_c", 1, c.size, (beta, 0.0), of=y.dtype, result=c.dtype
+            )
             kernels.append(scaled)
             launches.append(Launch(scaled.name, grid, ("dy", "dc")))
         return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
 
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        parts = self._parts(self._specs(inputs), direction)
+        return ("a", "b", "c", "dy", "dc", *(part.port for part in parts if part.product.stores))
+
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
-        parts = self._parts(self._shapes(inputs), direction)
+        parts = self._parts(self._specs(inputs), direction)
         return tuple(choice for part in parts for choice in part.product.choices)
 
     def _parts_of(self, tensors: Tensors, direction: Pass) -> tuple[PassProduct, ...]:
         """The products of a pass over these tensors."""
         read = {name: tensors[name].shape for name in ("a", "b")}
-        return self._parts({**read, "y": self._result(read)}, direction)
+        shapes = {**read, "y": self._result(read)}
+        shapes |= {"c": shapes["y"]}
+        specs = {
+            name: TensorSpec(shape, self._dtype(name, self.types)) for name, shape in shapes.items()
+        }
+        return self._parts(specs, direction)
 
     def _each(
         self, tensors: Tensors, direction: Pass, method: Callable[..., Array], *more: Tensors
@@ -294,7 +358,7 @@ class Gemm(Layer):
         return {port: Spread(values) for port, values in found.items()}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        parts = self._parts(self._shapes(inputs), direction)
+        parts = self._parts(self._specs(inputs), direction)
         return Sums(max(part.product.k + (part.product.beta != 0) for part in parts))
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:

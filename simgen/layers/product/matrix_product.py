@@ -9,19 +9,25 @@ Products of many rows and columns are computed in tiles (tile.py). Where one sid
 the other matrix is all of the work, and a kernel of its own reads it once. Either may cut k into
 chunks: then the kernel leaves one partial sum for each chunk, and a second kernel adds them in
 order. So there are no atomics, and results are the same on every run.
+
+Matrices have types of their own (elements.py). Elements of narrow types are stored by fours; where
+rows do not lie so, and no second kernel follows, the result is float32, which another launch rounds
+(simgen/layers/conversion.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import TOGETHER, DType
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
-from simgen.layers.product import tile
+from simgen.layers.product import fragment, tile
 from simgen.layers.product import written as written
+from simgen.layers.product.elements import Elements, constant, name_of
 from simgen.machine import Machine, fitted
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, identifier
 from simgen.numerics.spread import Walk, correlated, order, repeats, stages
@@ -62,6 +68,7 @@ class Product:
     bias: bool = False
     epilogue: Epilogue = NOTHING  # what is done to the results; their columns are its channels
     batch: int = 1  # products
+    elements: Elements = Elements()
     machine: Machine = field(default_factory=fitted, repr=False)  # that they are planned for
 
     def check(self) -> None:
@@ -98,11 +105,27 @@ class Product:
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
 
     @property
+    def stores(self) -> bool:
+        """Whether the kernels store the result's type; if not, they leave float32."""
+        if not self.elements.result.is_narrow or self.chunks[1] > 1:
+            return True
+        by_rows = not self.short or (not self._along_k and (self._few_rows or self.n == 1))
+        return by_rows and self.n % TOGETHER == 0
+
+    @property
+    def _stored(self) -> DType:
+        """The type of what the kernels leave at last."""
+        return self.elements.result if self.stores else DType.F32
+
+    @property
     def choices(self) -> tuple[Choice, ...]:
         """What is planned."""
         if not self.short:
-            sides = self.m, self.n, self.k
-            return tile.told(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+            sides = self.m, self.n, self.k, self.batch
+            told = tile.told(
+                *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
+            )
+            return (*fragment.told(self.machine), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -144,6 +167,8 @@ class Product:
             self._scales,
             self.n if self.bias else 0,
             Channels(self.epilogue, self.n),
+            added=self.elements.added,
+            result=self.elements.result,
         )
         args = (partial, *after, y)
         return (kernel, second), (launch, Launch(second.name, grid, args))
@@ -163,16 +188,18 @@ class Product:
             found = self._short_sums(rows, weights) if self.short else self._sums(rows, b, weights)
             bound[start : start + panel] = found
         # The second order: |s| itself is in error by as much. Then alpha rounds, and adding c or b.
-        bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self.k + 3) * U)
-        bound += 2 * U * np.abs(y) + (self.k + 4) * TINY
+        bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self._roundings + 3) * U)
+        bound += 2 * U * np.abs(y) + (self._roundings + 4) * TINY
         return bound
 
     def _sums(self, a: Array, b: Array, weights: Array) -> Array:
         """At least the sum of |s| over all additions, where k goes in order within a chunk.
 
         After `i` products of a block of k, |s| is at most that at the start of the block plus the
-        absolute values of those products.
+        absolute values of those products. Matrix instructions add in another order within blocks
+        of their own, and may round the products (simgen/layers/product/fragment.py).
         """
+        mixed = 1 if self.short else self._cut.tile.unordered
         chunk, _ = self.chunks
         counts = np.empty(self.k)  # how many sums of its block a product takes part in
         total: Array = np.zeros((len(a), self.n))
@@ -182,7 +209,8 @@ class Product:
             partial = np.zeros_like(total)
             for start in range(first, last, STRIDE):
                 end = min(start + STRIDE, last)
-                counts[start:end] = np.arange(end - start, 0, -1)
+                before = np.arange(end - start) // mixed * mixed
+                counts[start:end] = end - start - before + int(mixed > 1)
                 total += (end - start) * np.abs(partial)
                 partial += a[:, start:end] @ b[start:end]
             result += partial
@@ -209,7 +237,7 @@ class Product:
             alpha = abs(self.alpha)
             root = walk.root(self._inside, squares) * (alpha * U * SECOND_ORDER)
             # Rounding by alpha, and adding c or b; what is flushed to zero.
-            rest = 2 * U * np.abs(y[part]) + (self.k + 4) * TINY
+            rest = 2 * U * np.abs(y[part]) + (self._roundings + 4) * TINY
             most = hard[part] - rest
             terms = alpha**2 * squares, alpha * magnitude
             sigma[part] = correlated(root, most, self.k, *terms, equal) + rest
@@ -241,7 +269,13 @@ class Product:
     @property
     def _block(self) -> int:
         """Products between sums that are computed: the root of all makes both of one size."""
-        return max(STRIDE, ceil(sqrt(self.k)))
+        whole = 1 if self.short else self._cut.tile.unordered
+        return ceil(max(STRIDE, ceil(sqrt(self.k))) / whole) * whole
+
+    @property
+    def _roundings(self) -> int:
+        """Of a result's sum, at most: matrix instructions may round the products too."""
+        return self.k if self.short else self._cut.tile.roundings(self.k)
 
     @property
     def _inside(self) -> float:
@@ -266,9 +300,17 @@ class Product:
         extents = (*((self.batch,) if self.batch > 1 else ()), self.m, self.n, self.k)
         parts = [prefix, self._layout, "x".join(map(str, extents)), how]
         if splits > 1:
-            return "_".join((*parts, f"by{chunk}"))
+            return "_".join((*parts, f"by{chunk}", *self._leaves.name))
         bias = ("bias",) if self.bias else ()
-        return "_".join((*parts, *_scales(self._scales), *bias, *self.epilogue.name))
+        after = (*_scales(self._scales), *bias, *self.epilogue.name)
+        return "_".join((*parts, *after, *self._leaves.name))
+
+    @property
+    def _leaves(self) -> Elements:
+        """The first kernel's types: partial sums are float32, and nothing is added to them."""
+        if self.chunks[1] > 1:
+            return replace(self.elements, added=DType.F32, result=DType.F32)
+        return replace(self.elements, result=self._stored)
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -279,11 +321,15 @@ class Product:
     @property
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
-        sides = self.m, self.n, self.k
-        return tile.cut(*sides, self.batch, machine=self.machine, tiles=self._tiles)
+        sides = self.m, self.n, self.k, self.batch
+        return tile.cut(
+            *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
+        )
 
     @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
+        if by_matrix := fragment.tiles(self.machine):
+            return by_matrix
         return tile.TILES if min(self._widths) > 1 else UNALIGNED
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
@@ -307,6 +353,7 @@ class Product:
             ("store_width", tile.width(self.n)),
             *found.tile.constants,
             *(self.epilogue if found.splits == 1 else NOTHING).constants,
+            *self._leaves.constants,
         )
         name = self._name(prefix, f"t{found.tile}")
         kernel = Kernel(name, "gemm.hip", found.tile.block, constants)
@@ -379,6 +426,7 @@ class Product:
             ("with_bias", int(self.bias and splits == 1)),
             ("few_columns", int(not self._few_rows)),
             *(self.epilogue if splits == 1 else NOTHING).constants,
+            *self._leaves.constants,
         )
         kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip", BLOCK, constants)
         return kernel, (ceil(many / self._results_of_a_group), 1, splits)
@@ -414,12 +462,17 @@ def sum_of(
     scales: tuple[float, float] = (1.0, 0.0),
     bias: int = 0,
     channels: Channels = Channels(),
+    *,
+    of: DType = DType.F32,
+    added: DType = DType.F32,
+    result: DType = DType.F32,
 ) -> tuple[Kernel, tuple[int, int, int]]:
     """The kernel that adds `terms` tensors of `size` elements, which lie one behind the other.
 
-    `scales` are (alpha, beta); a `bias` of so many elements is added to each row of as many.
+    `scales` are (alpha, beta); a `bias` of so many elements is added to each row of as many. `of`,
+    `added` and `result` are element types: of the terms, of c or the bias, and of the sums.
     """
-    width = tile.width(size)
+    width = TOGETHER if result.is_narrow else tile.width(size)
     slices = 1
     fill = GROUPS_OF_UNIT * machine.units * BLOCK
     while slices < 16 and terms > 32 * slices and size // width * slices < fill:
@@ -436,9 +489,13 @@ def sum_of(
         ("with_bias", int(bias > 0)),
         ("columns", bias or size),
         *channels.constants,
+        *constant("termelement", of),
+        *constant("addedelement", added),
+        *constant("element", result),
     )
-    added = (f"bias{bias}",) if bias else ()
-    parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *added, *channels.name)
+    after = (f"bias{bias}",) if bias else ()
+    types = name_of((of, added, result))
+    parts = (prefix, f"sum_{terms}x{size}", *_scales(scales), *after, *channels.name, *types)
     kernel = Kernel("_".join(parts), "gemm_sum.hip", BLOCK, constants)
     return kernel, (ceil(size / (width * BLOCK // slices)), 1, 1)
 

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 from simgen.layers.base import Choice
 
 if TYPE_CHECKING:
-    from simgen.machine import Machine
+    from simgen.machine import Machine, Matrix
 
 SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
 PADDING = 4  # floats after a row of a tile in LDS
+WORDS = (4, 4, 4)  # bytes of an element of A, of B and of C
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,13 @@ class Tile:
     rows: int
     columns: int
     depth: int  # products in a step, multiple of 4
-    item_rows: int  # multiple of 4
+    item_rows: int  # multiple of 4, where there is no matrix instruction
     item_columns: int  # multiple of 4
     ahead: bool  # whether an item reads the elements of the next k while it multiplies one
     rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
+    matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
+    nbytes: int = 4  # of a factor's element in LDS
+    wavefront: int = 0  # of the machines that it is for, if not for all
 
     @cached_property
     def block(self) -> int:
@@ -55,10 +59,22 @@ class Tile:
     @cached_property
     def lds_nbytes(self) -> int:
         """Of a work-group, at most: the tiles of both factors, two steps of each."""
+        if self.matrix:  # there are rows along k
+            return 2 * (self.rows + self.columns) * (self.nbytes * self.depth + 4 * PADDING)
         return 2 * 4 * self.depth * (self.rows + self.columns + 2 * PADDING)
+
+    @property
+    def busy(self) -> int:
+        """Work-items of 8 x 8 results that keep a unit as busy as a work-group does.
+
+        While a work-item of more results waits, it has the more multiply-adds to do.
+        """
+        return self.block if self.matrix else max(self.block, self.rows * self.columns // 64)
 
     def resident(self, machine: Machine) -> int:
         """Work-groups that a unit holds, by their registers, wavefronts and LDS; 0: none fits."""
+        if self.wavefront not in (0, machine.wavefront):
+            return 0
         registers = self.item_rows * self.item_columns + 96  # of a work-item, about
         # Each SIMD unit has its own registers.
         wavefronts = machine.simds * min(machine.wavefronts, machine.registers // registers)
@@ -73,7 +89,7 @@ class Tile:
         return min(places, machine.lds_nbytes // self.lds_nbytes)
 
     @property
-    def constants(self) -> tuple[tuple[str, int], ...]:
+    def constants(self) -> tuple[tuple[str, int | str], ...]:
         """What constants/tile.h declares, except for how elements are loaded and stored."""
         return (
             ("tile_m", self.rows),
@@ -83,11 +99,30 @@ class Tile:
             ("item_n", self.item_columns),
             ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
+            ("multiply", "mfma" if self.matrix else "scalars"),
+            ("matrix_side", self.matrix.m if self.matrix else 16),
+            ("matrix_each", self.each),
         )
+
+    @property
+    def each(self) -> int:
+        """Elements of a factor that each lane gives to a matrix instruction."""
+        return self.matrix.m * self.matrix.k // 64 if self.matrix else 1
+
+    def roundings(self, products: int) -> int:
+        """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
+        return 2 * products if self.matrix else products
+
+    @property
+    def unordered(self) -> int:
+        """Neighbours in k whose order in the sum is not that of k; 1: all have theirs."""
+        return self.depth if self.matrix else 1
 
     def __str__(self) -> str:
         """Part of a kernel's name; tells tiles apart."""
-        return f"{self.rows}x{self.columns}x{self.depth}"
+        items = f"i{self.item_rows}" if self.item_rows > 8 and not self.matrix else ""
+        how = f"_m{self.matrix.m}x{self.matrix.k}" if self.matrix else items
+        return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
         """Tiles along n and along m: the x and y of a launch."""
@@ -97,7 +132,11 @@ class Tile:
 # Rates are fitted to the times of 3,000 tiles with chunks, of 60 products and convolutions, on an
 # H200, as what data/machines/h200.json calls fitted: what is chosen takes 3 to 5 % longer than
 # the best, on average. Elsewhere the kernels are the same, and the machine says the rest.
+#
+# Of an NVIDIA GPU, two banks of registers serve three operands: 16 x 8 results leave the compiler
+# room to avoid all conflicts, of 8 x 8 one multiply-add in 12 has one (seen in machine code).
 TILES = (
+    Tile(128, 128, 8, 16, 8, True, 0.975, wavefront=32),
     Tile(128, 128, 8, 8, 8, True, 0.92),
     Tile(64, 128, 16, 8, 8, False, 0.945),
     Tile(64, 128, 8, 8, 8, False, 0.93),
@@ -131,10 +170,12 @@ def cut(
     machine: Machine,
     tiles: tuple[Tile, ...] = TILES,
     splits: int = SPLITS,
+    nbytes: tuple[int, int, int] = WORDS,
 ) -> Cut:
     """The cut of a product, or of `batch` equal ones, that should take the least time.
 
-    `m`, `n` and `k` are the product's extents; k is cut into `splits` chunks at most.
+    `m`, `n` and `k` are the product's extents; k is cut into `splits` chunks at most. `nbytes` are
+    of an element of A, of B and of C.
 
     Raises:
         ValueError: the machine has no room for a work-group of any tile.
@@ -159,7 +200,7 @@ def cut(
         """Of those that wait for memory alike, the one with the least to compute."""
         across, down = option.tile.grid(m, n)
         computed = across * option.tile.columns * down * option.tile.rows
-        return cycles(option, m, n, k, batch, machine), computed
+        return cycles(option, m, n, k, batch, machine, nbytes), computed
 
     return min(options, key=time)
 
@@ -173,14 +214,15 @@ def told(
     machine: Machine,
     tiles: tuple[Tile, ...] = TILES,
     splits: int = SPLITS,
+    nbytes: tuple[int, int, int] = WORDS,
 ) -> tuple[Choice, ...]:
     """What `cut` chooses, and why."""
     sides = m, n, k, batch
-    found = cut(*sides, machine=machine, tiles=tiles, splits=splits)
-    whole = cut(*sides, machine=machine, tiles=tiles, splits=1)
+    found = cut(*sides, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
+    whole = cut(*sides, machine=machine, tiles=tiles, splits=1, nbytes=nbytes)
     across, down = found.tile.grid(m, n)
     groups = across * down * batch * found.splits
-    least = cycles(found, *sides, machine)
+    least = cycles(found, *sides, machine, nbytes)
     size = Choice(
         "tile",
         str(found.tile),
@@ -188,7 +230,7 @@ def told(
     )
     if found.splits == 1:
         return (size, Choice("chunks of the sum", "1", "more would not pay for a second kernel"))
-    alone = cycles(whole, *sides, machine)
+    alone = cycles(whole, *sides, machine, nbytes)
     return (
         size,
         Choice(
@@ -218,21 +260,31 @@ def _chunks(tile: Tile, k: int, splits: int) -> list[Cut]:
     return [option if option.splits > 1 else Cut(tile, k, 1) for option in found]
 
 
-def cycles(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
+def cycles(
+    option: Cut,
+    m: int,
+    n: int,
+    k: int,
+    batch: int,
+    machine: Machine,
+    nbytes: tuple[int, int, int] = WORDS,
+) -> float:
     """Estimate of the time."""
+    left, right, result = nbytes
     # However many units work, matrices come from memory.
-    moved = 4 * batch * (m * k + k * n) * machine.clock / machine.dram_rate
-    total = max(_busy(option, m, n, k, batch, machine), moved)
+    moved = batch * (left * m * k + right * k * n) * machine.clock / machine.dram_rate
+    stored = 4 if option.splits > 1 else result
+    total = max(_busy(option, m, n, k, batch, machine, stored), moved)
     if option.splits > 1:
-        sums = 4 * (option.splits + 1) * batch * m * n
+        sums = (4 * option.splits + result) * batch * m * n
         total = CUT * total + machine.launch_cycles + sums / machine.l2_rate
     return total
 
 
-def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> float:
+def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine, stored: int) -> float:
     """What the compute unit with the most work-groups has to do, in cycles.
 
-    It runs as many at a time as it holds, and then the rest.
+    `stored` are bytes of a result. It runs as many at a time as it holds, and then the rest.
     """
     tile, of_unit = option.tile, machine.l2_rate / machine.units  # bytes in a cycle
     across, down = tile.grid(m, n)
@@ -245,11 +297,11 @@ def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine) -> 
     total = 0.0
     for together, rounds in ((resident, full), (rest, bool(rest))):
         # Few work-items leave a unit idle while they wait for LDS and memory.
-        filled = machine.alone + (1 - machine.alone) * together * tile.block / machine.busy
+        filled = machine.alone + (1 - machine.alone) * together * tile.busy / machine.busy
         rate = tile.rate * min(1.0, filled)
         each = together * tile.rows * tile.columns * steps / (machine.fmas * rate)
         # The more work-groups there are, the better one hides the others' stores.
-        stores = together * tile.rows * tile.columns * 4 / of_unit
+        stores = together * tile.rows * tile.columns * stored / of_unit
         total += rounds * (each + stores / max(1.0, together / 2))
     return total
 

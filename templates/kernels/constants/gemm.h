@@ -11,5 +11,9 @@ constexpr unsigned SPLITS = 1; /* partial sums; if there is more than one, they 
 constexpr unsigned CHUNK = 19; /* of k, for a work-group */
 constexpr float ALPHA = 1.0f;
 constexpr float BETA = 0.0f;
+using LeftElement = float; /* of A, B, what is added, and y */
+using RightElement = float;
+using AddedElement = float;
+using Element = float;
 #define WITH_C 0
 #define WITH_BIAS 0

@@ -24,5 +24,9 @@ constexpr unsigned CHUNK = 512; /* of k, for a work-group */
 constexpr float ALPHA = 1.0f;
 constexpr float BETA = 0.0f;
 constexpr bool FEW_COLUMNS = false; /* whether columns of y are rows of x */
+using LeftElement = float; /* of the first factor, the second one, what is added, and y */
+using RightElement = float;
+using AddedElement = float;
+using Element = float;
 #define WITH_C 0
 #define WITH_BIAS 0

@@ -12,5 +12,8 @@ constexpr float BETA = 0.5f;
 constexpr unsigned COLUMNS = 64;  /* of y: so many elements has the bias */
 constexpr unsigned CHANNELS = 64;
 constexpr unsigned INNER = 1; /* results side by side that are of one channel */
+using TermElement = float;
+using AddedElement = float;
+using Element = float; /* of y */
 #define WITH_BIAS 1
 #define WITH_C 1

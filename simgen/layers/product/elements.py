@@ -1,0 +1,63 @@
+"""Element types of the tensors of a matrix product: each has its own.
+
+What is multiplied and added up is float32: elements are widened as they are loaded, and results are
+rounded once, as they are stored. Partial sums are float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.dtypes import DType
+
+if TYPE_CHECKING:
+    from simgen.ir import Constants
+
+
+@dataclass(frozen=True)
+class Elements:
+    """Of both factors, of what is added to the product, and of the result."""
+
+    left: DType = DType.F32
+    right: DType = DType.F32
+    added: DType = DType.F32
+    result: DType = DType.F32
+
+    @classmethod
+    def all(cls, dtype: DType) -> Elements:
+        """One type for all."""
+        return cls(dtype, dtype, dtype, dtype)
+
+    @property
+    def nbytes(self) -> tuple[int, int, int]:
+        """Of an element of each factor, and of the result."""
+        return self.left.nbytes, self.right.nbytes, self.result.nbytes
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """Part of a kernel's name; nothing where all are float32."""
+        return name_of((self.left, self.right, self.added, self.result))
+
+    @property
+    def constants(self) -> Constants:
+        """What constants/gemm.h declares."""
+        return (
+            *constant("leftelement", self.left),
+            *constant("rightelement", self.right),
+            *constant("addedelement", self.added),
+            *constant("element", self.result),
+        )
+
+
+def constant(name: str, dtype: DType) -> Constants:
+    """The constant that names a type of elements to a kernel, where it is not float32."""
+    return ((name, dtype.c),) if dtype.is_narrow else ()
+
+
+def name_of(types: tuple[DType, ...]) -> tuple[str, ...]:
+    """What tells kernels by their types, as a part of their names."""
+    names = [each.name for each in types]
+    if set(names) == {DType.F32.name}:
+        return ()
+    return ("_".join(names if len(set(names)) > 1 else names[:1]),)

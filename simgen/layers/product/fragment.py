@@ -1,0 +1,130 @@
+"""Which matrix instructions kernels of products have, and the tiles of those that use them.
+
+A matrix instruction of a wavefront multiplies m x k by k x n elements. `Machine.matrix` says which
+ones a machine has; here stands which of them the templates have, and where they pay.
+
+AMD's MFMA (templates/kernels/mfma.h), how they add up the products of one result, by Xie et al.,
+"MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores", 2025 (arXiv 2511.10909):
+
+    f32                        fused multiply-adds one after the other, in order of k
+    f16, bf16 on CDNA1, CDNA2  products are exact; 4 of them (2, of gfx908's bf16) are added in
+                               pairs, then to the sum, each rounded to nearest; CDNA2 takes
+                               subnormal numbers for zeros
+    f16, bf16, f8 on CDNA3     8 products (16 of f8) and the sum are cut off at 2^-24 of the largest
+                               of them, and added; that is rounded to nearest
+    i8                         exact, in 32 bits
+
+gem5 adds products one after the other, in order of k, and rounds each product before
+(Inst_VOP3P_MAI__V_MFMA in src/arch/amdgpu/vega/insts/instructions.hh). What all of these have in
+common is what bounds are made of: in a block of `depth` products, whose order does not matter, no
+more than two roundings for each, none larger than U times the sum of absolute values so far.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from simgen.layers.base import Choice
+from simgen.layers.product.tile import Tile
+from simgen.machine import AUTO, NO, YES
+
+if TYPE_CHECKING:
+    from simgen.machine import Machine, Matrix
+
+LANES = 64  # of an AMD wavefront
+RUN_NBYTES = 16  # of a factor, that a lane reads at once
+LDS_RATE = 128  # bytes that a unit reads from LDS in a cycle
+L1_RATE = 64  # the same of its L1 cache
+
+# (element type of the factors, m and n, k) of AMD's instructions that templates have.
+MFMA = frozenset(
+    (
+        ("f32", 16, 4), ("f32", 32, 2),
+    )
+)  # fmt: skip
+# Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
+# AMD CDNA 2 white paper, 2021, table 1.
+SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
+
+# (rows, columns) of a tile, and of each wavefront's part of it.
+TILES = (
+    (128, 128, 64, 64), (64, 128, 32, 64), (128, 64, 64, 32), (64, 64, 32, 32), (32, 64, 16, 32),
+    (64, 32, 32, 16), (32, 64, 32, 32), (64, 32, 32, 32), (32, 32, 32, 32), (32, 32, 16, 16),
+    (16, 64, 16, 16), (64, 16, 16, 16), (16, 16, 16, 16),
+)  # fmt: skip
+
+
+def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
+    """Those of the machine that kernels have, for factors of an element type."""
+    if not machine.arch.startswith("gfx9"):
+        return ()
+    return tuple(
+        each
+        for each in machine.matrix
+        if each.factors == factors and each.m == each.n and (factors, each.m, each.k) in MFMA
+    )
+
+
+def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
+    """The tiles of products of such factors by matrix instructions; none: they are not to be used.
+
+    Raises:
+        ValueError: they are asked for, and there are none.
+    """
+    if machine.use_matrix == NO or (machine.use_matrix == AUTO and factors == "f32"):
+        return ()
+    found = instructions(machine, factors)
+    if _asked(machine) and not found:
+        named = {each.factors for each in machine.matrix}
+        having = sorted(each for each in named if instructions(machine, each))
+        types = f"; it has some for {', '.join(having)}" if having else ""
+        raise ValueError(
+            f"--matrix yes: {machine.name} has no matrix instruction for {factors} that kernels "
+            f"use{types}; choose another type or machine, or --matrix auto"
+        )
+    return _tiles(found)
+
+
+@lru_cache(maxsize=64)
+def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
+    made = []
+    for each in found:
+        nbytes = int("".join(filter(str.isdigit, each.factors[:3]))) // 8
+        for rows, columns, down, across in TILES:
+            if down % each.m or across % each.n:
+                continue
+            # For each k, what a wavefront reads of LDS, and a work-group of memory, beside what it
+            # multiplies: one after the other, since few wavefronts hide little of each other.
+            read = LANES * nbytes / LDS_RATE * (down + across) / (down * across)
+            loaded = LANES * nbytes / L1_RATE * (rows + columns) / (rows * columns)
+            rate = 1 / (1 / SPEEDUP[8 * nbytes] + read + loaded)
+            made.append(
+                Tile(
+                    rows,
+                    columns,
+                    RUN_NBYTES // nbytes * (LANES // each.m),
+                    down // each.m,
+                    across * each.n // LANES,
+                    False,
+                    rate,
+                    each,
+                    nbytes,
+                )
+            )
+    return tuple(made)
+
+
+def told(machine: Machine, factors: str = "f32") -> tuple[Choice, ...]:
+    """Whether matrix instructions multiply, and why; nothing where the machine has none."""
+    if not instructions(machine, factors):
+        return ()
+    if tiles(machine, factors):
+        has = f"{machine.name} has them for {factors}"
+        return (Choice("matrix cores", "yes", "--matrix yes" if _asked(machine) else has),)
+    auto = f"{factors} is multiplied and added up as on machines without, unless --matrix yes"
+    return (Choice("matrix cores", "no", auto if machine.use_matrix == AUTO else "--matrix no"),)
+
+
+def _asked(machine: Machine) -> bool:
+    return machine.use_matrix == YES

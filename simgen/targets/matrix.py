@@ -1,0 +1,52 @@
+"""Whether a target's machine has the matrix instructions that a workload is planned with.
+
+A plan is for one machine, and a bundle may have targets of others. What multiplies by matrix
+instructions there runs nowhere else: the order of its sums and its places in LDS are theirs. The
+host emulates them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.errors import RefusedError
+from simgen.ir import DType
+from simgen.machine import Matrix, named
+
+if TYPE_CHECKING:
+    from simgen.ir import Kernel, Workload
+    from simgen.targets.base import Target
+
+LANES = 64  # of an AMD wavefront
+SCALARS = "scalars"  # constant `multiply` of kernels without
+STORED = "left_element"  # constant: the type of factors in C++, where it is not float
+
+
+def instruction(kernel: Kernel) -> Matrix | None:
+    """The matrix instruction of a kernel, or None."""
+    constants = dict(kernel.constants)
+    if constants.get("multiply", SCALARS) == SCALARS:
+        return None
+    side, each = int(constants["matrix_side"]), int(constants["matrix_each"])
+    types = {dtype.c: dtype for dtype in DType.table.values()}
+    factors = types.get(str(constants.get(STORED)), DType.F32)
+    return Matrix(side, side, each * LANES // side, factors.name, factors.accumulation.name)
+
+
+def check(target: Target, workload: Workload) -> None:
+    """Refuse a workload whose matrix instructions the target's machine lacks.
+
+    Raises:
+        RefusedError: it lacks one.
+    """
+    if target.machine is None:
+        return
+    machine = named(target.machine)
+    for kernel in workload.kernels:
+        found = instruction(kernel)
+        if found and found not in machine.matrix:
+            form = f"{found.m}x{found.n}x{found.k} {found.factors}"
+            raise RefusedError(
+                f"{target.name}: kernel {kernel.name}: {machine.name} has no matrix instruction "
+                f"{form}; build with --matrix no, or with --plan-for {machine.name}"
+            )

@@ -1,0 +1,80 @@
+"""Which matrix instructions a plan uses, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import simgen
+from simgen.bundle import planning
+from simgen.errors import ConfigError, RefusedError, UsageError
+from simgen.layers.product import fragment
+from simgen.machine import descriptions, find
+from simgen.targets import matrix
+
+if TYPE_CHECKING:
+    from simgen.layers.product.tile import Tile
+
+
+def forms(**choices: str) -> set[str]:
+    """The matrix instructions of a product's kernels."""
+    found = [matrix.instruction(k) for k in simgen.plan("gemm_fwd", **choices).workload.kernels]
+    return {f"{each.m}x{each.n}x{each.k} {each.factors}" for each in found if each}
+
+
+def test_f32_has_them_where_they_are_asked_for() -> None:
+    for machine in ("mi210", "mi300a", "gem5-gfx90a"):
+        assert forms(plan_for=machine) == set()
+        assert forms(plan_for=machine, matrix="no") == set()
+        (form,) = forms(plan_for=machine, matrix="yes")
+        assert form in ("16x16x4 f32", "32x32x2 f32")
+
+
+def test_the_choice_is_part_of_the_machine_and_of_what_results_say() -> None:
+    made = simgen.plan("gemm_fwd", plan_for="mi210", matrix="yes").workload
+    assert made.machine.label == "mi210,matrix=yes"
+    assert find(made.machine.label, "test") == made.machine
+    assert simgen.plan("gemm_fwd", plan_for="mi210,matrix=yes").workload == made
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd_data", "bwd_weight"])
+def test_convolution_multiplies_by_them_too(direction: str) -> None:
+    settings = {"n": 2, "c": 64, "h": 14, "w": 14, "num_output": 64, "kernel_size": 3, "pad": 1}
+    planned = simgen.plan(f"conv_{direction}", set=settings, plan_for="mi210", matrix="yes")
+    assert any(matrix.instruction(kernel) for kernel in planned.workload.kernels)
+
+
+def test_a_machine_without_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--matrix yes: gem5-gfx902 has no matrix instructions"):
+        simgen.plan("gemm_fwd", plan_for="gem5-gfx902", matrix="yes")
+    with pytest.raises(UsageError, match=r"--matrix 'ye': .*did you mean 'yes'\?"):
+        simgen.plan("gemm_fwd", plan_for="mi210", matrix="ye")
+    with pytest.raises(ConfigError, match=r"has no matrix instruction for f32 that kernels use"):
+        simgen.plan("gemm_fwd", plan_for="h200", matrix="yes")
+
+
+@pytest.mark.parametrize("name", ["mgpusim", "gem5-se", "cuda"])
+def test_a_target_whose_machine_lacks_them_is_refused(name: str) -> None:
+    planned = simgen.plan("gemm_fwd", plan_for="mi210", matrix="yes").workload
+    (target,) = planning.chosen_targets([name], {})
+    with pytest.raises(RefusedError, match=r"has no matrix instruction (16x16x4|32x32x2) f32"):
+        matrix.check(target, planned)
+    (host,) = planning.chosen_targets(["host"], {})
+    matrix.check(host, planned)
+
+
+def test_tiles_of_matrix_instructions_are_whole() -> None:
+    every: list[Tile] = []
+    for name in descriptions():
+        for kind in ("f32",):
+            machine = find(f"{name},matrix=yes", "test")
+            if fragment.instructions(machine, kind):
+                every += fragment.tiles(machine, kind)
+    assert every
+    for each in every:
+        assert each.matrix is not None
+        assert each.block in (64, 128, 256)
+        assert each.item_rows * each.matrix.m <= each.rows
+        assert each.item_rows * each.item_columns * each.block == each.rows * each.columns
+        assert each.lds_nbytes <= 65536

@@ -1,0 +1,164 @@
+"""Products by matrix instructions: right on the host, which emulates each lane; and as AMD's code.
+
+The emulation is held against sums in the order that templates/kernels/mfma.h documents, bit by bit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from layer_bundles import Problem, failures, make, plan
+from layer_variants import Variant
+from machine_code import metadata, no_scratch_no_stack_no_spills, together
+from test_tiles import forced
+
+from simgen.compile import render, toolchain
+from simgen.ir import Pass
+from simgen.layers.product import fragment
+from simgen.machine import find
+from simgen.targets.host import Host
+from simgen.tensors import data_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from simgen.compile.build import Builder
+    from simgen.layers.product.tile import Tile
+
+    Array = NDArray[Any]
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+
+MACHINE = find("mi210,matrix=yes", "test")
+TILES = {str(each): each for each in fragment.tiles(MACHINE)}
+# Of each instruction a tile: with several of them in each direction; with one for each wavefront.
+SOME = ("64x64x16_m16x4", "32x64x8_m32x2")
+# Rests in all extents, with loads of one element, and of four; each side lies both ways.
+PRODUCTS = {
+    "rests": {"m": "67", "n": "131", "k": "37", "a_t": "true", "beta": "0.5"},
+    "whole": {"m": "128", "n": "64", "k": "48", "b_t": "true"},
+}
+CONVOLUTION = {"kernel_size": "3", "pad": "1", "num_output": "36", "algo": "implicit_gemm"}
+
+
+def problems() -> dict[str, Problem]:
+    found = {
+        name: Problem(Variant("gemm", tuple(given.items())), (1, 1, 1, 1))
+        for name, given in PRODUCTS.items()
+    }
+    conv = Variant("conv", (*CONVOLUTION.items(), ("bias", "true")))
+    return {**found, "conv": Problem(conv, (2, 20, 7, 11))}
+
+
+@pytest.mark.parametrize("wanted", SOME)
+def test_products_are_right(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    forced(monkeypatch, TILES[wanted], splits=wanted == SOME[0])
+    planned = plan(problems(), Pass.FORWARD, Pass.BACKWARD, machine=MACHINE)
+    tiled = [kernel for kernel in planned.kernels if "multiply" in dict(kernel.constants)]
+    assert len(tiled) >= 8
+    assert all(dict(kernel.constants)["multiply"] == "mfma" for kernel in tiled)
+    assert not failures(make(tmp_path, planned, builder, sanitize=wanted == SOME[0]).good())
+
+
+def in_order(a: Array, b: Array, wanted: Tile) -> Array:
+    """A B in float32, added up as mfma.h says: runs of 16 bytes for each group of lanes, of which
+    each instruction takes so many elements. What is multiplied has so few bits that float64 is
+    exact, so that a fused multiply-add is one rounding."""
+    assert wanted.matrix is not None
+    run, groups = 16 // wanted.nbytes, 64 // wanted.matrix.m
+    depth = -(-a.shape[1] // wanted.depth) * wanted.depth
+    order = [
+        start + group * run + first + element
+        for start in range(0, depth, run * groups)
+        for first in range(0, run, wanted.each)
+        for group in range(groups)
+        for element in range(wanted.each)
+    ]
+    assert sorted(order) == list(range(depth))
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for k in (k for k in order if k < a.shape[1]):
+        total = (total.astype(np.float64) + np.outer(a[:, k], b[k])).astype(np.float32)
+    return total
+
+
+def few_bits(values: Array) -> None:
+    values[...] = np.round(values * 2**14) / 2**14
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change in the text of a kernel."""
+
+    what: str
+    old: str
+    new: str
+    wrong: bool = True  # or only added up in another order
+
+    def __str__(self) -> str:
+        return self.what
+
+
+MUTANTS = (
+    Mutant("nothing", "", "", wrong=False),
+    Mutant("lanes of the first factor swapped",
+           "(wave_column() + lane() % SIDE)", "(wave_column() + (lane() ^ 1) % SIDE)"),
+    Mutant("groups of the second factor swapped",
+           "(wave_row() + lane() % SIDE) * stride + lane() / SIDE * RUN",
+           "(wave_row() + lane() % SIDE) * stride + (GROUPS - 1 - lane() / SIDE) * RUN"),
+    Mutant("results in another row", "j % RESULTS / 4 * (4 * GROUPS) + lane() / SIDE * 4 + j % 4",
+           "j % RESULTS / 4 * (4 * GROUPS) + (lane() / SIDE ^ 1) * 4 + j % 4"),
+    Mutant("a step of k left out",
+           "start < RUN; start += EACH", "start < RUN - EACH; start += EACH"),
+    Mutant("groups added up backwards", "firsts[wave][j][e][group * SIDE + x + part], "
+           "seconds[wave][i][e][group * SIDE + y]",
+           "firsts[wave][j][e][(GROUPS - 1 - group) * SIDE + x + part], "
+           "seconds[wave][i][e][(GROUPS - 1 - group) * SIDE + y]", wrong=False),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_mutant_is_caught(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    """By the bounds, where the result is wrong; another order by its bits."""
+    wanted = TILES[SOME[0]]
+    forced(monkeypatch, wanted, splits=False)
+    planned = plan({"gemm": problems()["rests"]}, Pass.FORWARD, machine=MACHINE)
+    ((name, text),) = render.kernels(planned).items()
+    assert mutant.old in text
+    made = make(tmp_path, planned, builder, sources={name: text.replace(mutant.old, mutant.new)})
+    for port in "abc":
+        made.rewrite(f"gemm.{port}", few_bits)
+    (verdict,) = made.good().values()
+    assert verdict.passed is not mutant.wrong
+    inputs = data_file.load(made.bundle.path / "data.h5", planned)
+    a, b, c = (np.array(inputs[f"gemm.{port}"], np.float64) for port in "abc")
+    exact = in_order(a.T, b, wanted).astype(np.float64) + 0.5 * c
+    same = np.array_equal(made.outputs()["gemm.y"], exact.astype(np.float32))
+    assert same is (mutant is MUTANTS[0])
+
+
+@pytest.mark.parametrize(("wanted", "arch"), [*zip(SOME, ("gfx90a", "gfx942"), strict=True)])
+def test_amd_code(monkeypatch: pytest.MonkeyPatch, wanted: str, arch: str) -> None:
+    """Each instruction of the tile, in registers; accumulation registers would need more."""
+    chosen = TILES[wanted]
+    forced(monkeypatch, chosen, splits=False)
+    kernels = plan(problems(), Pass.FORWARD, machine=MACHINE).kernels
+    tiled = [kernel for kernel in kernels if "multiply" in dict(kernel.constants)]
+    text = toolchain.assembly(together(tiled), arch)
+    no_scratch_no_stack_no_spills(text)
+    assert set(metadata(text, "agpr_count")) == {"0"}
+    found = set(re.findall(r"^\s+(v_mfma_\w+)", text, re.M))
+    assert chosen.matrix is not None
+    form = f"{chosen.matrix.m}x{chosen.matrix.n}x{chosen.matrix.k}"
+    assert found == {f"v_mfma_f32_{form}{'_' if arch == 'gfx942' else ''}f32"}
