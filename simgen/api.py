@@ -62,6 +62,7 @@ def plan(
     algo: str | None = None,
     type: str | None = None,
     rate: float | None = None,
+    loss_scale: float | None = None,
     inference: bool | None = None,
     fuse: bool = False,
     reuse_memory: bool = False,
@@ -81,6 +82,8 @@ def plan(
         algo: the algorithm of all layers that have a choice.
         type: the element type of inputs, as "f16" or "bf16", of layers that give none.
         rate: the learning rate of pass sgd.
+        loss_scale: what the gradients are multiplied by that the backward pass begins with, and the
+            steps of pass sgd divided by.
         inference: True: the network as in inference; False: as in training; None: as the config
             says.
         fuse: merge batch normalisation and activations into the kernels before them.
@@ -105,6 +108,7 @@ def plan(
         algorithm=algo,
         type=type,
         rate=rate,
+        loss_scale=loss_scale,
         inference=inference,
         fuse=fuse,
         reuse_memory=reuse_memory,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGETS = ("gem5-se", "host")
 RATE = 0.01  # learning rate
+LEAST_SCALE, MOST_SCALE = 2.0**-24, 2.0**24  # of a loss
 SEEDS = 2**63
 KERNELS, DATA = "kernels", "data"  # what a build tells of: pieces, bytes
 
@@ -95,6 +96,10 @@ class Plan:
         )
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
+        if choices.loss_scale is not None and set(self.problem.passes) == {Pass.FORWARD}:
+            raise UsageError(
+                "--loss-scale: no gradients are computed; add bwd to --pass, or leave it out"
+            )
         if choices.fuse:
             self.network = fuse.fuse(self.network, self.problem.passes)
 
@@ -124,6 +129,7 @@ class Plan:
             self.problem.passes,
             choices.seed,
             rate=RATE if choices.rate is None else choices.rate,
+            loss_scale=1.0 if choices.loss_scale is None else choices.loss_scale,
             reuse_memory=choices.reuse_memory,
         )
         return exact_values.given(made) if exact_values.WORD in choices.values else made
@@ -252,6 +258,9 @@ def _check_numbers(choices: Choices) -> None:
     """What the command line checks as it reads it."""
     if choices.rate is not None and not (math.isfinite(choices.rate) and choices.rate >= 0):
         raise UsageError(f"--rate {choices.rate!r}: not a learning rate; write a number, 0 or more")
+    if choices.loss_scale is not None and not LEAST_SCALE <= choices.loss_scale <= MOST_SCALE:
+        fact = f"--loss-scale {choices.loss_scale!r}: not a factor of the loss"
+        raise UsageError(f"{fact}; write a number from 2^-24 to 2^24")
     if type(choices.seed) is not int or not 0 <= choices.seed < SEEDS:
         raise UsageError(f"--seed {choices.seed!r}: not a seed; write a whole number below 2^63")
 

@@ -28,6 +28,7 @@ CHOICES = {
     "algorithm": "--algo",
     "type": "--type",
     "rate": "--rate",
+    "loss_scale": "--loss-scale",
     "plan_for": "--plan-for",
     "matrix": "--matrix",
 }
@@ -209,6 +210,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help=f"Learning rate of pass sgd. [default: {RATE}]",
     ),
     click.option(
+        "--loss-scale",
+        type=Real(2.0**-24, 2.0**24),
+        metavar="S",
+        help="Multiply the gradients that the backward pass begins with, and divide steps of pass "
+        "sgd by the same: small gradients then do not vanish in f16. [default: 1]",
+    ),
+    click.option(
         "--inference/--training",
         "inference",
         default=None,
@@ -277,6 +285,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         algorithm=given["algorithm"],
         type=given["type"],
         rate=given["rate"],
+        loss_scale=given["loss_scale"],
         inference=given["inference"],
         fuse=given["fuse"],
         reuse_memory=given["reuse_memory"],
