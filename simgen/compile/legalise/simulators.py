@@ -89,7 +89,9 @@ def versions(simulator: str) -> Mapping[str, Simulator]:
             fact = getattr(error, "strerror", None) or error
             raise DamagedError(f"{path}: damaged ({fact}); install simgen again") from None
         if path.stem != f"{made.simulator}-{made.version}":
-            raise DamagedError(f"{path}: is of {made.simulator} {made.version}; rename it so")
+            raise DamagedError(
+                f"{path}: holds the table of {made.simulator} {made.version}; rename it so"
+            )
         found[made.version] = made
     return dict(sorted(found.items(), key=lambda item: _age(item[0])))
 
