@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from simgen.layers.base import Choice
+from simgen.layers.base import CHUNKS, Choice
 
 if TYPE_CHECKING:
     from simgen.machine import Machine, Matrix
@@ -99,7 +99,7 @@ class Tile:
             ("item_n", self.item_columns),
             ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
-            ("multiply", "mfma" if self.matrix else "scalars"),
+            ("multiply", self.multiply),
             ("matrix_side", self.matrix.m if self.matrix else 16),
             ("matrix_each", self.each),
         )
@@ -107,7 +107,15 @@ class Tile:
     @property
     def each(self) -> int:
         """Elements of a factor that each lane gives to a matrix instruction."""
-        return self.matrix.m * self.matrix.k // 64 if self.matrix else 1
+        lanes = {"mfma": 64, "mma": 32}
+        return self.matrix.m * self.matrix.k // lanes[self.multiply] if self.matrix else 1
+
+    @property
+    def multiply(self) -> str:
+        """What multiplies (templates/kernels/fragment.h)."""
+        if not self.matrix:
+            return "scalars"
+        return "mfma" if self.matrix.m == self.matrix.n else "mma"
 
     def roundings(self, products: int) -> int:
         """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
@@ -120,8 +128,11 @@ class Tile:
 
     def __str__(self) -> str:
         """Part of a kernel's name; tells tiles apart."""
-        items = f"i{self.item_rows}" if self.item_rows > 8 and not self.matrix else ""
-        how = f"_m{self.matrix.m}x{self.matrix.k}" if self.matrix else items
+        how = f"i{self.item_rows}" if self.item_rows > 8 else ""
+        if self.matrix:
+            how = f"_m{self.matrix.m}x{self.matrix.k}"
+        if self.multiply == "mma":  # of which warps have parts of several sizes
+            how += f"w{self.block // 32}"
         return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
@@ -229,12 +240,12 @@ def told(
         f"{groups} work-groups on {machine.units} units, about {least:.3g} cycles",
     )
     if found.splits == 1:
-        return (size, Choice("chunks of the sum", "1", "more would not pay for a second kernel"))
+        return (size, Choice(CHUNKS, "1", "more would not pay for a second kernel"))
     alone = cycles(whole, *sides, machine, nbytes)
     return (
         size,
         Choice(
-            "chunks of the sum",
+            CHUNKS,
             f"{found.splits} of {found.chunk}",
             f"whole, {whole.tile} idles units: {alone:.3g} cycles",
         ),
