@@ -119,6 +119,7 @@ def collect(
             f"{folder}: metrics of {len(launches)} launches, but the workload has "
             f"{len(bundle.workload.launches)}; run it again"
         )
+    rounded = matrix.rounds_products(target, bundle.workload)
     provenance = {
         "simgen": bundle.manifest["simgen"],
         "compiler": bundle.manifest["compiler"],
@@ -128,11 +129,11 @@ def collect(
         "data": bundle.manifest["data"]["id"],
         "target": target.name,
         "settings": target.settings(),
-        "rounds_products": list(matrix.rounds_products(target, bundle.workload)),
         "options": result_names.options_of(name or ""),
         "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
         "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
+        **({"rounds_products": list(rounded)} if rounded else {}),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
     }
