@@ -101,8 +101,8 @@ def test_the_line_of_a_driver_is_read_as_what_it_was_written_from(made, form):
 
 @given(gemms | convs)
 def test_the_layer_of_an_operation_is_exported_as_that_operation(made):
-    found = exporting.operation(resolved(made), made.direction)
-    assert found == replace(made, type="f32")
+    found = exporting.operations(resolved(made), made.direction)
+    assert found == [replace(made, type="f32")]
 
 
 @settings(max_examples=30)
@@ -225,9 +225,18 @@ def test_a_workload_of_each_form_is_shown_in_each_form(simgen):
 
 def test_layers_of_a_network_that_no_library_has_are_named(simgen):
     done = simgen("show lenet5 --as miopen --json").json()
-    assert [line.split()[1] for line in done["lines"]] == ["conv", "conv"]
+    assert [line.split()[1] for line in done["lines"]] == ["conv", "conv", "gemm", "gemm"]
     assert {"pool1", "softmax"} < done["without"].keys()
     fails(simgen("show softmax_fwd --as miopen"), 2, "no layer here has such a line")
+
+
+def test_products_of_a_fully_connected_layer_are_those_of_blas(simgen):
+    """y^T = w x^T, dx^T = w^T dy^T and dw^T = x^T dy, where x (N, I), y (N, K) and w (K, I) by rows
+    are (I, N), (K, N) and (I, K) by columns."""
+    words = "show fc_bwd --set n=3 --set c=5 --set num_output=7 --as string"
+    backward = ["gemm:m=5,n=7,k=3,tb=1", "gemm:m=5,n=3,k=7"]
+    assert simgen(words).out.splitlines() == backward
+    assert simgen(words.replace("bwd", "fwd")).out == "gemm:m=7,n=3,k=5,ta=1\n"
 
 
 def test_families_name_every_key_once():
