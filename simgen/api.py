@@ -69,6 +69,7 @@ def plan(
     values: Where | Iterable[Where] = (),
     seed: int = 0,
     plan_for: str | None = None,
+    scale_to: float | None = None,
     matrix: str | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
@@ -93,6 +94,7 @@ def plan(
         seed: the seed of the random inputs.
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
+        scale_to: make a product or a convolution smaller, until it has at most so many operations.
         matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
             that pays.
 
@@ -115,6 +117,7 @@ def plan(
         values=tuple(os.fspath(each) for each in files),
         seed=seed,
         plan_for=plan_for,
+        scale_to=scale_to,
         matrix=matrix,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
@@ -154,6 +157,11 @@ class PlannedBuild:
     def name(self) -> str:
         """The workload's name, which the command line gives to the bundle, too."""
         return self.plan.problem.name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to be said of the problem: its list, how it was scaled down."""
+        return self.plan.problem.notes
 
     @property
     def workload(self) -> Workload:

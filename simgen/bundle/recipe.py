@@ -47,6 +47,7 @@ class Choices:
     seed: int = 0
     plan_for: str | None = None  # a machine; None: that of the targets
     matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
+    scale_to: float | None = None  # operations at most; recipes have what came of it
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ CHOICES = {
     "rate": "--rate",
     "loss_scale": "--loss-scale",
     "plan_for": "--plan-for",
+    "scale_to": "--scale-to",
     "matrix": "--matrix",
 }
 PHASE = {True: "--inference", False: "--training"}
@@ -251,6 +252,14 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "simulated target, or of the GPU; a bundle keeps its own]",
     ),
     click.option(
+        "--scale-to",
+        type=Real(1),
+        metavar="OPS",
+        help="Make a product or a convolution smaller until it has at most so many operations, as "
+        "2e7, and keep what its kernels meet: remainders of tiles, operations per byte, "
+        "work-groups per unit. `simgen show` says what became of it.",
+    ),
+    click.option(
         "--matrix",
         type=click.Choice(("auto", "yes", "no")),
         help="Whether the machine's matrix instructions multiply: auto where that pays, and of f32 "
@@ -292,6 +301,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         values=tuple(given["values"]),
         seed=given["seed"],
         plan_for=given["plan_for"],
+        scale_to=given["scale_to"],
         matrix=given["matrix"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))

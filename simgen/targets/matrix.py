@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.compile.legalise import support
 from simgen.errors import RefusedError
 from simgen.ir import DType
 from simgen.machine import Matrix, named
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
     from simgen.ir import Kernel, Workload
     from simgen.targets.base import Target
 
-LANES = 64  # of an AMD wavefront
+LANES = 64  # of an AMD wavefront; half as many of a warp
 SCALARS = "scalars"  # constant `multiply` of kernels without
-STORED = "left_element"  # constant: the type of factors in C++, where it is not float
+STORED = "leftelement"  # constant: the type of factors in C++, where it is not float
 
 
 def instruction(kernel: Kernel) -> Matrix | None:
@@ -28,9 +29,33 @@ def instruction(kernel: Kernel) -> Matrix | None:
     if constants.get("multiply", SCALARS) == SCALARS:
         return None
     side, each = int(constants["matrix_side"]), int(constants["matrix_each"])
+    shape = side, side, each * LANES // side
+    if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
+        shape = 16, 8, each * LANES // 2 // 16
     types = {dtype.c: dtype for dtype in DType.table.values()}
     factors = types.get(str(constants.get(STORED)), DType.F32)
-    return Matrix(side, side, each * LANES // side, factors.name, factors.accumulation.name)
+    return Matrix(*shape, factors.name, factors.accumulation.name)
+
+
+def rounds_products(target: Target, workload: Workload) -> tuple[str, ...]:
+    """Element types of the workload's matrix instructions whose products the target's simulator
+    rounds to that type, before it adds them up. A GPU keeps them exact."""
+    if target.model is None:
+        return ()
+    wrong = support(target.model).rounds_products
+    used = [found.factors for kernel in workload.kernels if (found := instruction(kernel))]
+    return tuple(sorted(set(wrong) & set(used)))
+
+
+def notes(target: Target, workload: Workload) -> list[str]:
+    """What a build tells of a target, in lines."""
+    model = target.model
+    return [
+        f"{target.name}: {model.simulator} {model.version} rounds each product of {name} matrix "
+        f"instructions to {name}, which GPUs do not; diff allows for that in its results"
+        for name in rounds_products(target, workload)
+        if model
+    ]
 
 
 def check(target: Target, workload: Workload) -> None:

@@ -160,10 +160,12 @@ class TestExitCodes:
 
     @pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c", "d")])
     def test_arguments(self, made: Path, arguments: tuple[str, ...]):
-        self.fails(made, 20, "usage: BINARY DATA OUTPUTS", *arguments)
+        self.fails(
+            made, 20, "arguments: not as many as it takes; write BINARY DATA OUTPUTS", *arguments
+        )
 
     def test_no_data_file(self, made: Path, tmp_path: Path):
-        self.fails(made, 31, "no/data.h5: cannot open", "no/data.h5", tmp_path / "o")
+        self.fails(made, 31, "no/data.h5: cannot be opened", "no/data.h5", tmp_path / "o")
 
     @pytest.mark.parametrize("length", [0, 50, 100, 4096, -1])
     def test_truncated_data_file(self, made: Path, tmp_path: Path, length: int):
@@ -174,10 +176,10 @@ class TestExitCodes:
     def test_extended_data_file(self, made: Path, tmp_path: Path):
         longer = tmp_path / "data.h5"
         longer.write_bytes((made.parent / bundles.DATA).read_bytes() + b"\0")
-        self.fails(made, 70, f"{longer}: truncated or grown", longer, tmp_path / "o")
+        self.fails(made, 70, f"{longer}: is truncated or too long", longer, tmp_path / "o")
 
     def test_no_data_file_at_all(self, made: Path, tmp_path: Path):
-        self.fails(made, 70, "run.sh: not a data file of simgen", "run.sh", tmp_path / "o")
+        self.fails(made, 70, "run.sh: is not a data file of simgen", "run.sh", tmp_path / "o")
 
     @pytest.mark.parametrize("byte", [8, 20, 39])
     def test_data_of_another_workload(self, made: Path, tmp_path: Path, byte: int):
@@ -189,7 +191,7 @@ class TestExitCodes:
 
     def test_output_folder_that_is_not_there(self, made: Path, tmp_path: Path):
         name = tmp_path / "no" / "o"
-        self.fails(made, 32, f"{name}.part: cannot make", "../data.h5", name)
+        self.fails(made, 32, f"{name}.part: cannot be made", "../data.h5", name)
 
     def test_output_path_that_is_too_long(self, made: Path):
         self.fails(made, 20, "OUTPUTS: the path is too long", "../data.h5", "x" * 5000)

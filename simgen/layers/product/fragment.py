@@ -14,10 +14,18 @@ AMD's MFMA (templates/kernels/mfma.h), how they add up the products of one resul
                                of them, and added; that is rounded to nearest
     i8                         exact, in 32 bits
 
+NVIDIA's mma.sync (templates/kernels/mma.h), by the same and by Khattak and Mikaitis, "Accurate
+Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
+
+    f16, bf16                  products are exact; 8 of them (16 on Hopper) and the sum are cut off
+                               at 2^-24 (2^-25) of the largest of them, or less, and added; that
+                               is cut off to float32
+
 gem5 adds products one after the other, in order of k, and rounds each product before
 (Inst_VOP3P_MAI__V_MFMA in src/arch/amdgpu/vega/insts/instructions.hh). What all of these have in
 common is what bounds are made of: in a block of `depth` products, whose order does not matter, no
-more than two roundings for each, none larger than U times the sum of absolute values so far.
+more than two roundings for each, none larger than U times the sum of absolute values so far. (Of
+mma.sync, 9 addends lose less than U of the largest each, and the result 2 U: 11 U for 8 products.)
 """
 
 from __future__ import annotations
@@ -25,12 +33,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import Tile
-from simgen.machine import AUTO, NO, YES
+from simgen.machine import AUTO, MODELS, NO, YES
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from simgen.machine import Machine, Matrix
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
 
 LANES = 64  # of an AMD wavefront
 RUN_NBYTES = 16  # of a factor, that a lane reads at once
@@ -41,8 +55,12 @@ L1_RATE = 64  # the same of its L1 cache
 MFMA = frozenset(
     (
         ("f32", 16, 4), ("f32", 32, 2),
+        ("f16", 16, 16), ("f16", 32, 8),
+        ("bf16", 16, 16), ("bf16", 32, 8),
     )
 )  # fmt: skip
+# (element type of the factors, m, n and k) of NVIDIA's.
+MMA = frozenset((("f16", 16, 8, 16), ("bf16", 16, 8, 16)))
 # Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
 # AMD CDNA 2 white paper, 2021, table 1.
 SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
@@ -54,16 +72,28 @@ TILES = (
     (16, 64, 16, 16), (64, 16, 16, 16), (16, 16, 16, 16),
 )  # fmt: skip
 
+# Of mma.sync: rows and columns of a tile, instructions in a step, rows and columns of each warp's
+# part, and the rate, for the float32 multiply-adds of a unit; measured on an H200.
+MMA_TILES = (
+    (128, 128, 2, 64, 64, 3.5), (64, 128, 2, 32, 64, 1.9), (128, 64, 2, 64, 32, 1.9),
+    (64, 64, 4, 32, 32, 2.0), (64, 32, 4, 32, 16, 1.5), (32, 64, 4, 16, 32, 1.5),
+    (32, 32, 4, 16, 16, 1.0), (64, 16, 4, 16, 16, 0.8), (16, 64, 4, 16, 16, 0.8),
+)  # fmt: skip
+
 
 def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
     """Those of the machine that kernels have, for factors of an element type."""
+    of_type = [each for each in machine.matrix if each.factors == factors]
+    if machine.arch.startswith("sm_"):
+        return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA)
     if not machine.arch.startswith("gfx9"):
         return ()
-    return tuple(
-        each
-        for each in machine.matrix
-        if each.factors == factors and each.m == each.n and (factors, each.m, each.k) in MFMA
-    )
+    return tuple(each for each in of_type if each.m == each.n and (factors, each.m, each.k) in MFMA)
+
+
+def factors_of(left: DType, right: DType) -> str:
+    """The element type of both factors; or both, for which there are no matrix instructions."""
+    return left.name if left == right else f"{left} and {right}"
 
 
 def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
@@ -83,14 +113,14 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
             f"--matrix yes: {machine.name} has no matrix instruction for {factors} that kernels "
             f"use{types}; choose another type or machine, or --matrix auto"
         )
-    return _tiles(found)
+    return _mma_tiles(found) if machine.arch.startswith("sm_") else _tiles(found)
 
 
 @lru_cache(maxsize=64)
 def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     made = []
     for each in found:
-        nbytes = int("".join(filter(str.isdigit, each.factors[:3]))) // 8
+        nbytes = DType.table[each.factors].nbytes
         for rows, columns, down, across in TILES:
             if down % each.m or across % each.n:
                 continue
@@ -115,6 +145,19 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     return tuple(made)
 
 
+@lru_cache(maxsize=64)
+def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
+    """Of 16 x 16 results, two instructions, a lane holds 2 x 4."""
+    made = []
+    for each in found:
+        nbytes = DType.table[each.factors].nbytes
+        for rows, columns, deep, down, across, rate in MMA_TILES:
+            depth = deep * 32 // nbytes
+            items = down // 8, across // 4
+            made.append(Tile(rows, columns, depth, *items, False, rate, each, nbytes))
+    return tuple(made)
+
+
 def told(machine: Machine, factors: str = "f32") -> tuple[Choice, ...]:
     """Whether matrix instructions multiply, and why; nothing where the machine has none."""
     if not instructions(machine, factors):
@@ -124,6 +167,46 @@ def told(machine: Machine, factors: str = "f32") -> tuple[Choice, ...]:
         return (Choice("matrix cores", "yes", "--matrix yes" if _asked(machine) else has),)
     auto = f"{factors} is multiplied and added up as on machines without, unless --matrix yes"
     return (Choice("matrix cores", "no", auto if machine.use_matrix == AUTO else "--matrix no"),)
+
+
+def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
+    """What matrix instructions of a machine may change each sum of |a| |b| by, beside roundings of
+    float32: |a| is (m, k), |b| (k, n), of elements of a type."""
+    found: Array | float = 0.0
+    least = 2.0**dtype.least_exponent
+    if machine.arch == "gfx90a" and dtype.is_narrow and not machine.name.startswith(MODELS):
+        small_a, small_b = np.where(a < least, a, 0.0), np.where(b < least, b, 0.0)
+        if small_a.any() or small_b.any():  # which CDNA2 takes for zeros
+            found = found + small_a @ b + a @ small_b
+    if dtype.name in machine.rounds_products:
+        found = found + _rounded_products(a, b, dtype)
+    return found
+
+
+def _rounded_products(a: Array, b: Array, dtype: DType) -> Array:
+    """The same where each product is rounded to the type of the factors, as gem5 24.0 does.
+
+    convertMXFP of src/arch/amdgpu/common/dtype rounds by three bits and a sticky one: ties go to
+    the even number below, so that an odd one loses one place more: 1.5 places at most. Numbers
+    below the least normal one have the places of that, and what is up to an eighth of a place above
+    a tie may be taken for one; where a shift of 32 bits and more would be
+    needed, below 2^-31 of it, x86 shifts by the rest modulo 32, and leaves anything that is
+    subnormal. What is too large for the type gets a smaller exponent: then the sum is anything.
+    """
+    least, place = 2.0**dtype.least_exponent, 2.0**-dtype.mantissa
+    found: Array = place * (1.5 * (a @ b) + 1.625 * a.shape[1] * least)
+    if least > FLUSHED:  # else the type's exponents are those of float32
+        lowest = [float(np.min(t, initial=np.inf, where=t > 0)) for t in (a, b)]
+        if lowest[0] * lowest[1] < least * 2.0**-30:
+            found += a.shape[1] * least
+        largest = np.outer(a.max(axis=1), b.max(axis=0))
+        found = np.where(largest >= dtype.largest, np.inf, found)
+    return found
+
+
+def biased(dtype: DType, machine: Machine) -> bool:
+    """Whether sums are rounded down more often than up: those of narrow types on CDNA3."""
+    return dtype.is_narrow and machine.arch == "gfx942" and not machine.name.startswith(MODELS)
 
 
 def _asked(machine: Machine) -> bool:

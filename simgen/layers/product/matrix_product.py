@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from simgen.dtypes import TOGETHER, DType
 from simgen.ir import Kernel, Launch, TensorSpec
-from simgen.layers.base import Choice
+from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, tile
 from simgen.layers.product import written as written
@@ -125,7 +125,7 @@ class Product:
             told = tile.told(
                 *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
             )
-            return (*fragment.told(self.machine), *told)
+            return (*fragment.told(self.machine, self._factors), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -135,7 +135,16 @@ class Product:
             return (kernel,)
         groups = ceil(max(self.m, self.n) / self._results_of_a_group)
         why = f"{groups} work-groups would leave some of {self.machine.units} units idle"
-        return (kernel, Choice("chunks of the sum", f"{splits} of {chunk}", why))
+        return (kernel, Choice(CHUNKS, f"{splits} of {chunk}", why))
+
+    @property
+    def tiled(self) -> tuple[int, int, int]:
+        """Extents of a tile along m, n and k; 0 where there is none, along the short side."""
+        if not self.short:
+            found = self._cut.tile
+            return found.rows, found.columns, found.depth
+        each = self._results_of_a_group
+        return (0, each, LEAST_DEPTH) if self._few_rows else (each, 0, LEAST_DEPTH)
 
     @property
     def workspace(self) -> TensorSpec | None:
@@ -187,6 +196,9 @@ class Product:
             rows = a[start : start + panel]
             found = self._short_sums(rows, weights) if self.short else self._sums(rows, b, weights)
             bound[start : start + panel] = found
+            if self._by_matrix:
+                more = fragment.lost(np.abs(rows), weights, self.elements.left, self.machine)
+                bound[start : start + panel] += more / U
         # The second order: |s| itself is in error by as much. Then alpha rounds, and adding c or b.
         bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self._roundings + 3) * U)
         bound += 2 * U * np.abs(y) + (self._roundings + 4) * TINY
@@ -241,6 +253,11 @@ class Product:
             most = hard[part] - rest
             terms = alpha**2 * squares, alpha * magnitude
             sigma[part] = correlated(root, most, self.k, *terms, equal) + rest
+            if self._by_matrix:
+                dtype, sizes = self.elements.left, (np.abs(a[part]), np.abs(b))
+                more = alpha * SECOND_ORDER * fragment.lost(*sizes, dtype, self.machine)
+                whole = fragment.biased(dtype, self.machine)
+                sigma[part] = hard[part] if whole else np.minimum(sigma[part] + more, hard[part])
         return sigma
 
     def _walk(self, a: Array, b: Array) -> tuple[Walk, Array, Array]:
@@ -327,8 +344,17 @@ class Product:
         )
 
     @property
+    def _factors(self) -> str:
+        """The type of what matrix instructions would multiply."""
+        return fragment.factors_of(self.elements.left, self.elements.right)
+
+    @property
+    def _by_matrix(self) -> bool:
+        return not self.short and self._cut.tile.matrix is not None
+
+    @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
-        if by_matrix := fragment.tiles(self.machine):
+        if by_matrix := fragment.tiles(self.machine, self._factors):
             return by_matrix
         return tile.TILES if min(self._widths) > 1 else UNALIGNED
 

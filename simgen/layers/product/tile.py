@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from simgen.layers.base import Choice
+from simgen.layers.base import CHUNKS, Choice
 
 if TYPE_CHECKING:
     from simgen.machine import Machine, Matrix
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
+UNIT_LDS = 65536  # bytes of LDS of a compute unit with matrix instructions
 PADDING = 4  # floats after a row of a tile in LDS
 WORDS = (4, 4, 4)  # bytes of an element of A, of B and of C
 
@@ -54,7 +55,8 @@ class Tile:
         A large work-group's items get 128 registers, so that there is a second one to run while
         one waits at a barrier. Of the small ones more than two fit in any case.
         """
-        return (512 if self.block == 256 else 256) // self.block
+        wanted = (512 if self.block == 256 else 256) // self.block
+        return min(wanted, UNIT_LDS // self.lds_nbytes) if self.matrix else wanted
 
     @cached_property
     def lds_nbytes(self) -> int:
@@ -99,7 +101,7 @@ class Tile:
             ("item_n", self.item_columns),
             ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
-            ("multiply", "mfma" if self.matrix else "scalars"),
+            ("multiply", self.multiply),
             ("matrix_side", self.matrix.m if self.matrix else 16),
             ("matrix_each", self.each),
         )
@@ -107,7 +109,15 @@ class Tile:
     @property
     def each(self) -> int:
         """Elements of a factor that each lane gives to a matrix instruction."""
-        return self.matrix.m * self.matrix.k // 64 if self.matrix else 1
+        lanes = {"mfma": 64, "mma": 32}
+        return self.matrix.m * self.matrix.k // lanes[self.multiply] if self.matrix else 1
+
+    @property
+    def multiply(self) -> str:
+        """What multiplies (templates/kernels/fragment.h)."""
+        if not self.matrix:
+            return "scalars"
+        return "mfma" if self.matrix.m == self.matrix.n else "mma"
 
     def roundings(self, products: int) -> int:
         """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
@@ -120,8 +130,11 @@ class Tile:
 
     def __str__(self) -> str:
         """Part of a kernel's name; tells tiles apart."""
-        items = f"i{self.item_rows}" if self.item_rows > 8 and not self.matrix else ""
-        how = f"_m{self.matrix.m}x{self.matrix.k}" if self.matrix else items
+        how = f"i{self.item_rows}" if self.item_rows > 8 else ""
+        if self.matrix:
+            how = f"_m{self.matrix.m}x{self.matrix.k}"
+        if self.multiply == "mma":  # of which warps have parts of several sizes
+            how += f"w{self.block // 32}"
         return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
@@ -229,12 +242,12 @@ def told(
         f"{groups} work-groups on {machine.units} units, about {least:.3g} cycles",
     )
     if found.splits == 1:
-        return (size, Choice("chunks of the sum", "1", "more would not pay for a second kernel"))
+        return (size, Choice(CHUNKS, "1", "more would not pay for a second kernel"))
     alone = cycles(whole, *sides, machine, nbytes)
     return (
         size,
         Choice(
-            "chunks of the sum",
+            CHUNKS,
             f"{found.splits} of {found.chunk}",
             f"whole, {whole.tile} idles units: {alone:.3g} cycles",
         ),
