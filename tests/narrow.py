@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from simgen.check.diff import diff
 from simgen.frontend import network, problem
 from simgen.ir import Pass
+from simgen.machine import fitted
 from simgen.tensors import data_file
 from simgen.workload import lowering
 
@@ -24,7 +25,9 @@ PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 def planned(dtype: str, config: Path = CONFIG) -> Workload:
     """All passes of the network, with this type where no layer says another."""
     found = problem.find(str(config), (), (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE))
-    layers = network.resolve(found.config, found.settings, dtype=dtype)
+    # MGPUSim has no matrix instructions.
+    machine = fitted().with_options({"matrix": "no"}, "test")
+    layers = network.resolve(found.config, found.settings, dtype=dtype, machine=machine)
     return lowering.lower(layers, found.name, found.passes, 0, loss_scale=2.0)
 
 

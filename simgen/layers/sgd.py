@@ -107,6 +107,7 @@ class SGD(Layer):
             ("vector", elementwise.VECTOR),
             ("rate", self.step),
             ("with_copy", int(self._copies)),
+            ("with_narrow", int(self._copies or self.gradient_type != DType.F32)),
         )
         for name, dtype in (("gradient", self.gradient_type), ("copy", self.copy_type)):
             if dtype != DType.F32:

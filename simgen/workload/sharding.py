@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import Buffer, Kernel, Role, Step, TensorSpec, Workload
+from simgen.ir import Buffer, DType, Kernel, Role, Step, TensorSpec, Workload
 from simgen.layers import conversion, elementwise
 from simgen.layers.elementwise import Operation
 from simgen.workload.lowering import arena
@@ -200,6 +200,11 @@ class _DraftOfShare:
             raise RuntimeError(f"{name} has two shares")
 
     def _reduction(self, name: str, spec: TensorSpec) -> Reduction:
+        if spec.dtype != DType.F32:
+            raise RefusedError(
+                f"--gpus {self.gpus}: gradient {name} is {spec.dtype}, and gradients are added up "
+                "over GPUs in f32; run it on one GPU, or leave out --type"
+            )
         part, partial = f"{name}.part", f"{name}.partial"
         self.scratch |= {part: spec, partial: spec}
         length = ceil(spec.size / self.gpus / VECTOR) * VECTOR

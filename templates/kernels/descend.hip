@@ -2,7 +2,6 @@
  * copy too. */
 #include "prelude.h"
 #include "constants/descend.h"
-#include "access.h"
 
 constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
 
@@ -25,7 +24,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         store4(copy + at, out);
 #endif
     } else if (SIZE % VECTOR != 0) {
-#if WITH_COPY
+#if WITH_NARROW
         float last[VECTOR] = {};
         if (at < SIZE) {
 #pragma unroll
@@ -33,11 +32,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 last[k] = step(x[at + k], load(dx, at + k));
                 y[at + k] = last[k];
             }
+#if WITH_COPY
             store4(copy + at, float4{last[0], last[1], last[2], last[3]});
+#endif
         }
 #else
         for (unsigned k = at; k < SIZE; k++)
-            y[k] = step(x[k], load(dx, k));
+            y[k] = step(x[k], dx[k]);
 #endif
     }
 }

@@ -13,10 +13,11 @@ from handmade import build, lowered, lowered_text, small, tree
 from simgen.bundle import writing as bundles
 from simgen.check import shares
 from simgen.errors import RefusedError, UsageError
+from simgen.frontend import config, network
 from simgen.frontend.network import make_layer
 from simgen.ir import GUARD, PAGE, Pass, Role, Workload, from_json, to_json
 from simgen.targets.base import File
-from simgen.workload import sharding
+from simgen.workload import lowering, sharding
 from simgen.workload.sharding import Sharding, split
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ def test_a_single_gpu_has_the_workload() -> None:
     made = split(whole, 1)
     assert made.workload is whole
     assert made.reductions == ((),)
+
+
+def test_gradients_of_narrow_types_are_refused() -> None:
+    found = network.resolve(config.parse(NET, "net.dnnmark"), dtype="bf16")
+    whole = lowering.lower(found, "net", TRAINING, 0)
+    with pytest.raises(RefusedError, match=r"^--gpus 2: gradient two\.dw is bf16, and "):
+        split(whole, 2)
 
 
 @pytest.mark.parametrize("gpus", [2, 4, 8])

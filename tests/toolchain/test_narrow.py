@@ -148,6 +148,38 @@ def test_a_sum_in_the_narrow_type_is_seen(tmp_path: Path, builder: Builder) -> N
     assert [line.split(":")[0] for line in found] == ["rows.y"]
 
 
+# What is float32, made narrow: kernel -> (text, mistaken text, value in it, tensors that are wrong).
+ROUNDED = "Element::widen(Element::narrow({}))"
+NARROWED = {
+    "layer_norm_fwd_12x7": ("result += own[k];", "result = {};", "result + own[k]", {"short.mean"}),
+    "bn_moments_3x5x9": ("= centre;", "= {};", "centre", {"odd.saved_mean"}),
+    "bn_sums_3x5x9": ("sum_dy += slope[k];", "sum_dy = {};", "sum_dy + slope[k]", {"odd.db"}),
+    "lrn_bwd_gradient": (", term[place + v]);", ", {});", "term[place + v]", {"windows.dx"}),
+    "pool_fwd_mean_6x9x12": (": a + b;", ": {};", "a + b", {"pool.y"}),
+    "softmax_bwd_accurate_2x90x1": ("totals[row] = sum;", "totals[row] = {};", "sum",
+                                    {"images.dx", "tanh.dy"}),
+    "sgd_30": ("return fused(-RATE, dx, x);", "return Copy::widen(Copy::narrow({}));",
+               "fused(-RATE, dx, x)", {"trained.new_master_w"}),
+}  # fmt: skip
+
+
+def test_statistics_sums_and_masters_that_are_narrow_are_seen(
+    tmp_path: Path, builder: Builder
+) -> None:
+    work = narrow.planned("bf16")
+    sources = dict(render.kernels(work))
+    for kernel, (right, mistaken, value, _) in NARROWED.items():
+        names = [name for name in sources if name.startswith(kernel) and "apply" not in name]
+        for name in names:
+            assert right in sources[name], name
+            by = mistaken.format(value if "Copy" in mistaken else ROUNDED.format(value))
+            sources[name] = sources[name].replace(right, by)
+        assert names, kernel
+    found = {line.split(":")[0] for line in wrong(make(tmp_path, work, builder, sources=sources))}
+    for kernel, (*_, tensors) in NARROWED.items():
+        assert found & tensors, kernel
+
+
 @pytest.fixture
 def new_type() -> Iterator[DType]:
     """A type that simgen does not have: one row, and nothing else."""

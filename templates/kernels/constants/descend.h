@@ -6,5 +6,6 @@ constexpr float RATE = 0.01f;
 constexpr unsigned SIZE = 1001; /* elements */
 constexpr unsigned VECTOR = 4; /* elements of a work-item */
 #define WITH_COPY 0 /* of y, in another type: a parameter */
+#define WITH_NARROW 0 /* dx or the copy has a narrow type */
 using Gradient = float; /* of dx in memory */
 using Copy = float; /* of the copy */
