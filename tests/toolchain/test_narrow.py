@@ -148,7 +148,7 @@ def test_a_sum_in_the_narrow_type_is_seen(tmp_path: Path, builder: Builder) -> N
     assert [line.split(":")[0] for line in found] == ["rows.y"]
 
 
-# What is float32, made narrow: kernel -> (text, mistaken text, value in it, tensors that are wrong).
+# What is float32, made narrow: kernel -> (text, mistaken text, value in it, wrong tensors).
 ROUNDED = "Element::widen(Element::narrow({}))"
 NARROWED = {
     "layer_norm_fwd_12x7": ("result += own[k];", "result = {};", "result + own[k]", {"short.mean"}),
