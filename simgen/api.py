@@ -62,12 +62,14 @@ def plan(
     algo: str | None = None,
     type: str | None = None,
     rate: float | None = None,
+    loss_scale: float | None = None,
     inference: bool | None = None,
     fuse: bool = False,
     reuse_memory: bool = False,
     values: Where | Iterable[Where] = (),
     seed: int = 0,
     plan_for: str | None = None,
+    scale_to: float | None = None,
     matrix: str | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
@@ -81,6 +83,8 @@ def plan(
         algo: the algorithm of all layers that have a choice.
         type: the element type of inputs, as "f16" or "bf16", of layers that give none.
         rate: the learning rate of pass sgd.
+        loss_scale: what the gradients are multiplied by that the backward pass begins with, and the
+            steps of pass sgd divided by.
         inference: True: the network as in inference; False: as in training; None: as the config
             says.
         fuse: merge batch normalisation and activations into the kernels before them.
@@ -90,6 +94,7 @@ def plan(
         seed: the seed of the random inputs.
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
+        scale_to: make a product or a convolution smaller, until it has at most so many operations.
         matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
             that pays.
 
@@ -105,12 +110,14 @@ def plan(
         algorithm=algo,
         type=type,
         rate=rate,
+        loss_scale=loss_scale,
         inference=inference,
         fuse=fuse,
         reuse_memory=reuse_memory,
         values=tuple(os.fspath(each) for each in files),
         seed=seed,
         plan_for=plan_for,
+        scale_to=scale_to,
         matrix=matrix,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
@@ -150,6 +157,11 @@ class PlannedBuild:
     def name(self) -> str:
         """The workload's name, which the command line gives to the bundle, too."""
         return self.plan.problem.name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to be said of the problem: its list, how it was scaled down."""
+        return self.plan.problem.notes
 
     @property
     def workload(self) -> Workload:

@@ -88,6 +88,7 @@ class Fill:
     high: float | None = None  # values above are lowered to this
     every: int | None = None  # elements 0, every, 2 every, ... are multiplied, at last,
     times: float | None = None  # with this; `every` is a power of two
+    like: str | None = None  # the buffer whose values these are, before its type rounds them
 
 
 @dataclass(frozen=True)

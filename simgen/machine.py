@@ -156,6 +156,7 @@ class Gem5Model:
     gpu_id: int  # under which gem5's driver knows it
     dgpu: bool = False  # a discrete GPU; else it shares the memory of the CPU
     doorbell_nbytes: int = 4  # 4: it takes the number of packets; 8: the index of the last one
+    told: str = ""  # the architecture that apu_se.py is told, where code is for another one
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
     "add": [{"inputs": "3"}],
     "cast": [{"type": "bf16"}, {"type": "f32"}],
     "concat": [{"inputs": "3"}, {"axis": "-1"}],
+    "sgd": [{"gradient_type": "f16", "copy_type": "bf16", "loss_scale": "1024"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
     "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
     "layer_norm": [{"axis": "1"}, {"axis": "2", "epsilon": "0.001"}],

@@ -16,30 +16,30 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import simgen
 from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.targets.gem5 import stats as gem5_stats
+from simgen.targets.gem5.se import Gem5Se
 
 SOFTMAX = ["n=1 c=10", "n=100 c=1000", "n=1000 c=1000"]
 POLL = 0.005  # seconds
-WORKLOADS = [
-    ("softmax_fwd", ["n=1", "c=10"]),
-    ("softmax_fwd", []),
-    ("softmax_bwd", []),
-    ("softmax_fwd", ["n=1000", "c=1000"]),
-    ("activation_fwd", ["n=1", "h=64", "w=64"]),
-    ("activation_bwd", ["n=1", "h=64", "w=64"]),
-    ("activation_fwd", ["n=1", "h=64", "w=64", "activation_mode=tanh"]),
-    ("classifier", []),
-    ("classifier", ["--pass", "fwd,bwd"]),
+WORKLOADS = [  # name, settings, passes
+    ("softmax_fwd", "n=1 c=10", None),
+    ("softmax_fwd", "", None),
+    ("softmax_bwd", "", None),
+    ("softmax_fwd", "n=1000 c=1000", None),
+    ("activation_fwd", "n=1 h=64 w=64", None),
+    ("activation_bwd", "n=1 h=64 w=64", None),
+    ("activation_fwd", "n=1 h=64 w=64 activation_mode=tanh", None),
+    ("classifier", "", None),
+    ("classifier", "", "fwd,bwd"),
 ]
 
 
@@ -55,11 +55,11 @@ def main() -> None:
         whole(given.output, WORKLOADS[: 1 if given.quick else None])
 
 
-def whole(output: Path, workloads: list[tuple[str, list[str]]]) -> None:
+def whole(output: Path, workloads: list[tuple[str, str, str | None]]) -> None:
     print("| workload | result | launches | CPU instructions | to first kernel's end | host s |")
     print("|---|---|---|---|---|---|")
-    for at, (name, words) in enumerate(workloads):
-        row(output / f"{at}-{name}", name, words)
+    for at, (name, settings, passes) in enumerate(workloads):
+        row(output / f"{at}-{name}", name, settings, passes)
 
 
 def starts(output: Path, sizes: list[str]) -> None:
@@ -69,11 +69,8 @@ def starts(output: Path, sizes: list[str]) -> None:
     )
     for size in sizes:
         bundle = output / f"start-{size.replace(' ', '-')}"
-        words = [word for each in size.split() for word in ("--set", each)]
-        simgen(
-            "build", "softmax_fwd", "-t", "gem5-se", "--m5ops", *words, "-o", str(bundle),
-            "-q", "--replace",
-        )  # fmt: skip
+        plan = simgen.plan("softmax_fwd", set=sizes(size))
+        plan.build(bundle, Gem5Se(m5ops=True), replace=True)
         times, dumps = timed(bundle)
         counts = list(itertools.accumulate(dumps))
         nbytes = sum(b.spec.nbytes for b in bundles.load(bundle).workload.inputs)
@@ -122,30 +119,27 @@ def processor_seconds(pid: int) -> float:
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def row(bundle: Path, name: str, words: list[str]) -> None:
-    options = words if words[:1] == ["--pass"] else [w for s in words for w in ("--set", s)]
-    simgen("build", name, "--target", "gem5-se", "-o", str(bundle), *options, "-q", "--replace")
+def row(path: Path, name: str, settings: str, passes: str | None) -> None:
+    plan = simgen.plan(name, set=sizes(settings), passes=passes)
+    bundle = plan.build(path, "gem5-se", replace=True)
     before = os.times()
-    simgen("run", str(bundle), "--on", "gem5-se", "-q")
+    bundle.run("gem5-se")
     after = os.times()
-    seconds = sum(after[2:4]) - sum(before[2:4])  # of the processor, by simgen and gem5
-    pair = json.loads(simgen("diff", str(bundle), "--json"))["pairs"][0]
-    worst = max(tensor["max_error_over_tolerance"] for tensor in pair["tensors"])
-    dumps = gem5_stats.cpu_instructions(bundle / "results/gem5-se/stats.txt")
-    workload = json.loads((bundle / "workload.json").read_text())
-    launches = sum(len(step["launches"]) for step in workload["steps"])
+    seconds = sum(after[:4]) - sum(before[:4])  # of the processor, by simgen and gem5
+    verdict = bundle.diff("gem5-se")
+    worst = max(each.comparison.max_ratio for each in verdict.reports[0].verdicts)
+    dumps = gem5_stats.cpu_instructions(path / "results/gem5-se/stats.txt")
+    words = " ".join(filter(None, (name, settings, passes and f"--pass {passes}")))
     print(
-        f"| {name} {' '.join(words)} | {'right' if pair['passed'] else 'WRONG'}, "
-        f"{worst:.2f} of tolerance | {launches} | {sum(dumps)} | {dumps[0]} | {seconds:.1f} |",
+        f"| {words} | {'right' if verdict else 'WRONG'}, {worst:.2f} of tolerance "
+        f"| {len(plan.workload.launches)} | {sum(dumps)} | {dumps[0]} | {seconds:.1f} |",
         flush=True,
     )
 
 
-def simgen(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "simgen", *words], capture_output=True, text=True)
-    if done.returncode not in (0, 6):
-        raise SystemExit(f"simgen {' '.join(words)}\n{done.stderr}")
-    return done.stdout
+def sizes(text: str) -> dict[str, str]:
+    """Settings as the command line has them."""
+    return dict(word.split("=") for word in text.split())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ only makes the bundles, `--on cuda` runs those of FOLDER on this machine's GPU: 
 carried there and back, so that all targets run the same kernels. FOLDER must not lie under /tmp,
 which gem5's apu_se.py redirects.
 
-Host seconds are those of `simgen run` as a whole, by the clock. Instructions are counted once for a
+Host seconds are those of a run as a whole, by the clock. Instructions are counted once for a
 wavefront; gem5's CPU instructions are all simInsts. Simulated time is that in which the GPU was
 active.
 """
@@ -18,18 +18,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.bundle import finding, results
+import simgen
+from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.check import diff
 from simgen.study import page
 from simgen.targets.gem5 import stats as gem5_stats
-from simgen.tensors import data_file as inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,10 +66,10 @@ WORKLOADS = {  # workload -> settings
     "softmax_fwd": "n=100 c=1000",
     "softmax_bwd": "n=100 c=1000",
 }
-TARGETS = {  # target -> options of `simgen run`
-    "gem5-se": [],
-    "mgpusim": ["--mode", "timing"],
-    "cuda": ["--warmup", "3", "--repeats", "20"],
+TARGETS: dict[str, dict[str, str | int]] = {  # target -> options of its run
+    "gem5-se": {},
+    "mgpusim": {"mode": "timing"},
+    "cuda": {"warmup": 3, "repeats": 20},
 }
 HOST = "host_seconds.json"  # in FOLDER/WORKLOAD/results: target -> seconds of its run
 
@@ -86,9 +84,8 @@ def main() -> None:
     wanted = given.workloads or list(WORKLOADS)
     for name in wanted:
         if not (given.output / name / bundles.MANIFEST).exists():
-            settings = [word for each in WORKLOADS[name].split() for word in ("--set", each)]
-            targets = [word for each in TARGETS for word in ("--target", each)]
-            simgen("build", name, *targets, *settings, "-o", str(given.output / name), "-q")
+            settings = dict(word.split("=") for word in WORKLOADS[name].split())
+            simgen.plan(name, set=settings).build(given.output / name, list(TARGETS))
     for name in wanted:
         for target in given.on or ("gem5-se", "mgpusim"):
             done = bundles.load(given.output / name).results(target)
@@ -100,20 +97,13 @@ def main() -> None:
 def run(bundle: Path, target: str) -> None:
     """Run the bundle and keep what the host took."""
     start = time.perf_counter()
-    simgen("run", str(bundle), "--on", target, *TARGETS[target], "-q")
+    simgen.load(bundle).run(target, options=TARGETS[target])
     seconds = time.perf_counter() - start
     path = bundle / bundles.RESULTS / HOST
     told = json.loads(path.read_text()) if path.exists() else {}
     told[target] = seconds
     path.write_text(json.dumps(told, indent=1) + "\n")
     print(f"{bundle.name} on {target}: {seconds:.1f} s", file=sys.stderr, flush=True)
-
-
-def simgen(*words: str) -> None:
-    command = [sys.executable, "-m", "simgen", *words]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(f"simgen {' '.join(words)}\n{done.stderr}")
 
 
 def tables(made: list[bundles.Bundle]) -> None:
@@ -129,7 +119,7 @@ def tables(made: list[bundles.Bundle]) -> None:
     )
     print(f"| workload | {' | '.join(columns)} |\n|" + "---|" * 7)
     for bundle in made:
-        ran = [result(bundle, name) for name in TARGETS if bundle.results(name)]
+        ran = [simgen.load(bundle.path).result(name) for name in TARGETS if bundle.results(name)]
         rows = page.rows(bundle, ran)
         print(f"| {' | '.join(cells(bundle, ran, rows))} |", flush=True)
         found += rows
@@ -144,16 +134,10 @@ def tables(made: list[bundles.Bundle]) -> None:
         print("| " + " | ".join(page.correlation_cells(each)) + " |")
 
 
-def result(bundle: bundles.Bundle, name: str) -> results.Result:
-    folder = bundle.results(name)
-    assert folder
-    return results.collect(bundle, finding.target_of(bundle, name), folder)
-
-
 def cells(bundle: bundles.Bundle, ran: list[results.Result], rows: list[page.Row]) -> Iterator[str]:
     """A line of the table; numbers in the order of TARGETS."""
-    values = inputs.load(bundle.path / bundles.DATA, bundle.workload)
-    wrong = [each.name for each in ran if not diff.diff(bundle.workload, values, each, None).passed]
+    made = simgen.load(bundle.path)
+    wrong = [each.name for each in ran if not made.diff(each.name, "reference")]
     path = bundle.path / bundles.RESULTS / HOST
     host = json.loads(path.read_text()) if path.exists() else {}
     of = {name: [row.metrics for row in rows if row.target == name] for name in TARGETS}

@@ -70,7 +70,7 @@ func runPeers(words []string) {
 	flags.Parse(words)
 	log.SetFlags(0) // what MGPUSim logs of a panic begins with "Panic: "
 	chosen, size := parsePeer(flags.Args())
-	o := options{timing: *mode == "timing", gpu: gpuModels[*gpu], gpus: 1}
+	o := options{timing: *mode == "timing", gpu: gpuModels[*gpu], hardware: newHardware(*gpu, ""), gpus: 1}
 	m := newMachine(o, 4096)
 	l := &peerLaunches{recorder: m.recorder}
 	tracing.CollectTrace(m.driver, l)

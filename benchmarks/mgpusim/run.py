@@ -18,18 +18,17 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import simgen
 from simgen import resources
-from simgen.targets.mgpusim.target import GPUS
+from simgen.targets.mgpusim.target import GPUS, MGPUSim
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT = 1800.0  # seconds of the longest simulation
@@ -162,14 +161,12 @@ def run_theirs(folder: Path, program: Path, gpu: str, operation: str) -> Run:
 
 
 def run_ours(folder: Path, gpu: str, workload: str, settings: str, mode: str) -> Run:
-    bundle = folder / re.sub(r"\W+", "_", f"{gpu} {workload} {settings}")
-    words = [word for setting in settings.split() for word in ("--set", setting)]
-    target = ("--target", "mgpusim", "--arch", GPUS[gpu])
-    simgen("build", workload, *target, *words, "-o", str(bundle), "-q", "--replace")
-    simgen("run", str(bundle), "--mode", mode, "-q")
-    (pair,) = json.loads(simgen("diff", str(bundle), "--json"))["pairs"]
-    table = bundle / "results/mgpusim/launches.csv"
-    return total("right" if pair["passed"] else "WRONG", table)
+    path = folder / re.sub(r"\W+", "_", f"{gpu} {workload} {settings}")
+    plan = simgen.plan(workload, set=dict(word.split("=") for word in settings.split()))
+    bundle = plan.build(path, MGPUSim(arch=GPUS[gpu]), replace=True)
+    bundle.run("mgpusim", options={"mode": mode})
+    table = path / "results/mgpusim/launches.csv"
+    return total("right" if bundle.diff() else "WRONG", table)
 
 
 def total(verdict: str, table: Path) -> Run:
@@ -180,13 +177,6 @@ def total(verdict: str, table: Path) -> Run:
         for column in ("instructions", "seconds", "host_seconds")
     ]
     return Run(verdict, len(rows), *sums)
-
-
-def simgen(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "simgen", *words], capture_output=True, text=True)
-    if done.returncode not in (0, 6):
-        raise SystemExit(f"simgen {' '.join(words)}\n{done.stderr}")
-    return done.stdout
 
 
 def speed(folder: Path, gpus: list[str]) -> None:

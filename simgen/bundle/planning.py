@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean
 from simgen.frontend import fusion as fuse
-from simgen.frontend import network, problem
+from simgen.frontend import network, problem, scaling
 from simgen.ir import Pass
 from simgen.layers.base import Phase
 from simgen.targets import TARGETS
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.writing import Bundle, Cures
+    from simgen.frontend.network import Network
     from simgen.ir import Workload
     from simgen.targets import Target
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TARGETS = ("gem5-se", "host")
 RATE = 0.01  # learning rate
+LEAST_SCALE, MOST_SCALE = 2.0**-24, 2.0**24  # of a loss
 SEEDS = 2**63
 KERNELS, DATA = "kernels", "data"  # what a build tells of: pieces, bytes
 
@@ -67,6 +69,7 @@ class Plan:
         """
         _check_numbers(choices)
         self.source, self.choices = source, choices
+        self._made_of = choices  # that make the same of the problem, without scaling it
         self.planned_for = planned_for or planned_machine.choose(
             choices.plan_for, targets, choices.matrix
         )
@@ -84,19 +87,49 @@ class Plan:
                 "--inference: it is for pass fwd only; leave --pass out, or set "
                 "batchnorm_statistics=running of the layers that are to be frozen in training"
             )
-        self.network = network.resolve(
+        self.network = self._resolved(phase)
+        if choices.scale_to is not None:
+            self._scale(choices.scale_to, phase)
+        if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
+            raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
+        if choices.loss_scale is not None and set(self.problem.passes) == {Pass.FORWARD}:
+            raise UsageError(
+                "--loss-scale: no gradients are computed; add bwd to --pass, or leave it out"
+            )
+        if choices.fuse:
+            self.network = fuse.fuse(self.network, self.problem.passes)
+
+    def _resolved(self, phase: Phase | None) -> Network:
+        return network.resolve(
             self.problem.config,
             self.problem.settings,
-            algorithm=choices.algorithm,
-            layers=choices.layers,
+            algorithm=self.choices.algorithm,
+            layers=self.choices.layers,
             phase=phase,
             machine=self.planned_for.machine,
             dtype=self.problem.dtype,
         )
-        if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
-            raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
-        if choices.fuse:
-            self.network = fuse.fuse(self.network, self.problem.passes)
+
+    def _scale(self, most: float, phase: Phase | None) -> None:
+        """The problem with smaller extents, as if they had been set.
+
+        Raises:
+            UsageError: it is not one layer that has a rule for that.
+        """
+        found = scaling.scaled(self.network, self.problem.passes, most)
+        self.problem = replace(
+            self.problem,
+            name=f"{self.problem.name}_scaled" if found.settings else self.problem.name,
+            settings=(*self.problem.settings, *found.settings),
+            notes=(*self.problem.notes, *found.notes),
+        )
+        settings = (*self.choices.settings, *found.settings)
+        self._made_of = replace(self.choices, settings=settings, scale_to=None)
+        if found.machine != self.planned_for.machine:
+            why = f"scaled down with the problem; {self.planned_for.why}"
+            self.planned_for = PlannedMachine(found.machine, why)
+            self._made_of = replace(self._made_of, plan_for=found.machine.label)
+        self.network = self._resolved(phase)
 
     @functools.cached_property
     def workload(self) -> Workload:
@@ -124,13 +157,14 @@ class Plan:
             self.problem.passes,
             choices.seed,
             rate=RATE if choices.rate is None else choices.rate,
+            loss_scale=1.0 if choices.loss_scale is None else choices.loss_scale,
             reuse_memory=choices.reuse_memory,
         )
         return exact_values.given(made) if exact_values.WORD in choices.values else made
 
     def provenance(self) -> dict[str, Any]:
         """What the manifest says of where the workload comes from."""
-        return recipe.kept(self.problem, self.choices)
+        return recipe.kept(self.problem, self._made_of)
 
     def for_targets(self, targets: Sequence[Target]) -> Plan:
         """The same for the machine of these targets, if the choices name none."""
@@ -252,6 +286,12 @@ def _check_numbers(choices: Choices) -> None:
     """What the command line checks as it reads it."""
     if choices.rate is not None and not (math.isfinite(choices.rate) and choices.rate >= 0):
         raise UsageError(f"--rate {choices.rate!r}: not a learning rate; write a number, 0 or more")
+    if choices.scale_to is not None and not 1 <= choices.scale_to < math.inf:
+        fact = f"--scale-to {choices.scale_to!r}: not a number of operations"
+        raise UsageError(f"{fact}; write one above 1, such as 2e7")
+    if choices.loss_scale is not None and not LEAST_SCALE <= choices.loss_scale <= MOST_SCALE:
+        fact = f"--loss-scale {choices.loss_scale!r}: not a factor of the loss"
+        raise UsageError(f"{fact}; write a number from 2^-24 to 2^24")
     if type(choices.seed) is not int or not 0 <= choices.seed < SEEDS:
         raise UsageError(f"--seed {choices.seed!r}: not a seed; write a whole number below 2^63")
 

@@ -38,6 +38,7 @@ class Choices:
     algorithm: str | None = None
     type: str | None = None  # of elements
     rate: float | None = None
+    loss_scale: float | None = None
     inference: bool | None = None
     fuse: bool = False
     reuse_memory: bool = False
@@ -46,6 +47,7 @@ class Choices:
     seed: int = 0
     plan_for: str | None = None  # a machine; None: that of the targets
     matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
+    scale_to: float | None = None  # operations at most; recipes have what came of it
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class KeptChoices:
     algorithm: str | None = None
     type: str | None = None
     rate: float | None = None
+    loss_scale: float | None = None
     inference: bool | None = None
     plan_for: str | None = None
     matrix: str | None = None
@@ -98,6 +101,7 @@ def kept(found: Problem, choices: Choices) -> dict[str, Any]:
         "algorithm": choices.algorithm,
         "type": found.dtype,
         "rate": choices.rate,
+        "loss_scale": choices.loss_scale,
         "inference": choices.inference,
         "plan_for": choices.plan_for,
         "matrix": choices.matrix,
@@ -145,6 +149,7 @@ def of_bundle(bundle: Bundle) -> Recipe:
         algorithm=found.algorithm,
         type=found.type,
         rate=found.rate,
+        loss_scale=found.loss_scale,
         inference=found.inference,
         fuse=found.fuse,
         reuse_memory=found.reuse_memory,

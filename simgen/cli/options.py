@@ -28,7 +28,9 @@ CHOICES = {
     "algorithm": "--algo",
     "type": "--type",
     "rate": "--rate",
+    "loss_scale": "--loss-scale",
     "plan_for": "--plan-for",
+    "scale_to": "--scale-to",
     "matrix": "--matrix",
 }
 PHASE = {True: "--inference", False: "--training"}
@@ -209,6 +211,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help=f"Learning rate of pass sgd. [default: {RATE}]",
     ),
     click.option(
+        "--loss-scale",
+        type=Real(2.0**-24, 2.0**24),
+        metavar="S",
+        help="Multiply the gradients that the backward pass begins with, and divide steps of pass "
+        "sgd by the same: small gradients then do not vanish in f16. [default: 1]",
+    ),
+    click.option(
         "--inference/--training",
         "inference",
         default=None,
@@ -241,6 +250,14 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help="The machine to choose tiles, splits and algorithms for, of `simgen list machines`; "
         "with other hardware: gem5-gfx902,num_compute_units=16. [default: that of the first "
         "simulated target, or of the GPU; a bundle keeps its own]",
+    ),
+    click.option(
+        "--scale-to",
+        type=Real(1),
+        metavar="OPS",
+        help="Make a product or a convolution smaller until it has at most so many operations, as "
+        "2e7, and keep what its kernels meet: remainders of tiles, operations per byte, "
+        "work-groups per unit. `simgen show` says what became of it.",
     ),
     click.option(
         "--matrix",
@@ -277,12 +294,14 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         algorithm=given["algorithm"],
         type=given["type"],
         rate=given["rate"],
+        loss_scale=given["loss_scale"],
         inference=given["inference"],
         fuse=given["fuse"],
         reuse_memory=given["reuse_memory"],
         values=tuple(given["values"]),
         seed=given["seed"],
         plan_for=given["plan_for"],
+        scale_to=given["scale_to"],
         matrix=given["matrix"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))

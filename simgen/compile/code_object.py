@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen import machine as machines
-from simgen.errors import DamagedError, SimgenError
+from simgen.errors import DamagedError, RefusedError, SimgenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 DESCRIPTOR_NBYTES = 64
 DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
+RSRC1 = 48  # where compute_pgm_rsrc1 lies in a descriptor; in it:
+VGPRS_MASK = 63  # granules of vector registers, less 1
 MOST_NBYTES = 1 << 26  # of a memory image; a kernel is a thousandth of it
 PF_X = 1  # flag of an executable segment
 DYNAMIC_STACK = 1 << 11  # bits of kernel_code_properties
@@ -133,6 +135,26 @@ def instructions(elf: bytes, kernel: str) -> bytes:
     raise DamagedError(f"code object: it does not hold kernel {kernel}; build it again")
 
 
+def for_granule(image: bytes, info: KernelInfo, granule: int) -> bytes:
+    """A memory image with the kernel's vector registers counted in another granule: that of the
+    GPU that a simulator is told, where that is not the one that the code is for.
+
+    Raises:
+        RefusedError: such a GPU has not so many registers.
+    """
+    encoded = -(-info.vgprs // granule) - 1
+    if encoded > VGPRS_MASK:
+        most = (VGPRS_MASK + 1) * granule
+        raise RefusedError(
+            f"code object: a kernel takes {info.vgprs} vector registers, and the simulated GPU has "
+            f"{most}; plan with --matrix no, or for another machine"
+        )
+    at = info.descriptor_offset + RSRC1
+    (word,) = struct.unpack_from("<I", image, at)
+    changed = struct.pack("<I", word & ~VGPRS_MASK | encoded)
+    return image[:at] + changed + image[at + len(changed) :]
+
+
 @contextlib.contextmanager
 def _opened(elf: bytes) -> Iterator[ELFFile]:
     """The parsed file; whatever the parser trips over is a damaged file."""
@@ -202,4 +224,5 @@ def _info(image: bytes, symbol: Any, processor: str, granule: int) -> KernelInfo
         )
     encoded = rsrc1 >> 6 & 15
     sgprs = (encoded // 2 + 1) * 16 if processor.startswith("gfx9") else (encoded + 1) * 8
-    return KernelInfo(at, lds, scratch, kernarg, sgprs, ((rsrc1 & 63) + 1) * granule)
+    vgprs = ((rsrc1 & VGPRS_MASK) + 1) * granule
+    return KernelInfo(at, lds, scratch, kernarg, sgprs, vgprs)

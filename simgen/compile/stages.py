@@ -68,6 +68,7 @@ def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> 
         return cache.get_or_build(key, lambda: toolchain.assembly(whole, arch).encode()).decode()
 
     def legalised(text: str, cache: Cache) -> Legalised:
+        _check_matrix(text, model)
         return legalise.rewrite(text, model, names)
 
     def assembled(made: Legalised, cache: Cache) -> bytes:
@@ -90,6 +91,24 @@ def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> 
     )
     known = legalise.support(model).opcodes
     return (*stages, Stage(CHECKED, checked)) if known else stages
+
+
+def _check_matrix(text: str, model: Model) -> None:
+    """Refuse matrix instructions that a version of a simulator lacks.
+
+    Raises:
+        RefusedError: there is one.
+    """
+    if not model.simulator:
+        return
+    known = legalise.support(model).matrix
+    for found in re.findall(r"^\s+(v_s?mfma\w+)", text, re.MULTILINE):
+        if found not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise RefusedError(
+                f"{model.simulator} {model.version}: it does not implement {found} "
+                f"({model.arch}); {has}; build with --matrix no"
+            )
 
 
 def x86(

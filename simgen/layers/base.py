@@ -66,6 +66,9 @@ class Lowering:
     launches: tuple[Launch, ...]
 
 
+CHUNKS = "chunks of the sum"  # what is chosen: 1, or "6 of 256"
+
+
 @dataclass(frozen=True)
 class Choice:
     """Something that was planned for a machine."""
@@ -290,6 +293,11 @@ class Layer(ABC):
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         """What was chosen for the machine, where there was a choice, for people to read."""
         return ()
+
+    def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
+        """Config keys of extents that may be made smaller -> by multiples of what, so that they
+        leave the same remainders of the kernel's tiles (simgen/frontend/scaling.py)."""
+        return {}
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         """Ports whose elements the kernels load and store whatever type they have.

@@ -28,7 +28,6 @@ VECTOR = 4  # elements of a work-item
 class Operation(StrEnum):
     COPY = "copy"  # each output is the input
     ADD = "add"  # the inputs in order, one addition after the other
-    DESCEND = "descend"  # first input - rate * second input
 
 
 def element(dtype: DType) -> Constants:
@@ -57,18 +56,15 @@ def lower(
     size: int,
     reads: Sequence[str],
     writes: Sequence[str],
-    rate: float = 0.0,
     dtype: DType = DType.F32,
 ) -> Lowering:
     """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports."""
     constants: Constants = (("size", size), ("vector", VECTOR))
     if operation is Operation.COPY:
         kernel = Kernel(name, "copy.hip", BLOCK, (*constants, ("outputs", len(writes))))
-    elif operation is Operation.ADD:
+    else:
         constants = (*constants, ("inputs", len(reads)), *element(dtype))
         kernel = Kernel(name + suffix(dtype), "add.hip", BLOCK, constants)
-    else:
-        kernel = Kernel(name, "descend.hip", BLOCK, (*constants, ("rate", rate)))
     return Lowering((kernel,), (Launch(kernel.name, grid(size), (*reads, *writes)),))
 
 
@@ -77,7 +73,7 @@ def grid(size: int) -> tuple[int, int, int]:
     return ceil(size / (BLOCK * VECTOR)), 1, 1
 
 
-@writes("add", "descend")
+@writes("add")
 def _one(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["vector"], block)]
 

@@ -303,7 +303,8 @@ def _datasets(workload: Workload, values: Mapping[str, NDArray[Any]]) -> tuple[_
         else:
             check_fill(b.name, b.spec.dtype, b.fill)
             dtype = b.spec.dtype
-            fill = functools.partial(_fill_random, block_key(b.name, workload.seed), b.fill, dtype)
+            key = block_key(b.fill.like or b.name, workload.seed)
+            fill = functools.partial(_fill_random, key, b.fill, dtype)
             attributes = (*_fill_attributes(b.fill), ("seed", workload.seed))
         datasets.append(_dataset(b, fill, attributes))
     return (*datasets, _canary(workload))
@@ -336,6 +337,8 @@ def _fill_attributes(fill: Fill) -> list[Attribute]:
     attributes += [(name, float(clip)) for name, clip in clips if clip is not None]
     if fill.every and fill.times is not None:
         attributes += [("every", fill.every), ("times", float(fill.times))]
+    if fill.like:
+        attributes.append(("like", fill.like))
     return [*attributes, ("generator", GENERATOR)]
 
 

@@ -52,7 +52,7 @@ def generate(
     check_seed(seed)
     check_fill(name, spec.dtype, fill)
     values = np.empty(end - start, spec.dtype.array)
-    fill_values(values, start, spec.dtype, block_key(name, seed), fill)
+    fill_values(values, start, spec.dtype, block_key(fill.like or name, seed), fill)
     return values
 
 

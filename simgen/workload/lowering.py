@@ -8,14 +8,28 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.frontend.network import Placed, Source
-from simgen.ir import GUARD, PAGE, Buffer, Kernel, Launch, Node, Pass, Role, Step, Workload
+from simgen.ir import (
+    GUARD,
+    PAGE,
+    Buffer,
+    DType,
+    Kernel,
+    Launch,
+    Node,
+    Pass,
+    Role,
+    Step,
+    TensorSpec,
+    Workload,
+)
 from simgen.layers import LAYERS, conversion
+from simgen.layers.base import PortRole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.frontend.network import Network
-    from simgen.ir import Fill, TensorSpec
+    from simgen.ir import Fill
     from simgen.layers.base import Port
     from simgen.machine import Machine
 
@@ -27,6 +41,7 @@ def lower(
     seed: int,
     rate: float = 0.01,
     *,
+    loss_scale: float = 1.0,
     reuse_memory: bool = False,
 ) -> Workload:
     """The workload that runs `passes` over the network: forward in order, backward in reverse.
@@ -34,7 +49,10 @@ def lower(
     Tensors that no step writes come from the data file. Every written tensor is an output, so
     that results can be compared layer by layer; workspaces are none. Where several ports read one
     tensor, their gradients are added up by an `add` layer that the workload has in addition, and
-    each parameter is updated by an `sgd` layer with learning rate `rate`.
+    each parameter is updated by an `sgd` layer with learning rate `rate`. A parameter of a narrow
+    type has master weights in float32 there, "layer.master_port", whose values are its own before
+    they are rounded; the step writes both anew. Gradients that come from the data file are those of
+    a loss that is `loss_scale` times as large, which steps take into account.
 
     With `reuse_memory`, tensors that a later step reads are no outputs: each gives its place to
     others after its last reader. That is for forward passes alone, and what is left to compare are
@@ -51,7 +69,7 @@ def lower(
             "leave it out, or build pass fwd alone"
         )
     nodes = {p.node.name: p.node for p in network.layers}
-    draft = _Draft(nodes, network.machine, given=_given(network))
+    draft = _Draft(nodes, network.machine, given=_given(network), loss_scale=loss_scale)
     if Pass.FORWARD in passes:
         for placed in network.layers:
             if not placed.layer.given:
@@ -83,7 +101,8 @@ def lower(
 class _Draft:
     nodes: dict[str, Node]
     machine: Machine
-    given: Mapping[str, Fill]  # of tensors that layers have from the data file, by buffer
+    given: dict[str, Fill]  # of tensors that layers have from the data file, by buffer
+    loss_scale: float
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
@@ -122,6 +141,8 @@ class _Draft:
                 assert names[port.name] not in self.written, names[port.name]
                 self.written.add(names[port.name])
             fill = port.fill and self.given.get(names[port.name], port.fill)
+            if fill and self.loss_scale != 1 and layer.role(port.name) is PortRole.GRADIENT:
+                fill = replace(fill, every=1, times=self.loss_scale)
             self.tensors.setdefault(names[port.name], replace(port, fill=fill))
         for kernel in lowering.kernels:
             if self.kernels.setdefault(kernel.name, kernel) != kernel:
@@ -204,8 +225,22 @@ def _update(draft: _Draft, placed: Placed, rate: float) -> None:
             raise ConfigError(
                 placed.where, f"pass sgd updates {name}.{port} from its gradient; add pass bwd"
             )
-        step = draft.synthetic(f"{name}_{port}_sgd", "sgd", {"rate": str(rate)}, weights.spec)
-        bound = {"x": f"{name}.{port}", "dx": f"{name}.d{port}", "y": f"{name}.new_{port}"}
+        x, y = f"{name}.{port}", f"{name}.new_{port}"
+        entries = {"rate": str(rate)}
+        if draft.loss_scale != 1:
+            entries["loss_scale"] = str(draft.loss_scale)
+        gradient = draft.tensors[f"{name}.d{port}"].spec.dtype
+        if gradient != DType.F32:
+            entries["gradient_type"] = str(gradient)
+        bound = {"x": x, "y": y}
+        if weights.spec.dtype != DType.F32:
+            entries["copy_type"] = str(weights.spec.dtype)
+            bound = {"x": f"{name}.master_{port}", "y": f"{name}.new_master_{port}", "copy": y}
+            if weights.fill:
+                draft.given[bound["x"]] = replace(weights.fill, like=x)
+        master = TensorSpec(weights.spec.shape)
+        step = draft.synthetic(f"{name}_{port}_sgd", "sgd", entries, master)
+        bound["dx"] = f"{name}.d{port}"
         draft.add(step, (Pass.FORWARD,), bound)
         draft.steps[-1] = replace(draft.steps[-1], direction=Pass.UPDATE)
 

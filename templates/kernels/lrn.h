@@ -3,6 +3,7 @@
 #pragma once
 #include "prelude.h"
 #include "constants/lrn.h"
+#include "access.h"
 
 constexpr unsigned ITEMS = OUTER * INNER / VECTOR; /* work-items side by side */
 constexpr bool ACROSS = LEFT + RIGHT > 0; /* windows extend along a line too */
@@ -15,11 +16,12 @@ constexpr unsigned SHIFT = LEAD - LEFT; /* of the first window in them */
 /* The line at `at` of the tensor that begins at `tensor`, from column `column` - LEAD on; zero where
  * there is nothing. What lies outside is masked, not left out, so that loads need not wait for each
  * other. */
-static __device__ __forceinline__ void read_line(float* value, const Element* tensor, int at, unsigned column)
+template <class T>
+static __device__ __forceinline__ void read_line(float* value, const T* tensor, int at, unsigned column)
 {
     const bool inside = at >= 0 && at < AXIS;
     /* Not line 0: a choice between it and at is a clamped subtraction, and gem5 does not clamp. */
-    const Element* const line = tensor + (inside ? at : AXIS - 1) * INNER;
+    const T* const line = tensor + (inside ? at : AXIS - 1) * INNER;
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; c += VECTOR) {
         const unsigned from = column - LEAD + c;
@@ -32,18 +34,19 @@ static __device__ __forceinline__ void read_line(float* value, const Element* te
             value[c + 2] = as_float(as_uint(four.z) & mask);
             value[c + 3] = as_float(as_uint(four.w) & mask);
         } else {
-            value[c] = as_float(as_uint(line[there ? from : column]) & mask);
+            value[c] = as_float(as_uint(load(line + (there ? from : column))) & mask);
         }
     }
 }
 
-static __device__ __forceinline__ void write(Element* to, const float* value)
+template <class T>
+static __device__ __forceinline__ void write(T* to, const float* value)
 {
     if constexpr (VECTOR == 4) {
         const float4 four{value[0], value[1], value[2], value[3]};
         store4(to, four);
     } else {
-        *to = value[0];
+        store(to, 0, value[0]);
     }
 }
 

@@ -4,7 +4,7 @@
 #include "lrn.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, Element* __restrict__ dx)
+    const Element* __restrict__ x, const Element* __restrict__ dy, Result* __restrict__ dx)
 {
     const unsigned item = blockIdx.x * BLOCK + threadIdx.x;
     if (ITEMS % BLOCK != 0 && item >= ITEMS)

@@ -4,7 +4,7 @@
 #include "lrn.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, Element* __restrict__ y)
+    const Element* __restrict__ x, Result* __restrict__ y)
 {
     const unsigned item = blockIdx.x * BLOCK + threadIdx.x;
     if (ITEMS % BLOCK != 0 && item >= ITEMS)

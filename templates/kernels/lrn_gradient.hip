@@ -1,7 +1,9 @@
 /* Local response normalisation, the second step of its gradient (lrn_ratio.hip is the first):
- * dx + MINUS x sum of `ratio` over the windows that hold the element. */
+ * dx + MINUS x sum of `ratio` over the windows that hold the element. What the first step left of dx is in its
+ * place, or in `term`, where dx has too few bits for it. */
 #include "prelude.h"
 #include "lrn.h"
+#include "constants/lrn_gradient.h"
 
 /* What a line adds to windows. */
 static __device__ __forceinline__ void enter(float* sums, const float* value)
@@ -17,7 +19,11 @@ static __device__ __forceinline__ void enter(float* sums, const float* value)
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ ratio, Element* __restrict__ dx)
+    const Element* __restrict__ x, const float* __restrict__ ratio,
+#if WITH_TERM
+    const float* __restrict__ term,
+#endif
+    Result* __restrict__ dx)
 {
     const unsigned item = blockIdx.x * BLOCK + threadIdx.x;
     if (ITEMS % BLOCK != 0 && item >= ITEMS)
@@ -52,7 +58,12 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
                 for (int j = 1; j < WINDOW; j++)
                     total = total + sums[j][v];
-                result[v] = fused(MINUS * x[place + v], total, dx[place + v]);
+#if WITH_TERM
+                const float before = term[place + v];
+#else
+                const float before = dx[place + v];
+#endif
+                result[v] = fused(MINUS * load(x, place + v), total, before);
             }
             write(dx + place, result);
         }

@@ -4,8 +4,8 @@
 #include "lrn.h"
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const Element* __restrict__ x, const Element* __restrict__ dy, Element* __restrict__ ratio,
-    Element* __restrict__ dx)
+    const Element* __restrict__ x, const Element* __restrict__ dy, float* __restrict__ ratio,
+    float* __restrict__ dx)
 {
     const unsigned item = blockIdx.x * BLOCK + threadIdx.x;
     if (ITEMS % BLOCK != 0 && item >= ITEMS)
@@ -47,7 +47,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             for (unsigned v = 0; v < VECTOR; v++) {
                 const float s = fused(ALPHA, energy(ring, sums, v), K);
                 const float power = fast_exp2(fast_log2(s) * -BETA);
-                term[v] = dy[place + v] * power;
+                term[v] = load(dy, place + v) * power;
                 result[v] = term[v] * ring[(i + BEFORE) % WINDOW][v] * fast_rcp(s);
             }
             write(dx + place, term);

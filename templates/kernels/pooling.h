@@ -2,6 +2,7 @@
 #pragma once
 #include "prelude.h"
 #include "constants/pooling_sizes.h"
+#include "access.h"
 
 /* -inf, for the padding: it is greater than nothing. */
 static __device__ __forceinline__ float lowest() { return as_float(0xff800000u); }
@@ -56,7 +57,7 @@ struct Reader {
                 value[c + 2] = four.z;
                 value[c + 3] = four.w;
             } else {
-                value[c] = inside ? plane[row * W + safe(c, column)] : LARGEST ? lowest() : 0.0f;
+                value[c] = inside ? load(plane + (row * W + safe(c, column))) : LARGEST ? lowest() : 0.0f;
             }
         }
     }

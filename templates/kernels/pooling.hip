@@ -4,6 +4,7 @@
 #include "constants/pooling.h"
 #include "pooling.h"
 #include "pooling_mean.h"
+#include "side_by_side.h"
 
 constexpr unsigned ITEMS = (Q + RESULTS - 1) / RESULTS; /* work-items of a row */
 constexpr unsigned STRIPS = (P + ROWS - 1) / ROWS; /* of a plane, ROWS rows of results each */
@@ -17,14 +18,20 @@ constexpr unsigned LAST_TOP = (STRIPS - 1) * ROWS * STRIDE_H; /* PAD_H after thi
 constexpr bool OVERHANG = (Q - 1) * STRIDE_W + KERNEL_W > W + PAD_W; /* of windows, to the right */
 using Rows = Reader<LOAD, COLUMNS, LEFT, LAST, LAST_TOP, OVERHANG, OP == Op::MAX>;
 
+constexpr unsigned SIZE = PLANES * P * Q;
+/* Narrow results that do not lie by fours in a row: work-items have one each, and store them together. */
+constexpr bool TOGETHER = sizeof(Element) < 4 && !(RESULTS == 4 && Q % 4 == 0);
+
 static __device__ __forceinline__ float combine(float a, float b) { return OP == Op::MAX ? maximum(a, b) : a + b; }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, Element* __restrict__ y)
 {
-    const unsigned item = blockIdx.x * BLOCK + threadIdx.x;
+    unsigned item = blockIdx.x * BLOCK + threadIdx.x;
+    if constexpr (TOGETHER)
+        item = item < SIZE ? item : 0; /* the first result once more, which nobody stores */
     const unsigned strip = item / ITEMS; /* counted through all planes */
-    if (PLANES * STRIPS * ITEMS % BLOCK != 0 && strip >= PLANES * STRIPS)
+    if (!TOGETHER && PLANES * STRIPS * ITEMS % BLOCK != 0 && strip >= PLANES * STRIPS)
         return;
     const unsigned begin = item % ITEMS * RESULTS; /* first column of y */
     const unsigned first = strip % STRIPS * ROWS; /* first row of y */
@@ -64,7 +71,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 result[k] *= EVEN ? SCALE : fast_rcp(static_cast<float>(rows * counted_columns(left + c)));
         }
         Element* const line = y + (strip / STRIPS * P + first + i) * Q + begin;
-        if constexpr (RESULTS == 4 && Q % 4 == 0) {
+        if constexpr (TOGETHER) {
+            static_assert(!TOGETHER || (ROWS == 1 && RESULTS == 1), "items do not lie side by side");
+            store_side_by_side<BLOCK, SIZE>(y, blockIdx.x * BLOCK, threadIdx.x, true, result[0]);
+        } else if constexpr (RESULTS == 4 && Q % 4 == 0) {
             store4(line, float4{result[0], result[1], result[2], result[3]});
         } else if constexpr (RESULTS == 2 && Q % 2 == 0) {
             *reinterpret_cast<float2*>(line) = float2{result[0], result[1]};
@@ -72,7 +82,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
             for (unsigned k = 0; k < RESULTS; k++) {
                 if (Q % RESULTS == 0 || begin + k < Q)
-                    line[k] = result[k];
+                    store(line, k, result[k]);
             }
         }
     }

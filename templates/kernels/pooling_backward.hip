@@ -4,6 +4,7 @@
 #include "constants/pooling_backward.h"
 #include "pooling.h"
 #include "pooling_mean.h"
+#include "side_by_side.h"
 
 constexpr unsigned ITEMS = W / VECTOR; /* work-items of a row */
 constexpr unsigned ROWS = (KERNEL_H + STRIDE_H - 1) / STRIDE_H; /* rows of windows that hold an element */
@@ -16,6 +17,9 @@ constexpr int COLUMNS = VECTOR > 1 ? (static_cast<int>(KERNEL_W + STRIDE_W) - 1 
 constexpr unsigned LAST_Q = VECTOR > 1 ? (ITEMS - 1) * (VECTOR / STRIDE_W) + REACH /* of the last item */
                                        : (W - 1 + PAD_W) / STRIDE_W; /* of a row's last element */
 constexpr bool MANY = ((KERNEL_H - 1) / STRIDE_H + 1) * ((KERNEL_W - 1) / STRIDE_W + VECTOR) > 64;
+/* Narrow results, one of each work-item, that these store together. */
+constexpr bool TOGETHER = sizeof(Element) < 4 && VECTOR == 1;
+constexpr unsigned SIZE = PLANES * H * W;
 constexpr unsigned UNROLL_ROWS = MANY ? 1 : ROWS;
 constexpr unsigned UNROLL_COLUMNS = VECTOR == 1 && KERNEL_W > 16 * STRIDE_W ? 1 : COLUMNS;
 
@@ -26,9 +30,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #endif
     Element* __restrict__ dx)
 {
-    const unsigned item = blockIdx.x * BLOCK + threadIdx.x;
+    unsigned item = blockIdx.x * BLOCK + threadIdx.x;
+    if constexpr (TOGETHER)
+        item = item < SIZE ? item : 0; /* the first result once more, which nobody stores */
     const unsigned line = item / ITEMS; /* row of dx, counted through all planes */
-    if (PLANES * H * ITEMS % BLOCK != 0 && line >= PLANES * H)
+    if (!TOGETHER && PLANES * H * ITEMS % BLOCK != 0 && line >= PLANES * H)
         return;
     const unsigned down = line % H + PAD_H; /* from the top of the padding */
     const unsigned last_p = down / STRIDE_H; /* the last window that begins before the row's end */
@@ -59,14 +65,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             const bool there = (LAST_Q < Q && j <= static_cast<int>(REACH)) || q < Q;
             const unsigned safe = there ? q : 0;
 #if WITH_PLACES
-            const float share = above[safe];
+            const float share = load(above + safe);
             /* The maximum's s. Of a window that does not exist, none: a choice between loaded values
              * would become a branch around the load. */
             const int row = there ? static_cast<int>(r * KERNEL_W) : 0x40000000;
             const int place = places[safe] - row;
 #else
             const float scale = EVEN ? 1.0f : fast_rcp(static_cast<float>(rows * counted_columns(q * STRIDE_W - PAD_W)));
-            const float part = EVEN ? above[safe] : above[safe] * scale;
+            const float part = EVEN ? load(above + safe) : load(above + safe) * scale;
             const float share = as_float(as_uint(part) & (there ? 0xffffffffu : 0));
             const int place = 0; /* not read */
 #endif
@@ -90,7 +96,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             SCALED ? sum[0] * SCALE : sum[0], SCALED ? sum[1] * SCALE : sum[1], SCALED ? sum[2] * SCALE : sum[2],
             SCALED ? sum[3] * SCALE : sum[3]};
         store4(dx + item * VECTOR, out);
+    } else if constexpr (TOGETHER) {
+        const float out = SCALED ? sum[0] * SCALE : sum[0];
+        store_side_by_side<BLOCK, SIZE>(dx, blockIdx.x * BLOCK, threadIdx.x, true, out);
     } else {
-        dx[item] = SCALED ? sum[0] * SCALE : sum[0];
+        store(dx, item, SCALED ? sum[0] * SCALE : sum[0]);
     }
 }

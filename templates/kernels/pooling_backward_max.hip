@@ -98,7 +98,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
             for (unsigned k = 0; k < RESULTS; k++) {
                 if ((TILES_W == 1 && Q % RESULTS == 0) || q + k < Q)
-                    share[k] = dy[(number * P + p) * Q + q + k];
+                    share[k] = load(dy, (number * P + p) * Q + q + k);
             }
             search(x + number * (H * W), p * STRIDE_H - PAD_H, tile_column + begin * STRIDE_W - LEFT, place);
             if constexpr (TILE_W < W || Q % RESULTS != 0) {
@@ -172,7 +172,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
             for (unsigned k = 0; k < VECTOR; k++) {
                 if (W % VECTOR == 0 || column + k < W)
-                    target[k] = sum[k];
+                    store(target, k, sum[k]);
             }
         }
     }

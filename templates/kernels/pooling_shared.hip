@@ -3,6 +3,7 @@
 #include "constants/pooling_shared.h"
 #include "pooling.h"
 #include "pooling_mean.h"
+#include "side_by_side.h"
 
 constexpr unsigned WINDOWS = PLANES * P * Q;
 constexpr unsigned WINDOW = KERNEL_H * KERNEL_W; /* elements */
@@ -13,7 +14,7 @@ constexpr unsigned UNROLL = WINDOW > 16 * SLICES ? 4 : (WINDOW + SLICES - 1) / S
 
 template <Op>
 struct Made {
-    using Type = Element;
+    using Type = Result;
 };
 template <>
 struct Made<Op::FIRST> {
@@ -43,7 +44,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                                       : (k + SLICES <= WINDOW || at < WINDOW) && row < H && column < W;
             /* Whole rows of a window lie one behind the other. */
             const unsigned index = WHOLE_ROWS ? top * W + at : row * W + column;
-            const float candidate = there ? plane[index] : OP == Op::MEAN ? 0.0f : lowest();
+            const float candidate = there ? load(plane + index) : OP == Op::MEAN ? 0.0f : lowest();
             if constexpr (OP == Op::FIRST)
                 place = candidate > value ? static_cast<int>(at) : place;
             value = OP == Op::MEAN ? value + candidate : maximum(value, candidate);
@@ -71,12 +72,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     if (slice == 0 && window < WINDOWS) {
         if constexpr (OP == Op::FIRST)
             /* A window of nothing but -inf has its maximum in the first place too. */
-            y[window] = place < static_cast<int>(WINDOW) ? place : first_inside(top, left);
-        else if constexpr (OP == Op::MAX)
-            y[window] = value;
-        else if constexpr (EVEN)
-            y[window] = value * SCALE;
-        else
-            y[window] = value * fast_rcp(static_cast<float>(counted_rows(top) * counted_columns(left)));
+            reinterpret_cast<int*>(y)[window] = place < static_cast<int>(WINDOW) ? place : first_inside(top, left);
+        else if constexpr (OP == Op::MEAN)
+            value *= EVEN ? SCALE : fast_rcp(static_cast<float>(counted_rows(top) * counted_columns(left)));
+        if constexpr (OP != Op::FIRST && sizeof(Result) == 4)
+            store(reinterpret_cast<Result*>(y), window, value);
+    }
+    if constexpr (OP != Op::FIRST && sizeof(Result) < 4) {
+        constexpr unsigned OWN = BLOCK / SLICES; /* windows of a work-group */
+        store_side_by_side<OWN, WINDOWS>(y, blockIdx.x * OWN, threadIdx.x / SLICES, slice == 0, value);
     }
 }

@@ -225,5 +225,7 @@ def stop(code: int, place: object, fact: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[2:] not in ([], ["--past-l1"]) or len(sys.argv) < 2:
-        stop(2, "run.py", "give the results folder, and --past-l1 or nothing")
+        stop(
+            2, "run.py", "not the words it takes; give the results folder, and --past-l1 or nothing"
+        )
     main(Path(sys.argv[1]), past_l1=len(sys.argv) > 2)

@@ -95,7 +95,7 @@ static u64 number(const char *words, const char *place)
     u64 value = 0;
     for (const char *at = words; *at; at++) {
         if (*at < '0' || *at > '9' || value > 99999)
-            stop(EXIT_USAGE, place, "write a whole number below 1000000");
+            stop(EXIT_USAGE, place, "is not a count; write a whole number below 1000000");
         value = value * 10 + (u64)(*at - '0');
     }
     return value;

@@ -80,7 +80,7 @@ inline void make_workplace()
     ok = ok && make_traces();
 #endif
     if (!ok)
-        stop(EXIT_NO_MEMORY, "memory", "no room for the stacks of the work-items");
+        stop(EXIT_NO_MEMORY, "memory", "no room for the stacks of the work-items; free some");
     /* A file that grows too large is an error of write(), not the end of this process. */
     const signal_handler nothing = reinterpret_cast<signal_handler>(1); /* SIG_IGN */
     const signal_action ignore = { nothing, 0x04000000, restore_signal, 0 };
@@ -125,7 +125,7 @@ inline void set_launch(u32 index)
     }
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)
-        stop(EXIT_KERNEL, now.what->name, "has more than 64 KiB of LDS; no GPU would run it");
+        stop(EXIT_KERNEL, now.what->name, "needs more than 64 KiB of LDS, as no GPU has; make its work-groups smaller");
     if (lds_nbytes)
         now.region[now.regions++] = { reinterpret_cast<u64>(now.what->lds),
                                       reinterpret_cast<u64>(now.what->lds_end), nullptr };
@@ -198,7 +198,7 @@ inline void start_workers(u32 wanted)
     const u32 count = wanted < most ? wanted : static_cast<u32>(most);
     const long turns = map(count * sizeof *workers.turns, SHARED);
     if (turns < 0)
-        stop(EXIT_NO_MEMORY, "memory", "no room for what processes share");
+        stop(EXIT_NO_MEMORY, "memory", "no room for what processes share; free some");
     workers.turns = reinterpret_cast<decltype(workers.turns)>(turns);
     workers.count = count;
     const long parent = sys(SYS_GETPID, 0, 0, 0, 0, 0, 0);

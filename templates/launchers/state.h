@@ -25,7 +25,7 @@ static inline int open_state(const char *path)
 {
     state_file = sys(SYS_OPEN, (long)path, 02 | 0100 /* O_RDWR O_CREAT */, 0644, 0, 0, 0);
     if (state_file < 0)
-        stop(EXIT_NO_OUTPUT, path, "cannot make the file of what layers leave");
+        stop(EXIT_NO_OUTPUT, path, "cannot be made; check the folder and its permissions");
     const u64 *id = (const u64 *)data_id, *has = (const u64 *)state_head.id;
     const long nbytes = sizeof state_head;
     const long got = sys(SYS_PREAD, state_file, (long)&state_head, nbytes, 0, 0, 0);
@@ -33,7 +33,7 @@ static inline int open_state(const char *path)
         memcpy(state_head.magic, "simgenS1", 8);
         memcpy(state_head.id, data_id, 32);
         if (sys(SYS_PWRITE, state_file, (long)&state_head, nbytes, 0, 0, 0) != nbytes)
-            stop(EXIT_NO_OUTPUT, path, "cannot be written; is the disk full?");
+            stop(EXIT_NO_OUTPUT, path, "cannot be written; check the space on the disk");
         return 0;
     }
     if (got != nbytes || *(const u64 *)state_head.magic != *(const u64 *)"simgenS1")
@@ -83,10 +83,10 @@ static inline void leave(const char *path, const u8 *from, u32 step)
         const long put = sys(SYS_PWRITE, state_file, (long)(from + each->offset), (long)each->nbytes,
                              (long)each->in_file, 0, 0);
         if (put != (long)each->nbytes && !leave_rest(each, from, put))
-            stop(EXIT_NO_OUTPUT, path, "cannot be written; is the disk full?");
+            stop(EXIT_NO_OUTPUT, path, "cannot be written; check the space on the disk");
     }
     if (sys(SYS_PWRITE, state_file, (long)&finished, 1, 64 + step, 0, 0) != 1)
-        stop(EXIT_NO_OUTPUT, path, "cannot be written; is the disk full?");
+        stop(EXIT_NO_OUTPUT, path, "cannot be written; check the space on the disk");
 }
 
 #endif

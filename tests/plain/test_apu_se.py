@@ -32,7 +32,8 @@ def test_a_version_runs_its_gpus_in_the_build_that_has_their_isa(version: str, a
 @every_pair
 def test_apu_se_is_told_which_gpu_unless_it_has_one_only(version: str, arch: str):
     told = options(version, arch)
-    assert (f"--gfx-version={arch}" in told) is (version != "21.0")
+    runs_as = "gfx902" if arch in ("gfx90a", "gfx942") else arch
+    assert (f"--gfx-version={runs_as}" in told) is (version != "21.0")
     assert ("--dgpu" in told) is (arch in ("gfx803", "gfx900"))
 
 
@@ -41,7 +42,8 @@ def test_apu_se_is_told_which_gpu_unless_it_has_one_only(version: str, arch: str
     [
         ("21.0", "gfx902", "--arch gfx902: gem5 21.0 has no such GPU; take --arch gfx801, or"),
         ("21.1", "gfx900", "take --arch gfx801 or gfx803, or another --gem5-version"),
-        ("24.0", "gfx803", "take --arch gfx902 or gfx900, or another --gem5-version"),
+        ("24.0", "gfx803", "take --arch gfx902 or gfx900 or gfx90a or gfx942, or another"),
+        ("24.1", "gfx90a", "take --arch gfx902 or gfx900, or another --gem5-version"),
         ("develop", "gfx801", "gem5 develop has no such GPU"),
         ("20.1", "gfx801", "its driver has no events, .*; use 21.0 or later"),
     ],
@@ -86,6 +88,11 @@ def test_four_words_of_lds_are_read_at_once_where_the_model_does_it():
         if "b128" not in rewrite(frame, Gem5Se(arch=arch, gem5_version=name).simulated.model).text
     }
     assert splitting == {("21.0", "gfx801"), ("21.2", "gfx902"), ("21.2", "gfx900")}
+
+
+def test_a_library_of_rocm_runs_code_for_the_gpu_that_it_finds_only():
+    with pytest.raises(UsageError, match=r"--arch gfx90a: .*gfx902.*; take --launcher kfd"):
+        Gem5Se(arch="gfx90a", launcher="hip")
 
 
 def kernel(*, lds: int = 0, vgprs: int = 4) -> KernelInfo:

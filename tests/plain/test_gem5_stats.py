@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from simgen import resources
 from simgen.errors import DamagedError
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
@@ -123,7 +124,7 @@ ENTERED = "src/sim/simulate.cc:199: info: Entering event queue @ {}.  Starting s
         ("error: unrecognized arguments: --x\n", None),
         (ENTERED + "fatal: Out of memory, please increase\n", 0),
         (ENTERED * 3 + "fatal: Encountered unimplemented VEGA instruction: v_x\n", 2),
-        (ENTERED + "simgen: error: ../../data.h5: truncated or grown; build again\n", None),
+        (ENTERED + "simgen: error: ../../data.h5: is truncated or too long; build again\n", None),
         (ENTERED * 2 + "simgen: error: launch 1 (k): not finished after 9 ms\n", 1),
         (ENTERED * 2 + "simgen: error: gem5-se: the run was killed (signal 9)\n", 1),
     ],
@@ -135,9 +136,9 @@ def test_the_launch_at_which_gem5_died_is_counted(log: str, done: int | None):
 
 
 def test_a_kernel_that_hangs_is_told_with_a_cure():
-    log = "simgen: error: launch 1 (k_2): not finished after 9 ms of simulated time; it hangs\n"
-    told = Gem5Se().watcher.diagnosis(log)
-    assert told == (
-        "not finished after 9 ms of simulated time; it hangs; find out whether it is the kernel "
-        "with: simgen build --target host --sanitize"
-    )
+    said = (resources.folder("templates") / "launchers/gem5_se.c.j2").read_text()
+    cure = "find out whether it is the kernel with: simgen build --target host --sanitize"
+    assert cure in said.replace('"\n        "', "")
+    fact = "not finished after 9 ms of simulated time"
+    log = f"simgen: error: launch 1 (k_2): {fact}; {cure}\n"
+    assert Gem5Se().watcher.diagnosis(log) == f"{fact}; {cure}"

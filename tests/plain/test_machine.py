@@ -41,7 +41,7 @@ def test_an_amd_machine_has_a_known_architecture_and_one_way_to_simulate_it_each
             known = machine.architectures()[told.machine.arch]
             assert known.wavefront == told.machine.wavefront
     simulated = [d for d in DESCRIPTIONS.values() if d.gem5_se]
-    assert len(apu_se.GPUS) == len(simulated) == 4
+    assert len(apu_se.GPUS) == len(simulated) == 6
     assert GPUS == {"mi300a": "gfx942", "r9nano": "gfx803"}
 
 
@@ -82,5 +82,5 @@ def test_versions_of_gem5_have_the_gpus_that_they_simulate():
     assert apu_se.VERSIONS["21.0"].gpus == ("gfx801",)
     assert apu_se.VERSIONS["21.1"].gpus == ("gfx801", "gfx803")
     assert apu_se.VERSIONS["23.1"].gpus == ("gfx902", "gfx900", "gfx801", "gfx803")
-    assert apu_se.VERSIONS["24.0"].gpus == ("gfx902", "gfx900")
+    assert apu_se.VERSIONS["24.0"].gpus == ("gfx902", "gfx900", "gfx90a", "gfx942")
     assert next(name for name, v in apu_se.VERSIONS.items() if v.dumps) == "24.0"

@@ -57,5 +57,5 @@ def test_gem5_starts_the_program_with_its_arguments(monkeypatch):
         monkeypatch.setenv("HOME", str(root / "home"))
         monkeypatch.setenv("SIMGEN_DOCKER", "0")
         monkeypatch.setenv("SIMGEN_PYTHON", sys.executable)
-        with pytest.raises(UsageError, match="usage: BINARY DATA OUTPUTS"):
+        with pytest.raises(UsageError, match="not as many as it takes; write BINARY DATA OUTPUTS"):
             process.run(made, "gem5-se", timeout=1200.0)

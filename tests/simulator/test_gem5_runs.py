@@ -334,7 +334,7 @@ def test_a_changed_data_file_is_refused_by_the_program(place: Path, builder: Bui
     path = root / bundles.DATA
     path.write_bytes(path.read_bytes()[:-1])
     assert script(root) == 7
-    assert "truncated or grown" in (root / "stderr").read_text()
+    assert "is truncated or too long" in (root / "stderr").read_text()
 
 
 def test_a_changed_bundle_is_refused_before_the_run(place: Path, builder: Builder):

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from simgen.bundle import writing as bundles
 from simgen.compile import code_object
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
-from simgen.errors import DamagedError, UsageError
+from simgen.errors import DamagedError, RefusedError, UsageError
 from simgen.targets.gem5 import apu_se, kfd
 from simgen.targets.gem5 import stats as gem5_stats
 from simgen.targets.gem5.kfd import memory_nbytes
@@ -118,6 +119,29 @@ class TestProgram:
             behind = image[info.descriptor_offset + 64 : info.descriptor_offset + 256]
             assert behind == bytes(192)
 
+    def test_registers_are_counted_as_the_gpu_does_that_gem5_is_told(self, builder: Builder):
+        target = Gem5Se(arch="gfx90a")
+        made = job(workload())
+        ((elf, info), *_) = target.simulated.linked(made, builder)
+        code = kfd.sources(target.simulated, made, [(elf, info)])["code.img"]
+        before = code_object.memory_image(elf)
+        at = info.descriptor_offset + code_object.RSRC1
+        assert (code[at] & 63) + 1 == info.vgprs // 4 == 2 * ((before[at] & 63) + 1)
+        assert [x for x in range(len(before)) if before[x] != code[x]] == [at]
+        with pytest.raises(RefusedError, match=r"takes 264 vector registers, .* has 256"):
+            code_object.for_granule(before, replace(info, vgprs=264), 4)
+
+    def test_a_matrix_instruction_that_the_version_lacks_is_refused(self, builder: Builder):
+        kernel = (
+            '#include "prelude.h"\n#define KERNEL k\n'
+            "using f4 = float __attribute__((ext_vector_type(4)));\n"
+            "using s4 = short __attribute__((ext_vector_type(4)));\n"
+            'extern "C" __global__ void k(s4* x, f4* y)\n'
+            "{ y[0] = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(x[0], x[1], y[0], 0, 0, 0); }\n"
+        )
+        with pytest.raises(RefusedError, match=r"gem5 24.0: it does not implement v_mfma"):
+            builder.products(Gem5Se(arch="gfx90a").simulated.stages(), {"k": kernel})
+
     def test_is_built_to_the_same_bytes_again(self, tmp_path: Path, builder: Builder):
         again = Builder(Cache(tmp_path))
         assert Gem5Se().package.folder(job(workload()), again) == Gem5Se().package.folder(
@@ -136,10 +160,12 @@ class TestExitCodes:
 
     @pytest.mark.parametrize("arguments", [(), ("a",), ("a", "b", "c", "d")])
     def test_arguments(self, made: Path, arguments: tuple[str, ...]):
-        self.fails(made, 20, "usage: BINARY DATA OUTPUTS", *arguments)
+        self.fails(
+            made, 20, "arguments: not as many as it takes; write BINARY DATA OUTPUTS", *arguments
+        )
 
     def test_no_data_file(self, made: Path, tmp_path: Path):
-        self.fails(made, 31, "no/data.h5: cannot open", "no/data.h5", tmp_path / "o")
+        self.fails(made, 31, "no/data.h5: cannot be opened", "no/data.h5", tmp_path / "o")
 
     @pytest.mark.parametrize("length", [0, 50, 100, 4096, -1])
     def test_truncated_data_file(self, made: Path, tmp_path: Path, length: int):
@@ -150,10 +176,10 @@ class TestExitCodes:
     def test_extended_data_file(self, made: Path, tmp_path: Path):
         longer = tmp_path / "data.h5"
         longer.write_bytes((made.parent / bundles.DATA).read_bytes() + b"\0")
-        self.fails(made, 70, f"{longer}: truncated or grown", longer, tmp_path / "o")
+        self.fails(made, 70, f"{longer}: is truncated or too long", longer, tmp_path / "o")
 
     def test_no_data_file_at_all(self, made: Path, tmp_path: Path):
-        self.fails(made, 70, "run.sh: not a data file of simgen", "run.sh", tmp_path / "o")
+        self.fails(made, 70, "run.sh: is not a data file of simgen", "run.sh", tmp_path / "o")
 
     @pytest.mark.parametrize("byte", [8, 20, 39])
     def test_data_of_another_workload(self, made: Path, tmp_path: Path, byte: int):
@@ -165,7 +191,7 @@ class TestExitCodes:
 
     def test_output_folder_that_is_not_there(self, made: Path, tmp_path: Path):
         name = tmp_path / "no" / "o"
-        self.fails(made, 32, f"{name}.part: cannot make", "../data.h5", name)
+        self.fails(made, 32, f"{name}.part: cannot be made", "../data.h5", name)
 
     def test_output_path_that_is_too_long(self, made: Path):
         self.fails(made, 20, "OUTPUTS: the path is too long", "../data.h5", "x" * 5000)
@@ -386,8 +412,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"arch": "gfx920"}, r"--arch 'gfx920': unknown; did you mean 'gfx90[02]'\?"),
-            ({"arch": "gfx942"}, "--arch 'gfx942': unknown"),
+            ({"arch": "gfx920"}, r"--arch 'gfx920': unknown; did you mean 'gfx9[04][02a]'\?"),
+            ({"arch": "gfx1100"}, "--arch 'gfx1100': unknown"),
             ({"gem5_version": "24"}, r"--gem5-version '24': unknown; did you mean '24\.[01]'\?"),
         ],
     )

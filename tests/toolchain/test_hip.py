@@ -257,7 +257,8 @@ def swept():
 class TestExitCodes:
     @pytest.mark.parametrize("arguments", [(), ("a", "b"), ("a", "b", "c", "0", "1", "2")])
     def test_arguments(self, gpu: Path, arguments: tuple[str, ...]):
-        wanted = "simgen: error: arguments: must be DATA OUTPUTS LAUNCHES_CSV WARMUP REPEATS\n"
+        said = "not as many as it takes; write DATA OUTPUTS LAUNCHES_CSV WARMUP REPEATS"
+        wanted = f"simgen: error: arguments: {said}\n"
         assert started(gpu / "binary", *arguments) == (20, wanted)
 
     @pytest.mark.parametrize(

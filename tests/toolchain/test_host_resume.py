@@ -90,7 +90,7 @@ def crash(made: Bundle) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
     )
     assert done.returncode == 3
-    assert "state.bin: cannot be written; is the disk full?" in done.stderr
+    assert "state.bin: cannot be written; check the space on the disk" in done.stderr
     assert run_folder.stopped(made, "host")
 
 

@@ -124,8 +124,8 @@ MUTANTS = (
         for i in range(count)
     ),
     # Short writes.
-    Mutant("last vector", "relu-fwd", "store4(y + at, ", "if (at + 8 <= SIZE) store4(y + at, ",
-           True),
+    Mutant("last vector", "relu-fwd", "keep4(y + at, out);",
+           "{ if (at + 8 <= SIZE) keep4(y + at, out); }", True),
     Mutant("last vector", "rows-fwd", "write(y, base, at, four);",
            "if (at + 4 < AXIS) write(y, base, at, four);", True),
     Mutant("last vector", "wide-bwd", "write(dx, base, at, gradient(out, ",
@@ -139,8 +139,9 @@ MUTANTS = (
     # Wrong places.
     Mutant("off by one", "strided-fwd", "store(y, base + at * INNER, value)",
            "store(y, base + at * INNER + 1, value)", True, PAST),
-    Mutant("off by one", "relu-fwd", "y[k] = activate", "y[k + 1] = activate", True, PAST),
-    Mutant("off by one load", "relu-bwd", "gradient(y[k], dy[k])", "gradient(y[k + 1], dy[k])",
+    Mutant("off by one", "relu-fwd", "store(y, k, activate", "store(y, k + 1, activate", True,
+           PAST),
+    Mutant("off by one load", "relu-bwd", "gradient(load(y, k), ", "gradient(load(y, k + 1), ",
            True, PAST),
     Mutant("read past the end", "strided-fwd", "at < AXIS)", "at <= AXIS)", True, PAST),
     Mutant("read past the end", "wide-fwd", "at < AXIS;", "at <= AXIS;", True, PAST, nth=1),
@@ -152,18 +153,21 @@ MUTANTS = (
     # Writes that are one too many.
     Mutant("written twice", "strided-fwd", "store(y, base + at * INNER, value);",
            "store(y, base % INNER, 1.0f), store(y, base + at * INNER, value);", True, RACE),
-    Mutant("written twice", "relu-fwd", "y[k] = activate(x[k]);",
-           "{ y[0] = 7.0f; y[k] = activate(x[k]); }", True, RACE),
-    Mutant("tails overlap", "relu-fwd", "at + VECTOR <= SIZE", "at + 8 <= SIZE", False, RACE),
-    Mutant("written twice the same", "relu-fwd", "y[k] = activate(x[k]);",
-           "{ y[0] = activate(x[0]); y[k] = activate(x[k]); }", False, RACE),
-    Mutant("written to an input", "sigmoid-bwd", "dx[k] = gradient",
-           "const_cast<float*>(y)[k] = dx[k] = gradient", True, INPUT),
+    Mutant("written twice", "relu-fwd", "store(y, k, activate(load(x, k)));",
+           "{ store(y, 0, 7.0f); store(y, k, activate(load(x, k))); }", True, RACE),
+    Mutant("tails overlap", "relu-fwd", "together<Element>(at, SIZE)", "at + 8 <= SIZE", False,
+           RACE),
+    Mutant("written twice the same", "relu-fwd", "store(y, k, activate(load(x, k)));",
+           "{ store(y, 0, activate(load(x, 0))); store(y, k, activate(load(x, k))); }", False,
+           RACE),
+    Mutant("written to an input", "sigmoid-bwd", "store(dx, k, gradient(load(y, k), ",
+           "store(const_cast<float*>(y), k, 7.0f), store(dx, k, gradient(load(y, k), ", True,
+           INPUT),
     # Reads of what nobody wrote.
     Mutant("read before written", "rows-bwd", "partial[place(slice)] = value;", ";", True,
            UNWRITTEN),
-    Mutant("read own output", "tanh-fwd", "y[k] = activate(x[k])", "y[k] += activate(x[k])", True,
-           UNWRITTEN),
+    Mutant("read own output", "tanh-fwd", "store(y, k, activate(load(x, k)))",
+           "store(y, k, load(y, k) + activate(load(x, k)))", True, UNWRITTEN),
 )  # fmt: skip
 
 

@@ -215,7 +215,9 @@ def packed_product(site: Site) -> None:
         factors = []
         for source, pick in zip(sources, picks, strict=True):
             if not registers(source):
-                raise site.refusal("a constant", "keep the constant in a register")
+                raise site.refusal(
+                    "a constant there has no replacement", "keep the constant in a register"
+                )
             factor = site.vgpr()
             site.put(
                 "v_lshrrev_b32_e32", factor, "16" if pick == "1" else "0", site.in_vgpr(source)

@@ -17,5 +17,5 @@ def four(assembly: str, arch: str) -> str:
     text, directives = re.subn(r"(\.amdhsa_code_object_version) 5\b", r"\1 4", assembly)
     text, versions = re.subn(r"(amdhsa\.version:\n\s*- 1\n\s*- )2\b", r"\g<1>1", text)
     if directives != 1 or versions != 1 or "hidden_" in text:
-        raise SimgenError("hip: the compiler does not write code objects of version 5")
+        raise SimgenError("hip: the compiler does not write code objects of version 5; report it")
     return text

@@ -52,7 +52,9 @@ def divide(site: Site) -> None:
 def set_mode(site: Site) -> None:
     """The treatment of subnormals around a division: MGPUSim never flushes them."""
     if site.item.operands[0].replace(" ", "") != "hwreg(HW_REG_MODE,4,2)":
-        raise site.refusal(f"a write of {site.item.operands[0]}", "leave the mode as it is")
+        raise site.refusal(
+            f"a write of {site.item.operands[0]} has no replacement", "leave the mode as it is"
+        )
     site.put("s_nop", "0")
 
 

@@ -86,7 +86,7 @@ def _decodable(source: str) -> Table:
         known.setdefault("VOP3a", {}).setdefault(VOP1_IN_VOP3 + opcode, name)
     if len(known) < len(RUNNERS):
         raise DamagedError(
-            f"{DECODER}: {len(known)} formats; the layout of the sources has changed"
+            f"{DECODER}: {len(known)} formats, so the sources are laid out anew; adapt {__name__}"
         )
     return known
 
@@ -104,7 +104,9 @@ def _implemented(folder: Path, known: Table) -> Table:
     for format_, function in RUNNERS.items():
         body = re.search(rf"^func \(\w+ \*\w+\) {function}\(.*?^}}", source, re.M | re.S)
         if not body:
-            raise DamagedError(f"{folder}: no {function}; the layout of the sources has changed")
+            raise DamagedError(
+                f"{folder}: has no {function}, so the sources are laid out anew; adapt {__name__}"
+            )
         cases = [_number(c) for group in _CASES.findall(body[0]) for c in group.split(",")]
         codes = {*cases, *COMPUTE_UNIT.get(format_, ())}
         found[format_] = {c: known[format_][c] for c in sorted(codes) if c in known[format_]}
@@ -114,7 +116,7 @@ def _implemented(folder: Path, known: Table) -> Table:
 def main(arguments: list[str]) -> int:
     try:
         if len(arguments) != 2:
-            raise UsageError("extract: wants two words: CHECKOUT VERSION")
+            raise UsageError("extract: two words are wanted; write CHECKOUT VERSION")
         sys.stdout.write(json.dumps(extract(Path(arguments[0]), arguments[1]), indent=1) + "\n")
     except SimgenError as error:
         sys.stderr.write(f"simgen: error: {error}\n")

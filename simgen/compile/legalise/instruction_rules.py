@@ -147,7 +147,10 @@ class _Table:
         if form is None:
             if roles.forms(site.item.mnemonic, site.arch):
                 count = len(site.item.operands)
-                raise site.refusal(f"the form with {count} operands", "write the kernel without it")
+                raise site.refusal(
+                    f"the form with {count} operands has no replacement",
+                    "write the kernel without it",
+                )
             raise self._unknown(site)
         back = halves.copied_out(site, form)
         omod = next((w for w in site.item.tail if w in _OMODS), "")
@@ -157,7 +160,10 @@ class _Table:
             clamped = False  # its rule does that
         elif omod or clamped:
             if "_f32" not in site.item.mnemonic or not is_vgpr(result):
-                raise site.refusal("an output modifier", "write the limits as minimum and maximum")
+                raise site.refusal(
+                    "an output modifier has no replacement",
+                    "write the limits as minimum and maximum",
+                )
             tail = tuple(w for w in site.item.tail if w not in (*_OMODS, "clamp"))
             site.item = replace(site.item, tail=tail)
         overlap.mended(site, self._by_table)
@@ -214,6 +220,8 @@ class _Table:
             key = word.partition(":")[0]
             packed = site.item.mnemonic.startswith("v_pk_")
             if key in _OTHER_FORMS or (key.startswith("op_sel") and not packed):
-                raise site.refusal(f"the form with {word}", "write the kernel without it")
+                raise site.refusal(
+                    f"the form with {word} has no replacement", "write the kernel without it"
+                )
         if site.item.mnemonic.endswith(("_sdwa", "_dpp")):
-            raise site.refusal("this form is not there", "build without SDWA and DPP forms")
+            raise site.refusal("this form has no replacement", "build without SDWA and DPP forms")

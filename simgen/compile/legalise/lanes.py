@@ -99,7 +99,9 @@ def _swizzled(site: Site) -> str:
     m = re.match(r"swizzle\((\w+),(.*)\)$", text)
     lane = site.lane()
     if not m:
-        raise site.refusal(f"the form with offset:{text}", "write the kernel without it")
+        raise site.refusal(
+            f"the form with offset:{text} has no replacement", "write the kernel without it"
+        )
     kind, words = m[1], m[2].split(",")
     numbers = [integer(word) or 0 for word in words]
     if kind == "QUAD_PERM":
@@ -113,7 +115,9 @@ def _swizzled(site: Site) -> str:
     elif kind == "BITMASK_PERM":
         keep, put, turn = _bit_masks(words[0].strip('"'))
     else:
-        raise site.refusal(f"the form with offset:{text}", "write the kernel without it")
+        raise site.refusal(
+            f"the form with offset:{text} has no replacement", "write the kernel without it"
+        )
     site.put("v_and_b32_e32", lane, str(keep | 32), lane)
     site.put("v_or_b32_e32", lane, str(put), lane)
     site.put("v_xor_b32_e32", lane, str(turn), lane)
@@ -154,7 +158,9 @@ def move_across(site: Site) -> None:
     rows, banks = (integer(words.pop(name, "0xf")) or 0 for name in ("row_mask", "bank_mask"))
     filled = words.pop("bound_ctrl", None) is not None
     if len(words) != 1:
-        raise site.refusal(f"the form with {' '.join(site.item.tail)}", "use another exchange")
+        raise site.refusal(
+            f"the form with {' '.join(site.item.tail)} has no replacement", "use another exchange"
+        )
     ((control, argument),) = words.items()
     source, there = _across(site, control, argument)
     chosen = sum(
@@ -193,7 +199,9 @@ def _across(site: Site, control: str, argument: str) -> tuple[str, int]:
         site.put("v_and_b32_e32", lane, str(48 if number == 15 else 32), lane)
         site.subtract(lane, lane, site.held(1))
         return lane, _ALL & ~((1 << number + 1) - 1)
-    raise site.refusal(f"the form with {control}:{argument}", "use another exchange")
+    raise site.refusal(
+        f"the form with {control}:{argument} has no replacement", "use another exchange"
+    )
 
 
 # Through LDS ---------------------------------------------------------------------------------

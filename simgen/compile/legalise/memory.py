@@ -207,7 +207,10 @@ def load_narrow(site: Site) -> None:
     else:
         offset = _offset(site) + 1
         if offset > MOST_GLOBAL_OFFSET:
-            raise site.refusal(f"offset {offset - 1}", "address nearer to the access")
+            raise site.refusal(
+                f"offset {offset - 1} leaves no room for the next byte",
+                "address nearer to the access",
+            )
         site.put(load, high, address, *base, tail=(*_tail(offset=offset), *others))
     site.put("s_waitcnt", "vmcnt(0) lgkmcnt(0)")
     site.put("v_lshlrev_b32_e32", high, "8", high)
@@ -241,7 +244,7 @@ def load_scalars(site: Site) -> None:
     number = integer(offset)
     constant = integer(site.item.modifier("offset") or "0")
     if (number is not None and number < 0) or constant is None or constant < 0:
-        raise site.refusal(f"offset {offset}", "address from the start of the buffer")
+        raise site.refusal(f"offset {offset} is below 0", "address from the start of the buffer")
     tail = tuple(word for word in site.item.tail if not word.startswith("offset:"))
     site.item = replace(site.item, tail=tail)
     if constant:
@@ -253,7 +256,7 @@ def load_scalars(site: Site) -> None:
         site.put(site.item.mnemonic, result, base, offset, tail=site.item.tail)
         return
     if number is None:
-        raise site.refusal("a variable offset", "load fewer values at once")
+        raise site.refusal("a variable offset has no replacement", "load fewer values at once")
     parts = registers(result)
     halves = [(_group(parts[:8]), number), (_group(parts[8:]), number + 32)]
     if set(registers(base)) & set(parts[:8]):

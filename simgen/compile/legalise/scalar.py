@@ -321,7 +321,7 @@ def multiply_high_signed(site: Site) -> None:
 def shift_add(site: Site) -> None:
     result, a, b = site.item.operands
     if site.scc_live:
-        raise site.refusal("its carry", "do not add more than 32 bits")
+        raise site.refusal("its carry has no replacement", "do not add more than 32 bits")
     held = site.sgpr()
     site.put("s_lshl_b32", held, a, site.item.mnemonic.removeprefix("s_lshl")[0])
     site.put("s_add_u32", result, held, b)
@@ -353,7 +353,7 @@ def shift_signed_64(site: Site) -> None:
     result, a, count = site.item.operands
     number = integer(count)
     if number is None:
-        raise site.refusal("a variable shift of 64 bits", "use 32-bit integers")
+        raise site.refusal("a variable shift of 64 bits has no replacement", "use 32-bit integers")
     number &= 63
     held, low, high = site.sgpr_pair()
     _, a_high = site.halves(a)
@@ -374,7 +374,7 @@ def extract(site: Site) -> None:
     result, a, field = site.item.operands
     packed = integer(field)
     if packed is None:
-        raise site.refusal("a variable field", "shift twice instead")
+        raise site.refusal("a variable field has no replacement", "shift twice instead")
     offset, width = packed & 31, min(packed >> 16 & 127, 32 - (packed & 31))
     if width == 0:
         site.put("s_and_b32", result, a, "0")

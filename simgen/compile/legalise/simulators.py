@@ -9,6 +9,7 @@ One file for each version, `SIMULATOR-VERSION.json`, so that a new version is a 
         rewritings       names of what is done to assembly text, in order (`legalise.REWRITINGS`)
         native           mnemonics that it executes right, of which rules may make others
         learnt           of those with a rule, the ones that this version needs none for
+        matrix           mnemonics of the matrix instructions that it has
         opcodes          format -> opcode -> the simulator's own name: all that it implements
         syscall_emulation, full_system
                          of gem5: whether apu_se.py simulates it; the scripts that boot Linux on it
@@ -40,6 +41,7 @@ class Support:
     rewritings: tuple[str, ...] = ()
     native: tuple[str, ...] = ()
     learnt: tuple[str, ...] = ()
+    matrix: tuple[str, ...] = ()
     opcodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     syscall_emulation: bool = False
     full_system: tuple[str, ...] = ()
@@ -85,7 +87,9 @@ def versions(simulator: str) -> Mapping[str, Simulator]:
             fact = getattr(error, "strerror", None) or error
             raise DamagedError(f"{path}: damaged ({fact}); install simgen again") from None
         if path.stem != f"{made.simulator}-{made.version}":
-            raise DamagedError(f"{path}: is of {made.simulator} {made.version}; rename it so")
+            raise DamagedError(
+                f"{path}: holds the table of {made.simulator} {made.version}; rename it so"
+            )
         found[made.version] = made
     return dict(sorted(found.items(), key=lambda item: _age(item[0])))
 

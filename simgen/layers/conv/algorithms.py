@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from simgen.dtypes import DType
 from simgen.ir import Launch, TensorSpec
-from simgen.layers.base import Choice, Lowering
+from simgen.layers.base import CHUNKS, Choice, Lowering
 from simgen.layers.conv import (
     direct as conv_direct,
 )
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.conv.geometry import Gather
+    from simgen.layers.product.tile import Tile
     from simgen.machine import Machine
     from simgen.numerics.rounding import Array
 else:
@@ -377,8 +378,17 @@ class ConvJob:
         if self.unknown is not Unknown.FILTERS:
             return (first,)
         units = self.g.machine.units
-        chunks = Choice("chunks of the sum", str(self.splits), f"{units} units share the pixels")
+        chunks = Choice(CHUNKS, str(self.splits), f"{units} units share the pixels")
         return (first, chunks)
+
+    @property
+    def tile(self) -> Tile | None:
+        """Of the product that it is, if it is one."""
+        if self.algorithm in TRANSFORMS or self.algorithm is Algorithm.DIRECT:
+            return None
+        if self.unknown is Unknown.FILTERS:
+            return implicit_gemm.filter_tile(self.g)
+        return implicit_gemm.gather_tile(self._gathers())
 
     def workspaces(self) -> Workspaces:
         """(port, tensor) of what the pass's own kernels write and read."""

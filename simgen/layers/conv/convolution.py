@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import sqrt
+from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.dtypes import DType
@@ -60,6 +60,10 @@ if TYPE_CHECKING:
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
+
+
+# Where a kernel has no tiles of a product: steps that leave extents as divisible as they are.
+UNTILED, UNTILED_PIXELS = 32, 8  # channels or filters; rows or columns of a result
 
 
 class ConvMode(StrEnum):
@@ -280,6 +284,29 @@ class Convolution(Layer):
         }
         (x,) = inputs
         return self._job(x.shape, direction, x.dtype).choices(asked=bool(wanted[direction]))
+
+    def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
+        if self.mode is ConvMode.TRANSPOSE or self.group > 1:
+            return {}
+        (x,) = inputs
+        job, g = self._job(x.shape, direction, x.dtype), self.geometry(x.shape)
+        found = job.tile
+        if not found:
+            image = {"h": UNTILED_PIXELS * self.stride_h, "w": UNTILED_PIXELS * self.stride_w}
+            return {"n": 1, "c": UNTILED, "num_output": UNTILED, **image}
+        # Filters and channels by pixels, or, of dw, filters by taps; then what is summed up.
+        rows, columns, depth = found.rows, found.columns, found.depth
+        of_data = direction is Pass.BACKWARD_DATA
+        pixels = depth if direction is Pass.BACKWARD_WEIGHT else columns
+        summed = columns if direction is Pass.BACKWARD_WEIGHT else depth
+        row = x.shape[3] if of_data else g.result[1]
+        taps = summed // gcd(summed, g.taps)
+        return {
+            "n": pixels // gcd(pixels, prod(x.shape[2:]) if of_data else g.pixels),
+            "c": rows if of_data else taps,
+            "num_output": taps if of_data else rows,
+            "h": self.stride_h * pixels // gcd(pixels, row),
+        }
 
     def geometry(self, shape: tuple[int, ...], dtype: DType | None = None) -> Geometry:
         """The relation between x, of an (N, C, H, W) shape, w and y.

@@ -97,6 +97,16 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
     )
 
 
+def gather_tile(gathers: tuple[Gather, ...]) -> tile.Tile:
+    """The tile of a gather, or of the first of its phases."""
+    return _cut(gathers[0], several=len(gathers) > 1).tile
+
+
+def filter_tile(g: Geometry) -> tile.Tile:
+    """The tile of the gradient of the filters."""
+    return _filter_cut(g).tile
+
+
 def groups(gathers: tuple[Gather, ...]) -> int:
     """Work-groups of all gathers."""
     total = 0

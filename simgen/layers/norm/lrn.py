@@ -12,6 +12,10 @@
 
 A window that reaches over the edge holds fewer elements; m stays the same.
 
+x, y, dx and dy have the type of the input; sums and all between are float32. Narrow results are
+stored by fours. Where work-items make columns one by one, as lines are no multiple of four or
+windows are wide, results are float32, and a launch converts them.
+
 Source: cudnnLRNCrossChannelForward and Backward; "within_channel" is miopenLRNWithinChannel of
 MIOpen. After Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks",
 2012, section 3.3, whose alpha is alpha / m here.
@@ -26,6 +30,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm import written as written
@@ -64,6 +69,7 @@ class LRN(Layer):
     contract: ClassVar[Contract] = Contract(rounds=True)
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
+    any_float = True
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "32",
@@ -141,30 +147,54 @@ class LRN(Layer):
         if direction is Pass.FORWARD:
             return (values, Port("y", x))
         dy = Port("dy", x, Fill(Distribution.NORMAL, 0.0, 1.0))
-        ratio = (Port("ratio", x, scratch=True),) if self.across else ()
-        return (values, dy, Port("dx", x), *ratio)
+        names = self._between(x) if self.across else ()
+        wide = TensorSpec(x.shape)
+        return (values, dy, Port("dx", x), *(Port(name, wide, scratch=True) for name in names))
+
+    def _between(self, x: TensorSpec) -> tuple[str, ...]:
+        """Workspaces of a backward pass of two steps. The first leaves a term of each result, in
+        its place, or where that has too few bits, in one of these."""
+        narrow = x.dtype.is_narrow and self._stores_by_fours(x, Pass.BACKWARD)
+        return ("ratio", "term") if narrow else ("ratio",)
+
+    def _stores_by_fours(self, x: TensorSpec, direction: Pass) -> bool:
+        """Whether work-items make four neighbours in a line."""
+        part = "gradient" if self.across else "backward"
+        return self._vector(x.shape, "forward" if direction is Pass.FORWARD else part) == 4
+
+    def _vector(self, shape: tuple[int, ...], part: str) -> int:
+        """Neighbours in a line that a work-item makes."""
+        return 4 if self.view(shape)[2] % 4 == 0 and self.local_size <= WIDE[part] else 1
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        made = ("y", "dx") if self._stores_by_fours(inputs[0], direction) else ()
+        return ("x", "dy", *made)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         if direction is Pass.FORWARD:
             parts: dict[str, tuple[str, ...]] = {"forward": ("x", "y")}
         elif self.across:
-            parts = {"ratio": ("x", "dy", "ratio", "dx"), "gradient": ("x", "ratio", "dx")}
+            between = self._between(x)
+            parts = {
+                "ratio": ("x", "dy", "ratio", "term" if "term" in between else "dx"),
+                "gradient": ("x", *between, "dx"),
+            }
         else:
             parts = {"backward": ("x", "dy", "dx")}
-        made = {part: self._kernel(x.shape, direction, part) for part in parts}
+        made = {part: self._kernel(x, direction, part) for part in parts}
         launches = (Launch(made[part][0].name, made[part][1], args) for part, args in parts.items())
         return Lowering(tuple(kernel for kernel, _ in made.values()), tuple(launches))
 
     def _kernel(
-        self, shape: tuple[int, ...], direction: Pass, part: str
+        self, x: TensorSpec, direction: Pass, part: str
     ) -> tuple[Kernel, tuple[int, int, int]]:
         """The kernel of one part of a pass, and its grid."""
-        outer, axis, inner = self.view(shape)
+        outer, axis, inner = self.view(x.shape)
         before, after = self.before, self.local_size - 1 - self.before
         if part == "gradient":  # over the windows that hold an element, not over the window of it
             before, after = after, before
-        vector = 4 if inner % 4 == 0 and self.local_size <= WIDE[part] else 1
+        vector = self._vector(x.shape, part)
         items = outer * inner // vector
         segments = min(ceil(ENOUGH / items), ceil(axis / (2 * self.local_size)))
         length = ceil(ceil(axis / segments) / self.local_size) * self.local_size
@@ -184,13 +214,24 @@ class LRN(Layer):
             ("beta", beta),
             ("k", float32(self.k)),
             ("minus", float32(-2 * alpha * beta)),
+            *self._types(x, direction, part),
         )
         mode = "within" if self.across else "across"
         numbers = "_".join(identifier(v) for v in (self.alpha, self.beta, self.k))
         step = "" if part in ("forward", "backward") else f"_{part}"
         name = f"lrn_{direction}{step}_{mode}{self.local_size}_{outer}x{axis}x{inner}_{numbers}"
+        name += elementwise.suffix(x.dtype)
         kernel = Kernel(name, f"lrn_{part}.hip", BLOCK, constants)
         return kernel, (ceil(items / BLOCK), ceil(axis / length), 1)
+
+    def _types(self, x: TensorSpec, direction: Pass, part: str) -> Constants:
+        """Constants that name element types; of a gradient, where its first step's terms are."""
+        stored = x.dtype.is_narrow and self._stores_by_fours(x, direction) and part != "ratio"
+        return (
+            *elementwise.element(x.dtype),
+            *((("result", x.dtype.c),) if stored else ()),
+            *((("with_term", int("term" in self._between(x))),) if part == "gradient" else ()),
+        )
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         x = tensors["x"]

@@ -16,6 +16,11 @@ The division by the stride is rounded up, as in DNNMark and Caffe, but no window
 image. What windows then hold beyond the padding is left out of means. With round_mode "floor" it is
 rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch.
 
+All tensors have the type of the input; sums and means are float32, and places of maxima 32-bit
+integers. Narrow elements are stored by fours: of rows that are no multiple of four, work-items have
+one element each and exchange them. Where so many of them share a window that a work-group has fewer
+than four, y is float32, and a launch converts it.
+
 Source: cudnnPoolingForward and cudnnPoolingBackward; "avg" is miopenPoolingAverage of MIOpen. The
 extents are those of DNNMark's pool_layer.h and of Caffe's and PyTorch's ceil mode; with "floor",
 of cudnnGetPooling2dForwardOutputDim.
@@ -29,6 +34,7 @@ from math import ceil, gcd, prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.pool import along_axis, gradient_tile
@@ -160,7 +166,7 @@ class Pooling(Layer):
         gradients = (Port("dy", y, normal), Port("dx", x))
         if self.mode is not PoolingMode.MAX:
             return gradients
-        if self.slices(x.shape) == 1:
+        if self._in_one(x):
             return (Port("x", x, source), *gradients)
         first = Port("first", TensorSpec(y.shape, DType.I32), scratch=True)
         return (Port("x", x, source), *gradients, first)
@@ -169,41 +175,58 @@ class Pooling(Layer):
         (x,) = inputs
         largest = self.mode is PoolingMode.MAX
         if direction is Pass.FORWARD:
-            forward = self._reduction(x.shape, "max" if largest else "mean")
+            forward = self._reduction(x, "max" if largest else "mean")
             steps: list[tuple[tuple[Kernel, int], tuple[str, ...]]] = [(forward, ("x", "y"))]
-        elif largest and self.slices(x.shape) == 1:
-            steps = [(self._searching(x.shape), ("x", "dy", "dx"))]
+        elif largest and self._in_one(x):
+            steps = [(self._searching(x), ("x", "dy", "dx"))]
         elif largest:
-            first, gathering = self._reduction(x.shape, "first"), self._gathering(x.shape)
+            first, gathering = self._reduction(x, "first"), self._gathering(x)
             steps = [(first, ("x", "first")), (gathering, ("dy", "first", "dx"))]
         else:
-            steps = [(self._gathering(x.shape), ("dy", "dx"))]
+            steps = [(self._gathering(x), ("dy", "dx"))]
         kernels = tuple(kernel for (kernel, _), _ in steps)
         launches = (Launch(kernel.name, (grid, 1, 1), args) for (kernel, grid), args in steps)
         return Lowering(kernels, tuple(launches))
 
-    def _reduction(self, shape: tuple[int, ...], op: str) -> tuple[Kernel, int]:
+    def _in_one(self, x: TensorSpec) -> bool:
+        """Whether one kernel searches the maxima and makes dx: it stores narrow ones by fours."""
+        vector, _ = self._searched(x.shape)
+        by_fours = x.shape[3] % elementwise.VECTOR == 0 and vector == elementwise.VECTOR
+        return self.slices(x.shape) == 1 and (by_fours or not x.dtype.is_narrow)
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        shared = BLOCK // self.slices(inputs[0].shape)  # windows of a work-group
+        return ("x", "dy", "dx", *(("y",) if shared % elementwise.VECTOR == 0 else ()))
+
+    def _reduction(self, x: TensorSpec, op: str) -> tuple[Kernel, int]:
         """The kernel from x to the maximum, its place or the mean of each window; its grid.
 
         The place only where work-items share a window.
         """
+        shape = x.shape
         rows, columns = self.axes(shape)
         planes = shape[0] * shape[1]
         slices = self.slices(shape)
-        if slices > 1:
-            constants: Constants = (("slices", slices),)
+        if slices > 1 or op == "first":
+            stored = "y" in self.moves((x,), Pass.FORWARD) and x.dtype.is_narrow
+            constants: Constants = (
+                ("slices", slices), *((("result", x.dtype.c),) if stored else ())
+            )  # fmt: skip
             template, items = "pooling_shared.hip", rows.windows * columns.windows * slices
         else:
             load, results = self._vectors(columns)
             # Two windows one above the other read the rows once that both hold.
             tall = 2 if self.stride_h < self.kernel_h and self._small else 1
+            if x.dtype.is_narrow and (results != 4 or columns.windows % 4):
+                load, results, tall = 1, 1, 1  # side by side in memory, for all widths
             constants = (("load", load), ("results", results), ("rows", tall))
             template = "pooling.hip"
             items = ceil(rows.windows / tall) * ceil(columns.windows / results)
         name, sizes = self._sizes(shape)
         suffix, counted = self._mean_of(shape, op)
-        constants = (("op", op), *sizes, *counted, *constants)
+        constants = (("op", op), *sizes, *counted, *constants, *elementwise.element(x.dtype))
         direction = Pass.BACKWARD if op == "first" else Pass.FORWARD
+        suffix += elementwise.suffix(x.dtype)
         kernel = Kernel(f"pool_{direction}_{op}_{name}{suffix}", template, BLOCK, constants)
         return kernel, ceil(planes * items / BLOCK)
 
@@ -218,22 +241,31 @@ class Pooling(Layer):
     def _small(self) -> bool:
         return self.kernel_h * self.kernel_w <= FEW
 
-    def _searching(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
-        """The kernel from x and dy to dx of "max", where one work-item reads a window; its grid."""
-        rows, columns = self.axes(shape)
-        planes = shape[0] * shape[1]
-        load, _ = self._vectors(columns)
+    def _searched(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Elements of dx that a work-item makes at a time, and windows that it searches."""
+        load, _ = self._vectors(self.axes(shape)[1])
         # Tiles begin with any window: searches begin at 16 bytes if so many windows lie between.
         results = 4 // gcd(self.stride_w, 4) if load == 4 else 1
         # Neighbours share windows. Where rows begin anywhere, they are stored one by one.
         vector = 4 if 4 % self.stride_w == 0 else self.stride_w
         if self.kernel_w > FEW or vector > MOST:
             vector = 1
+        return vector, results
+
+    def _searching(self, x: TensorSpec) -> tuple[Kernel, int]:
+        """The kernel from x and dy to dx of "max", where one work-item reads a window; its grid."""
+        shape = x.shape
+        rows, columns = self.axes(shape)
+        planes = shape[0] * shape[1]
+        load, _ = self._vectors(columns)
+        vector, results = self._searched(shape)
         tile = gradient_tile.choose(planes, rows, columns, BLOCK, results, vector)
         name, sizes = self._sizes(shape)
         constants: Constants = (
-            *sizes, ("load", load), ("results", results), ("vector", vector), *tile.constants
+            *sizes, ("load", load), ("results", results), ("vector", vector), *tile.constants,
+            *elementwise.element(x.dtype),
         )  # fmt: skip
+        name += elementwise.suffix(x.dtype)
         kernel = Kernel(f"pool_bwd_max_{name}", "pooling_backward_max.hip", BLOCK, constants)
         return kernel, tile.groups(planes, rows, columns)
 
@@ -242,14 +274,18 @@ class Pooling(Layer):
         # Four neighbours are in the same place of their windows in each work-item.
         return 4 if w % 4 == 0 and 4 % self.stride_w == 0 and self.kernel_w <= FEW else 1
 
-    def _gathering(self, shape: tuple[int, ...]) -> tuple[Kernel, int]:
+    def _gathering(self, x: TensorSpec) -> tuple[Kernel, int]:
         """The kernel from dy to dx, of "max" with the places of the maxima; its grid."""
+        shape = x.shape
         op = "max" if self.mode is PoolingMode.MAX else "mean"
         name, sizes = self._sizes(shape)
         suffix, counted = self._mean_of(shape, op)
         vector = self._vector(shape[3])
         places = ("with_places", int(self.mode is PoolingMode.MAX))
-        constants: Constants = (places, *sizes, *counted, ("vector", vector))
+        constants: Constants = (
+            places, *sizes, *counted, ("vector", vector), *elementwise.element(x.dtype)
+        )  # fmt: skip
+        suffix += elementwise.suffix(x.dtype)
         kernel = Kernel(f"pool_bwd_{op}_{name}{suffix}", "pooling_backward.hip", BLOCK, constants)
         return kernel, ceil(prod(shape) // vector / BLOCK)
 

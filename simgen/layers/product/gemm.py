@@ -298,6 +298,13 @@ class Gemm(Layer):
         parts = self._parts(self._specs(inputs), direction)
         return tuple(choice for part in parts for choice in part.product.choices)
 
+    def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
+        if inputs or direction is not Pass.FORWARD:
+            return {}
+        (part,) = self._parts(self._specs(inputs), direction)
+        steps = zip("mnk", part.product.tiled, strict=True)
+        return {key: step for key, step in steps if step}
+
     def _parts_of(self, tensors: Tensors, direction: Pass) -> tuple[PassProduct, ...]:
         """The products of a pass over these tensors."""
         read = {name: tensors[name].shape for name in ("a", "b")}

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from simgen.dtypes import TOGETHER, DType
 from simgen.ir import Kernel, Launch, TensorSpec
-from simgen.layers.base import Choice
+from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, tile
 from simgen.layers.product import written as written
@@ -135,7 +135,16 @@ class Product:
             return (kernel,)
         groups = ceil(max(self.m, self.n) / self._results_of_a_group)
         why = f"{groups} work-groups would leave some of {self.machine.units} units idle"
-        return (kernel, Choice("chunks of the sum", f"{splits} of {chunk}", why))
+        return (kernel, Choice(CHUNKS, f"{splits} of {chunk}", why))
+
+    @property
+    def tiled(self) -> tuple[int, int, int]:
+        """Extents of a tile along m, n and k; 0 where there is none, along the short side."""
+        if not self.short:
+            found = self._cut.tile
+            return found.rows, found.columns, found.depth
+        each = self._results_of_a_group
+        return (0, each, LEAST_DEPTH) if self._few_rows else (each, 0, LEAST_DEPTH)
 
     @property
     def workspace(self) -> TensorSpec | None:

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from simgen.layers.base import Choice
+from simgen.layers.base import CHUNKS, Choice
 
 if TYPE_CHECKING:
     from simgen.machine import Machine, Matrix
@@ -229,12 +229,12 @@ def told(
         f"{groups} work-groups on {machine.units} units, about {least:.3g} cycles",
     )
     if found.splits == 1:
-        return (size, Choice("chunks of the sum", "1", "more would not pay for a second kernel"))
+        return (size, Choice(CHUNKS, "1", "more would not pay for a second kernel"))
     alone = cycles(whole, *sides, machine, nbytes)
     return (
         size,
         Choice(
-            "chunks of the sum",
+            CHUNKS,
             f"{found.splits} of {found.chunk}",
             f"whole, {whole.tile} idles units: {alone:.3g} cycles",
         ),

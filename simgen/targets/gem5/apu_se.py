@@ -38,9 +38,14 @@ class Version:
 
 
 def _gpus() -> dict[str, Gem5Model]:
-    """By architecture: those of the newer family first, and in a family that of an APU."""
+    """By architecture: those of the newer family first, in a family that of an APU, and then what
+    runs as that."""
     found = {each.machine.arch: each.gem5_se for each in descriptions().values() if each.gem5_se}
-    return dict(sorted(found.items(), key=lambda pair: (pair[1].build != VEGA, pair[1].dgpu)))
+
+    def order(pair: tuple[str, Gem5Model]) -> tuple[bool, bool, bool]:
+        return pair[1].build != VEGA, pair[1].dgpu, bool(pair[1].told)
+
+    return dict(sorted(found.items(), key=order))
 
 
 VEGA = "VEGA_X86"
@@ -181,4 +186,12 @@ def options(version: str, arch: str) -> tuple[str, ...]:
     """The options of apu_se.py that choose the GPU; a version with one GPU has none."""
     if len(VERSIONS[version].gpus) == 1:
         return ()
-    return (f"--gfx-version={arch}", *(("--dgpu",) if GPUS[arch].dgpu else ()))
+    told = GPUS[arch].told or arch
+    return (f"--gfx-version={told}", *(("--dgpu",) if GPUS[arch].dgpu else ()))
+
+
+def machine(arch: str) -> str:
+    """Name of the machine that runs code for an architecture."""
+    return next(
+        name for name, each in descriptions().items() if each.gem5_se and each.machine.arch == arch
+    )

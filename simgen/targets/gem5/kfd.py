@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import code_object, render
 from simgen.ir import GUARD, PAGE
+from simgen.machine import architectures
 from simgen.targets.base import File
 from simgen.targets.gem5.launcher import (
     MIB,
@@ -90,6 +91,9 @@ def sources(
             }
         )
         image = code_object.memory_image(elf)
+        if simulated.gpu.told:
+            told = architectures()[simulated.gpu.told]
+            image = code_object.for_granule(image, info, told.register_granule)
         # Each on its own pages: where a kernel lies in caches and TLBs, and so its timing,
         # must not depend on the kernels before it.
         code += image + bytes(-len(image) % PAGE)

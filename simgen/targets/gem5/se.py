@@ -81,6 +81,12 @@ class Gem5Se(Target):
                 f"{self.name}: --m5ops: apu_se.py of gem5 {self.gem5_version} ignores "
                 "them; leave it out"
             )
+        told = self.simulated.gpu.told
+        if told and self._launcher.runtime:
+            raise UsageError(
+                f"{self.name}: --arch {self.arch}: gem5 is told that its GPU is a {told}, and a "
+                f"runtime loads no other code; take --launcher kfd"
+            )
         self._launcher.check(self.simulated)
 
     @classmethod
@@ -90,7 +96,7 @@ class Gem5Se(Target):
 
     @property
     def machine(self) -> str:
-        return f"gem5-{self.arch}"
+        return apu_se.machine(self.arch)
 
     @property
     def simulated(self) -> Simulated:

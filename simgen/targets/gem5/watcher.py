@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from simgen.targets.gem5.launcher import Launcher, Simulated
 
 HANGS = r"launch \d+ \("  # begins the program's error about a kernel that does not finish
-HANGS_CURE = "find out whether it is the kernel with: simgen build --target host --sanitize"
 
 # What a log holds -> fact and cure. The first that is found counts.
 DIAGNOSES: tuple[tuple[str, str], ...] = (
@@ -96,7 +95,7 @@ class Gem5Watcher(Watcher):
         for line in said:
             if not line.startswith(own):
                 hangs = re.fullmatch(rf"{HANGS}.+?\): (.+)", line)
-                return f"{hangs[1]}; {HANGS_CURE}" if hangs else str(line)
+                return str(hangs[1] if hangs else line)
         found = explained(log, self.launcher.diagnoses)
         return found or (str(said[0]).removeprefix(own) if said else None)
 

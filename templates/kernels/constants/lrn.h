@@ -16,4 +16,5 @@ constexpr float ALPHA = 2e-05f; /* by the elements of a window */
 constexpr float BETA = 0.75f;
 constexpr float K = 1.0f;
 constexpr float MINUS = -3e-05f; /* -2 ALPHA BETA */
-using Element = float; /* of tensors in memory */
+using Element = float; /* of x and dy in memory */
+using Result = float; /* of y and dx */

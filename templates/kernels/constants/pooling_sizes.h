@@ -11,4 +11,4 @@ constexpr unsigned PAD_H = 1;
 constexpr unsigned PAD_W = 1;
 constexpr unsigned STRIDE_H = 2;
 constexpr unsigned STRIDE_W = 2;
-using Element = float; /* of tensors in memory */
+using Element = float; /* of x, y and their gradients in memory */

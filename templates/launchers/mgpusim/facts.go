@@ -22,6 +22,6 @@ func (f facts) leave(results string) {
 	fmt.Fprintf(os.Stdout, "simgen: MGPUSim %s, %s, %d x %s\n", f.Version, f.Mode, f.GPUs, f.GPU)
 	text, _ := json.Marshal(f)
 	if err := os.WriteFile(filepath.Join(results, "machine.json"), append(text, '\n'), 0o666); err != nil {
-		fail(exitNoOutput, "machine.json: cannot be written (%v)", reason(err))
+		fail(exitNoOutput, "machine.json: cannot be written (%v); check the space on the disk", reason(err))
 	}
 }

@@ -335,7 +335,7 @@ func newTable(path string, s *sharding, timing bool) *table {
 	}
 	file, err := os.Create(path)
 	if err != nil {
-		fail(exitNoOutput, "launches.csv: cannot be made (%v)", reason(err))
+		fail(exitNoOutput, "launches.csv: cannot be made (%v); check the folder and its permissions", reason(err))
 	}
 	t := &table{file, len(head), counted, timing}
 	t.write([][]string{head})
@@ -354,7 +354,7 @@ func (t *table) add(rows []row) {
 
 func (t *table) write(lines [][]string) {
 	if err := csv.NewWriter(t.file).WriteAll(lines); err != nil {
-		fail(exitNoOutput, "launches.csv: cannot be written (%v)", reason(err))
+		fail(exitNoOutput, "launches.csv: cannot be written (%v); check the space on the disk", reason(err))
 	}
 }
 

@@ -126,7 +126,7 @@ func (m *machine) upload(whole workload, s *sharding, data *dataFile) {
 func (m *machine) download(whole workload, s *sharding, data *dataFile, path string) {
 	file, err := os.Create(path)
 	if err != nil {
-		fail(exitNoOutput, "outputs.bin: cannot be made (%v)", reason(err))
+		fail(exitNoOutput, "outputs.bin: cannot be made (%v); check the folder and its permissions", reason(err))
 	}
 	out := bufio.NewWriterSize(file, 1<<20)
 	at := whole.OutputsOffset
@@ -144,10 +144,10 @@ func (m *machine) download(whole workload, s *sharding, data *dataFile, path str
 	}
 	pad(whole.ArenaNbytes)
 	if err := out.Flush(); err != nil {
-		fail(exitNoOutput, "outputs.bin: cannot be written (%v)", reason(err))
+		fail(exitNoOutput, "outputs.bin: cannot be written (%v); check the space on the disk", reason(err))
 	}
 	if err := file.Close(); err != nil {
-		fail(exitNoOutput, "outputs.bin: cannot be written (%v)", reason(err))
+		fail(exitNoOutput, "outputs.bin: cannot be written (%v); check the space on the disk", reason(err))
 	}
 }
 

@@ -55,7 +55,7 @@ func openState(path string, b *bundle, s *sharding, keep bool) *state {
 	st.head = (marksAt + uint64(len(w.Steps)) + page - 1) / page * page
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
-		fail(exitNoOutput, "state.bin: cannot be made (%v)", reason(err))
+		fail(exitNoOutput, "state.bin: cannot be made (%v); check the folder and its permissions", reason(err))
 	}
 	st.file = file
 	id, _ := hex.DecodeString(b.Manifest.Data.ID)

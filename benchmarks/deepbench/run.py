@@ -1,0 +1,150 @@
+"""DeepBench's lists: every problem planned, one in ten compiled, a sample run and compared.
+
+    python benchmarks/deepbench/run.py plan    [--plan-for M]
+    python benchmarks/deepbench/run.py compile [--plan-for M] [--every 10]
+    python benchmarks/deepbench/run.py run     [--targets host mgpusim] [--scale-to 2e6]
+
+`plan` lowers all problems whose layer simgen has, in all their passes and types, and compiles
+nothing. `compile` makes the code objects of every tenth for MGPUSim's MI300A. `run` takes 60
+problems (`--count`), as many of each family, set and pass, spread over their work; scales them down
+and runs them; and prints a row for each: verdicts, and what the rule did not keep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import simgen
+from simgen.compile import cache, render
+from simgen.compile.build import Builder
+from simgen.errors import SimgenError
+from simgen.frontend import deepbench
+from simgen.frontend.operation import FAMILIES
+from simgen.targets import TARGETS
+from simgen.targets.base import Job
+from simgen.tensors import data_file
+
+
+def problems(types: bool = True):
+    """(problem, pass, type) of all that simgen has a layer for."""
+    for family, kind in FAMILIES.items():
+        if kind.has_layer():
+            for each in deepbench.problems(family):
+                for direction in each.passes:
+                    for dtype in each.types if types else ("f32",):
+                        yield each, direction, dtype
+
+
+def planned(each, direction, dtype, machine, scale_to=None):
+    passes = None if each.family == "gemm" else str(direction)
+    return simgen.plan(each.name, passes=passes, type=dtype, plan_for=machine, scale_to=scale_to)
+
+
+def plan(asked) -> None:
+    counted, refused = Counter(), Counter()
+    start = time.perf_counter()
+    for each, direction, dtype in problems():
+        try:
+            assert planned(each, direction, dtype, asked.plan_for).workload.launches
+            counted[each.family, each.set, str(direction), dtype] += 1
+        except SimgenError as error:
+            refused[each.family, dtype, str(error).partition(": ")[2]] += 1
+    taken = time.perf_counter() - start
+    print(f"planned for {asked.plan_for}: {counted.total()} in {taken:.1f} s")
+    print("\n| family | set | pass | types | problems |\n|---|---|---|---|---|")
+    rows = {}
+    for (family, of_set, direction, dtype), count in counted.items():
+        rows.setdefault((family, of_set, direction, count), []).append(dtype)
+    for (family, of_set, direction, count), types in rows.items():
+        print(f"| {family} | {of_set} | {direction} | {', '.join(types)} | {count} |")
+    for (family, dtype, fact), count in refused.items():
+        print(f"\nrefused: {count} of {family} in {dtype}: {fact}")
+
+
+def compile_some(asked) -> None:
+    store = Path(tempfile.mkdtemp())
+    builder, failed, built = Builder(cache.Cache(store)), [], 0
+    start = time.perf_counter()
+    some = list(problems(types=False))[:: asked.every]
+    for each, direction, dtype in some:
+        workload = planned(each, direction, dtype, asked.plan_for).workload
+        job = Job(workload, render.kernels(workload), data_file.data_id(workload), "")
+        try:
+            TARGETS["mgpusim"]().package.folder(job, builder)
+            built += len(workload.kernels)
+        except SimgenError as error:
+            failed.append(f"{each.name} {direction}: {error}")
+    shutil.rmtree(store)
+    taken = time.perf_counter() - start
+    print(f"{len(some)} problems, {built} kernels for MGPUSim's MI300A in {taken:.0f} s")
+    print(*failed, sep="\n")
+
+
+def sample(count: int):
+    """As many of each family, set and pass, spread over their work."""
+    strata = {}
+    for each, direction, _ in problems(types=False):
+        strata.setdefault((each.family, each.set, direction), []).append((each, direction))
+    share, more = divmod(count, len(strata))
+    for at, found in enumerate(strata.values()):
+        wanted = share + (at < more)
+        found.sort(key=lambda pair: pair[0].operation.flops)
+        for nth in range(wanted):
+            yield found[(2 * nth + 1) * len(found) // (2 * wanted)]
+
+
+def run(asked) -> None:
+    heads = ("problem", "pass", "operations", "scaled to", *asked.targets, "not kept")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for each, direction in sample(asked.count):
+        folder = Path(tempfile.mkdtemp())
+        try:
+            row = one(each, direction, asked, folder)
+        except SimgenError as error:
+            row = [str(error)]
+        finally:
+            shutil.rmtree(folder)
+        print(f"| {each.name} | {direction} | {' | '.join(row)} |", flush=True)
+
+
+def one(each, direction, asked, folder: Path) -> list[str]:
+    made = planned(each, direction, "f32", asked.plan_for, asked.scale_to)
+    whole = planned(each, direction, "f32", asked.plan_for)
+    bundle = made.build(folder / "bundle", asked.targets)
+    cells = []
+    for target in asked.targets:
+        start = time.perf_counter()
+        bundle.run(target, timeout=asked.timeout)
+        taken = time.perf_counter() - start
+        right = bundle.diff(target, "reference")
+        cells.append(f"{'right' if right else 'WRONG'}, {taken:.1f} s")
+    lost = [note.partition(": ")[2] for note in made.notes if note.startswith("not kept")]
+    return [f"{work(whole):.3g}", f"{work(made):.3g}", *cells, *(lost or [""])]
+
+
+def work(made) -> float:
+    from simgen.workload import costs
+
+    return sum(each.count.flops for each in costs.of(made.workload))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("plan", "compile", "run"))
+    parser.add_argument("--plan-for", default="mgpusim-mi300a")
+    parser.add_argument("--every", type=int, default=10)
+    parser.add_argument("--targets", nargs="+", default=["host", "mgpusim"])
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--scale-to", type=float, default=2e6)
+    parser.add_argument("--timeout", type=float, default=300)
+    asked = parser.parse_args()
+    {"plan": plan, "compile": compile_some, "run": run}[asked.what](asked)
+
+
+if __name__ == "__main__":
+    main()
