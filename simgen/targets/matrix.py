@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from simgen.ir import Kernel, Workload
     from simgen.targets.base import Target
 
-LANES = 64  # of an AMD wavefront
+LANES = 64  # of an AMD wavefront; half as many of a warp
 SCALARS = "scalars"  # constant `multiply` of kernels without
-STORED = "left_element"  # constant: the type of factors in C++, where it is not float
+STORED = "leftelement"  # constant: the type of factors in C++, where it is not float
 
 
 def instruction(kernel: Kernel) -> Matrix | None:
@@ -28,9 +28,12 @@ def instruction(kernel: Kernel) -> Matrix | None:
     if constants.get("multiply", SCALARS) == SCALARS:
         return None
     side, each = int(constants["matrix_side"]), int(constants["matrix_each"])
+    shape = side, side, each * LANES // side
+    if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
+        shape = 16, 8, each * LANES // 2 // 16
     types = {dtype.c: dtype for dtype in DType.table.values()}
     factors = types.get(str(constants.get(STORED)), DType.F32)
-    return Matrix(side, side, each * LANES // side, factors.name, factors.accumulation.name)
+    return Matrix(*shape, factors.name, factors.accumulation.name)
 
 
 def check(target: Target, workload: Workload) -> None:

@@ -2,8 +2,11 @@
 #pragma once
 #include "tile.h"
 #include "mfma.h"
+#include "mma.h"
 #include "constants/tile.h"
 
 /* Of factors that are stored as Stored. */
 template <class Tile, class Stored = float>
-using Fragment = Either<MULTIPLY == Multiply::MFMA, Mfma<Tile, Stored, MATRIX_SIDE, MATRIX_EACH>, Scalars<Tile>>;
+using Fragment = Either<
+    MULTIPLY == Multiply::MFMA, Mfma<Tile, Stored, MATRIX_SIDE, MATRIX_EACH>,
+    Either<MULTIPLY == Multiply::MMA, Mma<Tile, Stored>, Scalars<Tile>>>;

@@ -44,10 +44,11 @@ struct Matrix {
         return Line{matrix + (ALONG_K ? at * K : at), offset, decltype(Line::depth)::at(k)};
     }
 };
-using Left = Matrix<LeftElement, float, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
-using Right = Matrix<RightElement, float, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
-using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
+using Multiplied = Fragment<Cut, LeftElement>;
+using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
+using Right = Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
+using Tiled = Product<Cut, Left, Right, Multiplied>;
 
 /* Of a tensor that need not begin on a word. */
 template <class Stored>

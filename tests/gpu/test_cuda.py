@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import narrow
 import pytest
 from layer_bundles import Problem, distinct_kernels, failures, plan, worst
-from layer_variants import accepts, lowered, shapes_of, variants
+from layer_variants import Variant, accepts, lowered, shapes_of, variants
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check.diff import diff
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
+from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.running import process
 from simgen.targets.cuda import Cuda
@@ -25,8 +26,6 @@ from simgen.tensors import data_file as data
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from simgen.ir import Pass
 
 pytestmark = pytest.mark.gpu
 
@@ -54,6 +53,29 @@ def test_native_agrees_with_the_reference(tmp_path: Path, kind: str, direction: 
         if accepts(variant.layer, shape)
     )
     workload = plan(distinct_kernels(each, direction), direction)
+    builder = Builder(Cache(tmp_path / "cache"))
+    bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
+
+    folder = process.run(bundle, "cuda", timeout=600)
+
+    result = results.collect(bundle, Cuda(), folder)
+    inputs = data.load(bundle.path / bundles.DATA, workload)
+    wrong = failures(worst(diff(workload, inputs, result, None)))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_matrix_instructions_agree_with_the_reference(tmp_path: Path, dtype: str) -> None:
+    large = {"m": "1024", "n": "900", "k": "520", "b_t": "true"}  # what takes the largest tile
+    untyped = [
+        tuple(given for given in variant.parameters if given[0] != "type")
+        for variant in variants("gemm")
+    ]
+    each = [Variant("gemm", given) for given in (*untyped, tuple(large.items()))]
+    problems = {f"v{number}": Problem(variant, (1, 1, 1, 1)) for number, variant in enumerate(each)}
+    workload = plan(problems, Pass.FORWARD, Pass.BACKWARD, dtype=DType.table[dtype])
+    multiply = [dict(kernel.constants).get("multiply") for kernel in workload.kernels]
+    assert multiply.count("mma") > len(each)
     builder = Builder(Cache(tmp_path / "cache"))
     bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
 

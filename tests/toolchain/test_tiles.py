@@ -64,12 +64,13 @@ def forced(monkeypatch: pytest.MonkeyPatch, wanted: Tile, *, splits: bool) -> No
         machine: Machine,
         tiles: tuple[Tile, ...] = tile.TILES,
         splits: int = tile.SPLITS if splits else 1,
+        nbytes: tuple[int, int, int] = tile.WORDS,
     ) -> Cut:
         chunk = 2 * wanted.depth if splits > 1 else k
         made = tile.Cut(wanted, chunk, -(-k // chunk))
         if wanted in tiles:
             return made
-        return choose(m, n, k, batch, machine=machine, tiles=tiles, splits=splits)
+        return choose(m, n, k, batch, machine=machine, tiles=tiles, splits=splits, nbytes=nbytes)
 
     monkeypatch.setattr(tile, "cut", cut)
 

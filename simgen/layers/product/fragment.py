@@ -14,10 +14,18 @@ AMD's MFMA (templates/kernels/mfma.h), how they add up the products of one resul
                                of them, and added; that is rounded to nearest
     i8                         exact, in 32 bits
 
+NVIDIA's mma.sync (templates/kernels/mma.h), by the same and by Khattak and Mikaitis, "Accurate
+Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
+
+    f16, bf16                  products are exact; 8 of them (16 on Hopper) and the sum are cut off
+                               at 2^-24 (2^-25) of the largest of them, or less, and added; that
+                               is cut off to float32
+
 gem5 adds products one after the other, in order of k, and rounds each product before
 (Inst_VOP3P_MAI__V_MFMA in src/arch/amdgpu/vega/insts/instructions.hh). What all of these have in
 common is what bounds are made of: in a block of `depth` products, whose order does not matter, no
-more than two roundings for each, none larger than U times the sum of absolute values so far.
+more than two roundings for each, none larger than U times the sum of absolute values so far. (Of
+mma.sync, 9 addends lose less than U of the largest each, and the result 2 U: 11 U for 8 products.)
 """
 
 from __future__ import annotations
@@ -25,6 +33,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import DType
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import Tile
 from simgen.machine import AUTO, NO, YES
@@ -43,6 +52,8 @@ MFMA = frozenset(
         ("f32", 16, 4), ("f32", 32, 2),
     )
 )  # fmt: skip
+# (element type of the factors, m, n and k) of NVIDIA's.
+MMA = frozenset((("f16", 16, 8, 16), ("bf16", 16, 8, 16)))
 # Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
 # AMD CDNA 2 white paper, 2021, table 1.
 SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
@@ -54,16 +65,23 @@ TILES = (
     (16, 64, 16, 16), (64, 16, 16, 16), (16, 16, 16, 16),
 )  # fmt: skip
 
+# Of mma.sync: rows and columns of a tile, instructions in a step, rows and columns of each warp's
+# part, and the rate, for the float32 multiply-adds of a unit; measured on an H200.
+MMA_TILES = (
+    (128, 128, 2, 64, 64, 3.5), (64, 128, 2, 32, 64, 1.9), (128, 64, 2, 64, 32, 1.9),
+    (64, 64, 4, 32, 32, 2.0), (64, 32, 4, 32, 16, 1.5), (32, 64, 4, 16, 32, 1.5),
+    (32, 32, 4, 16, 16, 1.0), (64, 16, 4, 16, 16, 0.8), (16, 64, 4, 16, 16, 0.8),
+)  # fmt: skip
+
 
 def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
     """Those of the machine that kernels have, for factors of an element type."""
+    of_type = [each for each in machine.matrix if each.factors == factors]
+    if machine.arch.startswith("sm_"):
+        return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA)
     if not machine.arch.startswith("gfx9"):
         return ()
-    return tuple(
-        each
-        for each in machine.matrix
-        if each.factors == factors and each.m == each.n and (factors, each.m, each.k) in MFMA
-    )
+    return tuple(each for each in of_type if each.m == each.n and (factors, each.m, each.k) in MFMA)
 
 
 def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
@@ -83,7 +101,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
             f"--matrix yes: {machine.name} has no matrix instruction for {factors} that kernels "
             f"use{types}; choose another type or machine, or --matrix auto"
         )
-    return _tiles(found)
+    return _mma_tiles(found) if machine.arch.startswith("sm_") else _tiles(found)
 
 
 @lru_cache(maxsize=64)
@@ -112,6 +130,19 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
                     nbytes,
                 )
             )
+    return tuple(made)
+
+
+@lru_cache(maxsize=64)
+def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
+    """Of 16 x 16 results, two instructions, a lane holds 2 x 4."""
+    made = []
+    for each in found:
+        nbytes = DType.table[each.factors].nbytes
+        for rows, columns, deep, down, across, rate in MMA_TILES:
+            depth = deep * 32 // nbytes
+            items = down // 8, across // 4
+            made.append(Tile(rows, columns, depth, *items, False, rate, each, nbytes))
     return tuple(made)
 
 

@@ -125,7 +125,7 @@ class Product:
             told = tile.told(
                 *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
             )
-            return (*fragment.told(self.machine), *told)
+            return (*fragment.told(self.machine, self._factors), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"
@@ -336,8 +336,14 @@ class Product:
         )
 
     @property
+    def _factors(self) -> str:
+        """The type of what is multiplied: that of the tensors, where both have the same."""
+        left, right = self.elements.left, self.elements.right
+        return left.name if left is right else DType.F32.name
+
+    @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
-        if by_matrix := fragment.tiles(self.machine):
+        if by_matrix := fragment.tiles(self.machine, self._factors):
             return by_matrix
         return tile.TILES if min(self._widths) > 1 else UNALIGNED
 

@@ -99,7 +99,7 @@ class Tile:
             ("item_n", self.item_columns),
             ("launch_groups", self.groups),
             ("ahead", int(self.ahead)),
-            ("multiply", "mfma" if self.matrix else "scalars"),
+            ("multiply", self.multiply),
             ("matrix_side", self.matrix.m if self.matrix else 16),
             ("matrix_each", self.each),
         )
@@ -107,7 +107,15 @@ class Tile:
     @property
     def each(self) -> int:
         """Elements of a factor that each lane gives to a matrix instruction."""
-        return self.matrix.m * self.matrix.k // 64 if self.matrix else 1
+        lanes = {"mfma": 64, "mma": 32}
+        return self.matrix.m * self.matrix.k // lanes[self.multiply] if self.matrix else 1
+
+    @property
+    def multiply(self) -> str:
+        """What multiplies (templates/kernels/fragment.h)."""
+        if not self.matrix:
+            return "scalars"
+        return "mfma" if self.matrix.m == self.matrix.n else "mma"
 
     def roundings(self, products: int) -> int:
         """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
@@ -120,8 +128,11 @@ class Tile:
 
     def __str__(self) -> str:
         """Part of a kernel's name; tells tiles apart."""
-        items = f"i{self.item_rows}" if self.item_rows > 8 and not self.matrix else ""
-        how = f"_m{self.matrix.m}x{self.matrix.k}" if self.matrix else items
+        how = f"i{self.item_rows}" if self.item_rows > 8 else ""
+        if self.matrix:
+            how = f"_m{self.matrix.m}x{self.matrix.k}"
+        if self.multiply == "mma":  # of which warps have parts of several sizes
+            how += f"w{self.block // 32}"
         return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:

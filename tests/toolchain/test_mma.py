@@ -1,0 +1,109 @@
+"""Products by NVIDIA's mma.sync: right on the host, which emulates each lane, bit by bit.
+
+What a GPU makes of the same kernels is in tests/gpu.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from layer_bundles import Problem, failures, make, plan
+from layer_variants import Variant
+from test_tiles import forced
+
+from simgen.compile import render
+from simgen.ir import DType, Pass
+from simgen.layers.product import fragment
+from simgen.machine import find
+from simgen.targets.host import Host
+from simgen.tensors import data_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.compile.build import Builder
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+
+MACHINE = find("h200", "test")
+# Several instructions of a warp in each direction, and one; rests in all extents, with loads of one
+# element and of four; each side lies both ways.
+RESTS = {"m": "67", "n": "131", "k": "37", "a_t": "true", "beta": "0.5"}
+WHOLE = {"m": "128", "n": "64", "k": "128", "b_t": "true"}
+CASES = (
+    ("f16", "64x64x64_m16x16w4", RESTS, True),
+    ("bf16", "32x32x64_m16x16w4", WHOLE, False),
+)
+
+
+def problem(parameters: dict[str, str]) -> dict[str, Problem]:
+    return {"gemm": Problem(Variant("gemm", tuple(parameters.items())), (1, 1, 1, 1))}
+
+
+@pytest.mark.parametrize(("factors", "wanted", "parameters", "sanitize"), CASES)
+def test_products_are_right(
+    tmp_path: Path,
+    builder: Builder,
+    monkeypatch: pytest.MonkeyPatch,
+    factors: str,
+    wanted: str,
+    parameters: dict[str, str],
+    sanitize: bool,
+) -> None:
+    tiles = {str(each): each for each in fragment.tiles(MACHINE, factors)}
+    forced(monkeypatch, tiles[wanted], splits=sanitize)
+    given = problem(parameters), Pass.FORWARD, Pass.BACKWARD
+    planned = plan(*given, dtype=DType.table[factors], machine=MACHINE)
+    tiled = [kernel for kernel in planned.kernels if kernel.template == "gemm.hip"]
+    assert len(tiled) == 3
+    assert all(dict(kernel.constants)["multiply"] == "mma" for kernel in tiled)
+    assert not failures(make(tmp_path, planned, builder, sanitize=sanitize).good())
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change in the text of a kernel."""
+
+    what: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
+MUTANTS = (
+    Mutant("nothing", "", ""),
+    Mutant("the second instruction's columns first",
+           "+ lane() / 16 * 2 + lane() % 2)", "+ (1 - lane() / 16) * 2 + lane() % 2)"),
+    Mutant("words of a row exchanged",
+           "* stride + lane() / 16 * RUN", "* stride + (1 - lane() / 16) * RUN"),
+    Mutant("results in another row", "i % 2 * 8 + lane() / 4", "(1 - i % 2) * 8 + lane() / 4"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_mutant_is_caught(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+) -> None:
+    """What is right has the bits of fused multiply-adds in order of k, rounded once more."""
+    tiles = {str(each): each for each in fragment.tiles(MACHINE, "f16")}
+    forced(monkeypatch, tiles["32x32x64_m16x16w4"], splits=False)
+    planned = plan(problem(WHOLE), Pass.FORWARD, dtype=DType.table["f16"], machine=MACHINE)
+    ((name, text),) = render.kernels(planned).items()
+    assert mutant.old in text
+    made = make(tmp_path, planned, builder, sources={name: text.replace(mutant.old, mutant.new)})
+    (verdict,) = made.good().values()
+    assert verdict.passed is (mutant is MUTANTS[0])
+    if verdict.passed:
+        inputs = data_file.load(made.bundle.path / "data.h5", planned)
+        a, b = (np.array(inputs[f"gemm.{port}"], np.float64) for port in "ab")
+        total: np.ndarray[Any, Any] = np.zeros((len(a), len(b)), np.float32)
+        for k in range(a.shape[1]):  # products of 11 bits each are exact in float64, and the sum
+            total = (total.astype(np.float64) + np.outer(a[:, k], b[:, k])).astype(np.float32)
+        assert np.array_equal(made.outputs()["gemm.y"], total.astype(np.float16))
