@@ -157,7 +157,7 @@ MADE_NARROW = {
     "layer_norm_fwd_12x7": ("result += own[k];", "result = {};", "result + own[k]", {"short.mean"}),
     "bn_moments_3x5x9": ("= centre;", "= {};", "centre", {"odd.saved_mean"}),
     "bn_sums_3x5x9": ("sum_dy += slope[k];", "sum_dy = {};", "sum_dy + slope[k]", {"odd.db"}),
-    "lrn_bwd_gradient": (", term[place + v]);", ", {});", "term[place + v]", {"windows.dx"}),
+    "lrn_bwd_gradient": (", term[place + v]);", ", {});", "term[place + v]", {"patches.dx"}),
     "pool_fwd_mean_6x9x12": (": a + b;", ": {};", "a + b", {"pool.y"}),
     "softmax_bwd_accurate_2x90x1": ("totals[row] = sum;", "totals[row] = {};", "sum",
                                     {"images.dx", "tanh.dy"}),
@@ -254,7 +254,9 @@ def test_a_new_type_is_one_row(tmp_path: Path, builder: Builder, new_type: DType
     config = tmp_path / "net.dnnmark"
     layers = narrow.CONFIG.read_text().replace("c=300\n", "c=300\nsoftmax_algo=fast\n")
     # Around the maxima are numbers up to 32, which this type has not.
-    layers = layers.replace("kernel_size=3\n", "kernel_size=3\npool_mode=avg\n")
+    layers = layers.replace("[Pooling]\nname=", "[Pooling]\npool_mode=avg\nname=")
+    layers = layers.replace("pool_mode=avg\nname=pool\n", "name=pool\n")
+    layers = layers.replace("pool_mode=avg\nname=global\n", "name=global\n")
     config.write_text(layers)
     work = narrow.planned(new_type.name, config)
     assert wrong(make(tmp_path / "net", work, builder, sanitize=True)) == []
