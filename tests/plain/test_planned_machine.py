@@ -86,6 +86,7 @@ def test_every_machine_gets_a_plan_with_reasons(machine):
     ("word", "machine", "algorithm", "said"),
     [
         ("fc_fwd", "gem5-gfx902,lds_size=1KiB", None, "layer 'fc': the smallest tile of a product"),
+        ("conv_fwd", "gem5-gfx902,lds_size=4KiB", "fft", "layer 'conv', fwd: the smallest tile of"),
         ("conv_fwd", "gem5-gfx902,lds_size=256", "direct", "256 bytes of LDS of gem5-gfx902,"),
     ],
 )
