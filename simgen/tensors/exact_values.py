@@ -15,7 +15,8 @@ zeros that a sum of squares grows by g^2 from one layer to the next: of k terms,
 (He et al. 2015, who count that activations lose half of it). Behind n such layers numbers are about
 g^n, and sums of the absolute values of terms g^n 2 g^2, or g^m g^n terms, where gradients of
 parameters multiply what comes from both sides. g is as large as these stay below 2^20, which leaves
-a factor of 16 to chance. How exact a result is, `simgen diff` finds in the tensors themselves.
+a factor of 16 to chance. Where a tensor has a type that ends below 2^24, as f16 does, these limits
+are lower by as much. How exact a result is, `simgen diff` finds in the tensors themselves.
 
 Inputs of a layer whose sums are never exact, or that gets what such a layer wrote, stay as they
 are.
@@ -78,7 +79,8 @@ def given(workload: Workload) -> Workload:
             f"--values {WORD}: no layer of {workload.name} has exact sums of inputs that are exact "
             "themselves; leave it out, or choose an --algo other than fft"
         )
-    largest, weights = _sizes(survey)
+    ends = (b.spec.dtype.largest for b in workload.buffers if b.spec.dtype.is_float)
+    largest, weights = _sizes(survey, min(1.0, min(ends) / MOST))
     buffers = []
     for buffer in workload.buffers:
         if buffer.name in survey.inputs and buffer.fill:
@@ -119,16 +121,19 @@ def _is_drawn(buffer: Buffer) -> bool:
     return buffer.role is Role.INPUT and buffer.spec.dtype.is_float
 
 
-def _sizes(survey: _Survey) -> tuple[Fill, dict[str, Fill]]:
-    """Fills of inputs, and those of weights, by buffer, that have others."""
+def _sizes(survey: _Survey, room: float) -> tuple[Fill, dict[str, Fill]]:
+    """Fills of inputs, and those of weights, by buffer, that have others.
+
+    `room` is the share of float32's numbers up to MOST that the types of tensors have.
+    """
     longest = max((step.sums.terms * step.sums.growth for step in survey.steps), default=1)
     if not any(step.depth for step in survey.steps):
-        largest = min(LARGEST if longest > 1 else FEW, floor(sqrt(MOST / longest)))
-        share = 1.0 if largest else sqrt(AIM / longest)
+        largest = min(LARGEST if longest > 1 else FEW, floor(sqrt(room * MOST / longest)))
+        share = 1.0 if largest else sqrt(room * AIM / longest)
         return _whole(max(1, largest), share), {}
     chosen, growth = 1, 1.0
     for largest in (FEW, 4, 2, 1):
-        chosen, growth = largest, min(_growths(survey, largest), default=float(MOST))
+        chosen, growth = largest, min(_growths(survey, largest, room * AIM), default=float(MOST))
         if growth >= 2:
             break
     kept = 2 * max(1.0, growth) ** 2
@@ -136,10 +141,10 @@ def _sizes(survey: _Survey) -> tuple[Fill, dict[str, Fill]]:
     return _whole(chosen, 1.0), weights
 
 
-def _growths(survey: _Survey, largest: int) -> Iterator[float]:
+def _growths(survey: _Survey, largest: int, aim: float) -> Iterator[float]:
     """What each step leaves as growth from layer to layer, for inputs up to `largest`."""
     for step in survey.steps:
-        room = AIM / (largest**step.given * step.sums.growth)
+        room = aim / (largest**step.given * step.sums.growth)
         if step.weighted:
             yield (room / 2) ** (1 / (step.depth + 2))
         elif step.depth:
