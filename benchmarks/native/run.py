@@ -1,13 +1,13 @@
 """The kernels on this machine's NVIDIA GPU, beside PyTorch, a device copy and cuBLAS, in one run.
 
-    python benchmarks/native/run.py [--quick] [WORD ...]      WORD: only problems whose name or settings have it
+    python benchmarks/native/run.py [--quick] [WORD ...]     a WORD of names or settings: only such problems
 
 The problems are those of table 3 of the DNNMark paper, and some more, of DeepBench too. Each is
 built and run with the `cuda` target; a time counts only if `simgen diff` finds the same kernels
 right on a batch of CHECKED samples. Bytes and operations are those that the algorithm needs
 (`simgen show`). The copy is from device memory to device memory and counts bytes read and written;
-SGEMM is 8192^3 by cuBLAS. PyTorch runs in float32 with TF32 off and cuDNN's measured choice of
-algorithm, timed between events, behind a like delay.
+SGEMM is 8192^3 by cuBLAS. PyTorch runs in the same type with TF32 off and cuDNN's measured choice
+of algorithm, timed between events, behind a like delay.
 """
 
 from __future__ import annotations
