@@ -1,6 +1,6 @@
 """The kernels on this machine's NVIDIA GPU, beside PyTorch, a device copy and cuBLAS, in one run.
 
-    python benchmarks/native/run.py [--quick] [WORD ...]     a WORD of names or settings: only such problems
+    python benchmarks/native/run.py [--quick] [WORD ...]     WORD: of names or of settings
 
 The problems are those of table 3 of the DNNMark paper, and some more, of DeepBench too. Each is
 built and run with the `cuda` target; a time counts only if `simgen diff` finds the same kernels
