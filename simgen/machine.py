@@ -69,6 +69,9 @@ class Machine:
     busy: Count  # work-items of a unit that reach all of it
     launch_cycles: Count  # that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
+    # Types of factors whose products its matrix instructions round to that type, as a simulator's
+    # may. No plan has any: results tell it, and are judged so.
+    rounds_products: tuple[Name, ...] = ()
     use_matrix: Name = AUTO  # YES, NO, or where that pays
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it
 

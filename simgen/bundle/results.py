@@ -34,6 +34,7 @@ from simgen.ir import GUARD
 from simgen.storage import hdf5, locks, seal
 from simgen.storage.files import NotRegularError, atomic_file, open_regular
 from simgen.storage.schema import SchemaError
+from simgen.targets import matrix
 from simgen.tensors import element_types
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def collect(
             f"{folder}: metrics of {len(launches)} launches, but the workload has "
             f"{len(bundle.workload.launches)}; run it again"
         )
+    rounded = matrix.rounds_products(target, bundle.workload)
     provenance = {
         "simgen": bundle.manifest["simgen"],
         "compiler": bundle.manifest["compiler"],
@@ -131,6 +133,7 @@ def collect(
         "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
         "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
+        **({"rounds_products": list(rounded)} if rounded else {}),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
     }

@@ -60,6 +60,7 @@ class Provenance:
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Short] = field(default_factory=dict)
+    rounds_products: tuple[Short, ...] = ()  # as Machine has it
     gpus: Annotated[int, Within(1, sharding.MOST)] = 1  # that shared the batch
     part: Part | None = None
     resumed: tuple[Index, ...] = ()

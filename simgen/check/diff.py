@@ -18,7 +18,7 @@ judged, by the bound that `simgen.workload.reference` gives, alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,9 +102,20 @@ def judge(
             found[pair.a].name,
             REFERENCE if pair.b is None else found[pair.b].name,
             tuple(pair.verdicts),
+            tuple(note for side in pair.sides for note in _notes(found[side])),
         )
         for pair in judged
     )
+
+
+def _notes(result: Result) -> list[str]:
+    """What its bounds allow for that is no rounding of a GPU."""
+    version = result.provenance.get("settings", {}).get("gem5_version", "")
+    return [
+        f"{result.name}: gem5 {version} rounds each product of {name} matrix instructions to "
+        f"{name}; the bounds of this result allow for that"
+        for name in result.provenance.get("rounds_products", ())
+    ]
 
 
 def _check_same(workload: Workload, result: Result) -> None:
@@ -157,14 +168,16 @@ def _step(
 ) -> None:
     """Add the verdicts on what `step` writes to the pairs that have it."""
     layer = make_layer(workload.node(step.layer), workload.machine)
+    layers = [_as_there(layer, result) for result in found]
     specs = {port: workload.buffer(name).spec for port, name in step.writes}
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
     comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
     have = [pair.a for pair in judged if pair.b is None]
     for part in _slices(workload, step, layer):
-        shared: list[tuple[Arrays, int, Expected]] = []
+        shared: list[tuple[Arrays, int, Layer, Expected]] = []
         expected = {
-            at: _expected(layer, step, inputs, found[at], part, given, shared, specs) for at in have
+            at: _expected(layers[at], step, inputs, found[at], part, given, shared, specs)
+            for at in have
         }
         for pair, made in zip(judged, comparisons, strict=True):
             for port, name in step.writes:
@@ -174,6 +187,14 @@ def _step(
     for port, name in step.writes:
         compared = [made[port] for made in comparisons]
         _conclude(step, name, found, judged, compared)
+
+
+def _as_there(layer: Layer, result: Result) -> Layer:
+    """The layer with the bounds of what the simulator of a result is known to compute otherwise."""
+    wrong = result.provenance.get("rounds_products", ())
+    if not wrong:
+        return layer
+    return replace(layer, machine=replace(layer.machine, rounds_products=tuple(wrong)))
 
 
 def _judge_last(
@@ -263,7 +284,7 @@ def _expected(
     result: Result,
     part: slice,
     given: Mapping[str, tuple[int, ...]],
-    shared: list[tuple[Arrays, int, Expected]],
+    shared: list[tuple[Arrays, int, Layer, Expected]],
     specs: Mapping[str, TensorSpec],
 ) -> Expected:
     """What the step should write in `result`, from what it read there.
@@ -279,14 +300,15 @@ def _expected(
     # Of samples by themselves the bounds are the same in any share of the batch.
     whole = part == slice(None)
     gpus = result.provenance.get("gpus", 1) if whole else 1
-    for other, count, expected in shared:
-        if count == gpus and all(_same_bits(read[port], other[port]) for port in read):
+    for other, count, judged_by, expected in shared:
+        same = count == gpus and judged_by == layer
+        if same and all(_same_bits(read[port], other[port]) for port in read):
             return expected
     with np.errstate(all="ignore"):  # what a wrong result holds may be anything
         tensors = {port: values.astype(np.float64) for port, values in read.items()}
         tensors |= {port: np.broadcast_to(np.nan, shape)[part] for port, shape in given.items()}
         expected = shares.expected(layer, tensors, step.direction, gpus, specs)
-    shared.append((read, gpus, expected))
+    shared.append((read, gpus, layer, expected))
     return expected
 
 

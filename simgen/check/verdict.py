@@ -87,6 +87,7 @@ class Diff:
     a: str
     b: str
     verdicts: tuple[Verdict, ...]  # in the order of the workload's steps
+    notes: tuple[str, ...] = ()  # what bounds allow for that is no rounding of a GPU
 
     @property
     def outcome(self) -> Outcome:
@@ -203,6 +204,7 @@ def _pair_json(report: Diff) -> dict[str, Any]:
         "b": report.b,
         "outcome": str(report.outcome),
         "passed": report.passed,
+        "notes": list(report.notes),
         "first_diverging_layer": v.layer if (v := report.first_diverging) else None,
         "tensors": [_verdict_json(verdict) for verdict in report.verdicts],
     }

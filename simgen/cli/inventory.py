@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     "form",
     metavar="F",
     help="Print products and convolutions as problem strings (string), or as command lines of "
-    "MIOpenDriver (miopen), rocblas-bench (rocblas), cutlass_profiler (cutlass) or benchdnn.",
+    "MIOpenDriver (miopen), rocblas-bench (rocblas), cutlass_profiler (cutlass), benchdnn, or "
+    "DeepBench's own programs (deepbench).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity

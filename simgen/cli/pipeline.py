@@ -55,6 +55,7 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     is refused (exit code 4), unless --replace allows it to remove them.
     """
     from simgen.cli import present
+    from simgen.targets import matrix
 
     plan, output, targets = planned(given)
     with present.stages(quiet) as tell:
@@ -62,7 +63,8 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     if not quiet:
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
         for target in targets:
-            for note in target.package.notes(made.path / target.name, details=verbose):
+            notes = target.package.notes(made.path / target.name, details=verbose)
+            for note in (*notes, *matrix.notes(target, made.workload)):
                 print(note)
         print(f"reproduce: {reproduce(given)}")
     if and_run:

@@ -280,6 +280,8 @@ def difference(report: Diff, details: bool) -> None:
     for verdict in report.verdicts:
         if verdict.reasons:
             print(f"  {verdict.tensor}{SAID[verdict.outcome]}: {'; '.join(verdict.reasons)}")
+    for note in report.notes:
+        print(note)
     first = report.first_diverging
     if first:
         print(f"first diverging layer: {first.layer} ({first.direction})")

@@ -9,6 +9,7 @@ from simgen.errors import UsageError
 from simgen.frontend.drivers import table
 from simgen.frontend.operation import TYPES, ConvOperation, FilterMode, GemmOperation
 from simgen.layers.conv.convolution import ConvMode, Convolution
+from simgen.layers.product.fully_connected import FullyConnected
 from simgen.layers.product.gemm import Gemm
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def lines(network: Network, passes: Sequence[Pass], form: str) -> tuple[list[str
     without: dict[str, str] = {}
     for placed in network.layers:
         try:
-            made = operation(placed, passes)
-            found += table.lines(form, made) if made else ()
-            if made is None:
+            made = operations(placed, passes)
+            found += [line for each in made for line in table.lines(form, each)]
+            if not made:
                 without[placed.node.name] = f"[{placed.layer.section}]"
         except UsageError as error:
             without[placed.node.name] = str(error).partition(": ")[2].partition(";")[0]
@@ -41,19 +42,28 @@ def lines(network: Network, passes: Sequence[Pass], form: str) -> tuple[list[str
     return found, without
 
 
-def operation(placed: Placed, passes: Sequence[Pass]) -> LibraryOperation | None:
-    """What a layer does in these passes, as an operation of a library; None: no library has it."""
+def operations(placed: Placed, passes: Sequence[Pass]) -> list[LibraryOperation]:
+    """What a layer does in these passes, as operations of a library; none where that has none.
+
+    Of a fully connected layer, they are its products, without the bias.
+    """
     layer = placed.layer
     directions = tuple(part for each in passes for part in layer.steps(each))
     dtype = str((placed.node.inputs or (placed.output,))[0].dtype)
     dtype = "i8" if dtype == "i32" else dtype
     if not directions or dtype not in TYPES:
-        return None
+        return []
     if type(layer) is Gemm and directions == layer.steps(layer.passes[0]):
-        return _gemm(layer, placed, dtype)
+        return [_gemm(layer, placed, dtype)]
+    if type(layer) is FullyConnected:
+        products = [layer.product(placed.node.inputs[0], each) for each in directions]
+        return [
+            GemmOperation(p.n, p.m, p.k, p.b_transposed, p.a_transposed, type=dtype)
+            for p in products  # by rows
+        ]
     if type(layer) is Convolution and layer.mode is not ConvMode.TRANSPOSE:
-        return _conv(layer, placed, directions, dtype)
-    return None
+        return [_conv(layer, placed, directions, dtype)]
+    return []
 
 
 def _gemm(layer: Gemm, placed: Placed, dtype: str) -> GemmOperation:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.compile.legalise import cache_policy
+from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.targets.roles import File as File
 from simgen.targets.roles import Job as Job
@@ -124,6 +124,11 @@ class Target(ABC):
     @property
     def machine(self) -> str | None:
         """Name of the machine (data/machines) that kernels run on; None: there is no such one."""
+        return None
+
+    @property
+    def model(self) -> Model | None:
+        """The simulated machine, as the table of simulators has it (data/isa); None: none is."""
         return None
 
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.compile.legalise import support
 from simgen.errors import RefusedError
 from simgen.ir import DType
 from simgen.machine import Matrix, named
@@ -34,6 +35,27 @@ def instruction(kernel: Kernel) -> Matrix | None:
     types = {dtype.c: dtype for dtype in DType.table.values()}
     factors = types.get(str(constants.get(STORED)), DType.F32)
     return Matrix(*shape, factors.name, factors.accumulation.name)
+
+
+def rounds_products(target: Target, workload: Workload) -> tuple[str, ...]:
+    """Element types of the workload's matrix instructions whose products the target's simulator
+    rounds to that type, before it adds them up. A GPU keeps them exact."""
+    if target.model is None:
+        return ()
+    wrong = support(target.model).rounds_products
+    used = [found.factors for kernel in workload.kernels if (found := instruction(kernel))]
+    return tuple(sorted(set(wrong) & set(used)))
+
+
+def notes(target: Target, workload: Workload) -> list[str]:
+    """What a build tells of a target, in lines."""
+    model = target.model
+    return [
+        f"{target.name}: {model.simulator} {model.version} rounds each product of {name} matrix "
+        f"instructions to {name}, which GPUs do not; diff allows for that in its results"
+        for name in rounds_products(target, workload)
+        if model
+    ]
 
 
 def check(target: Target, workload: Workload) -> None:

@@ -9,7 +9,7 @@ constexpr unsigned TOTAL = BATCH * PIXELS;
 static __device__ __forceinline__ float total_of(float x) { return x; }
 static __device__ __forceinline__ float total_of(float4 x) { return x.x + x.y + (x.z + x.w); }
 
-extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ dy, float* __restrict__ db)
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const ResultElement* __restrict__ dy, float* __restrict__ db)
 {
     __shared__ float sums[BLOCK];
     const unsigned channel = blockIdx.y;
@@ -17,8 +17,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     const unsigned end = TOTAL % CHUNK == 0 || first + CHUNK < TOTAL ? first + CHUNK : TOTAL;
     float sum = 0;
     for (unsigned i = first + threadIdx.x * VECTOR; i < end; i += BLOCK * VECTOR) {
-        const float* from = dy + (i / PIXELS * FILTERS + channel) * PIXELS + i % PIXELS;
-        sum += total_of(vector_at<VECTOR>(from));
+        const ResultElement* from = dy + (i / PIXELS * FILTERS + channel) * PIXELS + i % PIXELS;
+        sum += total_of(fetched<float, VECTOR>(from));
     }
     sums[threadIdx.x] = sum;
     __syncthreads();

@@ -6,7 +6,7 @@
 #include "constants/conv_direct.h"
 #include "epilogue.h"
 
-constexpr const float* bias = nullptr; /* stands for a parameter that the kernel may lack */
+constexpr const FilterElement* bias = nullptr; /* stands for a parameter that the kernel may lack */
 constexpr unsigned OUT_BLOCKS = (GROUP_OUT + FILTERS - 1) / FILTERS; /* work-groups that share the channels of a group */
 constexpr unsigned STRIPE = (FILTERS + 3) / 4 * 4;                   /* filters in LDS: whole float4s */
 constexpr unsigned STRIPS = (COLUMNS_COUNT + WIDE - 1) / WIDE;       /* sets of WIDE pixels in a row */
@@ -20,10 +20,10 @@ constexpr unsigned LEAD = (COLUMNS_START % static_cast<int>(VECTOR) + VECTOR) % 
 constexpr unsigned NEEDED = LEAD + (WIDE - 1) * COLUMNS_STRIDE + (COLUMNS_TAPS - 1) * COLUMNS_GAP + 1;
 constexpr unsigned SEGMENT = WIDE > 1 ? (NEEDED + VECTOR - 1) / VECTOR * VECTOR : 1;
 constexpr unsigned UNROLLED_ROWS = UNROLLED ? ROWS_TAPS : 1;
-constexpr unsigned UNROLLED_COLUMNS = WIDE > 1 || COLUMNS_TAPS <= 16 ? COLUMNS_TAPS : 4;
+constexpr unsigned UNROLLED_COLUMNS = WIDE > 1 || COLUMNS_TAPS <= 16 ? COLUMNS_TAPS : unrolled<SourceElement>(4);
 
 /* The filters of channels [channel, channel + CHUNK) to LDS, as [channel][tap][filter]; `first` is a channel of the target. */
-static __device__ __forceinline__ void load_filters(const float* __restrict__ filters, float* taps, unsigned first, unsigned channel)
+static __device__ __forceinline__ void load_filters(const FilterElement* __restrict__ filters, float* taps, unsigned first, unsigned channel)
 {
     for (unsigned i = threadIdx.x; i < CHUNK * TAPS * STRIPE; i += BLOCK) {
         const unsigned filter = i % STRIPE;
@@ -38,7 +38,7 @@ static __device__ __forceinline__ void load_filters(const float* __restrict__ fi
             (GROUP_IN % CHUNK == 0 || c < GROUP_IN);
         const unsigned of_group = GROUPS > 1 ? first / GROUP_OUT * GROUP_STRIDE + first % GROUP_OUT * OUT_STRIDE : first * OUT_STRIDE;
         const unsigned at = of_group + filter * OUT_STRIDE + c * IN_STRIDE + r * KERNEL_W + s;
-        taps[i] = inside ? filters[at] : 0.0f;
+        taps[i] = inside ? load(filters, at) : 0.0f;
     }
 }
 
@@ -48,15 +48,15 @@ static __device__ __forceinline__ float finished(float sum, float shift, const E
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* __restrict__ source, const float* __restrict__ filters,
+    const SourceElement* __restrict__ source, const FilterElement* __restrict__ filters,
 #if WITH_BIAS
-    const float* __restrict__ bias,
+    const FilterElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
-    float* __restrict__ target)
+    Element* __restrict__ target)
 {
     alignas(16) __shared__ float taps[CHUNK * TAPS * STRIPE];
     const unsigned group = GROUPS > 1 ? blockIdx.y / OUT_BLOCKS : 0;
@@ -87,7 +87,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll UNROLLED_ROWS
             for (unsigned r = 0; r < ROWS_TAPS; r++) {
                 const float* filter = taps + (c * TAPS + r * COLUMNS_TAPS) * STRIPE;
-                const float* line[SETS];
+                const SourceElement* line[SETS];
                 bool row_inside[SETS];
 #pragma unroll
                 for (unsigned set = 0; set < SETS; set++) {
@@ -105,7 +105,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                         for (unsigned i = 0; i < SEGMENT; i += VECTOR) {
                             const unsigned at = static_cast<unsigned>(column[set] + static_cast<int>(i));
                             const bool inside = row_inside[set] && at < COLUMNS_SOURCE;
-                            const Vector<float, VECTOR> some = inside ? vector_at<VECTOR>(line[set] + i) : Vector<float, VECTOR>{};
+                            const Vector<float, VECTOR> some = inside ? fetched<float, VECTOR>(line[set] + i) : Vector<float, VECTOR>{};
                             unpack(some, pixel[set] + i);
                         }
                 }
@@ -118,10 +118,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                             if constexpr (COLUMNS_DIVIDE > 1) {
                                 const unsigned at = apart / COLUMNS_DIVIDE;
                                 const bool inside = row_inside[set] && at < COLUMNS_SOURCE && apart % COLUMNS_DIVIDE == 0;
-                                pixel[set][0] = inside ? line[set][at] : 0.0f;
+                                pixel[set][0] = inside ? fetched<float, 1>(line[set] + at) : 0.0f;
                             } else {
                                 const bool inside = row_inside[set] && apart < COLUMNS_SOURCE;
-                                pixel[set][0] = inside ? line[set][COLUMNS_GAP * static_cast<int>(s)] : 0.0f;
+                                pixel[set][0] = inside ? fetched<float, 1>(line[set] + COLUMNS_GAP * static_cast<int>(s)) : 0.0f;
                             }
                         }
                     }
@@ -156,8 +156,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         for (unsigned k = 0; k < FILTERS; k++) {
             if (GROUP_OUT % FILTERS != 0 && first % GROUP_OUT + k >= GROUP_OUT)
                 continue;
-            float* out = target + (image * (GROUPS * GROUP_OUT) + first + k) * TARGET_SIZE + out_row * COLUMNS_EXTENT;
-            const float shift = WITH_BIAS ? bias[first + k] : 0.0f;
+            Element* out = target + (image * (GROUPS * GROUP_OUT) + first + k) * TARGET_SIZE + out_row * COLUMNS_EXTENT;
+            const float shift = WITH_BIAS ? load(bias, first + k) : 0.0f;
             const Epilogue epilogue = epilogue_of(first + k, bn_w, bn_b, running_mean, running_var);
             if constexpr (COLUMNS_STEP == 1 && WIDE == 4 && COLUMNS_COUNT % 4 == 0) {
                 float results[WIDE];
@@ -169,7 +169,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
                 for (unsigned i = 0; i < WIDE; i++)
                     if (COLUMNS_COUNT % WIDE == 0 || out_column + i < COLUMNS_COUNT)
-                        out[COLUMNS_FIRST + COLUMNS_STEP * (out_column + i)] = finished(sum[set][i][k], shift, epilogue);
+                        store(out, COLUMNS_FIRST + COLUMNS_STEP * (out_column + i), finished(sum[set][i][k], shift, epilogue));
             }
         }
     }

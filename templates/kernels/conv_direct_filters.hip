@@ -29,7 +29,7 @@ struct Line {
 };
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const float* __restrict__ image, const float* __restrict__ result, float* __restrict__ target)
+    const SourceElement* __restrict__ image, const ResultElement* __restrict__ result, float* __restrict__ target)
 {
     alignas(16) __shared__ float gradients[TILE_FILTERS * RESULT_PITCH];
     alignas(16) __shared__ float pixels[PIXELS >= REDUCED ? PIXELS : REDUCED];
@@ -57,7 +57,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 (RESULT_W % WIDTH == 0 || column < RESULT_W);
             const unsigned from = (((place.image * GROUPS + group) * GROUP_FILTERS + tile_filter + k) * RESULT_H + place.row) * RESULT_W + column;
             vector_at<RESULT_VECTOR>(gradients + k * RESULT_PITCH + of * WIDTH + at) =
-                inside ? vector_at<RESULT_VECTOR>(result + from) : Vector<float, RESULT_VECTOR>{};
+                inside ? fetched<float, RESULT_VECTOR>(result + from) : Vector<float, RESULT_VECTOR>{};
         }
         for (unsigned piece = threadIdx.x; piece < PAIRS * LINES * (IMAGE_WIDTH / VECTOR); piece += BLOCK) {
             const unsigned i = opaque(piece);
@@ -73,7 +73,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 place.inside && (ALL_PAIRS % PAIRS == 0 || tile_pair + pair < ALL_PAIRS) && row < IMAGE_H && column < IMAGE_W;
             const unsigned from = (((place.image * GROUPS + group) * GROUP_CHANNELS + channel) * IMAGE_H + row) * IMAGE_W + column;
             vector_at<VECTOR>(pixels + pair * IMAGE_PITCH + of * IMAGE_WIDTH + at) =
-                inside ? vector_at<VECTOR>(image + from) : Vector<float, VECTOR>{};
+                inside ? fetched<float, VECTOR>(image + from) : Vector<float, VECTOR>{};
         }
         __syncthreads();
 

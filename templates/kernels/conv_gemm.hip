@@ -9,7 +9,7 @@
 #include "constants/conv_gemm.h"
 #include "epilogue.h"
 
-constexpr const float* bias = nullptr; /* stands for a parameter that the kernel may lack */
+constexpr const FilterElement* bias = nullptr; /* stands for a parameter that the kernel may lack */
 constexpr unsigned TAPS = ROWS_TAPS * COLUMNS_TAPS;
 constexpr unsigned DEPTH = GROUP_IN * TAPS; /* K */
 constexpr unsigned PIXELS = ROWS_COUNT * COLUMNS_COUNT;
@@ -24,10 +24,10 @@ struct Left {
     using Element = float;
     static constexpr unsigned WIDTH = LEFT_WIDTH;
     static constexpr Along ALONG = LEFT_ALONG;
-    const float* __restrict__ filters; /* of the group */
+    const FilterElement* __restrict__ filters; /* of the group */
 
     struct Line {
-        const float* filter;
+        const FilterElement* filter;
         unsigned k;
 
         __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
@@ -36,9 +36,9 @@ struct Left {
             if (RAGGED && at >= DEPTH)
                 return {};
             if constexpr (STRAIGHT) {
-                return vector_at<WIDTH>(filter + at);
+                return fetched<float, WIDTH>(filter + at);
             } else if constexpr (ALONG == Along::M) {
-                return vector_at<WIDTH>(filter + at * IN_STRIDE);
+                return fetched<float, WIDTH>(filter + at * IN_STRIDE);
             } else {
                 const unsigned tap = at % TAPS;
                 /* Steps back are subtracted: NVRTC 13.0 makes wild loads where it adds what counts down as an unsigned number. */
@@ -46,7 +46,7 @@ struct Left {
                     : ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (tap / COLUMNS_TAPS);
                 const unsigned s = COLUMNS_FILTER_STEP < 0 ? COLUMNS_FILTER_FIRST - -COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS)
                     : COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS);
-                return vector_at<WIDTH>(filter + (at / TAPS * IN_STRIDE + r * KERNEL_W + s)); /* WIDTH is 1 */
+                return fetched<float, WIDTH>(filter + (at / TAPS * IN_STRIDE + r * KERNEL_W + s)); /* WIDTH is 1 */
             }
         }
     };
@@ -64,11 +64,11 @@ struct Windows {
     using Element = float;
     static constexpr unsigned WIDTH = RIGHT_WIDTH;
     static constexpr Along ALONG = RIGHT_ALONG;
-    const float* __restrict__ windows;
+    const SourceElement* __restrict__ windows;
     unsigned group;
 
     struct Line {
-        const float* column;
+        const SourceElement* column;
         unsigned k;
 
         __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
@@ -76,7 +76,7 @@ struct Windows {
             const unsigned at = step + k;
             if (RAGGED && at >= DEPTH)
                 return {};
-            return vector_at<WIDTH>(column + at * PIXELS);
+            return fetched<float, WIDTH>(column + at * PIXELS);
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -96,11 +96,11 @@ struct Source {
     static constexpr unsigned WIDTH = 1;
     static constexpr Along ALONG = RIGHT_ALONG;
     static constexpr bool DIVIDED = ROWS_DIVIDE > 1 || COLUMNS_DIVIDE > 1;
-    const float* __restrict__ source;
+    const SourceElement* __restrict__ source;
     unsigned group;
 
     struct Line {
-        const float* first; /* what the first tap meets, if that is inside of the image; DIVIDED, the image */
+        const SourceElement* first; /* what the first tap meets, if that is inside of the image; DIVIDED, the image */
         int row, column;    /* of the first tap, before the division */
         unsigned k;
 
@@ -116,11 +116,11 @@ struct Source {
                 const unsigned x = (column + s) / COLUMNS_DIVIDE;
                 const bool whole = y < ROWS_SOURCE && x < COLUMNS_SOURCE && (row + r) % ROWS_DIVIDE == 0 && (column + s) % COLUMNS_DIVIDE == 0;
                 const bool inside = RAGGED ? whole && at < DEPTH : whole;
-                return inside ? first[channel * SOURCE_SIZE + y * COLUMNS_SOURCE + x] : 0;
+                return inside ? fetched<float, 1>(first + (channel * SOURCE_SIZE + y * COLUMNS_SOURCE + x)) : 0;
             } else {
                 const bool inside = RAGGED ? row + r < ROWS_SOURCE && column + s < COLUMNS_SOURCE && at < DEPTH
                                            : row + r < ROWS_SOURCE && column + s < COLUMNS_SOURCE;
-                return inside ? first[channel * SOURCE_SIZE + r * COLUMNS_SOURCE + s] : 0;
+                return inside ? fetched<float, 1>(first + (channel * SOURCE_SIZE + r * COLUMNS_SOURCE + s)) : 0;
             }
         }
     };
@@ -131,7 +131,7 @@ struct Source {
             at = at < COUNT ? at : COUNT - WIDTH; /* not stored */
         const unsigned sample = at / PIXELS;
         const unsigned pixel = at % PIXELS;
-        const float* image = source + (sample * GROUPS + group) * (GROUP_IN * SOURCE_SIZE);
+        const SourceElement* image = source + (sample * GROUPS + group) * (GROUP_IN * SOURCE_SIZE);
         const int row = static_cast<int>(pixel / COLUMNS_COUNT) * ROWS_STRIDE + ROWS_START;
         const int column = static_cast<int>(pixel % COLUMNS_COUNT) * COLUMNS_STRIDE + COLUMNS_START;
         return Line{DIVIDED ? image : image + (row * static_cast<int>(COLUMNS_SOURCE) + column), row, column, k};
@@ -143,15 +143,15 @@ using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
 using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
-    const float* __restrict__ source, const float* __restrict__ filters,
+    const SourceElement* __restrict__ source, const FilterElement* __restrict__ filters,
 #if WITH_BIAS
-    const float* __restrict__ bias,
+    const FilterElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
-    float* __restrict__ target)
+    Element* __restrict__ target)
 {
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
@@ -161,7 +161,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const unsigned split = SPLITS > 1 ? blockIdx.z % SPLITS : 0;
     const unsigned first = split * CHUNK;
     const unsigned last = DEPTH % CHUNK == 0 || first + CHUNK < DEPTH ? first + CHUNK : DEPTH;
-    float* to = SPLITS > 1 ? target + split * (BATCH * GROUPS * GROUP_OUT * TARGET_SIZE) : target;
+    Element* to = SPLITS > 1 ? target + split * (BATCH * GROUPS * GROUP_OUT * TARGET_SIZE) : target;
     float sum[ITEM_M][ITEM_N] = {};
     Tiled::multiply(Left{filters + group * GROUP_STRIDE}, Right{source, group}, row, column, first, last, a_tiles, b_tiles, sum);
 
@@ -169,7 +169,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);
-            const float shift = GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? bias[group * GROUP_OUT + m] : 0;
+            const float shift = GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? load(bias, group * GROUP_OUT + m) : 0;
 #pragma unroll
             for (unsigned j = 0; j < ITEM_N; j++)
                 sum[i][j] += SPLITS == 1 || split == 0 ? shift : 0;
@@ -195,7 +195,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
         const unsigned place = WHOLE
             ? pixel
             : (ROWS_FIRST + ROWS_STEP * (pixel / COLUMNS_COUNT)) * COLUMNS_EXTENT + COLUMNS_FIRST + COLUMNS_STEP * (pixel % COLUMNS_COUNT);
-        float* out = to + (n / PIXELS * GROUPS + group) * (GROUP_OUT * TARGET_SIZE) + place;
+        Element* out = to + (n / PIXELS * GROUPS + group) * (GROUP_OUT * TARGET_SIZE) + place;
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);

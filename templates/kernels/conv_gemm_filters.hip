@@ -20,10 +20,10 @@ struct Left {
     using Element = float;
     static constexpr unsigned WIDTH = LEFT_WIDTH;
     static constexpr Along ALONG = LEFT_ALONG;
-    const float* __restrict__ result; /* of the group */
+    const ResultElement* __restrict__ result; /* of the group */
 
     struct Line {
-        const float* channel;
+        const ResultElement* channel;
         unsigned k;
 
         __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
@@ -31,7 +31,7 @@ struct Left {
             const unsigned at = step + k;
             if (RAGGED && at >= COUNT)
                 return {};
-            return vector_at<WIDTH>(channel + at / PIXELS * (GROUPS * GROUP_FILTERS * PIXELS) + at % PIXELS);
+            return fetched<float, WIDTH>(channel + at / PIXELS * (GROUPS * GROUP_FILTERS * PIXELS) + at % PIXELS);
         }
     };
     __device__ __forceinline__ Line line(unsigned m, unsigned dm, unsigned k) const
@@ -48,10 +48,10 @@ struct Windows {
     using Element = float;
     static constexpr unsigned WIDTH = RIGHT_WIDTH;
     static constexpr Along ALONG = RIGHT_ALONG;
-    const float* __restrict__ windows; /* of the group */
+    const SourceElement* __restrict__ windows; /* of the group */
 
     struct Line {
-        const float* column;
+        const SourceElement* column;
         unsigned k;
 
         __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
@@ -61,7 +61,7 @@ struct Windows {
             const unsigned pixel = at % PIXELS;
             if (RAGGED && at >= COUNT)
                 return {};
-            return vector_at<WIDTH>(column + sample * (GROUPS * COLUMNS * PIXELS) + pixel);
+            return fetched<float, WIDTH>(column + sample * (GROUPS * COLUMNS * PIXELS) + pixel);
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -78,10 +78,10 @@ struct Image {
     using Element = float;
     static constexpr unsigned WIDTH = 1;
     static constexpr Along ALONG = RIGHT_ALONG;
-    const float* __restrict__ image; /* of the group */
+    const SourceElement* __restrict__ image; /* of the group */
 
     struct Line {
-        const float* first; /* what the first pixel's tap meets, if that is inside of the image */
+        const SourceElement* first; /* what the first pixel's tap meets, if that is inside of the image */
         int row, column;
         unsigned k;
 
@@ -94,7 +94,7 @@ struct Image {
             const unsigned x = pixel % RESULT_W * STRIDE_W;
             const bool inside =
                 RAGGED ? row + y < IMAGE_H && column + x < IMAGE_W && at < COUNT : row + y < IMAGE_H && column + x < IMAGE_W;
-            return inside ? first[sample * (GROUPS * GROUP_CHANNELS * IMAGE_SIZE) + y * IMAGE_W + x] : 0;
+            return inside ? fetched<float, 1>(first + (sample * (GROUPS * GROUP_CHANNELS * IMAGE_SIZE) + y * IMAGE_W + x)) : 0;
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -114,7 +114,7 @@ using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
 using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
-    const float* __restrict__ source, const float* __restrict__ result, float* __restrict__ target)
+    const SourceElement* __restrict__ source, const ResultElement* __restrict__ result, Element* __restrict__ target)
 {
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
@@ -124,7 +124,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const unsigned split = SPLITS > 1 ? blockIdx.z % SPLITS : 0;
     const unsigned first = split * CHUNK;
     const unsigned last = COUNT % CHUNK == 0 || first + CHUNK < COUNT ? first + CHUNK : COUNT;
-    float* to = SPLITS > 1 ? target + split * (GROUPS * GROUP_FILTERS * COLUMNS) : target;
+    Element* to = SPLITS > 1 ? target + split * (GROUPS * GROUP_FILTERS * COLUMNS) : target;
     float sum[ITEM_M][ITEM_N] = {};
     Tiled::multiply(
         Left{result + group * (GROUP_FILTERS * PIXELS)},
@@ -136,9 +136,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
         const unsigned n = column + Tiled::column(j);
         if (COLUMNS % TILE_N != 0 && n >= COLUMNS)
             continue;
-        float* const of_group = to + group * (GROUP_FILTERS * COLUMNS);
+        Element* const of_group = to + group * (GROUP_FILTERS * COLUMNS);
         /* Two steps, for NVRTC 13.0 makes wild stores of a sum of unsigned indices of which one counts down. */
-        float* const out = FLIPPED && TAPS > 1 ? of_group + n / TAPS * TAPS + (TAPS - 1 - n % TAPS) : of_group + n;
+        Element* const out = FLIPPED && TAPS > 1 ? of_group + n / TAPS * TAPS + (TAPS - 1 - n % TAPS) : of_group + n;
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);

@@ -45,7 +45,7 @@ struct Matrix {
     }
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
-using Multiplied = Fragment<Cut, LeftElement>;
+using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as float */
 using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
 using Tiled = Product<Cut, Left, Right, Multiplied>;

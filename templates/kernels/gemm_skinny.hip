@@ -11,6 +11,7 @@ constexpr const AddedElement* bias = nullptr;
 constexpr unsigned LANES = BLOCK / SLICES;
 constexpr unsigned VALUES = ROWS * FEW; /* results of a work-item, where rows of w lie along k */
 constexpr unsigned FINALS = 16;         /* partial sums at the end of a reduction */
+constexpr unsigned UNROLLED = unrolled<LeftElement, RightElement>(4); /* of k */
 
 /* One of two tensors. */
 template <bool FIRST, class One, class Other>
@@ -136,7 +137,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const unsigned g = !PARTLY || column < MANY ? column : MANY - COLUMNS;
 
         Piece sum[FEW] = {};
-#pragma unroll 4
+#pragma unroll UNROLLED
         for (unsigned k = first + slice; k < last; k += SLICES) {
             const Piece ws = fetched<float, COLUMNS>(w + k * W_K + g);
 #pragma unroll

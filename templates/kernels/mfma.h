@@ -17,6 +17,9 @@
 #if defined(__AMDGCN__)
 template <unsigned RESULTS>
 using MfmaSums = float __attribute__((ext_vector_type(RESULTS)));
+using MfmaWords = int __attribute__((ext_vector_type(2)));
+using MfmaHalves = _Float16 __attribute__((ext_vector_type(4)));
+using MfmaShorts = short __attribute__((ext_vector_type(4)));
 
 /* One instruction; `first` and `second` are the words of EACH elements. */
 template <class Stored, unsigned SIDE, unsigned EACH, class Sums>
@@ -29,6 +32,20 @@ static __device__ __forceinline__ Sums mfma(const int* first, const int* second,
             return __builtin_amdgcn_mfma_f32_16x16x4f32(a, b, sums, 0, 0, 0);
         else
             return __builtin_amdgcn_mfma_f32_32x32x2f32(a, b, sums, 0, 0, 0);
+    } else if constexpr (Stored::HALF) {
+        const MfmaHalves a = __builtin_bit_cast(MfmaHalves, MfmaWords{first[0], first[1]});
+        const MfmaHalves b = __builtin_bit_cast(MfmaHalves, MfmaWords{second[0], second[1]});
+        if constexpr (SIDE == 16)
+            return __builtin_amdgcn_mfma_f32_16x16x16f16(a, b, sums, 0, 0, 0);
+        else
+            return __builtin_amdgcn_mfma_f32_32x32x8f16(a, b, sums, 0, 0, 0);
+    } else if constexpr (Stored::SHORTENED && EACH == 4) {
+        const MfmaShorts a = __builtin_bit_cast(MfmaShorts, MfmaWords{first[0], first[1]});
+        const MfmaShorts b = __builtin_bit_cast(MfmaShorts, MfmaWords{second[0], second[1]});
+        if constexpr (SIDE == 16)
+            return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(a, b, sums, 0, 0, 0);
+        else
+            return __builtin_amdgcn_mfma_f32_32x32x8bf16_1k(a, b, sums, 0, 0, 0);
     }
 }
 #endif

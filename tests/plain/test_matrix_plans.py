@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import simgen
 from simgen.bundle import planning
 from simgen.errors import ConfigError, RefusedError, UsageError
+from simgen.ir import DType
 from simgen.layers.product import fragment
-from simgen.machine import descriptions, find
+from simgen.machine import descriptions, find, named
 from simgen.targets import matrix
 
 if TYPE_CHECKING:
@@ -29,6 +32,13 @@ def test_f32_has_them_where_they_are_asked_for() -> None:
         assert forms(plan_for=machine, matrix="no") == set()
         (form,) = forms(plan_for=machine, matrix="yes")
         assert form in ("16x16x4 f32", "32x32x2 f32")
+
+
+def test_narrow_types_have_them_where_the_machine_has() -> None:
+    assert forms(plan_for="mi210", type="f16") == {"16x16x16 f16"}
+    assert forms(plan_for="gem5-se-gfx90a", type="bf16") == {"32x32x8 bf16"}
+    assert forms(plan_for="mi210", type="f16", matrix="no") == set()
+    assert forms(plan_for="gem5-gfx902", type="f16") == set()
 
 
 def test_the_choice_is_part_of_the_machine_and_of_what_results_say() -> None:
@@ -64,10 +74,49 @@ def test_a_target_whose_machine_lacks_them_is_refused(name: str) -> None:
     matrix.check(host, planned)
 
 
+def rounded(product: float, dtype: DType) -> float:
+    """A product as gem5 24.0 rounds it to a type: by hand, as its convertMXFP does it."""
+    bits = int(np.float32(abs(product)).view(np.uint32))
+    exponent, dropped = bits >> 23, 23 - dtype.mantissa
+    mantissa = bits & 0x7FFFFF | (1 << 23 if exponent else 0)
+    exponent += dtype.bias - 127
+    more = 1 - exponent if exponent < 1 else 0
+    kept = mantissa >> dropped >> more % 32 & (1 << dtype.mantissa) - 1
+    test = mantissa >> dropped - 3 >> more % 32
+    sticky = int(mantissa & (1 << dropped - 2) - 1 != 0)
+    made = max(exponent, 0) << dtype.mantissa | kept
+    if (test & 7) + sticky > 4:
+        made += 1
+    elif (test & 7) + sticky == 4 and test & 8:
+        made -= 1
+    found = int(made & (1 << dtype.exponent + dtype.mantissa) - 1)
+    step = 2.0 ** (dtype.least_exponent - dtype.mantissa)
+    whole, part = found >> dtype.mantissa, found & (1 << dtype.mantissa) - 1
+    if whole == 0:
+        return part * step
+    return float((part | 1 << dtype.mantissa) * step * 2.0 ** (whole - 1))
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_products_that_gem5_rounds_are_within_their_bound(name: str) -> None:
+    dtype = DType.table[name]
+    draw = np.random.default_rng(0)
+    factors = draw.standard_normal((2, 4000)) * 2.0 ** draw.integers(-20, 6, (2, 4000))
+    a, b = np.abs(factors.astype(dtype.array).astype(np.float64))
+    machine = replace(named("gem5-se-gfx90a"), rounds_products=(name,))
+    worst = 0.0
+    for x, y in zip(a, b, strict=True):
+        bound = np.asarray(fragment.lost(np.array([[x]]), np.array([[y]]), dtype, machine))
+        if x and y and np.isfinite(bound[0, 0]):
+            worst = max(worst, abs(rounded(x * y, dtype) - x * y) / bound[0, 0])
+    assert 0.6 < worst <= 1
+    assert fragment.lost(np.array([[a[0]]]), np.array([[b[0]]]), dtype, named("mi300a")) == 0
+
+
 def test_tiles_of_matrix_instructions_are_whole() -> None:
     every: list[Tile] = []
     for name in descriptions():
-        for kind in ("f32",):
+        for kind in ("f32", "f16", "bf16"):
             machine = find(f"{name},matrix=yes", "test")
             if fragment.instructions(machine, kind):
                 every += fragment.tiles(machine, kind)
@@ -75,6 +124,6 @@ def test_tiles_of_matrix_instructions_are_whole() -> None:
     for each in every:
         assert each.matrix is not None
         assert each.block in (64, 128, 256)
-        assert each.item_rows * each.matrix.m <= each.rows
+        assert each.matrix.m != each.matrix.n or each.item_rows * each.matrix.m <= each.rows
         assert each.item_rows * each.item_columns * each.block == each.rows * each.columns
         assert each.lds_nbytes <= 65536

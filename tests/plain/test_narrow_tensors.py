@@ -80,8 +80,10 @@ REFUSED = {
     "--type 'f17': type is 'f17'; did you mean 'f16'?": ("softmax_fwd", "f17", ()),
     "--type 'f64': layer 'softmax': [Softmax] has floating-point types up to 32 bits, and its "
     "input is f64; choose another type": ("softmax_fwd", "f64", ()),
-    "--type 'f16': layer 'conv': [Convolution] has type f32 alone, and its input is f16; choose "
-    "another type": ("conv_fwd", "f16", ()),
+    "--type 'i8': layer 'conv': [Convolution] has floating-point types up to 32 bits, and its "
+    "input is i8; choose another type": ("conv_fwd", "i8", ()),
+    "--type 'i32': layer 'gemm': [Gemm] has floating-point types up to 32 bits, and its input is "
+    "i32; choose another type": ("gemm_fwd", "i32", ()),
     "--set pool1.type=f16: type is f16, but the previous layer's output is f32; leave it out, or "
     "insert [Cast] with type=f16 before layer 'pool1'": (
         "alexnet", None, (("pool1.type", "f16"),)

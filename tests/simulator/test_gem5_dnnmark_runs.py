@@ -13,21 +13,15 @@ from pathlib import Path
 import bundle_script
 import pytest
 
-from simgen.bundle import writing as bundles
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
+import simgen
 from simgen.errors import UsageError
-from simgen.frontend import network, problem
-from simgen.running import process
 from simgen.targets.gem5.se import Gem5Se
-from simgen.workload import lowering
 
 lacks = Gem5Se().needs.missing()
 pytestmark = [
     pytest.mark.gem5,
     pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks))),
 ]
-PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
 
 def database(folder: Path, kernels: Path) -> None:
@@ -39,14 +33,11 @@ def database(folder: Path, kernels: Path) -> None:
 
 
 def test_gem5_starts_the_program_with_its_arguments(monkeypatch):
-    found = problem.find("softmax_fwd", [("n", "4")], None)
-    work = lowering.lower(network.resolve(found.config, found.settings), "a", found.passes, 0)
+    plan = simgen.plan("softmax_fwd", set={"n": 4})
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         root = Path(place)
-        builder = Builder(Cache(root / "cache"))
-        kfd = bundles.write(root / "kfd", work, (Gem5Se(),), builder, PROVENANCE)
-        target = Gem5Se(launcher="dnnmark")
-        made = bundles.write(root / "dnn mark", work, (target,), builder, PROVENANCE)
+        kfd = plan.build(root / "kfd", "gem5-se")
+        made = plan.build(root / "dnn mark", Gem5Se(launcher="dnnmark"))
         program = root / "DNN Mark/build/benchmarks/test_fwd_softmax/dnnmark_test_fwd_softmax"
         program.parent.mkdir(parents=True)
         program.write_bytes((kfd.path / "gem5-se" / "binary").read_bytes())
@@ -58,4 +49,4 @@ def test_gem5_starts_the_program_with_its_arguments(monkeypatch):
         monkeypatch.setenv("SIMGEN_DOCKER", "0")
         monkeypatch.setenv("SIMGEN_PYTHON", sys.executable)
         with pytest.raises(UsageError, match="not as many as it takes; write BINARY DATA OUTPUTS"):
-            process.run(made, "gem5-se", timeout=1200.0)
+            made.run("gem5-se", timeout=1200.0)

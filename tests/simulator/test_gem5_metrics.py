@@ -5,22 +5,14 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+import simgen
 from simgen import metrics
-from simgen.bundle import results
-from simgen.bundle import writing as bundles
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.frontend import config, network
-from simgen.ir import Pass
-from simgen.running import process
 from simgen.study import page, trace
 from simgen.targets.gem5.se import Gem5Se
-from simgen.workload import lowering
 
 lacks = Gem5Se().needs.missing()
 pytestmark = [
@@ -39,28 +31,21 @@ w=16
 name=softmax
 previous_layer=pool
 """
-PROVENANCE = {"simgen": "test", "config": {}}
 UNITS, SLOTS = 4, 40  # compute units; wavefronts that one of them holds
 LINE = 64  # bytes of a DRAM burst
 
 
 def test_counts_fit_together_and_reach_the_trace_database():
-    work = lowering.lower(
-        network.resolve(config.parse(TEXT, "t.dnnmark")), "net", (Pass.FORWARD,), 0
-    )
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:  # gem5 redirects /tmp
-        builder = Builder(Cache(Path(place, "cache")))
-        bundle = bundles.write(Path(place, "net"), work, [Gem5Se()], builder, PROVENANCE)
-        folder = process.run(bundle, "gem5-se", timeout=1200.0)
-        result = results.collect(bundle, Gem5Se(), folder)
-        trace.write(
-            Path(place, trace.FILE), [("net", bundle, [trace.TracedRun(result, datetime.now(UTC))])]
-        )
-        with closing(sqlite3.connect(Path(place, trace.FILE))) as database:
+        Path(place, "net.dnnmark").write_text(TEXT)
+        plan = simgen.plan(Path(place, "net.dnnmark"))
+        bundle = plan.build(Path(place, "net"), "gem5-se")
+        result = bundle.run("gem5-se", timeout=1200.0)
+        rows = simgen.report([bundle], Path(place, "report")).rows
+        with closing(sqlite3.connect(Path(place, "report", trace.FILE))) as database:
             asked = database.execute("SELECT layer, cycles, l1_hit_rate FROM layer").fetchall()
-    for launched, counted in zip(work.launches, result.launches, strict=True):
+    for launched, counted in zip(plan.workload.launches, result.launches, strict=True):
         check(counted, launched.grid[0])
-    rows = page.rows(bundle, [result])
     rates = [page.derived(row)["l1_hit_rate"] for row in rows]
     assert asked == [
         (row.layer, row.metrics["cycles"], pytest.approx(rate)) for row, rate in zip(rows, rates)

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from layer_variants import small_problems
 
-from simgen.bundle import finding, results
+import simgen
 from simgen.bundle import writing as bundles
-from simgen.check import diff
 from simgen.errors import DamagedError, RunError
-from simgen.frontend import config, network, problem
 from simgen.ir import (
     Buffer,
     Distribution,
@@ -30,15 +28,13 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
-from simgen.running import process
 from simgen.targets.base import Job
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
 from simgen.tensors import data_file
-from simgen.workload import lowering
 
 if TYPE_CHECKING:
-    from simgen.bundle.writing import Bundle
+    from simgen import BuiltBundle, Result
     from simgen.compile.build import Builder
 
 lacks = Gem5Se().needs.missing()
@@ -52,74 +48,58 @@ TIMEOUT = 1200.0  # seconds; a run here takes a few
 
 # A small case of each kernel: rows that do not fill a work-group, and sizes that no block divides.
 CASES = [
-    ("softmax", "fwd", {"n": "5", "c": "37", "h": "1", "w": "1"}),
-    ("softmax", "fwd", {"n": "2", "c": "10", "h": "3", "w": "7"}),
-    ("softmax", "bwd", {"n": "5", "c": "300", "h": "1", "w": "1"}),
-    ("activation", "fwd", {"n": "3", "c": "5", "h": "7", "w": "11"}),
-    ("activation", "bwd", {"n": "3", "c": "5", "h": "7", "w": "11"}),
+    ("softmax_fwd", {"n": 5, "c": 37, "h": 1, "w": 1}),
+    ("softmax_fwd", {"n": 2, "c": 10, "h": 3, "w": 7}),
+    ("softmax_bwd", {"n": 5, "c": 300, "h": 1, "w": 1}),
+    ("activation_fwd", {"n": 3, "c": 5, "h": 7, "w": 11}),
+    ("activation_bwd", {"n": 3, "c": 5, "h": 7, "w": 11}),
     (  # a work-group has one feature, whose statistics it loads as scalars
-        "bn",
-        "fwd",
+        "bn_fwd",
         {
-            "n": "1",
-            "c": "3",
-            "h": "32",
-            "w": "32",
+            "n": 1,
+            "c": 3,
+            "h": 32,
+            "w": 32,
             "batchnorm_mode": "spatial",
             "batchnorm_statistics": "running",
         },
     ),
 ]
+SMALL = CASES[0]
 
 
-def lowered(kind: str, direction: str, sizes: dict[str, str]) -> Workload:
-    sections = (network.sample_section(kind),)
-    resolved = network.resolve(config.Config("test", sections, ()), list(sizes.items()))
-    return lowering.lower(resolved, f"{kind}_{direction}", [Pass(direction)], 0)
+def ran(bundle: BuiltBundle, **options: str | int) -> Result:
+    return bundle.run("gem5-se", timeout=TIMEOUT, options=options)
 
 
-def ran(bundle: Bundle) -> results.Result:
-    folder = process.run(bundle, "gem5-se", timeout=TIMEOUT)
-    return results.collect(bundle, finding.target_of(bundle, "gem5-se"), folder)
-
-
-def judged(bundle: Bundle, result: results.Result) -> diff.Diff:
-    inputs = data_file.load(bundle.path / bundles.DATA, bundle.workload)
-    return diff.diff(bundle.workload, inputs, result, None)
-
-
-def instructions(bundle: Bundle) -> int:
+def instructions(bundle: BuiltBundle) -> int:
     return sum(stats.cpu_instructions(bundle.path / "results/gem5-se" / stats.FILE))
 
 
 @pytest.mark.parametrize("arch", ["gfx902", "gfx900"])
 @pytest.mark.parametrize(("name", "settings"), small_problems())
 def test_every_layer_and_pass_computes_what_the_reference_says(
-    place: Path, builder: Builder, name: str, settings: tuple[str, ...], arch: str
+    place: Path, name: str, settings: tuple[str, ...], arch: str
 ):
-    found = problem.find(name, [(k, v) for k, _, v in (s.partition("=") for s in settings)], None)
-    resolved = network.resolve(found.config, found.settings)
-    work = lowering.lower(resolved, name, found.passes, 0)
-    bundle = bundles.write(place / "b", work, [Gem5Se(arch=arch)], builder, PROVENANCE)
+    plan = simgen.plan(name, set=dict(each.split("=") for each in settings))
+    bundle = plan.build(place / "b", Gem5Se(arch=arch))
     result = ran(bundle)
-    assert judged(bundle, result).passed
+    assert bundle.diff("gem5-se")
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
 
 
 @pytest.mark.parametrize("dtype", narrow.TYPES)
 def test_a_network_of_narrow_tensors_is_right(place: Path, builder: Builder, dtype: str):
     bundle = bundles.write(place / "b", narrow.planned(dtype), [Gem5Se()], builder, PROVENANCE)
-    assert narrow.wrong(bundle, ran(bundle)) == []
+    result = ran(simgen.load(bundle.path))
+    assert narrow.wrong(bundle, result) == []
 
 
-@pytest.mark.parametrize(("kind", "direction", "sizes"), CASES)
-def test_kernels_compute_what_the_reference_says(
-    place: Path, builder: Builder, kind: str, direction: str, sizes: dict[str, str]
-):
-    work = lowered(kind, direction, sizes)
-    bundle = bundles.write(place / "b", work, [Gem5Se()], builder, PROVENANCE)
+@pytest.mark.parametrize(("name", "sizes"), CASES)
+def test_kernels_compute_what_the_reference_says(place: Path, name: str, sizes: dict[str, int]):
+    bundle = simgen.plan(name, set=sizes).build(place / "b", "gem5-se")
     result = ran(bundle)
-    assert judged(bundle, result).passed
+    assert bundle.diff("gem5-se")
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
     for metrics in result.launches:
         assert metrics["seconds"] > 0
@@ -128,13 +108,13 @@ def test_kernels_compute_what_the_reference_says(
         assert metrics["vector_memory_writes"] > 0
 
 
-def test_loads_past_l1_never_hit_there(place: Path, builder: Builder):
-    work = lowered("pool", "fwd", {"n": "1", "c": "2", "h": "16", "w": "16"})
+def test_loads_past_l1_never_hit_there(place: Path):
+    plan = simgen.plan("pool_fwd", set={"n": 1, "c": 2, "h": 16, "w": 16})
     found = {}
     for policy in ("cached", "bypass"):
-        bundle = bundles.write(place / policy, work, [Gem5Se(l1=policy)], builder, PROVENANCE)
+        bundle = plan.build(place / policy, Gem5Se(l1=policy))
         found[policy] = ran(bundle)
-        assert judged(bundle, found[policy]).passed
+        assert bundle.diff("gem5-se")
     (cached,), (bypass,) = found["cached"].launches, found["bypass"].launches
     assert cached["l1_hits"] > 0
     assert bypass["l1_hits"] == 0
@@ -142,62 +122,63 @@ def test_loads_past_l1_never_hit_there(place: Path, builder: Builder):
     assert bypass["instructions"] == cached["instructions"]
 
 
-def test_the_discrete_gpu_computes_the_same(place: Path, builder: Builder):
-    work = lowered(*CASES[0])
+def test_the_discrete_gpu_computes_the_same(place: Path):
+    plan = simgen.plan(SMALL[0], set=SMALL[1], plan_for="gem5-gfx902")
     bits = []
     for arch in ("gfx902", "gfx900"):
-        target = Gem5Se(arch=arch)
-        bundle = bundles.write(place / arch, work, [target], builder, PROVENANCE)
+        bundle = plan.build(place / arch, Gem5Se(arch=arch))
         result = ran(bundle)
-        assert judged(bundle, result).passed
+        assert bundle.diff("gem5-se")
         bits.append([o.values.tobytes() for o in result.outputs.values()])
     assert bits[0] == bits[1]
 
 
-def test_other_hardware_computes_the_same_in_another_time(place: Path, builder: Builder):
-    work = lowered("activation", "fwd", {"n": "8", "c": "16", "h": "32", "w": "32"})
-    bundle = bundles.write(place / "b", work, [Gem5Se()], builder, PROVENANCE)
+def test_other_hardware_computes_the_same_in_another_time(place: Path):
+    plan = simgen.plan("activation_fwd", set={"n": 8, "c": 16, "h": 32, "w": 32})
+    bundle = plan.build(place / "b", "gem5-se")
     bits, ticks, said = [], [], []
-    for given in ({}, {"num_compute_units": "2"}, {"gpu_clock": "750MHz"}):
-        variables = {Gem5Se.run_options[name].variable: value for name, value in given.items()}
-        folder = process.run(bundle, "gem5-se", timeout=TIMEOUT, environment=variables)
-        result = results.collect(bundle, Gem5Se(), folder)
-        assert judged(bundle, result).passed
+    for given in ({}, {"num_compute_units": 2}, {"gpu_clock": "750MHz"}):
+        result = ran(bundle, **given)
+        assert bundle.diff("gem5-se")
         bits.append([output.values.tobytes() for output in result.outputs.values()])
         ticks.append([metrics["shader_active_ticks"] for metrics in result.launches])
-        said.append(Gem5Se().reader.machine(folder).get("gem5_options"))
+        said.append(result.provenance["machine"].get("gem5_options"))
     assert bits[0] == bits[1] == bits[2]
     assert len({tuple(each) for each in ticks}) == len(ticks)
     assert said == [None, "--num-compute-units=2", "--gpu-clock=750MHz"]
 
 
-def test_pseudo_instructions_change_no_result(place: Path, builder: Builder):
-    work = lowered(*CASES[0])
-    bundle = bundles.write(place / "b", work, [Gem5Se(m5ops=True)], builder, PROVENANCE)
-    assert judged(bundle, ran(bundle)).passed
+def test_pseudo_instructions_change_no_result(place: Path):
+    plan = simgen.plan(SMALL[0], set=SMALL[1])
+    bundle = plan.build(place / "b", Gem5Se(m5ops=True))
+    ran(bundle)
+    assert bundle.diff("gem5-se")
     log = (bundle.path / "results/gem5-se/log.txt").read_text()
-    assert log.count("m5 work begin dump and reset") == len(work.steps)
-    assert log.count("m5 work end dump and reset") == len(work.steps)
+    assert log.count("m5 work begin dump and reset") == len(plan.workload.steps)
+    assert log.count("m5 work end dump and reset") == len(plan.workload.steps)
 
 
-def test_the_cpu_has_next_to_nothing_to_do_whatever_the_size(place: Path, builder: Builder):
+def test_the_cpu_has_next_to_nothing_to_do_whatever_the_size(place: Path):
     counts = []
-    for c in ("64", "4096"):
-        work = lowered("activation", "fwd", {"n": "8", "c": c, "h": "1", "w": "1"})
-        bundle = bundles.write(place / c, work, [Gem5Se()], builder, PROVENANCE)
+    for c in (64, 4096):
+        plan = simgen.plan("activation_fwd", set={"n": 8, "c": c, "h": 1, "w": 1})
+        bundle = plan.build(place / str(c), "gem5-se")
         ran(bundle)
         counts.append(instructions(bundle))
+        assert counts[-1] < 300 + 150 * len(plan.workload.launches)
     # The polls of the completion signal's value may differ by a few.
     assert max(counts) - min(counts) < 100
-    assert max(counts) < 300 + 150 * len(work.launches)
 
 
-def test_simulated_time_does_not_depend_on_place_or_environment(place: Path, builder: Builder):
-    work = lowered(*CASES[0])
-    ticks = []
+def test_simulated_time_does_not_depend_on_place_or_environment(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    plan, ticks = simgen.plan(SMALL[0], set=SMALL[1]), []
     for folder, home in (("a", "/"), ("a much longer name", "/home/of somebody/else")):
-        bundle = bundles.write(place / folder, work, [Gem5Se()], builder, PROVENANCE)
-        process.run(bundle, "gem5-se", timeout=TIMEOUT, environment={"HOME": home})
+        bundle = plan.build(place / folder, "gem5-se")
+        with monkeypatch.context() as changed:
+            changed.setenv("HOME", home)
+            ran(bundle)
         dumps = stats.blocks(bundle.path / "results/gem5-se" / stats.FILE)
         ticks.append([dump["simTicks"] for dump in dumps])
     assert ticks[0] == ticks[1]
@@ -337,15 +318,15 @@ def test_a_changed_data_file_is_refused_by_the_program(place: Path, builder: Bui
     assert "is truncated or too long" in (root / "stderr").read_text()
 
 
-def test_a_changed_bundle_is_refused_before_the_run(place: Path, builder: Builder):
-    bundle = bundles.write(place / "b", lowered(*CASES[0]), [Gem5Se()], builder, PROVENANCE)
+def test_a_changed_bundle_is_refused_before_the_run(place: Path):
+    bundle = simgen.plan(SMALL[0], set=SMALL[1]).build(place / "b", "gem5-se")
     shutil.copy(bundle.path / "manifest.json", bundle.path / "gem5-se/binary")
     with pytest.raises(DamagedError):
-        process.run(bundle, "gem5-se", timeout=TIMEOUT)
+        ran(bundle)
 
 
-def test_a_run_that_takes_too_long_is_ended(place: Path, builder: Builder):
-    bundle = bundles.write(place / "b", lowered(*CASES[0]), [Gem5Se()], builder, PROVENANCE)
+def test_a_run_that_takes_too_long_is_ended(place: Path):
+    bundle = simgen.plan(SMALL[0], set=SMALL[1]).build(place / "b", "gem5-se")
     with pytest.raises(RunError, match=r"longer than 0\.1 s"):
-        process.run(bundle, "gem5-se", timeout=0.1)
+        bundle.run("gem5-se", timeout=0.1)
     assert not list((bundle.path / "results").glob("*"))

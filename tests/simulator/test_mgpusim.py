@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 from layer_variants import small_problems
 
+from simgen import api
 from simgen.bundle import finding, results
 from simgen.bundle import writing as bundles
-from simgen.check import diff
 from simgen.compile import render
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.errors import RefusedError, RunError
-from simgen.frontend import network, problem
 from simgen.ir import (
     Buffer,
     Distribution,
@@ -41,11 +40,12 @@ from simgen.running import process as launch
 from simgen.targets.mgpusim.needs import runner_path
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file as data
-from simgen.workload import lowering as workload
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from simgen import BuiltBundle
 
 lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
@@ -114,42 +114,42 @@ def launches(bundle: Path) -> list[dict[str, float]]:
     return MGPUSim().reader.metrics(bundle / "results" / "mgpusim", work)
 
 
-def lowered(name: str, settings: tuple[str, ...]) -> Workload:
-    pairs = [(key, value) for key, _, value in (text.partition("=") for text in settings)]
-    found = problem.find(name, pairs, None)
-    return workload.lower(network.resolve(found.config, found.settings), name, found.passes, 0)
+def built(
+    place: Path, name: str, settings: Iterable[str], arch: str, plan_for: str | None = None
+) -> BuiltBundle:
+    plan = api.plan(name, set=dict(each.split("=") for each in settings), plan_for=plan_for)
+    return plan.build(place / "b", MGPUSim(arch=arch))
 
 
-def check(bundle: bundles.Bundle, result: results.Result) -> None:
-    inputs = data.load(bundle.path / bundles.DATA, bundle.workload)
-    report = diff.diff(bundle.workload, inputs, result, None)
-    assert report.passed, report.first_diverging
+def ran(bundle: BuiltBundle, mode: str, timeout: float = TIMEOUT) -> results.Result:
+    return bundle.run("mgpusim", timeout=timeout, options={"mode": mode})
+
+
+def check(bundle: BuiltBundle, result: results.Result) -> None:
+    verdict = bundle.diff("mgpusim")
+    assert verdict, verdict.failure
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
 
 
 @pytest.mark.parametrize("arch", GPUS.values())
 @pytest.mark.parametrize(("name", "settings"), WIDER)
-def test_wider_kernels_are_right(
-    tmp_path: Path, builder: Builder, name: str, settings: str, arch: str
-) -> None:
-    work = lowered(name, tuple(settings.split()))
-    made = bundles.write(tmp_path / "b", work, [MGPUSim(arch=arch)], builder, PROVENANCE)
-    check(made, run(made, "emu"))
+def test_wider_kernels_are_right(tmp_path: Path, name: str, settings: str, arch: str) -> None:
+    made = built(tmp_path, name, settings.split(), arch, plan_for="h200")  # which is wide
+    check(made, ran(made, "emu"))
 
 
 @pytest.mark.parametrize("arch", GPUS.values())
 @pytest.mark.parametrize(("name", "settings"), [*small_problems(), *WORKLOADS.items()])
 def test_every_layer_and_pass_is_right_in_both_modes(
-    tmp_path: Path, builder: Builder, name: str, settings: tuple[str, ...], arch: str
+    tmp_path: Path, name: str, settings: tuple[str, ...], arch: str
 ) -> None:
     """The reference says so of the emulator; the timing model writes the same bits."""
-    work, target = lowered(name, settings), MGPUSim(arch=arch)
-    bundle = bundles.write(tmp_path / "b", work, [target], builder, PROVENANCE)
+    bundle = built(tmp_path, name, settings, arch)
     outputs = bundle.path / "results/mgpusim/outputs.bin"
-    emulated = run(bundle, "emu")
+    emulated = ran(bundle, "emu")
     check(bundle, emulated)
     bits = outputs.read_bytes()
-    timed = run(bundle, "timing", TIMING_LIMIT)
+    timed = ran(bundle, "timing", TIMING_LIMIT)
     assert outputs.read_bytes() == bits
     for before, after in zip(emulated.launches, timed.launches, strict=True):
         check_metrics(before, after)

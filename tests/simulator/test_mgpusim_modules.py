@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.bundle import writing as bundles
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
-from simgen.frontend import network, problem
+import simgen
 from simgen.targets.mgpusim.needs import runner_path
 from simgen.targets.mgpusim.target import MGPUSim
-from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,19 +22,14 @@ lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 TIMEOUT = 900.0  # seconds; a build with nothing in Go's cache takes minutes
-SIZES = [("n", "2"), ("c", "3"), ("h", "1"), ("w", "1")]
+SIZES = {"n": 2, "c": 3, "h": 1, "w": 1}
 
 
 @pytest.fixture
 def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bundle, and no simulator built yet; what Go compiled before is in Go's own cache."""
-    found = problem.find("softmax_fwd", SIZES, None)
-    net = network.resolve(found.config, found.settings)
-    work = lowering.lower(net, "softmax_fwd", found.passes, 0)
-    builder = Builder(Cache(tmp_path / "kernels"))
-    provenance = {"simgen": "test", "config": {}}
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
-    return bundles.write(tmp_path / "b", work, [MGPUSim()], builder, provenance).path
+    return simgen.plan("softmax_fwd", set=SIZES).build(tmp_path / "b", "mgpusim").path
 
 
 def script(bundle: Path, **environment: object) -> subprocess.CompletedProcess[str]:

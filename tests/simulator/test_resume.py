@@ -10,27 +10,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 from interrupting import go_on, outputs, scripts, stop
-from network_bundles import PROVENANCE, failures, lowered
+from network_bundles import TRAINING, built, failures
 
+import simgen
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
 from simgen.compile import render
 from simgen.errors import RunError
-from simgen.frontend import config, network
-from simgen.ir import Pass
 from simgen.running import process, run_folder, selection
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
 from simgen.tensors import data_file
-from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from simgen import PlannedBuild
     from simgen.bundle.writing import Bundle
-    from simgen.compile.build import Builder
     from simgen.targets import Target
 
 TIMEOUT = 900.0
@@ -77,12 +75,9 @@ def wrong(made: Bundle, result: results.Result) -> list[str]:
 
 
 @pytest.mark.parametrize("target", SIMULATORS)
-def test_an_ended_simulation_goes_on_to_the_same_bits(
-    place: Path, builder: Builder, target: Target
-) -> None:
-    batch = "16" if target.name == "mgpusim" else "1"  # seconds on either
-    planned = lowered("lenet5", [("n", batch)], [Pass.FORWARD])
-    made = bundles.write(place / "net", planned, (target,), builder, PROVENANCE)
+def test_an_ended_simulation_goes_on_to_the_same_bits(place: Path, target: Target) -> None:
+    batch = 16 if target.name == "mgpusim" else 1  # seconds on either
+    made = built(place / "net", simgen.plan("lenet5", set={"n": batch}), target)
     process.run(made, target.name, timeout=TIMEOUT)
     whole = outputs(made, target.name)
     counted = collected(made, target, target.name).launches
@@ -102,9 +97,9 @@ def test_an_ended_simulation_goes_on_to_the_same_bits(
 
 
 @lacking(MGPUSim())
-def test_gpus_that_share_the_batch_go_on(place: Path, builder: Builder) -> None:
-    planned = lowered("lenet5", [("n", "8")])
-    made = bundles.write(place / "net", planned, (MGPUSim(gpus=2),), builder, PROVENANCE)
+def test_gpus_that_share_the_batch_go_on(place: Path) -> None:
+    plan = simgen.plan("lenet5", set={"n": 8}, passes=TRAINING)
+    made = built(place / "net", plan, MGPUSim(gpus=2))
     process.run(made, "mgpusim", timeout=TIMEOUT)
     whole = outputs(made, "mgpusim")
     stop(made, "mgpusim", 9, signal.SIGKILL)  # in the backward passes
@@ -114,9 +109,9 @@ def test_gpus_that_share_the_batch_go_on(place: Path, builder: Builder) -> None:
 
 
 @lacking(MGPUSim())
-def test_the_timing_model_keeps_nothing_unless_asked(place: Path, builder: Builder) -> None:
-    planned = chain()
-    made = bundles.write(place / "net", planned, (MGPUSim(),), builder, PROVENANCE)
+def test_the_timing_model_keeps_nothing_unless_asked(place: Path) -> None:
+    made = built(place / "net", chain(place), MGPUSim())
+    planned = made.workload
     hits = {}
     for keep in ("no", "yes"):
         variables = {"SIMGEN_MODE": "timing", "SIMGEN_KEEP": keep}
@@ -129,11 +124,9 @@ def test_the_timing_model_keeps_nothing_unless_asked(place: Path, builder: Build
 
 
 @pytest.mark.parametrize("target", SIMULATORS)
-def test_some_layers_are_simulated_by_themselves(
-    place: Path, builder: Builder, target: Target
-) -> None:
-    planned = lowered("lenet5", (), [Pass.FORWARD])
-    made = bundles.write(place / "net", planned, (target,), builder, PROVENANCE)
+def test_some_layers_are_simulated_by_themselves(place: Path, target: Target) -> None:
+    made = built(place / "net", simgen.plan("lenet5"), target)
+    planned = made.workload
     text = "pool1..pool2"
     name, steps = selection.result_name(target.name, text), selection.selected(planned, text)
     start = run_folder.begin(made, target, name, {}, steps, layers=text, inputs=selection.REFERENCE)
@@ -146,9 +139,9 @@ def test_some_layers_are_simulated_by_themselves(
     ]
 
 
-def chain() -> workloads.Workload:
-    net = network.resolve(config.parse(CHAIN, "chain.dnnmark"))
-    return workloads.lower(net, "chain", [Pass.FORWARD], 0)
+def chain(place: Path) -> PlannedBuild:
+    (place / "chain.dnnmark").write_text(CHAIN)
+    return simgen.plan(place / "chain.dnnmark")
 
 
 # Body of the kernel of the second layer -> what is told.
@@ -162,26 +155,25 @@ FAULTS = {
 }
 
 
-def spoiled(
-    place: Path, builder: Builder, body: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Bundle, str]:
+def spoiled(place: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Bundle, str]:
     """A bundle whose second layer has another kernel, and that kernel's name."""
-    planned = chain()
+    plan = chain(place).plan.for_targets([Gem5Se()])
+    planned = plan.workload
     sources = render.kernels(planned)
     name = planned.steps[1].launches[0].kernel
     head = f'extern "C" __global__ void __launch_bounds__(64) {name}(const float* x, float* y)'
     sources[name] = f'#include "prelude.h"\n{head}\n{{\n{body}\n}}\n'
     monkeypatch.setattr(render, "kernels", lambda workload: sources)
-    return bundles.write(place / "net", planned, (Gem5Se(),), builder, PROVENANCE), name
+    return plan.write(place / "net", [Gem5Se()])[0], name
 
 
 @pytest.mark.gem5
 @lacking(Gem5Se())
 @pytest.mark.parametrize(("body", "told"), FAULTS.items())
 def test_a_panic_names_the_launch_and_how_to_go_on(
-    place: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+    place: Path, monkeypatch: pytest.MonkeyPatch, body: str, told: str
 ) -> None:
-    made, name = spoiled(place, builder, body, monkeypatch)
+    made, name = spoiled(place, body, monkeypatch)
     with pytest.raises(RunError) as failed:
         process.run(made, "gem5-se", environment=KEEP, timeout=TIMEOUT)
     text = str(failed.value)
@@ -193,10 +185,10 @@ def test_a_panic_names_the_launch_and_how_to_go_on(
 @pytest.mark.gem5
 @lacking(Gem5Se())
 def test_a_kernel_without_end_is_named_when_the_time_is_over(
-    place: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = "const volatile float* p = x; while (p[threadIdx.x] < 1e30f) { } y[threadIdx.x] = 0;"
-    made, name = spoiled(place, builder, body, monkeypatch)
+    made, name = spoiled(place, body, monkeypatch)
     with pytest.raises(RunError, match=f'layer "act", fwd, kernel {name}.: the run took longer'):
         process.run(made, "gem5-se", environment=KEEP, timeout=30)
     assert run_folder.stopped(made, "gem5-se")
@@ -204,9 +196,9 @@ def test_a_kernel_without_end_is_named_when_the_time_is_over(
 
 @pytest.mark.gem5
 @lacking(Gem5Se())
-def test_memory_that_is_too_small_is_told(place: Path, builder: Builder) -> None:
-    planned = lowered("bypass_fwd", [("n", "8"), ("c", "16"), ("h", "64"), ("w", "64")], None)
-    made = bundles.write(place / "net", planned, (Gem5Se(),), builder, PROVENANCE)
+def test_memory_that_is_too_small_is_told(place: Path) -> None:
+    plan = simgen.plan("bypass_fwd", set={"n": 8, "c": 16, "h": 64, "w": 64})
+    made = built(place / "net", plan, Gem5Se())
     options = {"GEM5_OPTIONS": "--mem-size=1MiB"}
     with pytest.raises(RunError, match="the simulated memory is too small; set GEM5_OPTIONS"):
         process.run(made, "gem5-se", timeout=TIMEOUT, environment=options)
@@ -214,9 +206,9 @@ def test_memory_that_is_too_small_is_told(place: Path, builder: Builder) -> None
 
 @pytest.mark.gem5
 @lacking(Gem5Se())
-def test_what_layers_leave_costs_few_instructions(place: Path, builder: Builder) -> None:
-    planned = chain()
-    made = bundles.write(place / "net", planned, (Gem5Se(),), builder, PROVENANCE)
+def test_what_layers_leave_costs_few_instructions(place: Path) -> None:
+    made = built(place / "net", chain(place), Gem5Se())
+    planned = made.workload
     counts = {}
     for keep in ("yes", "no"):
         process.run(made, "gem5-se", environment={"SIMGEN_KEEP": keep}, timeout=TIMEOUT)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from interrupting import command, go_on, outputs, stop
-from network_bundles import PROVENANCE, TRAINING, lowered
+from network_bundles import TRAINING, built
 
+import simgen
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.bundle.writing import Bundle
-    from simgen.compile.build import Builder
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"
@@ -36,11 +36,10 @@ TIMEOUT = 300.0
 
 
 @pytest.fixture(scope="module", name="made")
-def trained_network(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+def trained_network(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """LeNet-5, trained on 64 pictures: seconds on one process, in 20 steps and more."""
-    planned = lowered("lenet5", [("n", "64")], TRAINING)
-    path = tmp_path_factory.mktemp("host") / "net"
-    return bundles.write(path, planned, (Host(),), builder, PROVENANCE)
+    plan = simgen.plan("lenet5", set={"n": 64}, passes=TRAINING)
+    return built(tmp_path_factory.mktemp("host") / "net", plan, Host())
 
 
 @pytest.fixture(scope="module", name="whole")
@@ -145,9 +144,9 @@ def test_some_layers_run_by_themselves(made: Bundle, whole: bytes, source: str |
             )
 
 
-def test_a_network_that_reuses_memory_goes_on(builder: Builder, tmp_path: Path) -> None:
-    planned = lowered("lenet5", [("n", "4")], [Pass.FORWARD], reuse_memory=True)
-    made = bundles.write(tmp_path / "net", planned, (Host(),), builder, PROVENANCE)
+def test_a_network_that_reuses_memory_goes_on(tmp_path: Path) -> None:
+    plan = simgen.plan("lenet5", set={"n": 4}, reuse_memory=True)
+    made = built(tmp_path / "net", plan, Host())
     launch.run(made, "host", timeout=TIMEOUT)
     whole = outputs(made, "host")
     crash(made)
@@ -155,9 +154,8 @@ def test_a_network_that_reuses_memory_goes_on(builder: Builder, tmp_path: Path) 
     assert outputs(made, "host") == whole
 
 
-def test_a_checked_run_goes_on(builder: Builder, tmp_path: Path) -> None:
-    planned = lowered("lenet5", (), [Pass.FORWARD])
-    made = bundles.write(tmp_path / "net", planned, (Host(sanitize=True),), builder, PROVENANCE)
+def test_a_checked_run_goes_on(tmp_path: Path) -> None:
+    made = built(tmp_path / "net", simgen.plan("lenet5"), Host(sanitize=True))
     crash(made)
     go_on(made, "host")
     assert passes(made, "host")

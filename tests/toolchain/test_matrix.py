@@ -17,7 +17,7 @@ from machine_code import metadata, no_scratch_no_stack_no_spills, together
 from test_tiles import forced
 
 from simgen.compile import render, toolchain
-from simgen.ir import Pass
+from simgen.ir import DType, Pass
 from simgen.layers.product import fragment
 from simgen.machine import find
 from simgen.targets.host import Host
@@ -38,9 +38,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 MACHINE = find("mi210,matrix=yes", "test")
-TILES = {str(each): each for each in fragment.tiles(MACHINE)}
-# Of each instruction a tile: with several of them in each direction; with one for each wavefront.
-SOME = ("64x64x16_m16x4", "32x64x8_m32x2")
+TYPES = ("f32", "f16", "bf16")
+TILES = {(dtype, str(each)): each for dtype in TYPES for each in fragment.tiles(MACHINE, dtype)}
+# Of each type a tile with several instructions in each direction, or with one for each wavefront.
+SOME = (
+    ("f32", "64x64x16_m16x4"),
+    ("f32", "32x64x8_m32x2"),
+    ("f16", "64x64x32_m16x16"),
+    ("bf16", "32x64x16_m32x8"),
+)
 # Rests in all extents, with loads of one element, and of four; each side lies both ways.
 PRODUCTS = {
     "rests": {"m": "67", "n": "131", "k": "37", "a_t": "true", "beta": "0.5"},
@@ -49,23 +55,27 @@ PRODUCTS = {
 CONVOLUTION = {"kernel_size": "3", "pad": "1", "num_output": "36", "algo": "implicit_gemm"}
 
 
-def problems() -> dict[str, Problem]:
+def problems(dtype: str = "f32") -> dict[str, Problem]:
     found = {
         name: Problem(Variant("gemm", tuple(given.items())), (1, 1, 1, 1))
         for name, given in PRODUCTS.items()
     }
+    if dtype != "f32":
+        return found
     conv = Variant("conv", (*CONVOLUTION.items(), ("bias", "true")))
     return {**found, "conv": Problem(conv, (2, 20, 7, 11))}
 
 
-@pytest.mark.parametrize("wanted", SOME)
+@pytest.mark.parametrize("wanted", SOME, ids=str)
 def test_products_are_right(
-    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, wanted: str
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, wanted: tuple[str, str]
 ) -> None:
+    dtype, _ = wanted
     forced(monkeypatch, TILES[wanted], splits=wanted == SOME[0])
-    planned = plan(problems(), Pass.FORWARD, Pass.BACKWARD, machine=MACHINE)
+    passes = Pass.FORWARD, Pass.BACKWARD
+    planned = plan(problems(dtype), *passes, dtype=DType.table[dtype], machine=MACHINE)
     tiled = [kernel for kernel in planned.kernels if "multiply" in dict(kernel.constants)]
-    assert len(tiled) >= 8
+    assert len(tiled) >= 6
     assert all(dict(kernel.constants)["multiply"] == "mfma" for kernel in tiled)
     assert not failures(make(tmp_path, planned, builder, sanitize=wanted == SOME[0]).good())
 
@@ -126,21 +136,25 @@ MUTANTS = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_a_mutant_is_caught(
-    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, mutant: Mutant, dtype: str
 ) -> None:
-    """By the bounds, where the result is wrong; another order by its bits."""
-    wanted = TILES[SOME[0]]
+    """By the bounds, where the result is wrong; another order by its bits, of float32."""
+    wanted = TILES[SOME[0 if dtype == "f32" else 2]]
     forced(monkeypatch, wanted, splits=False)
-    planned = plan({"gemm": problems()["rests"]}, Pass.FORWARD, machine=MACHINE)
-    ((name, text),) = render.kernels(planned).items()
+    given = {"gemm": problems()["rests"]}
+    planned = plan(given, Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINE)
+    name, text = next(iter(render.kernels(planned).items()))
     assert mutant.old in text
     made = make(tmp_path, planned, builder, sources={name: text.replace(mutant.old, mutant.new)})
-    for port in "abc":
+    for port in "abc" if dtype == "f32" else "":
         made.rewrite(f"gemm.{port}", few_bits)
     (verdict,) = made.good().values()
     assert verdict.passed is not mutant.wrong
+    if dtype != "f32":
+        return
     inputs = data_file.load(made.bundle.path / "data.h5", planned)
     a, b, c = (np.array(inputs[f"gemm.{port}"], np.float64) for port in "abc")
     exact = in_order(a.T, b, wanted).astype(np.float64) + 0.5 * c
@@ -148,12 +162,12 @@ def test_a_mutant_is_caught(
     assert same is (mutant is MUTANTS[0])
 
 
-@pytest.mark.parametrize(("wanted", "arch"), [*zip(SOME, ("gfx90a", "gfx942"), strict=True)])
-def test_amd_code(monkeypatch: pytest.MonkeyPatch, wanted: str, arch: str) -> None:
+@pytest.mark.parametrize(("wanted", "arch"), [*zip(SOME, ("gfx90a", "gfx942") * 2, strict=True)])
+def test_amd_code(monkeypatch: pytest.MonkeyPatch, wanted: tuple[str, str], arch: str) -> None:
     """Each instruction of the tile, in registers; accumulation registers would need more."""
-    chosen = TILES[wanted]
+    (dtype, _), chosen = wanted, TILES[wanted]
     forced(monkeypatch, chosen, splits=False)
-    kernels = plan(problems(), Pass.FORWARD, machine=MACHINE).kernels
+    kernels = plan(problems(dtype), Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINE).kernels
     tiled = [kernel for kernel in kernels if "multiply" in dict(kernel.constants)]
     text = toolchain.assembly(together(tiled), arch)
     no_scratch_no_stack_no_spills(text)
@@ -161,4 +175,5 @@ def test_amd_code(monkeypatch: pytest.MonkeyPatch, wanted: str, arch: str) -> No
     found = set(re.findall(r"^\s+(v_mfma_\w+)", text, re.M))
     assert chosen.matrix is not None
     form = f"{chosen.matrix.m}x{chosen.matrix.n}x{chosen.matrix.k}"
-    assert found == {f"v_mfma_f32_{form}{'_' if arch == 'gfx942' else ''}f32"}
+    gap, end = ("_", "") if arch == "gfx942" else ("", "_1k" if dtype == "bf16" else "")
+    assert found == {f"v_mfma_f32_{form}{gap}{dtype}{end}"}

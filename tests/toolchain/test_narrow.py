@@ -13,7 +13,10 @@ from layer_bundles import make
 from simgen.bundle import results
 from simgen.compile import render
 from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, DType, Special
+from simgen.frontend import network, problem
+from simgen.ir import Pass
 from simgen.targets.host import Host
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,6 +149,64 @@ def test_a_sum_in_the_narrow_type_is_seen(tmp_path: Path, builder: Builder) -> N
     assert sources
     found = wrong(make(tmp_path, work, builder, sources=sources))
     assert [line.split(":")[0] for line in found] == ["rows.y"]
+
+
+PRODUCTS = """
+[Gemm]
+name=tiled
+m=36
+n=20
+k=70
+[Gemm]
+name=short
+m=2
+n=40
+k=66
+[Convolution]
+name=direct
+n=2
+c=3
+h=6
+w=8
+num_output=8
+kernel_size=3
+pad=1
+algo=direct
+"""
+SUMS = (
+    "sum[i][j] = fused(left[i], right[j], sum[i][j]);",
+    "sum.x = fused(factor, of.x, sum.x);",
+    "sum[set][i][k] = fused(pixel[set][at], weight[k], sum[set][i][k]);",
+)
+NARROWED = f"{BF16.c}::widen({BF16.c}::narrow("
+PRODUCT_MISTAKES = {
+    "truncation": {HALF: "0"},
+    "two roundings": dict([MISTAKES["two roundings"]]),
+    "a sum in the narrow type": {
+        text: text.replace("= fused", f"= {NARROWED}fused").replace(";", "));") for text in SUMS
+    },
+    "a step of k that is left out": {
+        "next < last;": "next + Tile::K < last;",
+        "k < last; k += SLICES)": "k + SLICES < last; k += SLICES)",
+        "c < channels;": "c + 1 < channels;",
+    },
+}
+
+
+@pytest.mark.parametrize("mistake", PRODUCT_MISTAKES)
+def test_mistakes_in_products_are_seen(tmp_path: Path, builder: Builder, mistake: str) -> None:
+    """In tiles, with a short side, and of a convolution."""
+    config = tmp_path / "products.dnnmark"
+    config.write_text(PRODUCTS)
+    found = problem.find(str(config), (), (Pass.FORWARD,))
+    layers = network.resolve(found.config, (), dtype="bf16")
+    work = lowering.lower(layers, found.name, found.passes, 0)
+    sources = render.kernels(work)
+    for right, wrong_text in PRODUCT_MISTAKES[mistake].items():
+        assert any(right in text for text in sources.values()), right
+        sources = {name: text.replace(right, wrong_text) for name, text in sources.items()}
+    seen = {line.split(":")[0] for line in wrong(make(tmp_path, work, builder, sources=sources))}
+    assert seen == {"tiled.y", "short.y", "direct.y"}
 
 
 @pytest.fixture

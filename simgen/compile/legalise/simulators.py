@@ -10,6 +10,7 @@ One file for each version, `SIMULATOR-VERSION.json`, so that a new version is a 
         native           mnemonics that it executes right, of which rules may make others
         learnt           of those with a rule, the ones that this version needs none for
         matrix           mnemonics of the matrix instructions that it has
+        rounds_products  element types whose products these instructions round to that type
         opcodes          format -> opcode -> the simulator's own name: all that it implements
         syscall_emulation, full_system
                          of gem5: whether apu_se.py simulates it; the scripts that boot Linux on it
@@ -42,6 +43,7 @@ class Support:
     native: tuple[str, ...] = ()
     learnt: tuple[str, ...] = ()
     matrix: tuple[str, ...] = ()
+    rounds_products: tuple[str, ...] = ()
     opcodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     syscall_emulation: bool = False
     full_system: tuple[str, ...] = ()

@@ -22,9 +22,10 @@ class Driver(ABC):
 
     name: ClassVar[str]  # of its form, for `simgen show --as`
     program: ClassVar[str]
+    programs: ClassVar[tuple[str, ...]] = ()  # their names, where there are several
 
     @abstractmethod
-    def read(self, words: list[str]) -> LibraryOperation:
+    def read(self, words: list[str], program: str) -> LibraryOperation:
         """The operation that the words behind the program's name ask for.
 
         Raises:

@@ -49,7 +49,7 @@ class Benchdnn(Driver):
     name = "benchdnn"
     program = "benchdnn"
 
-    def read(self, words: list[str]) -> LibraryOperation:
+    def read(self, words: list[str], program: str) -> LibraryOperation:
         readers = {"--conv": _conv, "--matmul": _matmul}
         drivers = [word for word in words if word in readers]
         if len(drivers) != 1:

@@ -53,7 +53,7 @@ class CutlassProfiler(Driver):
     name = "cutlass"
     program = "cutlass_profiler"
 
-    def read(self, words: list[str]) -> LibraryOperation:
+    def read(self, words: list[str], program: str) -> LibraryOperation:
         spelled = {f"--{name}": f"--{name}" for name in (*GEMM, *CONV, "operation")}
         spelled |= {f"--{name}": MEASURING for name in KERNEL}
         given = read_options(words, spelled, self.program, joined=True)

@@ -80,7 +80,7 @@ class MIOpenDriver(Driver):
     name = "miopen"
     program = "MIOpenDriver"
 
-    def read(self, words: list[str]) -> LibraryOperation:
+    def read(self, words: list[str], program: str) -> LibraryOperation:
         known = [f"{kind}{end}" for kind in ("conv", "gemm") for end in TYPES.values()]
         first = words[0] if words else ""
         if first not in known:

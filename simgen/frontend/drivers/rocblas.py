@@ -41,7 +41,7 @@ class RocblasBench(Driver):
     name = "rocblas"
     program = "rocblas-bench"
 
-    def read(self, words: list[str]) -> LibraryOperation:
+    def read(self, words: list[str], program: str) -> LibraryOperation:
         given = read_options(words, _spellings(), self.program)
         batched = "batched" in given.one_of("-f", {name: name for name in FUNCTIONS}, "")
         m, n, k = (given.whole(name, 128) for name in ("-m", "-n", "-k"))

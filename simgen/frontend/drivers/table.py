@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from simgen.errors import UsageError, printable
 from simgen.frontend.drivers.benchdnn import Benchdnn
 from simgen.frontend.drivers.cutlass import CutlassProfiler
+from simgen.frontend.drivers.deepbench_programs import DeepBenchPrograms
 from simgen.frontend.drivers.miopen import MIOpenDriver
 from simgen.frontend.drivers.rocblas import RocblasBench
 
@@ -16,9 +17,16 @@ if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
 
 DRIVERS: dict[str, Driver] = {
-    each.name: each for each in (MIOpenDriver(), RocblasBench(), CutlassProfiler(), Benchdnn())
+    each.name: each
+    for each in (
+        MIOpenDriver(),
+        RocblasBench(),
+        CutlassProfiler(),
+        Benchdnn(),
+        DeepBenchPrograms(),
+    )
 }
-PROGRAMS = {each.program: each for each in DRIVERS.values()}
+PROGRAMS = {name: each for each in DRIVERS.values() for name in each.programs or (each.program,)}
 STRING = "string"  # the form of problem strings
 FORMS = (STRING, *DRIVERS)
 
@@ -40,7 +48,7 @@ def read(line: str) -> LibraryOperation | None:
     for at, word in enumerate(words):
         program = word.rpartition("/")[2]
         if program in PROGRAMS:
-            return PROGRAMS[program].read(words[at + 1 :])
+            return PROGRAMS[program].read(words[at + 1 :], program)
     return None
 
 

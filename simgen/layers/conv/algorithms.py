@@ -12,11 +12,12 @@ stands for the one that is nearest in kind.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
+from simgen.dtypes import DType
 from simgen.ir import Launch, TensorSpec
 from simgen.layers.base import CHUNKS, Choice, Lowering
 from simgen.layers.conv import (
@@ -324,6 +325,27 @@ class ConvJob:
         jobs = [cls(g, unknown, each, names) for each in others]
         return min(jobs, key=lambda each: sum(spec.size for _, spec in each.workspaces()))
 
+    @property
+    def reads(self) -> bool:
+        """Whether the kernels read narrow elements: transforms take float32."""
+        return self.algorithm not in TRANSFORMS
+
+    @property
+    def stores(self) -> bool:
+        """Whether they store them, or the sum of what they leave does; if not, it is float32."""
+        if not self.reads or self.splits > 1:
+            return self.reads
+        gathers = self._gathers()
+        if self.algorithm is not Algorithm.DIRECT:
+            return implicit_gemm.stores(gathers, self.g)
+        return bool(gathers) and all(conv_direct.stores(each) for each in gathers)
+
+    @property
+    def typed(self) -> Names:
+        """The names with the types of elements that the kernels have."""
+        dtype = self.g.dtype if self.reads else DType.F32
+        return replace(self.names, dtype=dtype, stored=dtype if self.stores else DType.F32)
+
     def check(self) -> None:
         """Raises:
         ValueError: the algorithm cannot do the geometry.
@@ -386,7 +408,10 @@ class ConvJob:
         if splits == 1:
             return made
         channels = Channels(self.names.epilogue, *self._channels())
-        kernel, grid = sum_of(self.g.machine, "conv", splits, self._size(), channels=channels)
+        stored = self.typed.stored
+        kernel, grid = sum_of(
+            self.g.machine, "conv", splits, self._size(), channels=channels, result=stored
+        )
         args = (self.names.partial, *self.names.epilogue.ports, self.names.target)
         launch = Launch(kernel.name, grid, args)
         return Lowering((*made.kernels, kernel), (*made.launches, launch))
@@ -498,15 +523,15 @@ class ConvJob:
         if self.algorithm in TRANSFORMS:
             of = TRANSFORMS[self.algorithm]
             if self.unknown is Unknown.FILTERS:
-                return of.filters(self.g, self.names)
-            return of.gather(self._gathers()[0], self.names)
+                return of.filters(self.g, self.typed)
+            return of.gather(self._gathers()[0], self.typed)
         if self.unknown is Unknown.FILTERS:
             if self.algorithm is Algorithm.DIRECT:
-                return conv_direct.filters(self.g, self.names)
-            return implicit_gemm.filters(self.g, self.names, unrolled=unrolled)
+                return conv_direct.filters(self.g, self.typed)
+            return implicit_gemm.filters(self.g, self.typed, unrolled=unrolled)
         if self.algorithm is Algorithm.DIRECT:
-            return conv_direct.gather(self._gathers(), self.names)
-        return implicit_gemm.gather(self._gathers(), self.names, unrolled=unrolled)
+            return conv_direct.gather(self._gathers(), self.typed)
+        return implicit_gemm.gather(self._gathers(), self.typed, unrolled=unrolled)
 
     def _gathers(self) -> tuple[Gather, ...]:
         return gathers_of(self.g, self.unknown)

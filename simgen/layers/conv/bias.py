@@ -5,9 +5,11 @@ from __future__ import annotations
 from math import ceil, log2, prod
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import DType
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import Lowering
 from simgen.layers.conv.geometry import Split
+from simgen.layers.product.elements import constant, name_of
 from simgen.layers.product.matrix_product import sum_of
 from simgen.numerics.spread import stages
 
@@ -37,8 +39,15 @@ def workspaces(shape: tuple[int, ...], machine: Machine) -> tuple[tuple[str, Ten
     return ((PARTIAL, TensorSpec((splits, shape[1]))),) if splits > 1 else ()
 
 
-def lower(shape: tuple[int, ...], machine: Machine) -> Lowering:
-    """db from dy."""
+def stores(shape: tuple[int, ...], machine: Machine) -> bool:
+    """Whether db is stored by fours, as narrow elements must be."""
+    return split(shape, machine).splits > 1
+
+
+def lower(
+    shape: tuple[int, ...], machine: Machine, read: DType = DType.F32, stored: DType = DType.F32
+) -> Lowering:
+    """db from dy, whose elements have the types `stored` and `read`."""
     n, k, *pixels = shape
     shared = split(shape, machine)
     constants = (
@@ -48,14 +57,15 @@ def lower(shape: tuple[int, ...], machine: Machine) -> Lowering:
         ("chunk", shared.chunk),
         ("splits", shared.splits),
         ("vector", _vector(shape)),
+        *constant("resultelement", read),
     )
-    name = f"conv_bias_bwd_weight_{n}x{k}x{prod(pixels)}"
+    name = "_".join(("conv_bias_bwd_weight", f"{n}x{k}x{prod(pixels)}", *name_of((read,))))
     first = Kernel(name, "conv_bias.hip", BLOCK, constants)
     several = shared.splits > 1
     launch = Launch(name, (shared.splits, k, 1), ("dy", PARTIAL if several else "db"))
     if not several:
         return Lowering((first,), (launch,))
-    second, grid = sum_of(machine, "conv_bias", shared.splits, k)
+    second, grid = sum_of(machine, "conv_bias", shared.splits, k, result=stored)
     return Lowering((first, second), (launch, Launch(second.name, grid, (PARTIAL, "db"))))
 
 

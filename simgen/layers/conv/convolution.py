@@ -29,6 +29,7 @@ from enum import StrEnum
 from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from simgen.dtypes import DType
 from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -97,6 +98,7 @@ class Convolution(Layer):
     parameters: ClassVar[tuple[str, ...]] = ("w", "b")
     algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
     shape_given = ("dx",)
+    any_float = True
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {
         "n": "126",
@@ -173,7 +175,7 @@ class Convolution(Layer):
         channels = (self.num_output, x.shape[1] // self.group)
         if self.mode is ConvMode.TRANSPOSE:
             channels = (x.shape[1], self.num_output // self.group)
-        return TensorSpec((*channels, self.kernel_h, self.kernel_w))
+        return TensorSpec((*channels, self.kernel_h, self.kernel_w), x.dtype)
 
     @property
     def spreads_errors(self) -> bool:
@@ -186,7 +188,7 @@ class Convolution(Layer):
             raise ValueError(f"{fact} in groups of equal size; make group a divisor of both")
         y = TensorSpec((x.shape[0], self.num_output, *self._extents(x.shape)), x.dtype)
         for direction in self.passes:
-            job = self._job(x.shape, direction)
+            job = self._job(x.shape, direction, x.dtype)
             job.check()
             tensors = (x, y, self.weights(x), *(spec for _, spec in job.workspaces()))
             largest = max(spec.size for spec in tensors)
@@ -217,7 +219,7 @@ class Convolution(Layer):
         y, w = self.output(inputs), self.weights(x)
         n, _, p, q = (x if self.mode is ConvMode.TRANSPOSE else y).shape
         products = 2 * w.size * n * p * q
-        added, b = (y.size, 4 * self.num_output) if self.bias else (0, 0)
+        added, b = (y.size, x.dtype.nbytes * self.num_output) if self.bias else (0, 0)
         if direction is Pass.FORWARD:
             return OpCount(products + added, 0, x.nbytes + w.nbytes + b, y.nbytes)
         filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
@@ -236,10 +238,10 @@ class Convolution(Layer):
         fan_in = x.shape[1] // self.group * self.kernel_h * self.kernel_w
         normal = Fill(Distribution.NORMAL, 0.0, 1.0)
         weights = Fill(Distribution.NORMAL, 0.0, sqrt(2 / fan_in))  # He et al. 2015
-        b = TensorSpec((self.num_output,))
+        b = TensorSpec((self.num_output,), x.dtype)
         work = [
             Port(name, spec, scratch=True)
-            for name, spec in self._job(x.shape, direction).workspaces()
+            for name, spec in self._job(x.shape, direction, x.dtype).workspaces()
         ]
         if direction is Pass.FORWARD:
             shift = [Port("b", b, Fill(Distribution.NORMAL, 0.0, 0.1))] if self.bias else []
@@ -257,11 +259,22 @@ class Convolution(Layer):
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
-        made = self._job(x.shape, direction).lower()
+        job = self._job(x.shape, direction, x.dtype)
+        made = job.lower()
         if direction is not Pass.BACKWARD_WEIGHT or not self.bias:
             return made
-        bias = conv_bias.lower(self.output(inputs).shape, self.machine)
+        y, moved = self.output(inputs).shape, self.moves(inputs, direction)
+        read, stored = (x.dtype if port in moved else DType.F32 for port in ("dy", "db"))
+        bias = conv_bias.lower(y, self.machine, read, stored)
         return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        (x,) = inputs
+        job = self._job(x.shape, direction, x.dtype)
+        read = ("x", "w", "b", "dy") if job.reads else ()
+        stored = (job.names.target,) if job.stores else ()
+        summed = conv_bias.stores(self.output(inputs).shape, self.machine)
+        return (*read, *stored, *(("db",) if summed else ()))
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         wanted = {
@@ -269,12 +282,14 @@ class Convolution(Layer):
             Pass.BACKWARD_DATA: conv_algorithms.for_data(self.algo, self.data_algo),
             Pass.BACKWARD_WEIGHT: conv_algorithms.for_filters(self.algo),
         }
-        return self._job(inputs[0].shape, direction).choices(asked=bool(wanted[direction]))
+        (x,) = inputs
+        return self._job(x.shape, direction, x.dtype).choices(asked=bool(wanted[direction]))
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
         if self.mode is ConvMode.TRANSPOSE or self.group > 1:
             return {}
-        job, g = self._job(inputs[0].shape, direction), self.geometry(inputs[0].shape)
+        (x,) = inputs
+        job, g = self._job(x.shape, direction, x.dtype), self.geometry(x.shape)
         found = job.tile
         if not found:
             image = {"h": UNTILED_PIXELS * self.stride_h, "w": UNTILED_PIXELS * self.stride_w}
@@ -284,19 +299,20 @@ class Convolution(Layer):
         of_data = direction is Pass.BACKWARD_DATA
         pixels = depth if direction is Pass.BACKWARD_WEIGHT else columns
         summed = columns if direction is Pass.BACKWARD_WEIGHT else depth
-        row = inputs[0].shape[3] if of_data else g.result[1]
+        row = x.shape[3] if of_data else g.result[1]
         taps = summed // gcd(summed, g.taps)
         return {
-            "n": pixels // gcd(pixels, prod(inputs[0].shape[2:]) if of_data else g.pixels),
+            "n": pixels // gcd(pixels, prod(x.shape[2:]) if of_data else g.pixels),
             "c": rows if of_data else taps,
             "num_output": taps if of_data else rows,
             "h": self.stride_h * pixels // gcd(pixels, row),
         }
 
-    def geometry(self, shape: tuple[int, ...]) -> Geometry:
+    def geometry(self, shape: tuple[int, ...], dtype: DType | None = None) -> Geometry:
         """The relation between x, of an (N, C, H, W) shape, w and y.
 
-        x is its image and y its result; for "transpose", y is the image and x the result.
+        x is its image and y its result; for "transpose", y is the image and x the result. `dtype`
+        is the type of their elements; None: that which the layer knows.
         """
         n, c, h, w = shape
         transposed = self.mode is ConvMode.TRANSPOSE
@@ -317,10 +333,11 @@ class Convolution(Layer):
             dilation=(self.dilation_h, self.dilation_w),
             flipped=self.mode is ConvMode.CONVOLUTION,
             machine=self.machine,
+            dtype=dtype or (self.types[0] if self.types else DType.F32),
         )
 
-    def _job(self, shape: tuple[int, ...], direction: Pass) -> ConvJob:
-        g, transposed = self.geometry(shape), self.mode is ConvMode.TRANSPOSE
+    def _job(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None = None) -> ConvJob:
+        g, transposed = self.geometry(shape, dtype), self.mode is ConvMode.TRANSPOSE
         added = self.bias and direction is Pass.FORWARD
         suffix = "_".join(
             (str(direction), *(("transpose",) if transposed else ()), g.name,
@@ -406,7 +423,7 @@ class Convolution(Layer):
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         (x,) = inputs
-        job, g = self._job(x.shape, direction), self.geometry(x.shape)
+        job, g = self._job(x.shape, direction, x.dtype), self.geometry(x.shape)
         growth = job.growth
         if not growth:
             return None

@@ -87,9 +87,16 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
         ("vector", mapped.vector),
         ("chunk", mapped.chunk),
         ("unrolled", int(_unrolled(each, mapped))),
+        *names.elements("source", "filter"),
+        *names.result,
     )
     kernel = Kernel(name, "conv_direct.hip", mapped.block, constants)
     return kernel, Launch(name, _grid(each, mapped), names.gather_args)
+
+
+def stores(each: Gather) -> bool:
+    """Whether results are stored by fours, as narrow ones must be."""
+    return _map(each).wide == 4 and each.columns.count % 4 == 0 and each.columns.whole
 
 
 def _unrolled(each: Gather, mapped: DirectMapping) -> bool:
@@ -282,6 +289,7 @@ def filters(g: Geometry, names: Names) -> Lowering:
         ("result_vector", 4 if g.result[1] % 4 == 0 else 1),
         ("chunk", split.chunk),
         ("splits", split.splits),
+        *names.elements("source", "result"),
     )
     name = names.kernel("direct")
     kernel = Kernel(name, "conv_direct_filters.hip", mapped.block, constants)

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field, replace
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import DType
 from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.product.elements import constant, name_of
 from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ class Geometry:
     dilation: tuple[int, int]  # d, e
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
     machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
+    dtype: DType = DType.F32  # of the elements of all three
 
     @property
     def group_channels(self) -> int:
@@ -154,6 +157,7 @@ class Gather:
     in_stride: int
     group_stride: int
     machine: Machine = field(default_factory=fitted, repr=False)
+    dtype: DType = DType.F32
 
     @property
     def depth(self) -> int:
@@ -169,6 +173,11 @@ class Gather:
     def count(self) -> int:
         """Elements that are written in each channel, over the batch."""
         return self.batch * self.rows.count * self.columns.count
+
+    @property
+    def whole(self) -> bool:
+        """Whether it writes all of the tensor, and is no phase of it."""
+        return self.rows.whole and self.columns.whole
 
     @property
     def straight(self) -> bool:
@@ -210,6 +219,7 @@ def to_result(g: Geometry) -> tuple[Gather, ...]:
             in_stride=taps,
             group_stride=g.group_filters * g.group_channels * taps,
             machine=g.machine,
+            dtype=g.dtype,
         ),
     )  # fmt: skip
 
@@ -234,6 +244,7 @@ def to_image(g: Geometry) -> tuple[Gather, ...]:
             in_stride=g.group_channels * taps,
             group_stride=g.group_filters * g.group_channels * taps,
             machine=g.machine,
+            dtype=g.dtype,
         )
         for rows in axes[0]
         for columns in axes[1]
@@ -331,6 +342,8 @@ class Names:
     target: str
     bias: str = ""  # "" for none
     epilogue: Epilogue = NOTHING  # what is done to each element before it is stored
+    dtype: DType = DType.F32  # of the elements that are read
+    stored: DType = DType.F32  # of those that are written at last
 
     @property
     def partial(self) -> str:
@@ -339,7 +352,9 @@ class Names:
 
     def kernel(self, algorithm: str, phase: int | None = None) -> str:
         """A kernel's name, of a gather that has phases or not."""
-        return f"conv_{algorithm}_{self.suffix}" + ("" if phase is None else f"_phase{phase}")
+        types = name_of((self.dtype, self.stored)) if self.dtype.is_narrow else ()
+        end = ("" if phase is None else f"_phase{phase}") + "".join(f"_{each}" for each in types)
+        return f"conv_{algorithm}_{self.suffix}{end}"
 
     @property
     def constants(self) -> Constants:
@@ -355,4 +370,13 @@ class Names:
     @property
     def summing(self) -> Names:
         """Those of a kernel that leaves partial sums."""
-        return replace(self, epilogue=NOTHING)
+        return replace(self, epilogue=NOTHING, stored=DType.F32)
+
+    def elements(self, *types: str) -> Constants:
+        """The element types of what is read, of a kernel that calls them so, if not float32."""
+        return tuple(made for each in types for made in constant(f"{each}element", self.dtype))
+
+    @property
+    def result(self) -> Constants:
+        """The element type of what is written."""
+        return constant("element", self.stored)

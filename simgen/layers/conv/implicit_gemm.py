@@ -13,6 +13,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import TOGETHER
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import Choice, Lowering
 from simgen.layers.conv.geometry import Split, to_result
@@ -84,7 +85,16 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
     splits = 1 if several else tile.SPLITS
     m, n, k = each.group_out, each.count, each.depth
     tiles = _tiles(each.machine)
-    return tile.cut(m, n, k, each.groups, machine=each.machine, tiles=tiles, splits=splits)
+    return tile.cut(
+        m,
+        n,
+        k,
+        each.groups,
+        machine=each.machine,
+        tiles=tiles,
+        splits=splits,
+        nbytes=(each.dtype.nbytes,) * 3,
+    )
 
 
 def gather_tile(gathers: tuple[Gather, ...]) -> tile.Tile:
@@ -112,14 +122,19 @@ def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
     splits = 1 if len(gathers) > 1 else tile.SPLITS
     sides = each.group_out, each.count, each.depth
     tiles, how = _tiles(each.machine), fragment.told(each.machine)
-    told = tile.told(*sides, each.groups, machine=each.machine, tiles=tiles, splits=splits)
+    nbytes = (each.dtype.nbytes,) * 3
+    told = tile.told(
+        *sides, each.groups, machine=each.machine, tiles=tiles, splits=splits, nbytes=nbytes
+    )
     return (*how, *told)
 
 
 def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     """What is planned for the gradient of the filters."""
     sides = g.group_filters, g.group_channels * g.taps, g.batch * g.pixels
-    size, chunks = tile.told(*sides, g.groups, machine=g.machine, tiles=_tiles(g.machine))
+    size, chunks = tile.told(
+        *sides, g.groups, machine=g.machine, tiles=_tiles(g.machine), nbytes=(g.dtype.nbytes,) * 3
+    )
     found = _filter_cut(g)
     across, down = found.tile.grid(sides[0], sides[1])
     groups = across * down * g.groups * found.splits
@@ -133,7 +148,9 @@ def _filter_cut(g: Geometry) -> tile.Cut:
     """As `tile.cut`, but with as many chunks as fill a GPU: the sum is by far the longest side."""
     columns, depth = g.group_channels * g.taps, g.batch * g.pixels
     sides = g.group_filters, columns, depth
-    found = tile.cut(*sides, g.groups, machine=g.machine, tiles=_tiles(g.machine))
+    found = tile.cut(
+        *sides, g.groups, machine=g.machine, tiles=_tiles(g.machine), nbytes=(g.dtype.nbytes,) * 3
+    )
     across, down = found.tile.grid(g.group_filters, columns)
     steps = ceil(depth / found.tile.depth)
     wanted = min(GROUPS_OF_UNIT * g.machine.units // (across * down * g.groups), steps // LEAST)
@@ -146,7 +163,6 @@ def _filter_cut(g: Geometry) -> tile.Cut:
 def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone: bool) -> Lowering:
     found = _cut(each, several=not alone)
     algorithm = "im2col" if unrolled else "gemm"
-    whole = each.rows.whole and each.columns.whole
     pixels = each.rows.count * each.columns.count
     along_m = each.out_stride == 1 and each.group_in > 1
     straight = not along_m and each.straight
@@ -162,8 +178,10 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
         ("left_width", _left_width(each, along_m=along_m, straight=straight)),
         ("right_along", "n"),
         ("right_width", tile.width(pixels) if unrolled else 1),
-        ("store_width", tile.width(pixels) if whole else 1),
+        ("store_width", _store_width(each)),
         *found.tile.constants,
+        *names.elements("filter", *(() if unrolled else ("source",))),
+        *writes.result,
     )
     name = names.kernel(algorithm, phase)
     kernel = Kernel(name, "conv_gemm.hip", found.tile.block, constants)
@@ -178,6 +196,11 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
     return Lowering((*first.kernels, kernel), (*first.launches, launch))
 
 
+def _store_width(each: Gather) -> int:
+    """Elements of a store of results."""
+    return tile.width(each.rows.count * each.columns.count) if each.whole else 1
+
+
 def _left_width(each: Gather, *, along_m: bool, straight: bool) -> int:
     """Elements of a load of filters."""
     if along_m:
@@ -188,17 +211,30 @@ def _left_width(each: Gather, *, along_m: bool, straight: bool) -> int:
 def _unroll(each: Gather, names: Names, phase: int | None) -> Lowering:
     wide = 4 if each.columns.count % 4 == 0 else 1
     name = names.kernel("windows", phase)
-    constants: Constants = (*each.some(*UNROLLED), ("wide", wide))
+    constants: Constants = (*each.some(*UNROLLED), ("wide", wide), *names.elements("source"))
     kernel = Kernel(name, "conv_windows.hip", BLOCK, constants)
     grid = (ceil(each.groups * each.depth * each.count / (wide * BLOCK)), 1, 1)
     return Lowering((kernel,), (Launch(name, grid, (names.source, WINDOWS)),))
+
+
+def stores(gathers: tuple[Gather, ...], g: Geometry) -> bool:
+    """Whether the kernels store by fours what they compute, as narrow elements must be; without
+    gathers, that is the gradient of the filters."""
+    if not gathers:
+        return _filter_store_width(g) == TOGETHER
+    return all(_store_width(each) == TOGETHER for each in gathers)
+
+
+def _filter_store_width(g: Geometry) -> int:
+    """Elements of a store of filters."""
+    turned = g.flipped and g.taps > 1
+    return 1 if turned else tile.width(g.group_channels * g.taps)
 
 
 def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
     """The gradient of the filters, or its partial sums."""
     found = _filter_cut(g)
     columns = g.group_channels * g.taps
-    turned = g.flipped and g.taps > 1
     constants: Constants = (
         *g.constants,
         ("unrolled", int(unrolled)),
@@ -208,8 +244,10 @@ def filters(g: Geometry, names: Names, *, unrolled: bool) -> Lowering:
         ("left_width", tile.width(g.pixels)),
         ("right_along", "k"),
         ("right_width", tile.width(g.pixels) if unrolled else 1),
-        ("store_width", 1 if turned else tile.width(columns)),
+        ("store_width", _filter_store_width(g)),
         *found.tile.constants,
+        *names.elements("result", *(() if unrolled else ("source",))),
+        *(names if found.splits == 1 else names.summing).result,
     )
     name = names.kernel("im2col" if unrolled else "gemm")
     kernel = Kernel(name, "conv_gemm_filters.hip", found.tile.block, constants)

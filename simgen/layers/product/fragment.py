@@ -33,13 +33,18 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from simgen.dtypes import DType
+from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import Tile
-from simgen.machine import AUTO, NO, YES
+from simgen.machine import AUTO, MODELS, NO, YES
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from simgen.machine import Machine, Matrix
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
 
 LANES = 64  # of an AMD wavefront
 RUN_NBYTES = 16  # of a factor, that a lane reads at once
@@ -50,6 +55,8 @@ L1_RATE = 64  # the same of its L1 cache
 MFMA = frozenset(
     (
         ("f32", 16, 4), ("f32", 32, 2),
+        ("f16", 16, 16), ("f16", 32, 8),
+        ("bf16", 16, 16), ("bf16", 32, 8),
     )
 )  # fmt: skip
 # (element type of the factors, m, n and k) of NVIDIA's.
@@ -84,6 +91,11 @@ def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
     return tuple(each for each in of_type if each.m == each.n and (factors, each.m, each.k) in MFMA)
 
 
+def factors_of(left: DType, right: DType) -> str:
+    """The element type of both factors; or both, for which there are no matrix instructions."""
+    return left.name if left == right else f"{left} and {right}"
+
+
 def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
     """The tiles of products of such factors by matrix instructions; none: they are not to be used.
 
@@ -108,7 +120,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
 def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     made = []
     for each in found:
-        nbytes = int("".join(filter(str.isdigit, each.factors[:3]))) // 8
+        nbytes = DType.table[each.factors].nbytes
         for rows, columns, down, across in TILES:
             if down % each.m or across % each.n:
                 continue
@@ -155,6 +167,46 @@ def told(machine: Machine, factors: str = "f32") -> tuple[Choice, ...]:
         return (Choice("matrix cores", "yes", "--matrix yes" if _asked(machine) else has),)
     auto = f"{factors} is multiplied and added up as on machines without, unless --matrix yes"
     return (Choice("matrix cores", "no", auto if machine.use_matrix == AUTO else "--matrix no"),)
+
+
+def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
+    """What matrix instructions of a machine may change each sum of |a| |b| by, beside roundings of
+    float32: |a| is (m, k), |b| (k, n), of elements of a type."""
+    found: Array | float = 0.0
+    least = 2.0**dtype.least_exponent
+    if machine.arch == "gfx90a" and dtype.is_narrow and not machine.name.startswith(MODELS):
+        small_a, small_b = np.where(a < least, a, 0.0), np.where(b < least, b, 0.0)
+        if small_a.any() or small_b.any():  # which CDNA2 takes for zeros
+            found = found + small_a @ b + a @ small_b
+    if dtype.name in machine.rounds_products:
+        found = found + _rounded_products(a, b, dtype)
+    return found
+
+
+def _rounded_products(a: Array, b: Array, dtype: DType) -> Array:
+    """The same where each product is rounded to the type of the factors, as gem5 24.0 does.
+
+    convertMXFP of src/arch/amdgpu/common/dtype rounds by three bits and a sticky one: ties go to
+    the even number below, so that an odd one loses one place more: 1.5 places at most. Numbers
+    below the least normal one have the places of that, and what is up to an eighth of a place above
+    a tie may be taken for one; where a shift of 32 bits and more would be
+    needed, below 2^-31 of it, x86 shifts by the rest modulo 32, and leaves anything that is
+    subnormal. What is too large for the type gets a smaller exponent: then the sum is anything.
+    """
+    least, place = 2.0**dtype.least_exponent, 2.0**-dtype.mantissa
+    found: Array = place * (1.5 * (a @ b) + 1.625 * a.shape[1] * least)
+    if least > FLUSHED:  # else the type's exponents are those of float32
+        lowest = [float(np.min(t, initial=np.inf, where=t > 0)) for t in (a, b)]
+        if lowest[0] * lowest[1] < least * 2.0**-30:
+            found += a.shape[1] * least
+        largest = np.outer(a.max(axis=1), b.max(axis=0))
+        found = np.where(largest >= dtype.largest, np.inf, found)
+    return found
+
+
+def biased(dtype: DType, machine: Machine) -> bool:
+    """Whether sums are rounded down more often than up: those of narrow types on CDNA3."""
+    return dtype.is_narrow and machine.arch == "gfx942" and not machine.name.startswith(MODELS)
 
 
 def _asked(machine: Machine) -> bool:

@@ -196,6 +196,9 @@ class Product:
             rows = a[start : start + panel]
             found = self._short_sums(rows, weights) if self.short else self._sums(rows, b, weights)
             bound[start : start + panel] = found
+            if self._by_matrix:
+                more = fragment.lost(np.abs(rows), weights, self.elements.left, self.machine)
+                bound[start : start + panel] += more / U
         # The second order: |s| itself is in error by as much. Then alpha rounds, and adding c or b.
         bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self._roundings + 3) * U)
         bound += 2 * U * np.abs(y) + (self._roundings + 4) * TINY
@@ -250,6 +253,11 @@ class Product:
             most = hard[part] - rest
             terms = alpha**2 * squares, alpha * magnitude
             sigma[part] = correlated(root, most, self.k, *terms, equal) + rest
+            if self._by_matrix:
+                dtype, sizes = self.elements.left, (np.abs(a[part]), np.abs(b))
+                more = alpha * SECOND_ORDER * fragment.lost(*sizes, dtype, self.machine)
+                whole = fragment.biased(dtype, self.machine)
+                sigma[part] = hard[part] if whole else np.minimum(sigma[part] + more, hard[part])
         return sigma
 
     def _walk(self, a: Array, b: Array) -> tuple[Walk, Array, Array]:
@@ -337,9 +345,12 @@ class Product:
 
     @property
     def _factors(self) -> str:
-        """The type of what is multiplied: that of the tensors, where both have the same."""
-        left, right = self.elements.left, self.elements.right
-        return left.name if left is right else DType.F32.name
+        """The type of what matrix instructions would multiply."""
+        return fragment.factors_of(self.elements.left, self.elements.right)
+
+    @property
+    def _by_matrix(self) -> bool:
+        return not self.short and self._cut.tile.matrix is not None
 
     @property
     def _tiles(self) -> tuple[tile.Tile, ...]:

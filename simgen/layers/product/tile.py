@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SPLITS = 32  # chunks of k at most
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
+UNIT_LDS = 65536  # bytes of LDS of a compute unit with matrix instructions
 PADDING = 4  # floats after a row of a tile in LDS
 WORDS = (4, 4, 4)  # bytes of an element of A, of B and of C
 
@@ -54,7 +55,8 @@ class Tile:
         A large work-group's items get 128 registers, so that there is a second one to run while
         one waits at a barrier. Of the small ones more than two fit in any case.
         """
-        return (512 if self.block == 256 else 256) // self.block
+        wanted = (512 if self.block == 256 else 256) // self.block
+        return min(wanted, UNIT_LDS // self.lds_nbytes) if self.matrix else wanted
 
     @cached_property
     def lds_nbytes(self) -> int:

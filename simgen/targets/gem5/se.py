@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.compile.build import Builder
+    from simgen.compile.legalise import Model
     from simgen.ir import Workload
     from simgen.targets.base import Job
     from simgen.targets.gem5.launcher import Launcher
@@ -97,6 +98,10 @@ class Gem5Se(Target):
     @property
     def machine(self) -> str:
         return apu_se.machine(self.arch)
+
+    @property
+    def model(self) -> Model:
+        return self.simulated.model
 
     @property
     def simulated(self) -> Simulated:

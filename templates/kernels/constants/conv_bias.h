@@ -9,3 +9,4 @@ constexpr unsigned PIXELS = 64;
 constexpr unsigned CHUNK = 128; /* elements of a channel that a work-group adds up */
 constexpr unsigned SPLITS = 1;  /* work-groups of a channel */
 constexpr unsigned VECTOR = 4;  /* elements of a load */
+using ResultElement = float;

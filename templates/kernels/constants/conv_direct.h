@@ -9,3 +9,6 @@ constexpr unsigned VECTOR = 1;  /* elements of a load from the source */
 constexpr unsigned CHUNK = 3;   /* channels of the source whose filters are in LDS at a time */
 constexpr bool UNROLLED = true; /* whether rows of taps are, and not only the taps of a row */
 #define WITH_BIAS 1
+using SourceElement = float;
+using FilterElement = float;
+using Element = float;

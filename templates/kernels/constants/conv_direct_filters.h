@@ -22,3 +22,5 @@ constexpr unsigned VECTOR = 1;        /* elements of a load from the image */
 constexpr unsigned RESULT_VECTOR = 1; /* elements of a load from the result */
 constexpr unsigned CHUNK = 10;        /* lines of a work-group */
 constexpr unsigned SPLITS = 1;        /* partial sums */
+using SourceElement = float;
+using ResultElement = float;

@@ -7,4 +7,7 @@ constexpr bool UNROLLED = false; /* whether the windows are in memory */
 constexpr bool STRAIGHT = true;  /* whether a filter's taps, and those of the next input channel, lie in the order of the sum */
 constexpr unsigned SPLITS = 1;   /* partial sums; if there is more than one, the kernel stores them */
 constexpr unsigned CHUNK = 27;   /* of k, for a work-group */
+using SourceElement = float;
+using FilterElement = float;
+using Element = float;
 #define WITH_BIAS 0

@@ -6,3 +6,6 @@ constexpr unsigned BLOCK = 64;
 constexpr bool UNROLLED = false; /* whether the windows are in memory */
 constexpr unsigned SPLITS = 1;   /* partial sums; if there is more than one, the kernel stores them */
 constexpr unsigned CHUNK = 70;   /* of k, for a work-group */
+using SourceElement = float;
+using ResultElement = float;
+using Element = float;

@@ -21,3 +21,4 @@ constexpr unsigned COLUMNS_TAPS = 3;
 constexpr int COLUMNS_GAP = 1;
 constexpr unsigned COLUMNS_DIVIDE = 1;
 constexpr unsigned WIDE = 1; /* neighbouring elements of a work-item */
+using SourceElement = float;

@@ -1,0 +1,89 @@
+"""DeepBench's own programs, as Accel-Sim's copy of them runs one problem.
+
+    gemm_bench train|inference float|half|int8  M N K A_T B_T
+    conv_bench train|inference float|half|int8  W H C N K FILTER_W FILTER_H PAD_W PAD_H STRIDE_W ..H
+    rnn_bench  train|inference float|half|int8  HIDDEN BATCH STEPS vanilla|lstm|gru
+
+In training, a convolution runs forward and both ways backward. Products have alpha = beta = 1.
+
+Source: the *_bench.cu of DeepBench's code/nvidia; arguments of one problem: scripts that trace them
+for Accel-Sim, as `conv_bench train half 7 7 832 16 128 5 5 2 2 1 1`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.errors import UsageError, did_you_mean, printable
+from simgen.frontend.drivers.base import Driver
+from simgen.frontend.operation import (
+    FAMILIES,
+    ConvOperation,
+    FilterMode,
+    GemmOperation,
+)
+from simgen.ir import Pass
+
+if TYPE_CHECKING:
+    from simgen.frontend.operation import LibraryOperation
+
+TRAIN, INFERENCE = "train", "inference"
+TYPES = {"float": "f32", "half": "f16", "int8": "i8"}
+NAMES = {each: name for name, each in TYPES.items()}
+KEYS = {  # of each family, in the order of the arguments
+    "gemm": ("m", "n", "k", "ta", "tb"),
+    "conv": ("w", "h", "c", "n", "k", "s", "r", "pad_w", "pad_h", "stride_w", "stride_h"),
+    "rnn": ("hidden", "batch", "steps", "cell"),
+}
+SCALES = {"alpha": "1", "beta": "1"}
+
+
+class DeepBenchPrograms(Driver):
+    name = "deepbench"
+    program = "DeepBench's *_bench"
+    programs: ClassVar[tuple[str, ...]] = tuple(f"{family}_bench" for family in KEYS)
+
+    def read(self, words: list[str], program: str) -> LibraryOperation:
+        family = program.partition("_")[0]
+        keys = KEYS[family]
+        if len(words) != 2 + len(keys):
+            fact = f"{program}: {len(words)} arguments"
+            raise UsageError(f"{fact}; give {TRAIN} half {' '.join(keys).upper()}, for example")
+        mode, precision, *values = words
+        for word, known in ((mode, (TRAIN, INFERENCE)), (precision, TYPES)):
+            if word not in known:
+                cure = did_you_mean(word, known)
+                raise UsageError(f"{program}: unknown word {printable(word)}; {cure}")
+        given = {**dict(zip(keys, values, strict=True)), "type": TYPES[precision]}
+        if family == "gemm":
+            given |= SCALES
+        if family == "conv" and mode == TRAIN:
+            given["passes"] = "+".join(ConvOperation.PASSES)
+        return FAMILIES[family].read(given.items(), program)
+
+    def lines(self, operation: LibraryOperation) -> list[str]:
+        if operation.family not in KEYS:
+            raise self.cannot(f"line for {operation.title}")
+        if operation.type not in NAMES:
+            raise self.cannot(f"type {operation.type}")
+        if isinstance(operation, GemmOperation):
+            self._check_gemm(operation)
+        if isinstance(operation, ConvOperation):
+            self._check_conv(operation)
+        mode = INFERENCE if operation.direction == (Pass.FORWARD,) else TRAIN
+        family = operation.family
+        texts = [getattr(operation, key) for key in KEYS[family]]
+        values = " ".join(str(int(v) if isinstance(v, bool) else v) for v in texts)
+        return [f"{family}_bench {mode} {NAMES[operation.type]} {values}"]
+
+    def _check_gemm(self, gemm: GemmOperation) -> None:
+        if (gemm.alpha, gemm.beta, gemm.batch) != (1, 1, 1):
+            raise self.cannot("product but those with alpha = beta = batch = 1")
+
+    def _check_conv(self, conv: ConvOperation) -> None:
+        if (conv.dilation_h, conv.dilation_w, conv.group, conv.bias) != (1, 1, 1, False):
+            raise self.cannot("convolution with dilation, groups or a bias")
+        if conv.mode is not FilterMode.CROSS:
+            raise self.cannot("convolution with turned filters")
+        if conv.passes not in ((Pass.FORWARD,), ConvOperation.PASSES):
+            raise self.cannot("passes but forward, or all three of training")
