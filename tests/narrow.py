@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.check.diff import diff
 from simgen.frontend import network, problem
 from simgen.ir import Pass
+from simgen.machine import NO, fitted
 from simgen.tensors import data_file
 from simgen.workload import lowering
 
@@ -21,10 +23,13 @@ TYPES = ("f16", "bf16")
 PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
 
-def planned(dtype: str, config: Path = CONFIG) -> Workload:
-    """Both passes of the network, with this type where no layer says another."""
-    found = problem.find(str(config), (), (Pass.FORWARD, Pass.BACKWARD))
-    layers = network.resolve(found.config, found.settings, dtype=dtype)
+def planned(
+    dtype: str, config: Path = CONFIG, passes: tuple[Pass, ...] = (Pass.FORWARD, Pass.BACKWARD)
+) -> Workload:
+    """The network, with this type where no layer says another, for machines of any kind."""
+    found = problem.find(str(config), (), passes)
+    scalars = replace(fitted(), use_matrix=NO)
+    layers = network.resolve(found.config, found.settings, dtype=dtype, machine=scalars)
     return lowering.lower(layers, found.name, found.passes, 0)
 
 

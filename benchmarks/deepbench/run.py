@@ -106,7 +106,7 @@ def run(asked) -> None:
         try:
             row = one(each, direction, asked, folder)
         except SimgenError as error:
-            row = [str(error)]
+            row = [*[""] * (2 + len(asked.targets)), f"refused: {error}"]
         finally:
             shutil.rmtree(folder)
         print(f"| {each.name} | {direction} | {' | '.join(row)} |", flush=True)

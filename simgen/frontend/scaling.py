@@ -4,7 +4,8 @@ Among the problems with at most the wanted operations, whose extents are smaller
 the kernel, and so leave the same remainders of tiles, planned for the machine or for one like it
 with a half, a quarter, ... of its compute units, the one is taken
 
-1. that has the same kernel: algorithm, tile, sums whole or in chunks
+1. that has the same kernel: algorithm (which is set, where a layer has a choice), tile, sums whole
+   or in chunks
 2. whose operations per byte and work-groups per compute unit are nearest: the sum of the binary
    logarithms of both ratios is the least
 
@@ -69,12 +70,13 @@ class Smaller:
     placed: Placed
     direction: Pass
     extents: Mapping[str, int]
+    fixed: tuple[tuple[str, str], ...] = ()  # what was chosen for the whole problem
 
     def layer(self, machine: Machine) -> Layer:
         """It, planned for a machine."""
         node, takes = self.placed.node, self.placed.layer.takes_input
         own = {k: str(v) for k, v in self.extents.items() if not (takes and k in EXTENTS)}
-        texts = {**dict(node.parameters), **own}
+        texts = {**dict(node.parameters), **dict(self.fixed), **own}
         return LAYERS[node.kind].from_config(((k, v, node.name) for k, v in texts.items()), machine)
 
     @property
@@ -90,7 +92,7 @@ class Smaller:
         """Operations, and operations per compulsory byte.
 
         Raises:
-            ValueError: a filter does not fit any more.
+            ValueError: a filter does not fit any more, or the algorithm.
         """
         layer = self.layer(self.placed.layer.machine)
         count = layer.count(self.inputs, self.direction)
@@ -123,7 +125,8 @@ def scaled(network: Network, passes: Sequence[Pass], most: float) -> Scaled:
     if not sizes:
         fact = f"[{placed.layer.section}] has no rule for that in pass {direction}"
         raise UsageError(f"{where}: {fact}; set its sizes with --set")
-    costs = list(_smaller(placed, direction, sizes, tiles))
+    fixed = _algorithm(placed, direction)
+    costs = list(_smaller(placed, direction, sizes, tiles, fixed))
     near = [each for each in costs if each[0] <= most]
     if not near:
         least = min(flops for flops, _, _ in costs)
@@ -142,6 +145,7 @@ def scaled(network: Network, passes: Sequence[Pass], most: float) -> Scaled:
     chosen, fewer = near[made][2], _with_units(machine, -units)
     changed = {key: size for key, size in chosen.extents.items() if size != sizes[key]}
     told = ", ".join(f"{key} {size} of {sizes[key]}" for key, size in changed.items())
+    told += "".join(f", {key}={value}" for key, value in fixed)
     notes = [f"scaled down to {-flops:.3g} operations of {work:.3g}: {told}"]
     if fewer != machine:
         notes.append(
@@ -150,7 +154,8 @@ def scaled(network: Network, passes: Sequence[Pass], most: float) -> Scaled:
         )
     remainders = ", ".join(f"{key} by {step}" for key, step in tiles.items())
     notes += _kept(chosen.figures(fewer), wanted, remainders)
-    return Scaled(tuple((k, str(size)) for k, size in changed.items()), fewer, tuple(notes))
+    settings = (*fixed, *((key, str(size)) for key, size in changed.items()))
+    return Scaled(settings, fewer, tuple(notes))
 
 
 def _only(network: Network, passes: Sequence[Pass], where: str) -> tuple[Placed, Pass]:
@@ -199,13 +204,24 @@ def _value(placed: Placed, key: str) -> int:
     return value
 
 
+def _algorithm(placed: Placed, direction: Pass) -> tuple[tuple[str, str], ...]:
+    """The algorithm that was chosen for a layer, as a setting, where it has a choice."""
+    layer = placed.layer
+    made = {each.chosen for each in layer.choices(placed.node.inputs, direction)}
+    return tuple(("algo", each) for each in layer.algorithms if each in made)
+
+
 def _smaller(
-    placed: Placed, direction: Pass, sizes: Mapping[str, int], tiles: Mapping[str, int]
+    placed: Placed,
+    direction: Pass,
+    sizes: Mapping[str, int],
+    tiles: Mapping[str, int],
+    fixed: tuple[tuple[str, str], ...],
 ) -> Iterator[tuple[float, float, Smaller]]:
     """Problems with smaller extents: operations, operations per byte, the problem."""
     most = max(3, int(PROBLEMS ** (1 / len(sizes))))
     for values in product(*(_values(sizes[key], tiles[key], most) for key in sizes)):
-        small = Smaller(placed, direction, dict(zip(sizes, values, strict=True)))
+        small = Smaller(placed, direction, dict(zip(sizes, values, strict=True)), fixed)
         try:
             yield (*small.cost(), small)
         except ValueError:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 LANES = 64  # of an AMD wavefront; half as many of a warp
 SCALARS = "scalars"  # constant `multiply` of kernels without
-STORED = "leftelement"  # constant: the type of factors in C++, where it is not float
+# Constants of kernels: the type of factors in C++, where it is not float.
+STORED = ("leftelement", "filterelement", "resultelement")
 
 
 def instruction(kernel: Kernel) -> Matrix | None:
@@ -33,7 +34,8 @@ def instruction(kernel: Kernel) -> Matrix | None:
     if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
         shape = 16, 8, each * LANES // 2 // 16
     types = {dtype.c: dtype for dtype in DType.table.values()}
-    factors = types.get(str(constants.get(STORED)), DType.F32)
+    stored = [str(constants[name]) for name in STORED if name in constants]
+    factors = types.get(stored[0], DType.F32) if stored else DType.F32
     return Matrix(*shape, factors.name, factors.accumulation.name)
 
 

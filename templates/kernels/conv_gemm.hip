@@ -19,9 +19,13 @@ constexpr unsigned TARGET_SIZE = ROWS_EXTENT * COLUMNS_EXTENT;
 constexpr bool WHOLE = ROWS_COUNT == ROWS_EXTENT && COLUMNS_COUNT == COLUMNS_EXTENT; /* no phase of the target */
 constexpr bool RAGGED = DEPTH % TILE_K != 0; /* the last step goes beyond the end of k */
 
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Multiplied = Fragment<Cut, FilterElement>;
+using Held = Multiplied::Held<FilterElement>; /* of both factors, which are of one type, or held as float */
+
 /* The filters. */
 struct Left {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = LEFT_WIDTH;
     static constexpr Along ALONG = LEFT_ALONG;
     const FilterElement* __restrict__ filters; /* of the group */
@@ -30,15 +34,15 @@ struct Left {
         const FilterElement* filter;
         unsigned k;
 
-        __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
+        __device__ __forceinline__ Vector<Held, WIDTH> load(unsigned step) const
         {
             const unsigned at = step + k;
             if (RAGGED && at >= DEPTH)
                 return {};
             if constexpr (STRAIGHT) {
-                return fetched<float, WIDTH>(filter + at);
+                return fetched<Held, WIDTH>(filter + at);
             } else if constexpr (ALONG == Along::M) {
-                return fetched<float, WIDTH>(filter + at * IN_STRIDE);
+                return fetched<Held, WIDTH>(filter + at * IN_STRIDE);
             } else {
                 const unsigned tap = at % TAPS;
                 /* Steps back are subtracted: NVRTC 13.0 makes wild loads where it adds what counts down as an unsigned number. */
@@ -46,7 +50,7 @@ struct Left {
                     : ROWS_FILTER_FIRST + ROWS_FILTER_STEP * (tap / COLUMNS_TAPS);
                 const unsigned s = COLUMNS_FILTER_STEP < 0 ? COLUMNS_FILTER_FIRST - -COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS)
                     : COLUMNS_FILTER_FIRST + COLUMNS_FILTER_STEP * (tap % COLUMNS_TAPS);
-                return fetched<float, WIDTH>(filter + (at / TAPS * IN_STRIDE + r * KERNEL_W + s)); /* WIDTH is 1 */
+                return fetched<Held, WIDTH>(filter + (at / TAPS * IN_STRIDE + r * KERNEL_W + s)); /* WIDTH is 1 */
             }
         }
     };
@@ -61,7 +65,7 @@ struct Left {
 
 /* The windows, from memory. */
 struct Windows {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = RIGHT_WIDTH;
     static constexpr Along ALONG = RIGHT_ALONG;
     const SourceElement* __restrict__ windows;
@@ -71,12 +75,12 @@ struct Windows {
         const SourceElement* column;
         unsigned k;
 
-        __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
+        __device__ __forceinline__ Vector<Held, WIDTH> load(unsigned step) const
         {
             const unsigned at = step + k;
             if (RAGGED && at >= DEPTH)
                 return {};
-            return fetched<float, WIDTH>(column + at * PIXELS);
+            return fetched<Held, WIDTH>(column + at * PIXELS);
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -92,7 +96,7 @@ struct Windows {
 
 /* The windows, from the source. */
 struct Source {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = 1;
     static constexpr Along ALONG = RIGHT_ALONG;
     static constexpr bool DIVIDED = ROWS_DIVIDE > 1 || COLUMNS_DIVIDE > 1;
@@ -104,7 +108,7 @@ struct Source {
         int row, column;    /* of the first tap, before the division */
         unsigned k;
 
-        __device__ __forceinline__ float load(unsigned step) const
+        __device__ __forceinline__ Vector<Held, 1> load(unsigned step) const
         {
             const unsigned at = step + k;
             const unsigned channel = at / TAPS;
@@ -116,11 +120,11 @@ struct Source {
                 const unsigned x = (column + s) / COLUMNS_DIVIDE;
                 const bool whole = y < ROWS_SOURCE && x < COLUMNS_SOURCE && (row + r) % ROWS_DIVIDE == 0 && (column + s) % COLUMNS_DIVIDE == 0;
                 const bool inside = RAGGED ? whole && at < DEPTH : whole;
-                return inside ? fetched<float, 1>(first + (channel * SOURCE_SIZE + y * COLUMNS_SOURCE + x)) : 0;
+                return inside ? fetched<Held, 1>(first + (channel * SOURCE_SIZE + y * COLUMNS_SOURCE + x)) : Vector<Held, 1>{};
             } else {
                 const bool inside = RAGGED ? row + r < ROWS_SOURCE && column + s < COLUMNS_SOURCE && at < DEPTH
                                            : row + r < ROWS_SOURCE && column + s < COLUMNS_SOURCE;
-                return inside ? fetched<float, 1>(first + (channel * SOURCE_SIZE + r * COLUMNS_SOURCE + s)) : 0;
+                return inside ? fetched<Held, 1>(first + (channel * SOURCE_SIZE + r * COLUMNS_SOURCE + s)) : Vector<Held, 1>{};
             }
         }
     };
@@ -139,8 +143,7 @@ struct Source {
 };
 
 using Right = Either<UNROLLED, Windows, Source>;
-using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
-using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
+using Tiled = Product<Cut, Left, Right, Multiplied>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const SourceElement* __restrict__ source, const FilterElement* __restrict__ filters,

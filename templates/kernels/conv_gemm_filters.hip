@@ -15,9 +15,13 @@ constexpr unsigned COUNT = BATCH * PIXELS; /* K */
 constexpr unsigned IMAGE_SIZE = IMAGE_H * IMAGE_W;
 constexpr bool RAGGED = COUNT % TILE_K != 0; /* the last step goes beyond the end of k */
 
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Multiplied = Fragment<Cut, ResultElement>;
+using Held = Multiplied::Held<ResultElement>; /* of both factors, which are of one type, or held as float */
+
 /* The gradients of the result. */
 struct Left {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = LEFT_WIDTH;
     static constexpr Along ALONG = LEFT_ALONG;
     const ResultElement* __restrict__ result; /* of the group */
@@ -26,12 +30,12 @@ struct Left {
         const ResultElement* channel;
         unsigned k;
 
-        __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
+        __device__ __forceinline__ Vector<Held, WIDTH> load(unsigned step) const
         {
             const unsigned at = step + k;
             if (RAGGED && at >= COUNT)
                 return {};
-            return fetched<float, WIDTH>(channel + at / PIXELS * (GROUPS * GROUP_FILTERS * PIXELS) + at % PIXELS);
+            return fetched<Held, WIDTH>(channel + at / PIXELS * (GROUPS * GROUP_FILTERS * PIXELS) + at % PIXELS);
         }
     };
     __device__ __forceinline__ Line line(unsigned m, unsigned dm, unsigned k) const
@@ -45,7 +49,7 @@ struct Left {
 
 /* The windows, from memory. */
 struct Windows {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = RIGHT_WIDTH;
     static constexpr Along ALONG = RIGHT_ALONG;
     const SourceElement* __restrict__ windows; /* of the group */
@@ -54,14 +58,14 @@ struct Windows {
         const SourceElement* column;
         unsigned k;
 
-        __device__ __forceinline__ Vector<float, WIDTH> load(unsigned step) const
+        __device__ __forceinline__ Vector<Held, WIDTH> load(unsigned step) const
         {
             const unsigned at = step + k;
             const unsigned sample = at / PIXELS;
             const unsigned pixel = at % PIXELS;
             if (RAGGED && at >= COUNT)
                 return {};
-            return fetched<float, WIDTH>(column + sample * (GROUPS * COLUMNS * PIXELS) + pixel);
+            return fetched<Held, WIDTH>(column + sample * (GROUPS * COLUMNS * PIXELS) + pixel);
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -75,7 +79,7 @@ struct Windows {
 
 /* The windows, from the image. */
 struct Image {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = 1;
     static constexpr Along ALONG = RIGHT_ALONG;
     const SourceElement* __restrict__ image; /* of the group */
@@ -85,7 +89,7 @@ struct Image {
         int row, column;
         unsigned k;
 
-        __device__ __forceinline__ float load(unsigned step) const
+        __device__ __forceinline__ Vector<Held, 1> load(unsigned step) const
         {
             const unsigned at = step + k;
             const unsigned sample = at / PIXELS;
@@ -94,7 +98,7 @@ struct Image {
             const unsigned x = pixel % RESULT_W * STRIDE_W;
             const bool inside =
                 RAGGED ? row + y < IMAGE_H && column + x < IMAGE_W && at < COUNT : row + y < IMAGE_H && column + x < IMAGE_W;
-            return inside ? fetched<float, 1>(first + (sample * (GROUPS * GROUP_CHANNELS * IMAGE_SIZE) + y * IMAGE_W + x)) : 0;
+            return inside ? fetched<Held, 1>(first + (sample * (GROUPS * GROUP_CHANNELS * IMAGE_SIZE) + y * IMAGE_W + x)) : Vector<Held, 1>{};
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -110,8 +114,7 @@ struct Image {
 };
 
 using Right = Either<UNROLLED, Windows, Image>;
-using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
-using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
+using Tiled = Product<Cut, Left, Right, Multiplied>;
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const SourceElement* __restrict__ source, const ResultElement* __restrict__ result, Element* __restrict__ target)

@@ -44,7 +44,13 @@ template <class Held, unsigned WIDTH, class Stored>
 static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* first)
 {
     constexpr unsigned NBYTES = WIDTH * sizeof(Stored);
-    if constexpr (sizeof(Stored) == 4) {
+    if constexpr (sizeof(Stored) == 4 && sizeof(Held) < 4) { /* which numbers of the narrow type are stored as */
+        Packed<Held, WIDTH> held{};
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++)
+            held.words[i * sizeof(Held) / 4] |= Held::keep(first[i]) << i * sizeof(Held) % 4 * 8;
+        return held;
+    } else if constexpr (sizeof(Stored) == 4) {
         return vector_at<WIDTH>(first);
     } else if constexpr (sizeof(Held) < 4 && NBYTES >= 4) {
         return *reinterpret_cast<const Packed<Stored, WIDTH>*>(first);

@@ -53,6 +53,10 @@ def test_convolution_multiplies_by_them_too(direction: str) -> None:
     settings = {"n": 2, "c": 64, "h": 14, "w": 14, "num_output": 64, "kernel_size": 3, "pad": 1}
     planned = simgen.plan(f"conv_{direction}", set=settings, plan_for="mi210", matrix="yes")
     assert any(matrix.instruction(kernel) for kernel in planned.workload.kernels)
+    settings["algo"] = "implicit_gemm"
+    narrow = simgen.plan(f"conv_{direction}", set=settings, plan_for="mi210", type="bf16").workload
+    found = {each.factors for kernel in narrow.kernels if (each := matrix.instruction(kernel))}
+    assert found == {"bf16"}
 
 
 def test_a_machine_without_is_refused() -> None:

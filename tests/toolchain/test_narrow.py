@@ -13,10 +13,8 @@ from layer_bundles import make
 from simgen.bundle import results
 from simgen.compile import render
 from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, DType, Special
-from simgen.frontend import network, problem
 from simgen.ir import Pass
 from simgen.targets.host import Host
-from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,9 +196,7 @@ def test_mistakes_in_products_are_seen(tmp_path: Path, builder: Builder, mistake
     """In tiles, with a short side, and of a convolution."""
     config = tmp_path / "products.dnnmark"
     config.write_text(PRODUCTS)
-    found = problem.find(str(config), (), (Pass.FORWARD,))
-    layers = network.resolve(found.config, (), dtype="bf16")
-    work = lowering.lower(layers, found.name, found.passes, 0)
+    work = narrow.planned("bf16", config, (Pass.FORWARD,))
     sources = render.kernels(work)
     for right, wrong_text in PRODUCT_MISTAKES[mistake].items():
         assert any(right in text for text in sources.values()), right

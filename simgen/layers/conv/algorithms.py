@@ -35,6 +35,7 @@ from simgen.layers.conv import (
     winograd as conv_winograd,
 )
 from simgen.layers.conv.geometry import Geometry, Names, Split, to_image, to_result
+from simgen.layers.product import fragment
 from simgen.layers.product.matrix_product import Channels, sum_of
 from simgen.machine import YES, fitted
 from simgen.numerics import rounding
@@ -429,8 +430,24 @@ class ConvJob:
             return of.bound(source, filters, self._gathers()[0])
         split = self._split()
         depth = split.depth + (split.splits if split.splits > 1 else 0)
-        made: Array = sums * rounding.accumulated(depth) + 16 * (depth + 1) * rounding.TINY
+        relative, absolute = self._lost(source, filters)
+        rounded = rounding.accumulated(depth) + relative
+        made: Array = sums * rounded + 16 * (depth + 1) * rounding.TINY + absolute
         return made
+
+    @property
+    def _matrix_tile(self) -> Tile | None:
+        """That of matrix instructions, if they multiply."""
+        found = self.tile
+        return found if found and found.matrix else None
+
+    def _lost(self, source: Array, filters: Array) -> tuple[float, float]:
+        """What matrix instructions change sums by, beside roundings of float32."""
+        if self._matrix_tile is None:
+            return 0.0, 0.0
+        g, gathers = self.g, self._gathers()
+        terms = max(each.met for each in gathers) if gathers else g.batch * g.pixels
+        return fragment.lost_of(terms, source, filters, g.dtype, g.machine)
 
     def spread(self, source: Array, filters: Array, hard: Array) -> Spread:
         """Of the errors of each element that is computed, of which `hard` are the bounds."""
@@ -440,8 +457,13 @@ class ConvJob:
             equal = self._equal(source, filters)
             split = self._split()
             depth = split.depth + (split.splits if split.splits > 1 else 0)
-            magnitude = hard / rounding.accumulated(depth)
+            relative, absolute = self._lost(np.abs(source), np.abs(filters))
+            magnitude = (hard - absolute) / (rounding.accumulated(depth) + relative)
             sigma = U * root * rounding.SECOND_ORDER + 16 * (depth + 1) * rounding.TINY
+            if relative or absolute:
+                sigma = sigma + relative * magnitude + absolute
+            if self._matrix_tile is not None and fragment.biased(g.dtype, g.machine):
+                return Spread(hard)
             gathers = self._gathers()
             terms = max(each.met for each in gathers) if gathers else g.batch * g.pixels
             return Spread(correlated(sigma, hard, terms, squares, magnitude, equal))

@@ -306,6 +306,7 @@ class Convolution(Layer):
             "c": rows if of_data else taps,
             "num_output": taps if of_data else rows,
             "h": self.stride_h * pixels // gcd(pixels, row),
+            "w": self.stride_w * pixels,
         }
 
     def geometry(self, shape: tuple[int, ...], dtype: DType | None = None) -> Geometry:

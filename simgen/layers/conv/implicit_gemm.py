@@ -20,6 +20,7 @@ from simgen.layers.conv.geometry import Split, to_result
 from simgen.layers.product import fragment, tile
 
 if TYPE_CHECKING:
+    from simgen.dtypes import DType
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
     from simgen.machine import Machine
@@ -42,9 +43,9 @@ UNROLLED = (  # what a kernel that unrolls them reads of a gather
 )  # fmt: skip
 
 
-def _tiles(machine: Machine) -> tuple[tile.Tile, ...]:
+def _tiles(machine: Machine, dtype: DType) -> tuple[tile.Tile, ...]:
     """Those of matrix instructions, where they are to multiply."""
-    return fragment.tiles(machine) or TILES
+    return fragment.tiles(machine, dtype.name) or TILES
 
 
 def gather(gathers: tuple[Gather, ...], names: Names, *, unrolled: bool) -> Lowering:
@@ -84,7 +85,7 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
     # Phases write one partial tensor together: each would need as many chunks as the others.
     splits = 1 if several else tile.SPLITS
     m, n, k = each.group_out, each.count, each.depth
-    tiles = _tiles(each.machine)
+    tiles = _tiles(each.machine, each.dtype)
     return tile.cut(
         m,
         n,
@@ -121,7 +122,7 @@ def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
     each = gathers[0]
     splits = 1 if len(gathers) > 1 else tile.SPLITS
     sides = each.group_out, each.count, each.depth
-    tiles, how = _tiles(each.machine), fragment.told(each.machine)
+    tiles, how = _tiles(each.machine, each.dtype), fragment.told(each.machine, each.dtype.name)
     nbytes = (each.dtype.nbytes,) * 3
     told = tile.told(
         *sides, each.groups, machine=each.machine, tiles=tiles, splits=splits, nbytes=nbytes
@@ -133,7 +134,11 @@ def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     """What is planned for the gradient of the filters."""
     sides = g.group_filters, g.group_channels * g.taps, g.batch * g.pixels
     size, chunks = tile.told(
-        *sides, g.groups, machine=g.machine, tiles=_tiles(g.machine), nbytes=(g.dtype.nbytes,) * 3
+        *sides,
+        g.groups,
+        machine=g.machine,
+        tiles=_tiles(g.machine, g.dtype),
+        nbytes=(g.dtype.nbytes,) * 3,
     )
     found = _filter_cut(g)
     across, down = found.tile.grid(sides[0], sides[1])
@@ -141,7 +146,7 @@ def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     why = f"{groups} work-groups on {g.machine.units} units share all pixels"
     if found.splits > 1:
         chunks = Choice(chunks.what, f"{found.splits} of {found.chunk}", why)
-    return (*fragment.told(g.machine), Choice(size.what, size.chosen, why), chunks)
+    return (*fragment.told(g.machine, g.dtype.name), Choice(size.what, size.chosen, why), chunks)
 
 
 def _filter_cut(g: Geometry) -> tile.Cut:
@@ -149,7 +154,11 @@ def _filter_cut(g: Geometry) -> tile.Cut:
     columns, depth = g.group_channels * g.taps, g.batch * g.pixels
     sides = g.group_filters, columns, depth
     found = tile.cut(
-        *sides, g.groups, machine=g.machine, tiles=_tiles(g.machine), nbytes=(g.dtype.nbytes,) * 3
+        *sides,
+        g.groups,
+        machine=g.machine,
+        tiles=_tiles(g.machine, g.dtype),
+        nbytes=(g.dtype.nbytes,) * 3,
     )
     across, down = found.tile.grid(g.group_filters, columns)
     steps = ceil(depth / found.tile.depth)

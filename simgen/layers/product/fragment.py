@@ -204,6 +204,25 @@ def _rounded_products(a: Array, b: Array, dtype: DType) -> Array:
     return found
 
 
+def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> tuple[float, float]:
+    """The same of sums of so many products of any two elements, of which absolute values are given:
+    what it is relative to the sum of the products' absolute values, and what beside that."""
+    relative = absolute = 0.0
+    largest, least = (float(t.max(initial=0.0)) for t in (a, b)), 2.0**dtype.least_exponent
+    most, other = largest
+    if machine.arch == "gfx90a" and dtype.is_narrow and not machine.name.startswith(MODELS):
+        some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
+        absolute += terms * least * (some[0] * other + some[1] * most)
+    if dtype.name in machine.rounds_products:
+        place = 2.0**-dtype.mantissa
+        relative += 1.5 * place
+        absolute += 1.625 * place * terms * least
+        if least > FLUSHED:
+            absolute += terms * least  # where a product may be so small that it becomes anything
+            absolute += np.inf if most * other >= dtype.largest else 0.0
+    return relative, absolute
+
+
 def biased(dtype: DType, machine: Machine) -> bool:
     """Whether sums are rounded down more often than up: those of narrow types on CDNA3."""
     return dtype.is_narrow and machine.arch == "gfx942" and not machine.name.startswith(MODELS)
