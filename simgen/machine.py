@@ -33,6 +33,10 @@ Bytes = Annotated[int, Within(0, 2**40)]
 Rate = Annotated[float, Within(1e-3, 1e18)]
 
 
+class NoRoomError(ValueError):
+    """A machine has no room for a kernel, however that is planned; the message is "fact; cure"."""
+
+
 @dataclass(frozen=True)
 class Matrix:
     """A matrix instruction of one wavefront: (m, k) times (k, n), added to (m, n)."""

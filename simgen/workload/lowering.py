@@ -24,6 +24,7 @@ from simgen.ir import (
 )
 from simgen.layers import LAYERS, conversion
 from simgen.layers.base import PortRole
+from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,8 +134,11 @@ class _Draft:
 
     def _step(self, placed: Placed, direction: Pass, bound: Mapping[str, str]) -> None:
         node, layer = placed.node, placed.layer
-        ports = conversion.ports(layer, node.inputs, direction)
-        lowering = conversion.lower(layer, node.inputs, direction)
+        try:
+            ports = conversion.ports(layer, node.inputs, direction)
+            lowering = conversion.lower(layer, node.inputs, direction)
+        except NoRoomError as error:
+            raise ConfigError(placed.where, f"layer {node.name!r}, {direction}: {error}") from None
         names = {p.name: bound.get(p.name, _own_buffer(placed, p, direction)) for p in ports}
         for port in ports:
             if port.fill is None:

@@ -7,6 +7,14 @@
 /* -inf: below all elements, and its exponential is zero even in a row of nothing but -FLT_MAX. */
 static __device__ __forceinline__ float lowest() { return as_float(0xff800000u); }
 
+/* Sweeps over a row that is too long to hold. NVIDIA's compiler leaves them as they are written, with one
+ * load on its way; clang unrolls for AMD GPUs by itself, and fails where it is told to. */
+#if defined(__AMDGCN__)
+#define SWEEP
+#else
+#define SWEEP _Pragma("unroll 4")
+#endif
+
 static __device__ __forceinline__ float largest(float most, float x) { return maximum(most, x); }
 static __device__ __forceinline__ float largest(float most, float4 x)
 {
@@ -95,12 +103,20 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
          * row's items. */
         if constexpr (CENTRED) {
             if (row < ROWS) {
+<<<<<<< HEAD
+=======
+                SWEEP
+>>>>>>> main
                 for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
                     most = largest(most, read(x, base, at));
             }
             most = row_reduce<Maximum>(most, maxima, lane, slice);
         }
         if (row < ROWS) {
+<<<<<<< HEAD
+=======
+            SWEEP
+>>>>>>> main
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
                 sum = add(sum, read(x, base, at), most);
         }
@@ -114,6 +130,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
 #else
         if (row < ROWS) {
+<<<<<<< HEAD
+=======
+            SWEEP
+>>>>>>> main
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
                 const auto in = read(x, base, at);
                 write(y, base, at, result(in, most, scale));

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from simgen.ir import Kernel
 
 ARCHS = ("gfx803", "gfx900", "gfx902", "gfx90a", "gfx942", "gfx1100")
-# In their place: gfx902 and gfx942 have their instructions. Nothing here simulates a gfx1100.
-IN_PARTS = ("gfx900", "gfx90a", "gfx1100")
+# Each takes half of the choices: gfx902 and gfx942 have their instructions. A gfx1100 has its own.
+IN_PARTS = ("gfx900", "gfx90a")
 GEM5_ARCHS = ("gfx900", "gfx902", "gfx90a", "gfx942")  # those of gem5's VEGA model
 DESCRIPTOR_NBYTES = 64
 
@@ -94,14 +94,14 @@ def kernels(kind: str) -> dict[str, Kernel]:
 
 
 def chosen(kind: str, arch: str) -> list[Kernel]:
-    """Each choice for each architecture, or for one half of those that go IN_PARTS; sizes, and each
+    """Each choice for each architecture, or for one of those that go IN_PARTS; sizes, and each
     two choices together, for one of them."""
     found = kernels(kind)
     each = {name: (kernel,) for name, kernel in found.items()}
     first = covering(each, pairs=False, sizes=False)
     further = sorted(set(covering(each, pairs=True)) - set(first))
     if arch in IN_PARTS:
-        first = first[IN_PARTS.index(arch) % 2 :: 2]
+        first = first[IN_PARTS.index(arch) :: len(IN_PARTS)]
     return [found[name] for name in (*first, *further[ARCHS.index(arch) :: len(ARCHS)])]
 
 

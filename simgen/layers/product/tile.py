@@ -16,6 +16,7 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from simgen.layers.base import CHUNKS, Choice
+from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
     from simgen.machine import Machine, Matrix
@@ -191,12 +192,12 @@ def cut(
     of an element of A, of B and of C.
 
     Raises:
-        ValueError: the machine has no room for a work-group of any tile.
+        NoRoomError: the machine has no room for a work-group of any tile.
     """
     fitting = [tile for tile in tiles if tile.resident(machine)]
     if not fitting:
         least = min(tile.lds_nbytes for tile in tiles)
-        raise ValueError(
+        raise NoRoomError(
             f"the smallest tile of a product takes {least} bytes of LDS and a place for a "
             f"wavefront, and {machine.label} has {machine.group_lds_nbytes} bytes for a "
             "work-group; plan for another machine with --plan-for"
