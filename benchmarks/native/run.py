@@ -1,13 +1,13 @@
 """The kernels on this machine's NVIDIA GPU, beside PyTorch, a device copy and cuBLAS, in one run.
 
-    python benchmarks/native/run.py [--quick] [WORD ...]      WORD: only problems whose name has it
+    python benchmarks/native/run.py [--quick] [WORD ...]     WORD: of names or of settings
 
 The problems are those of table 3 of the DNNMark paper, and some more, of DeepBench too. Each is
 built and run with the `cuda` target; a time counts only if `simgen diff` finds the same kernels
 right on a batch of CHECKED samples. Bytes and operations are those that the algorithm needs
 (`simgen show`). The copy is from device memory to device memory and counts bytes read and written;
-SGEMM is 8192^3 by cuBLAS. PyTorch runs in float32 with TF32 off and cuDNN's measured choice of
-algorithm, timed between events, behind a like delay.
+SGEMM is 8192^3 by cuBLAS. PyTorch runs in the same type with TF32 off and cuDNN's measured choice
+of algorithm, timed between events, behind a like delay.
 """
 
 from __future__ import annotations
@@ -37,6 +37,18 @@ WIDE = [
     "n=16", "c=64", "h=56", "w=56", "num_output=64", "kernel_size=5", "pad=2",
     "conv_mode=cross_correlation",
 ]  # fmt: skip
+ALEXNET2 = [
+    "n=100", "c=96", "h=27", "w=27", "num_output=256", "kernel_size=5", "pad=2",
+    "conv_mode=cross_correlation",
+]  # fmt: skip
+LENET2 = [
+    "n=1", "c=20", "h=12", "w=12", "num_output=50", "kernel_size=5", "pad=0",
+    "conv_mode=cross_correlation",
+]  # fmt: skip
+STEM = [
+    "n=32", "c=3", "h=224", "w=224", "num_output=64", "kernel_size=7", "pad=3", "stride=2",
+    "conv_mode=cross_correlation",
+]  # fmt: skip
 PROBLEMS = [
     ("conv_fwd", ["n=100", "conv_mode=cross_correlation"]),
     ("conv_bwd_data", ["n=100", "conv_mode=cross_correlation"]),
@@ -47,6 +59,9 @@ PROBLEMS = [
     ("conv_fwd", WIDE),
     ("conv_bwd_data", WIDE),
     ("conv_bwd_weight", WIDE),
+    *((f"conv_{each}", ALEXNET2) for each in ("fwd", "bwd_data", "bwd_weight")),
+    *((f"conv_{each}", LENET2) for each in ("fwd", "bwd_data", "bwd_weight")),
+    ("conv_bwd_data", STEM),
     ("pool_fwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
     ("pool_bwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
     ("pool_fwd", ["n=100", "c=64", "h=55", "w=55", "kernel_size=3", "stride=2", "pad=0"]),
@@ -66,6 +81,12 @@ PROBLEMS = [
     ("dropout_bwd", IMAGES),
     ("softmax_fwd", ["n=65536", "c=1024"]),
     ("softmax_bwd", ["n=65536", "c=1024"]),
+    ("softmax_fwd", ["n=4096", "c=16384"]),
+    ("softmax_fwd", ["n=1024", "c=50257"]),
+    ("softmax_bwd", ["n=1024", "c=50257"]),
+    ("softmax_fwd", ["n=1024", "c=128256"]),
+    ("gemm_fwd", ["m=1024", "n=1024", "k=1024"]),
+    ("gemm_fwd", ["m=2048", "n=2048", "k=2048"]),
     ("gemm_fwd", ["m=4096", "n=4096", "k=4096"]),
     ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "transb=true"]),
     ("gemm_fwd", ["m=1760", "n=128", "k=1760"]),
@@ -73,6 +94,12 @@ PROBLEMS = [
     ("gemm_fwd", ["m=7680", "n=16", "k=2560"]),
     ("gemm_fwd", ["m=35", "n=8457", "k=1760"]),
     ("gemm_fwd", ["m=5124", "n=700", "k=2048"]),
+    ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "transb=true", "type=bf16"]),
+    ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "type=bf16"]),
+    ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "transb=true", "type=f16"]),
+    ("gemm_fwd", ["m=2048", "n=8192", "k=2048", "transb=true", "type=bf16"]),
+    ("gemm_fwd", ["m=16", "n=8192", "k=2048", "transb=true", "type=bf16"]),
+    ("gemm_fwd", ["m=1", "n=8192", "k=2048", "transb=true", "type=bf16"]),
 ]
 
 
@@ -92,7 +119,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for name, settings in PROBLEMS:
-            if not given.words or any(word in name for word in given.words):
+            words = " ".join((name, *settings))
+            if not given.words or any(word in words for word in given.words):
                 if given.quick:
                     settings = [s if s.startswith(("c=", "k")) else shrunk(s) for s in settings]
                 row(Path(folder), name, settings, copy, sgemm)
@@ -196,7 +224,8 @@ def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
     layer, kind, direction = placed.layer, *name.split("_", 1)
     if kind == "gemm":
         extents = (layer.m, layer.k), (layer.n, layer.k) if layer.transb else (layer.k, layer.n)
-        a, b = (torch.randn(shape, device="cuda") for shape in extents)
+        dtype = {"bf16": torch.bfloat16, "f16": torch.float16}.get(layer.type.name, torch.float32)
+        a, b = (torch.randn(shape, device="cuda").to(dtype) for shape in extents)
         return lambda: torch.matmul(a, b.T if layer.transb else b)
     x = torch.randn(placed.node.inputs[0].shape, device="cuda", requires_grad=True)
     c = x.shape[1]

@@ -50,8 +50,9 @@ else:
 HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # Of longer rows, which have a work-group each: registers that a work-item has beside its elements,
 # and elements up to which an H200 hides one work-group's waiting behind another.
-OTHERS, FEW = 24, 40
+OTHERS, FEW = 28, 40
 WIDEST = 1024  # work-items
+WARP = 32  # AMD's compiler spills: where rows end within an access, each has a mask of its own
 
 
 class SoftmaxAlgo(StrEnum):
@@ -183,6 +184,9 @@ class Softmax(Layer):
         and the cache still has them when they are read again.
         """
         machine = self.machine
+        if machine.wavefront != WARP:
+            held = ceil(axis / (BLOCK * vector)) * vector
+            return SoftmaxMapping(1, BLOCK, vector, held, False)
         places = machine.simds * machine.wavefronts * machine.wavefront
         blocks = [block for block in (BLOCK, 2 * BLOCK, WIDEST) if block <= max(BLOCK, places)]
         made = [
@@ -195,8 +199,8 @@ class Softmax(Layer):
             registers = machine.simds * machine.registers * machine.wavefront // block
             return min(machine.item_registers, registers) - OTHERS
 
-        fitting = [each for each in made if tensors * each.held <= room(each.block)]
-        few = [each for each in fitting if tensors * each.held <= FEW]
+        few = [each for each in made if tensors * each.held <= min(FEW, room(each.block))]
+        fitting = [each for each in made[1:] if tensors * each.held <= room(each.block)]
         return next(iter(few or fitting[::-1]), replace(made[-1], in_registers=False))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:

@@ -12,6 +12,7 @@
 constexpr unsigned T = SIZE;
 constexpr unsigned HALF = T / 2; /* work-items of a tile; columns of its spectrum */
 constexpr unsigned ROW = HALF * LINES + LINES / 2; /* floats of a row in LDS: pairs of rows are LINES banks apart */
+constexpr unsigned TILE_LDS = 2 * T * ROW; /* floats that tile_of() needs */
 constexpr float ROOT_HALF = 0.707106781f;
 /* The inverse transform has a factor of T * T; two spectra that are multiplied have one of 2 each, and those of item 0 one of 4. */
 constexpr float SCALE = 1.0f / (4 * T * T);
@@ -169,10 +170,9 @@ static __device__ __forceinline__ void join(float (&re)[T], float (&im)[T])
 }
 
 /* From a column of a spectrum to rows of the tile, scaled by T * T. */
-static __device__ __forceinline__ void tile_of(float (&re)[T], float (&im)[T])
+static __device__ __forceinline__ void tile_of(float (&re)[T], float (&im)[T], float* reals)
 {
-    __shared__ float reals[T * ROW];
-    __shared__ float imaginaries[T * ROW];
+    float* imaginaries = reals + T * ROW;
     const unsigned line = threadIdx.x % LINES;
     const unsigned item = threadIdx.x / LINES;
     if (item == 0)

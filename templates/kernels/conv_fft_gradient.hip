@@ -29,7 +29,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
         re[u] = from[u * (HALF * 2 * TOTAL)];
         im[u] = from[u * (HALF * 2 * TOTAL) + GROUP_CHANNELS];
     }
-    tile_of(re, im);
+    __shared__ float lds[TILE_LDS];
+    tile_of(re, im, lds);
     if (TOTAL % LINES != 0 && line >= TOTAL)
         return;
     store(re, 2 * item, target + at * (KERNEL_H * KERNEL_W));

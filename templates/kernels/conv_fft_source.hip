@@ -5,7 +5,8 @@
 #include "conv_fft.h"
 #include "constants/conv_fft_source.h"
 
-constexpr unsigned TILES = BATCH * DOWN * ACROSS; /* of all samples */
+constexpr unsigned TILES = HELD; /* of all samples; those behind them are zeros */
+constexpr bool BEHIND = HELD > BATCH * DOWN * ACROSS;
 constexpr unsigned TOTAL = CHANNELS * TILES;
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restrict__ source, float* __restrict__ spectrum)
@@ -18,9 +19,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     const unsigned sample = tile / (DOWN * ACROSS);
     const unsigned row = tile / ACROSS % DOWN * STEP_H + 2 * item + START_H;
     const unsigned column = tile % ACROSS * STEP_W + START_W;
-    const bool upper = row < HEIGHT && (TAKEN_H == T || 2 * item < TAKEN_H);
-    const bool lower = row + 1 < HEIGHT && (TAKEN_H == T || 2 * item + 1 < TAKEN_H);
-    const float* plane = source + (sample * CHANNELS + channel) * (HEIGHT * WIDTH);
+    const bool there = !BEHIND || sample < BATCH;
+    const bool upper = there && row < HEIGHT && (TAKEN_H == T || 2 * item < TAKEN_H);
+    const bool lower = there && row + 1 < HEIGHT && (TAKEN_H == T || 2 * item + 1 < TAKEN_H);
+    const float* plane = source + ((there ? sample : 0) * CHANNELS + channel) * (HEIGHT * WIDTH);
     const float* first = plane + (upper ? row * WIDTH : 0);
     const float* second = plane + (lower ? (row + 1) * WIDTH : 0);
     float re[T];

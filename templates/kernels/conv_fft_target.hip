@@ -10,6 +10,11 @@ constexpr const float* bias = nullptr; /* stands for a parameter that the kernel
 constexpr unsigned TILES = BATCH * DOWN * ACROSS; /* of all samples */
 constexpr unsigned TOTAL = CHANNELS * TILES;
 
+/* Where rows of a tile lie in LDS on their way to memory, half of all at a time: in other banks than those of neighbours. */
+constexpr unsigned RUN = T + 8;
+constexpr unsigned OF_LINE = HALF * RUN + 1;
+static_assert(LINES * OF_LINE <= TILE_LDS);
+
 /* A row of a tile, as far as it has results. */
 static __device__ __forceinline__ void store(float (&row)[T], float shift, const Epilogue& epilogue, unsigned column, float* out)
 {
@@ -21,6 +26,32 @@ static __device__ __forceinline__ void store(float (&row)[T], float shift, const
         for (unsigned part = 0; part < STORE_WIDTH; part++)
             row[s + part] = epilogue(WITH_BIAS ? row[s + part] + shift : row[s + part]);
         store_vector<STORE_WIDTH>(out + s, row + s);
+    }
+}
+
+/* Rows 2 item + ODD of all tiles, of which each work-item has one, `row`. Work-items side by side store side by side. */
+template <unsigned ODD, class Finish>
+static __device__ __forceinline__ void store_together(const float (&row)[T], float* lds, float* __restrict__ target, Finish finish)
+{
+    __syncthreads(); /* what was in LDS has been read */
+    float* mine = lds + threadIdx.x % LINES * OF_LINE + threadIdx.x / LINES * RUN;
+#pragma unroll
+    for (unsigned s = 0; s < STEP_W; s++)
+        mine[s] = row[s];
+    __syncthreads();
+    for (unsigned at = threadIdx.x; at < LINES * HALF * T; at += BLOCK) {
+        const unsigned s = at % T;
+        const unsigned item = at / T % HALF;
+        const unsigned nth = at / T / HALF;
+        const unsigned line = blockIdx.x * LINES + nth;
+        const unsigned tile = line % TILES;
+        const unsigned channel = line / TILES;
+        const unsigned r = tile / ACROSS % DOWN * STEP_H + 2 * item + ODD;
+        const unsigned column = tile % ACROSS * STEP_W + s;
+        if (s < STEP_W && 2 * item + ODD < STEP_H && r < ROWS_COUNT && column < COLUMNS_COUNT && (TOTAL % LINES == 0 || line < TOTAL)) {
+            const unsigned plane = tile / (DOWN * ACROSS) * CHANNELS + channel;
+            target[(plane * ROWS_COUNT + r) * COLUMNS_COUNT + column] = finish(channel, lds[nth * OF_LINE + item * RUN + s]);
+        }
     }
 }
 
@@ -40,15 +71,24 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned at = TOTAL % LINES == 0 || line < TOTAL ? line : TOTAL - 1; /* not stored */
     const unsigned tile = at % TILES;
     const unsigned channel = at / TILES;
-    const float* from = products + (item * CHANNELS + channel) * (2 * TILES) + tile;
+    const float* from = products + (item * CHANNELS + channel) * (2 * HELD) + tile;
     float re[T];
     float im[T];
 #pragma unroll
     for (unsigned u = 0; u < T; u++) {
-        re[u] = from[u * (HALF * 2 * TOTAL)];
-        im[u] = from[u * (HALF * 2 * TOTAL) + TILES];
+        re[u] = from[u * (HALF * 2 * CHANNELS * HELD)];
+        im[u] = from[u * (HALF * 2 * CHANNELS * HELD) + HELD];
     }
-    tile_of(re, im);
+    __shared__ float lds[TILE_LDS];
+    tile_of(re, im, lds);
+    if constexpr (STORE_WIDTH < 4) {
+        const auto finish = [&](unsigned of, float value) {
+            return epilogue_of(of, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + bias[of] : value);
+        };
+        store_together<0>(re, lds, target, finish);
+        store_together<1>(im, lds, target, finish);
+        return;
+    }
     if (TOTAL % LINES != 0 && line >= TOTAL)
         return;
     const unsigned sample = tile / (DOWN * ACROSS);

@@ -32,7 +32,10 @@ struct Matrix {
             const char* start = reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT));
             if (depth.ends(step))
                 return {};
-            return fetched<Held, WIDTH>(reinterpret_cast<const Stored*>(start + offset));
+            if constexpr (sizeof(Stored) == 4) /* the same, but for how compilers order instructions */
+                return *reinterpret_cast<const Vector<Element, WIDTH>*>(start + offset);
+            else
+                return fetched<Held, WIDTH>(reinterpret_cast<const Stored*>(start + offset));
         }
     };
     __device__ __forceinline__ Line line(unsigned at, unsigned apart, unsigned k) const

@@ -75,7 +75,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         /* Too long to hold. Of this work-item: elements slice * VECTOR, and on in strides of the whole
          * row's items. */
         if (row < ROWS) {
-#pragma unroll 4
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
                 const auto out = read(y, base, at);
                 const auto slope = read(dy, base, at);
@@ -89,7 +88,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #else
 
         if (row < ROWS) {
-#pragma unroll 4
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
                 const auto out = read(y, base, at);
                 const auto slope = read(dy, base, at);

@@ -14,7 +14,7 @@ from simgen.bundle.results import Output, Result
 from simgen.dtypes import BF16, F8E4M3FN, F16, DType
 from simgen.errors import ConfigError
 from simgen.frontend import network, problem
-from simgen.ir import Distribution, Fill, TensorSpec
+from simgen.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.numerics import storing
 from simgen.numerics.spread import Spread
 from simgen.tensors import data_file, own_values, random_values
@@ -74,6 +74,14 @@ def test_what_storing_loses_is_half_of_a_step() -> None:
     assert (spread.sigma <= bounds).all()
     same = storing.stored(reference, bound, Spread(bound), DType.F32)
     assert same[0] is reference
+
+
+def test_show_says_where_elements_are_converted() -> None:
+    found = problem.find("conv_fwd", (("algo", "winograd"), ("kernel_size", "3")), None)
+    for dtype, told in (("f16", ["algorithm", "elements"]), ("f32", ["algorithm"])):
+        (placed,) = network.resolve(found.config, found.settings, dtype=dtype).layers
+        choices = placed.layer.choices(placed.node.inputs, Pass.FORWARD)
+        assert [choice.what for choice in choices] == told
 
 
 REFUSED = {

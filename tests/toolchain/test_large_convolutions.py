@@ -103,3 +103,11 @@ def test_large_work_items_keep_to_their_registers(arch: str) -> None:
     text = toolchain.assembly(together(wanted), arch)
     no_scratch_no_stack_no_spills(text)
     mgpusim_runs(wanted, text, arch)
+
+
+def test_spectra_have_room_for_more_tiles(tmp_path: Path, builder: Builder) -> None:
+    """33 tiles do not end with a sector: zeros follow them."""
+    variant = Variant("conv", tuple({**BASE, "algo": "fft"}.items()))
+    planned = plan({"fft": Problem(variant, (33, 3, 5, 6))}, *PASSES)
+    assert {dict(kernel.constants).get("held") for kernel in planned.kernels} == {None, 40}
+    assert not failures(make(tmp_path, planned, builder, sanitize=True).good())

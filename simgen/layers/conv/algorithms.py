@@ -370,8 +370,9 @@ class ConvJob:
         elif chosen is not self.algorithm:
             why = f"{chosen} would need a workspace"
         first = Choice("algorithm", str(self.algorithm), why)
-        if self.algorithm in TRANSFORMS:
-            return (first,)
+        if not self.reads:
+            why = f"transforms take no {self.g.dtype}: launches convert what they read and write"
+            return (first, Choice("elements", "f32", why)) if self.g.dtype.is_narrow else (first,)
         if self.algorithm is not Algorithm.DIRECT:
             if self.unknown is Unknown.FILTERS:
                 return (first, *implicit_gemm.filter_choices(self.g))

@@ -49,6 +49,7 @@ else:
     from simgen import arrays as np
 
 SIZES = {8: (16, 64), 16: (8, 32), 32: (4, 8)}  # T -> tiles of a work-group, at least and at most
+SECTOR, MANY = 8, 32  # elements of a sector; tiles of which less than a fourth is little more
 MOST = 17  # pixels of a filter along an axis, its gaps too: with T = 32, tiles of 16 results
 COLUMNS = min(each.columns for each in tile.TILES)  # that are multiplied at a time, or not at all
 TAKES = f"stride 1 and {MOST} pixels at most"
@@ -77,6 +78,11 @@ class Tiles:
         return self.batch * self.counts[0] * self.counts[1]
 
     @property
+    def held(self) -> int:
+        """Tiles that spectra have room for: many begin and end with sectors of a cache line."""
+        return ceil(self.count / SECTOR) * SECTOR if self.count >= MANY else self.count
+
+    @property
     def places(self) -> int:
         """Frequencies that say what the others are."""
         return self.size * self.size // 2
@@ -86,7 +92,8 @@ class Tiles:
         """What the kernels read of it."""
         pairs = (("down", "across"), self.counts), (("step_h", "step_w"), self.steps)
         each = (pair for names, values in pairs for pair in zip(names, values, strict=True))
-        return (("size", self.size), ("batch", self.batch), *each)
+        held = ("held", self.held)
+        return (("size", self.size), ("batch", self.batch), held, *each)
 
 
 def fits(each: Gather) -> bool:
@@ -135,8 +142,8 @@ def workspaces(each: Gather) -> tuple[tuple[str, TensorSpec], ...]:
     channels, out = each.groups * each.group_in, each.groups * each.group_out
     return (
         (LEFT, TensorSpec((tiles.places, out, 2, each.group_in, 2))),
-        (RIGHT, TensorSpec((tiles.places, channels, 2, tiles.count))),
-        (PRODUCTS, TensorSpec((tiles.places, out, 2, tiles.count))),
+        (RIGHT, TensorSpec((tiles.places, channels, 2, tiles.held))),
+        (PRODUCTS, TensorSpec((tiles.places, out, 2, tiles.held))),
     )
 
 
@@ -144,8 +151,8 @@ def filter_workspaces(g: Geometry) -> tuple[tuple[str, TensorSpec], ...]:
     """(port, tensor) of spectra, where the gradient of the filters is computed."""
     tiles = filter_tiles(g)
     return (
-        (LEFT, TensorSpec((tiles.places, g.filters, 2, 2, tiles.count))),
-        (RIGHT, TensorSpec((tiles.places, g.channels, 2, tiles.count))),
+        (LEFT, TensorSpec((tiles.places, g.filters, 2, 2, tiles.held))),
+        (RIGHT, TensorSpec((tiles.places, g.channels, 2, tiles.held))),
         (PRODUCTS, TensorSpec((tiles.places, g.filters, 2, g.group_channels))),
     )
 
@@ -170,12 +177,12 @@ def gather(each: Gather, names: Names) -> Lowering:
     return _lowering(
         _transformation("filters", names, out * each.group_in, (names.filters, LEFT), filters),
         _transformation(
-            "source", names, channels * tiles.count, (names.source, RIGHT),
+            "source", names, channels * tiles.held, (names.source, RIGHT),
             _source(channels, (rows.source, columns.source),
                     (rows.start, columns.start), tiles),
         ),
         Products(
-            2 * each.group_out, tiles.count, 2 * each.group_in, tiles.places, each.groups,
+            2 * each.group_out, tiles.held, 2 * each.group_in, tiles.places, each.groups,
             each.machine,
         ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation(
@@ -194,17 +201,17 @@ def filters(g: Geometry, names: Names) -> Lowering:
     )
     return _lowering(
         _transformation(
-            "source", names, g.filters * tiles.count, (names.filters, LEFT),
+            "source", names, g.filters * tiles.held, (names.filters, LEFT),
             _source(g.filters, g.result, (0, 0), tiles, taken=tiles.steps),
             "result",
         ),
         _transformation(
-            "source", names, g.channels * tiles.count, (names.source, RIGHT),
+            "source", names, g.channels * tiles.held, (names.source, RIGHT),
             _source(g.channels, g.image, (-g.pad[0], -g.pad[1]), tiles),
             "image",
         ),
         Products(
-            2 * g.group_filters, g.group_channels, 2 * tiles.count, tiles.places, g.groups,
+            2 * g.group_filters, g.group_channels, 2 * tiles.held, tiles.places, g.groups,
             g.machine, right_along="k",
         ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation("gradient", names, g.filters * g.group_channels,

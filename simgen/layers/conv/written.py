@@ -177,7 +177,7 @@ def _fourier_items(c: Values) -> int:
 @writes("conv_fft_source")
 def _fourier_source(c: Values, block: int) -> list[Writes]:
     channels, parts = c["channels"], 4 if c["factors"] else 2
-    tiles = c["batch"] * c["down"] * c["across"]
+    tiles = c["held"]
     frequencies = Places(c["size"] * c["size"] // 2, channels * parts * tiles)
     x = cut(Places(channels, parts * tiles), Places(tiles), group=c["lines"])
     return [Writes(-1, x, inside=(frequencies, Places(parts, tiles)), items=_fourier_items(c))]

@@ -4,6 +4,7 @@
 #define KERNEL conv_fft_source_sample
 constexpr unsigned BLOCK = 64;
 constexpr unsigned BATCH = 2;
+constexpr unsigned HELD = 2; /* tiles that spectra have room for */
 constexpr unsigned CHANNELS = 3;
 constexpr unsigned HEIGHT = 5;
 constexpr unsigned WIDTH = 7;

@@ -4,6 +4,7 @@
 #define KERNEL conv_fft_target_sample
 constexpr unsigned BLOCK = 64;
 constexpr unsigned BATCH = 2;
+constexpr unsigned HELD = 2; /* tiles that spectra have room for */
 constexpr unsigned CHANNELS = 6;
 constexpr unsigned ROWS_COUNT = 5;
 constexpr unsigned COLUMNS_COUNT = 7;
