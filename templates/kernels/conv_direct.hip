@@ -20,7 +20,7 @@ constexpr unsigned LEAD = (COLUMNS_START % static_cast<int>(VECTOR) + VECTOR) % 
 constexpr unsigned NEEDED = LEAD + (WIDE - 1) * COLUMNS_STRIDE + (COLUMNS_TAPS - 1) * COLUMNS_GAP + 1;
 constexpr unsigned SEGMENT = WIDE > 1 ? (NEEDED + VECTOR - 1) / VECTOR * VECTOR : 1;
 constexpr unsigned UNROLLED_ROWS = UNROLLED ? ROWS_TAPS : 1;
-constexpr unsigned UNROLLED_COLUMNS = WIDE > 1 || COLUMNS_TAPS <= 16 ? COLUMNS_TAPS : unrolled<SourceElement>(4);
+constexpr unsigned UNROLLED_COLUMNS = WIDE > 1 || COLUMNS_TAPS <= 16 ? COLUMNS_TAPS : Unrolled<4, SourceElement>::COUNT;
 
 /* The filters of channels [channel, channel + CHUNK) to LDS, as [channel][tap][filter]; `first` is a channel of the target. */
 static __device__ __forceinline__ void load_filters(const FilterElement* __restrict__ filters, float* taps, unsigned first, unsigned channel)

@@ -11,7 +11,7 @@ constexpr const AddedElement* bias = nullptr;
 constexpr unsigned LANES = BLOCK / SLICES;
 constexpr unsigned VALUES = ROWS * FEW; /* results of a work-item, where rows of w lie along k */
 constexpr unsigned FINALS = 16;         /* partial sums at the end of a reduction */
-constexpr unsigned UNROLLED = unrolled<LeftElement, RightElement>(4); /* of k */
+constexpr unsigned UNROLLED = Unrolled<4, LeftElement, RightElement>::COUNT; /* of k */
 
 /* One of two tensors. */
 template <bool FIRST, class One, class Other>

@@ -8,7 +8,7 @@
 constexpr const AddedElement* bias = nullptr; /* these two stand for parameters that the kernel may lack */
 constexpr const AddedElement* c = nullptr;
 constexpr unsigned LANES = BLOCK / SLICES;
-constexpr unsigned UNROLLED = SLICES == 1 && TERMS <= 32 ? TERMS : unrolled<TermElement>(4);
+constexpr unsigned UNROLLED = SLICES == 1 && TERMS <= 32 ? TERMS : Unrolled<4, TermElement>::COUNT;
 
 /* Elements `at` and on of a term, which begin there. Narrow results are 4 at the end too; what is behind it is read of no term. */
 template <unsigned COUNT, class Stored>

@@ -70,15 +70,14 @@ static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* firs
 
 /* How often to unroll a loop around loads of such elements, of which there are not so few that all of it is: on AMD GPUs, what widens
  * narrow ones is opaque, and compilers unroll no such loop with a rest. */
-template <class One, class Other = float>
-static constexpr unsigned unrolled(unsigned times)
-{
+template <unsigned TIMES, class One, class Other = float>
+struct Unrolled {
 #ifdef __AMDGCN__
-    if (sizeof(One) < 4 || sizeof(Other) < 4)
-        return 1;
+    static constexpr unsigned COUNT = sizeof(One) < 4 || sizeof(Other) < 4 ? 1 : TIMES;
+#else
+    static constexpr unsigned COUNT = TIMES;
 #endif
-    return times;
-}
+};
 
 /* A vector of elements that are so far apart. */
 template <unsigned WIDTH, class Stored>

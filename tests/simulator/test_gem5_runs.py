@@ -108,6 +108,19 @@ def test_kernels_compute_what_the_reference_says(place: Path, name: str, sizes: 
         assert metrics["vector_memory_writes"] > 0
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_matrix_instructions_compute_what_the_reference_says(place: Path, arch: str, dtype: str):
+    """Of narrow types by the bounds of this gem5, which rounds products."""
+    sizes = {"m": 67, "n": 132, "k": 70}
+    plan = simgen.plan("gemm_fwd", set=sizes, type=dtype, plan_for=f"gem5-se-{arch}", matrix="yes")
+    bundle = plan.build(place / "b", Gem5Se(arch=arch))
+    result = ran(bundle)
+    assert bundle.diff("gem5-se")
+    assert result.provenance.get("rounds_products", []) == ([dtype] if dtype != "f32" else [])
+    assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
+
+
 def test_loads_past_l1_never_hit_there(place: Path):
     plan = simgen.plan("pool_fwd", set={"n": 1, "c": 2, "h": 16, "w": 16})
     found = {}
