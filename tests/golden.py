@@ -27,6 +27,7 @@ import hashlib
 import sys
 import tempfile
 import zlib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,13 +43,15 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.compile.legalise import Model
 from simgen.frontend import network, problem
-from simgen.layers import LAYERS
+from simgen.ir import DType
+from simgen.layers import LAYERS, conversion
 from simgen.workload import lowering as workloads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from simgen.ir import Kernel
+    from simgen.ir import Kernel, TensorSpec
+    from simgen.layers import Layer
 
 DATA = Path(__file__).parent / "data"
 TEXTS, CODE = DATA / "kernel_texts.txt", DATA / "machine_code.txt"
@@ -81,10 +84,19 @@ def of_layer(kind: str) -> dict[str, Kernel]:
     for variant in variants(kind):
         for shape in shapes_of(kind, SHAPES):
             for direction in LAYERS[kind].passes if accepts(variant.layer, shape) else ():
-                inputs = inputs_of(variant.layer, shape)
-                for kernel in variant.layer.lower(inputs, direction).kernels:
-                    found.setdefault(kernel.name, kernel)
+                for inputs in _of_types(variant.layer, inputs_of(variant.layer, shape)):
+                    layer = variant.layer.reading(inputs)
+                    for kernel in conversion.lower(layer, inputs, direction).kernels:
+                        found.setdefault(kernel.name, kernel)
     return found
+
+
+def _of_types(layer: Layer, inputs: tuple[TensorSpec, ...]) -> Iterator[tuple[TensorSpec, ...]]:
+    """The inputs, and those of half precision where the layer takes them."""
+    yield inputs
+    if layer.any_float:
+        half = DType.table["f16"]
+        yield tuple(replace(x, dtype=half) if x.dtype.is_float else x for x in inputs)
 
 
 @cache

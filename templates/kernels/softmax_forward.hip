@@ -103,20 +103,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
          * row's items. */
         if constexpr (CENTRED) {
             if (row < ROWS) {
-<<<<<<< HEAD
-=======
                 SWEEP
->>>>>>> main
                 for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
                     most = largest(most, read(x, base, at));
             }
             most = row_reduce<Maximum>(most, maxima, lane, slice);
         }
         if (row < ROWS) {
-<<<<<<< HEAD
-=======
             SWEEP
->>>>>>> main
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR)
                 sum = add(sum, read(x, base, at), most);
         }
@@ -130,10 +124,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         }
 #else
         if (row < ROWS) {
-<<<<<<< HEAD
-=======
             SWEEP
->>>>>>> main
             for (unsigned at = slice * VECTOR; at < AXIS; at += SLICES * VECTOR) {
                 const auto in = read(x, base, at);
                 write(y, base, at, result(in, most, scale));
