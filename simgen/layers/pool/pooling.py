@@ -160,7 +160,8 @@ class Pooling(Layer):
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
         y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
-        source = Fill(Distribution.WHOLE, LEVELS, 1.0) if self.mode is PoolingMode.MAX else normal
+        levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))  # that the type has
+        source = Fill(Distribution.WHOLE, levels, 1.0) if self.mode is PoolingMode.MAX else normal
         if direction is Pass.FORWARD:
             return (Port("x", x, source), Port("y", y))
         gradients = (Port("dy", y, normal), Port("dx", x))
