@@ -129,19 +129,21 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
             read = LANES * nbytes / LDS_RATE * (down + across) / (down * across)
             loaded = LANES * nbytes / L1_RATE * (rows + columns) / (rows * columns)
             rate = 1 / (1 / SPEEDUP[8 * nbytes] + read + loaded)
-            made.append(
-                Tile(
-                    rows,
-                    columns,
-                    RUN_NBYTES // nbytes * (LANES // each.m),
-                    down // each.m,
-                    across * each.n // LANES,
-                    False,
-                    rate,
-                    each,
-                    nbytes,
-                )
+            tile = Tile(
+                rows,
+                columns,
+                RUN_NBYTES // nbytes * (LANES // each.m),
+                down // each.m,
+                across * each.n // LANES,
+                False,
+                rate,
+                each,
+                nbytes,
             )
+            # Of a large work-group whose LDS leaves no room for a second one, work-items get more
+            # than the 256 registers that gem5's GPUs have for each.
+            if tile.block < 256 or tile.groups > 1:
+                made.append(tile)
     return tuple(made)
 
 
