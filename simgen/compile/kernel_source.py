@@ -102,6 +102,12 @@ def constants(template: str) -> frozenset[str]:
 
 
 @cache
+def types(template: str) -> frozenset[str]:
+    """Those of them that are types of elements: a kernel of float32 may leave them out."""
+    return frozenset(piece.name for piece in _pieces(template) if _is_alias(piece))
+
+
+@cache
 def prelude() -> str:
     """The header that makes one kernel text compile for AMD GPUs, NVIDIA GPUs and this CPU."""
     return "".join(part for part, _ in _inlined("prelude", PRELUDE, set()))

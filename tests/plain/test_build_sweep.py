@@ -198,7 +198,7 @@ def test_bundles_of_another_sweep_s_workload_are_not_lost(simgen, tmp_path):
     ("grid", "words"),
     [
         ("n=4,x", "--sweep net@reuse_memory=yes,n=x: --set n=x: n is 'x'; write a whole number"),
-        ("m=4", "--sweep 'm=4': no setting of a build, nor of null; known: algo, c, fuse, h, n"),
+        ("m=4", "--sweep 'm=4': no setting of a build, nor of null; known: algo, c, fuse, h, "),
         ("softmax.nn=4", "did you mean 'softmax.n'?"),
         (
             "fuse=maybe",

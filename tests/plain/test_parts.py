@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import runpy
 import sys
@@ -180,8 +181,8 @@ def test_a_part_is_judged_and_reported_alone(simgen, tmp_path):
     assert [tensor["layer"] for tensor in found["tensors"]] == ["conv2", "pool2"]
     done = simgen("report b -o r")
     assert done.code == 0
-    table = (tmp_path / "r/metrics.csv").read_text()
-    assert [line.split(",")[2] for line in table.splitlines()[1:]] == ["conv2", "pool2"]
+    with (tmp_path / "r/metrics.csv").open(newline="") as table:
+        assert [row["layer"] for row in csv.DictReader(table)] == ["conv2", "pool2"]
     told = results.collect(made, Cuda(), folder, "cuda@conv2..pool2").provenance["part"]
     assert told == {"layers": "conv2..pool2", "inputs": "reference", "steps": steps}
     assert bundles.load(made.path).ran() == ["cuda@conv2..pool2"]

@@ -176,5 +176,5 @@ def test_a_damaged_file_of_the_table_is_named(isa: Path, text: str):
 
 def test_a_file_of_another_version_is_refused(isa: Path):
     shutil.copy(isa / "gem5-25.0.json", isa / "gem5-26.0.json")
-    with pytest.raises(DamagedError, match=r"is of gem5 25\.0; rename it so"):
+    with pytest.raises(DamagedError, match=r"holds the table of gem5 25\.0; rename it so"):
         simulators.versions("gem5")
