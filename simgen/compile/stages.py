@@ -63,7 +63,7 @@ def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> 
     def compiled(source: str, cache: Cache) -> str:
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
-        key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole), arch)
+        key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)
         key.add("source", whole)
         return cache.get_or_build(key, lambda: toolchain.assembly(whole, arch).encode()).decode()
 

@@ -86,10 +86,10 @@ class Mutant:
 
 
 PRODUCT = "k < last; k += SLICES"
-LAST = "held[f * 256 + s * LANES + lane]"
+LAST = "held[f * BLOCK + s * LANES + lane]"
 MUTANTS = {
     "one product dropped": Mutant(PRODUCT, "k + 1 < last; k += SLICES", False),
-    "another order": Mutant(LAST, "held[f * 256 + (SLICES - s) * LANES + lane]", True),
+    "another order": Mutant(LAST, "held[f * BLOCK + (SLICES - s) * LANES + lane]", True),
 }
 
 

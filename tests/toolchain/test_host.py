@@ -247,7 +247,8 @@ def test_more_lds_than_a_gpu_has(host_bundle: Make) -> None:
     done = bundle.run()
     assert (done.returncode, done.stderr) == (
         5,
-        "simgen: error: total: has more than 64 KiB of LDS; no GPU would run it\n",
+        "simgen: error: total: needs more than 64 KiB of LDS, as no GPU has; "
+        "make its work-groups smaller\n",
     )
 
 
