@@ -116,8 +116,8 @@ def assembly(source: str, arch: str, *, lines: bool = False) -> str:
     tables = ("-gline-tables-only",) if lines else ()
     with _Folder({"kernel.hip": source.encode()}) as folder:
         _run(
-            folder, "clang", "-x", "hip", f"--offload-arch={arch}", *device_flags(source, arch), *tables,
-            "-S", "kernel.hip", "-o", "kernel.s",
+            folder, "clang", "-x", "hip", f"--offload-arch={arch}", *device_flags(source, arch),
+            *tables, "-S", "kernel.hip", "-o", "kernel.s",
         )  # fmt: skip
         return (folder / "kernel.s").read_text()
 

@@ -45,7 +45,7 @@ def activation(mode: str, size: int) -> Problem:
 
 
 ROWS = softmax("accurate", 11, 100, 1, 1)  # 8 rows in a work-group, 2 barriers in a reduction
-WIDE = softmax("accurate", 2, 4100, 1, 1)  # rows that a work-group cannot hold
+WIDE = softmax("accurate", 2, 60004, 1, 1)  # rows that a work-group cannot hold
 STRIDED = softmax("accurate", 2, 17, 9, 9)
 LOG = softmax("log", 11, 100, 1, 1)
 RELU = activation("relu", 1030)  # two elements after the last vector
