@@ -23,9 +23,9 @@ pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 @pytest.mark.parametrize(
     ("dtype", "arch", "mode"),
-    [("f16", "gfx942", "timing"), ("bf16", "gfx942", "emu"), ("f16", "gfx803", "emu"),
-     ("bf16", "gfx803", "timing")],
-)  # fmt: skip
+    # Each type and each architecture; the timing model of a gfx942 takes three times as long.
+    [("f16", "gfx942", "emu"), ("bf16", "gfx803", "timing")],
+)
 def test_a_network_of_narrow_tensors_is_right(
     tmp_path: Path, builder: Builder, dtype: str, arch: str, mode: str
 ) -> None:
