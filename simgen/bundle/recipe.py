@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from simgen.frontend.problem import Problem
 
 CONFIG, TEXT = "config", "config_text"  # in the manifest
+# Choices that it keeps as they are; those that are None are left out.
+PLAIN = (
+    "layers", "algorithm", "rate", "loss_scale", "inference", "fuse", "reuse_memory", "plan_for",
+    "matrix",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -97,14 +102,8 @@ def kept(found: Problem, choices: Choices) -> dict[str, Any]:
         for section in found.config.sections
     ]
     chosen = {
-        "layers": choices.layers,
-        "algorithm": choices.algorithm,
+        **{name: getattr(choices, name) for name in PLAIN},
         "type": found.dtype,
-        "rate": choices.rate,
-        "loss_scale": choices.loss_scale,
-        "inference": choices.inference,
-        "plan_for": choices.plan_for,
-        "matrix": choices.matrix,
         "exact": exact_values.WORD in choices.values or None,
     }
     return {
@@ -113,8 +112,6 @@ def kept(found: Problem, choices: Choices) -> dict[str, Any]:
             "source": one_line(os.path.basename(found.config.source)),
             "sha256": hashlib.sha256(json.dumps(sections).encode()).hexdigest(),
             "settings": [f"{key}={value}" for key, value in choices.settings],
-            "reuse_memory": choices.reuse_memory,
-            "fuse": choices.fuse,
             **{name: value for name, value in chosen.items() if value is not None},
             "passes": [str(p) for p in found.passes],
         },
@@ -145,19 +142,11 @@ def of_bundle(bundle: Bundle) -> Recipe:
     own = frozenset(each.name for each in bundle.workload.inputs if each.values is not None)
     choices = Choices(
         settings=tuple((k, v) for k, _, v in (each.partition("=") for each in found.settings)),
-        layers=found.layers,
-        algorithm=found.algorithm,
         type=found.type,
-        rate=found.rate,
-        loss_scale=found.loss_scale,
-        inference=found.inference,
-        fuse=found.fuse,
-        reuse_memory=found.reuse_memory,
         values=(str(bundle.path / folder.DATA),) if own else (),
         of_values=own or None,
         seed=bundle.workload.seed,
-        plan_for=found.plan_for,
-        matrix=found.matrix,
+        **{name: getattr(found, name) for name in PLAIN},
     )
     if found.exact:
         choices = replace(choices, values=(*choices.values, exact_values.WORD))

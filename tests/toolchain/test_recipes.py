@@ -51,6 +51,7 @@ def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
         "PATH": f"{commands}:{os.environ['PATH']}",
         "PYTHONPATH": str(root),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": "",  # those of this run are not the page's
         "SIMGEN_CACHE_DIR": str(place / "cache"),
     }
     (place / "tests").symlink_to(root / "tests")
