@@ -3,6 +3,7 @@
  * of chunk z, and nothing else. */
 #include "prelude.h"
 #include "vector.h"
+#include "add_multiple.h"
 #include "constants/gemm_skinny.h"
 #include "epilogue.h"
 
@@ -27,19 +28,6 @@ static __device__ __forceinline__ float dot(const float2& a, const float2& b, fl
 static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
 {
     return fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))));
-}
-static __device__ __forceinline__ void add_multiple(float& sum, float factor, float of) { sum = fused(factor, of, sum); }
-static __device__ __forceinline__ void add_multiple(float2& sum, float factor, float2 of)
-{
-    sum.x = fused(factor, of.x, sum.x);
-    sum.y = fused(factor, of.y, sum.y);
-}
-static __device__ __forceinline__ void add_multiple(float4& sum, float factor, float4 of)
-{
-    sum.x = fused(factor, of.x, sum.x);
-    sum.y = fused(factor, of.y, sum.y);
-    sum.z = fused(factor, of.z, sum.z);
-    sum.w = fused(factor, of.w, sum.w);
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
