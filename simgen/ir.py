@@ -90,6 +90,14 @@ class Fill:
     times: float | None = None  # with this; `every` is a power of two
     like: str | None = None  # the buffer whose values these are, before its type rounds them
 
+    @classmethod
+    def usual(cls, dtype: DType, deviation: float = 1.0) -> Fill:
+        """Normal numbers; of integers all of 8 bits, or sums of a few products of these."""
+        if dtype.is_float:
+            return cls(Distribution.NORMAL, 0.0, deviation)
+        end = 2.0**7 if dtype.is_narrow else 2.0**15
+        return cls(Distribution.UNIFORM, -end, end)
+
 
 @dataclass(frozen=True)
 class Buffer:
