@@ -84,6 +84,8 @@ def prepare(task: Task, folder: Path) -> tuple[Workload, Workload]:
 class OnGpu:
     """The machine of `native.run`."""
 
+    device: str = "cuda"
+
     prepare = staticmethod(prepare)
 
     @cached_property
@@ -134,7 +136,7 @@ class OnGpu:
 
     def _measure(self, made: Made, row: Row) -> None:
         workload, exact = made.values
-        arena = self.torch.empty(workload.arena_nbytes, dtype=self.torch.uint8, device="cuda")
+        arena = self.torch.empty(workload.arena_nbytes, dtype=self.torch.uint8, device=self.device)
         calls = self._calls(made.folder, workload, arena.data_ptr())
         row.launches, row.algorithm = len(calls), _algorithm(workload)
 
@@ -188,21 +190,21 @@ class OnGpu:
         """Values of that distribution; of random real ones, `whole` makes whole ones."""
         torch = self.torch
         if not buffer.spec.dtype.is_float:
-            tensor.copy_(torch.randint(int(fill.a), int(fill.b), tensor.shape, device="cuda"))
+            tensor.copy_(torch.randint(int(fill.a), int(fill.b), tensor.shape, device=self.device))
             return
         if whole and fill.distribution is not Distribution.WHOLE:
-            values = torch.empty(tensor.shape, device="cuda").normal_().mul_(WHOLE_UP_TO / 2)
+            values = torch.empty(tensor.shape, device=self.device).normal_().mul_(WHOLE_UP_TO / 2)
             tensor.copy_(values.round_().clamp_(-WHOLE_UP_TO, WHOLE_UP_TO))
         elif fill.distribution is Distribution.WHOLE:
-            values = torch.randint(1, int(fill.a) + 1, tensor.shape, device="cuda")
-            chance = torch.rand(tensor.shape, device="cuda")
+            values = torch.randint(1, int(fill.a) + 1, tensor.shape, device=self.device)
+            chance = torch.rand(tensor.shape, device=self.device)
             # The share that is not zero, half of it negative.
             signs = (chance < fill.b).float() - 2 * (chance < fill.b / 2).float()
             tensor.copy_(values * signs)
         elif fill.distribution is Distribution.NORMAL:
-            tensor.copy_(torch.empty(tensor.shape, device="cuda").normal_(fill.a, fill.b))
+            tensor.copy_(torch.empty(tensor.shape, device=self.device).normal_(fill.a, fill.b))
         else:
-            tensor.copy_(torch.empty(tensor.shape, device="cuda").uniform_(fill.a, fill.b))
+            tensor.copy_(torch.empty(tensor.shape, device=self.device).uniform_(fill.a, fill.b))
 
     def _verdict(
         self,
