@@ -134,11 +134,19 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Launch:
-    """One dispatch of a kernel. A kernel's arguments are addresses of buffers, nothing else."""
+    """One dispatch of a kernel. A kernel's arguments are addresses in buffers, nothing else."""
 
     kernel: str  # name of a Kernel
     grid: tuple[int, int, int]  # work-groups, as in CUDA; an AQL packet wants grid * block
     args: tuple[str, ...]  # names of buffers, in the order of the kernel's parameters
+    # Bytes from the start of each argument's buffer to where the kernel gets it, whole words; none:
+    # all are 0. An offset does not change the kernel, which may ask for a larger alignment.
+    offsets: tuple[int, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, int], ...]:
+        """(buffer, offset in it in bytes) of each argument."""
+        return tuple(zip(self.args, self.offsets or (0,) * len(self.args), strict=True))
 
 
 @dataclass(frozen=True)
