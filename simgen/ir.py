@@ -97,6 +97,14 @@ class Fill:
     like: str | None = None
     nonzeros: int | None = None  # elements of the sparse matrix
 
+    @classmethod
+    def usual(cls, dtype: DType, deviation: float = 1.0) -> Fill:
+        """Normal numbers; of integers all of 8 bits, or sums of a few products of these."""
+        if dtype.is_float:
+            return cls(Distribution.NORMAL, 0.0, deviation)
+        end = 2.0**7 if dtype.is_narrow else 2.0**15
+        return cls(Distribution.UNIFORM, -end, end)
+
 
 @dataclass(frozen=True)
 class Buffer:
@@ -133,11 +141,19 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Launch:
-    """One dispatch of a kernel. A kernel's arguments are addresses of buffers, nothing else."""
+    """One dispatch of a kernel. A kernel's arguments are addresses in buffers, nothing else."""
 
     kernel: str  # name of a Kernel
     grid: tuple[int, int, int]  # work-groups, as in CUDA; an AQL packet wants grid * block
     args: tuple[str, ...]  # names of buffers, in the order of the kernel's parameters
+    # Bytes from the start of each argument's buffer to where the kernel gets it, whole words; none:
+    # all are 0. An offset does not change the kernel, which may ask for a larger alignment.
+    offsets: tuple[int, ...] = ()
+
+    @property
+    def places(self) -> tuple[tuple[str, int], ...]:
+        """(buffer, offset in it in bytes) of each argument."""
+        return tuple(zip(self.args, self.offsets or (0,) * len(self.args), strict=True))
 
 
 @dataclass(frozen=True)

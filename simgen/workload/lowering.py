@@ -115,6 +115,9 @@ class _Draft:
         own = dict.fromkeys(each for want in wanted for each in layer.steps(want))
         if not layer.passes or (not own and Pass.BACKWARD_WEIGHT not in wanted):
             raise _unsupported(placed, wanted)
+        if not placed.output.dtype.is_float and set(own) != {Pass.FORWARD}:
+            fact = f"layer {placed.node.name!r}: [{layer.section}] of integers has pass fwd alone"
+            raise UnsupportedError(placed.where, f"{fact}; build that, or choose a type of floats")
         for direction in own:
             self._step(placed, direction, bound)
 

@@ -2,11 +2,25 @@
  * of row i, and `columns` says where in it they are. */
 #include "prelude.h"
 #include "vector.h"
-#include "add_multiple.h"
 #include "constants/sparse_gemm.h"
 
 constexpr unsigned ROWS = BLOCK / LANES; /* of a work-group */
 constexpr unsigned UNROLLED = Unrolled<4, LeftElement, RightElement>::COUNT;
+
+/* sum += factor * of, element by element, each rounded once. */
+static __device__ __forceinline__ void add_multiple(float& sum, float factor, float of) { sum = fused(factor, of, sum); }
+static __device__ __forceinline__ void add_multiple(float2& sum, float factor, float2 of)
+{
+    sum.x = fused(factor, of.x, sum.x);
+    sum.y = fused(factor, of.y, sum.y);
+}
+static __device__ __forceinline__ void add_multiple(float4& sum, float factor, float4 of)
+{
+    sum.x = fused(factor, of.x, sum.x);
+    sum.y = fused(factor, of.y, sum.y);
+    sum.z = fused(factor, of.z, sum.z);
+    sum.w = fused(factor, of.w, sum.w);
+}
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const LeftElement* __restrict__ values, const int* __restrict__ columns, const int* __restrict__ rows,

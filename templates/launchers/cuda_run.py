@@ -70,7 +70,7 @@ def main(results: Path, past_l1: bool) -> None:
             functions[launch["kernel"]],
             tuple(launch["grid"]),
             (blocks[launch["kernel"]], 1, 1),
-            tuple(np.uint64(arena.data.ptr + buffers[name]["offset"]) for name in launch["args"]),
+            tuple(np.uint64(arena.data.ptr + place) for place in places(launch, buffers)),
         )
         for launch in launches
     ]
@@ -85,6 +85,12 @@ def main(results: Path, past_l1: bool) -> None:
     outputs.tofile(results / "outputs.bin")
     write_times(results / "launches.csv", launches, np.array(seconds))
     (results / "machine.json").write_text(json.dumps(machine()))
+
+
+def places(launch: dict, buffers: dict) -> list[int]:
+    """Of a launch's arguments in the arena, in bytes."""
+    starts = [buffers[name]["offset"] for name in launch["args"]]
+    return [start + more for start, more in zip(starts, launch["offsets"] or [0] * len(starts))]
 
 
 def make_arena(workload: dict, data_id: str) -> cupy.ndarray:

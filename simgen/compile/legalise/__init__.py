@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from simgen.compile.legalise import cache_policy, code_object_version, gem5, instruction_rules
 from simgen.compile.legalise.rewritten import Legalised as Legalised
 from simgen.compile.legalise.simulators import Model as Model
+from simgen.compile.legalise.simulators import as_it_says as as_it_says
 from simgen.compile.legalise.simulators import support as support
 from simgen.compile.legalise.simulators import versions as versions
 from simgen.compile.legalise.site import NoRuleError as NoRuleError
