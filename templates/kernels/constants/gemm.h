@@ -15,5 +15,6 @@ using LeftElement = float; /* of A, B, what is added, and y */
 using RightElement = float;
 using AddedElement = float;
 using Element = float;
+using Total = float; /* what is multiplied and added up */
 #define WITH_C 0
 #define WITH_BIAS 0
