@@ -2,7 +2,7 @@
  * memory as (M, K) or (K, M), B as (K, N) or (N, K), y and c as (M, N), all of them by rows. There may be
  * BATCH of them, one behind the other. Where k is cut into chunks, work-groups leave partial sums, and nothing else.
  *
- * A, B, y and what is added have element types of their own; what is multiplied and added up is float32. */
+ * A, B, y and what is added have element types of their own; what is multiplied and added up is float32, or int32 of integers. */
 #include "prelude.h"
 #include "fragment.h"
 #include "warpgroups.h"
@@ -13,7 +13,7 @@
 constexpr const AddedElement* c = nullptr; /* these two stand for parameters that the kernel may lack */
 constexpr const AddedElement* bias = nullptr;
 
-/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART of it. Loads give Held: float, or
+/* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART of it. Loads give Held: Total, or
  * Stored as it is. */
 template <class Stored, class Held, unsigned EXTENT, unsigned PART, Along LIES, unsigned ELEMENTS>
 struct Matrix {
@@ -61,11 +61,11 @@ struct Matrix {
         return Line{matrix + (ALONG_K ? at * K : at), offset, decltype(Line::depth)::at(k)};
     }
 };
-using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 #if STAGES
 using Multiplied = StagedMma<Cut, LeftElement>;
 #else
-using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as float */
+using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as Total */
 #endif
 using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
@@ -80,12 +80,12 @@ using Tiled = Product<Cut, Left, Right, Multiplied>;
 
 /* Of a tensor that need not begin on a word. */
 template <class Stored>
-static __device__ __forceinline__ float element_of(const Stored* tensor, unsigned at)
+static __device__ __forceinline__ Total element_of(const Stored* tensor, unsigned at)
 {
     if constexpr (sizeof(Stored) == 4)
         return tensor[at];
     else
-        return fetched<float, 1>(tensor + at);
+        return fetched<Total, 1>(tensor + at);
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
@@ -120,7 +120,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;
     const unsigned first = SPLITS > 1 ? blockIdx.z / BATCH * CHUNK : 0;
     const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
-    float sum[ITEM_M][ITEM_N] = {};
+    Total sum[ITEM_M][ITEM_N] = {};
 #ifdef BY_WARPGROUPS
     Tiled::multiply(maps, item, row, column, first, last, lds, sum);
 #elif STAGES
@@ -143,15 +143,17 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
             if (N % TILE_N == 0 || n < N) {
 #pragma unroll
                 for (unsigned part = 0; part < STORE_WIDTH; part++) {
-                    float& value = sum[i][j + part];
+                    Total& value = sum[i][j + part];
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
                     if constexpr (WITH_C)
-                        value = fused(BETA, element_of(added, at + part), value);
+                        value = fused(static_cast<Total>(BETA), element_of(added, at + part), value);
                     if constexpr (WITH_EPILOGUE)
                         value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, n + part) : value);
-                    else if constexpr (WITH_BIAS)
-                        value += load(bias, n + part);
+                    else if constexpr (WITH_BIAS) {
+                        const auto shift = load(bias, n + part);
+                        value = plus(value, shift);
+                    }
                 }
                 store_vector<STORE_WIDTH>(to + at, sum[i] + j);
             }

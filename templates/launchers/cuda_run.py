@@ -72,7 +72,7 @@ def main(results: Path, past_l1: bool) -> None:
     calls, kept = [], []  # tensor maps
     for launch in launches:
         kernel = kernels[launch["kernel"]]
-        args = [arena.data.ptr + buffers[name]["offset"] for name in launch["args"]]
+        args = [arena.data.ptr + place for place in places(launch, buffers)]
         if kernel["maps"]:
             kept.append(tensor_maps(kernel["maps"], args))
             args.append(kept[-1].data.ptr)
@@ -90,6 +90,12 @@ def main(results: Path, past_l1: bool) -> None:
     outputs.tofile(results / "outputs.bin")
     write_times(results / "launches.csv", launches, np.array(seconds))
     (results / "machine.json").write_text(json.dumps(machine()))
+
+
+def places(launch: dict, buffers: dict) -> list[int]:
+    """Of a launch's arguments in the arena, in bytes."""
+    starts = [buffers[name]["offset"] for name in launch["args"]]
+    return [start + more for start, more in zip(starts, launch["offsets"] or [0] * len(starts))]
 
 
 def make_arena(workload: dict, data_id: str) -> cupy.ndarray:

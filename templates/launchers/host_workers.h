@@ -121,7 +121,8 @@ inline void set_launch(u32 index)
     for (u32 i = 0; i < l.args; i++) {
         address[i] = reinterpret_cast<u64>(arena + l.arg[i]);
         const buffer &b = buffers[tensors[index][i]];
-        now.region[now.regions++] = { address[i], address[i] + b.nbytes, &b };
+        const u64 start = reinterpret_cast<u64>(arena + b.offset);
+        now.region[now.regions++] = { start, start + b.nbytes, &b };
     }
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)

@@ -91,6 +91,17 @@ def test_each_process_count_gives_the_same_bytes(host_bundle: Make) -> None:
     assert len(raw) == 1
 
 
+@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
+def test_arguments_may_begin_within_a_tensor(host_bundle: Make, sanitize: bool) -> None:
+    """Each half of the result is made of the other half of x."""
+    x, args = numbers(4, 64), ("a.x", "a.y")
+    launches = [("scale", (2, 1, 1), args, (begin, 512 - begin)) for begin in (512, 0)]
+    bundle = host_bundle(
+        {"scale": SCALE}, launches, {"a.x": x}, {"a.y": x.shape}, sanitize=sanitize
+    )
+    assert (bundle.good()["a.y"] == 2 * np.roll(x, 2, axis=0)).all()
+
+
 def test_launches_run_in_order(host_bundle: Make) -> None:
     text = """
 KERNEL(64, NAME)

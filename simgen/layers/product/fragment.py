@@ -42,7 +42,7 @@ from simgen.machine import AUTO, MODELS, NO, YES
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.machine import Machine, Matrix
+    from simgen.machine import Machine, Matrix, ProductRounding
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -258,23 +258,33 @@ def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
         small_a, small_b = np.where(a < least, a, 0.0), np.where(b < least, b, 0.0)
         if small_a.any() or small_b.any():  # which CDNA2 takes for zeros
             found = found + small_a @ b + a @ small_b
-    if dtype.name in machine.rounds_products:
-        found = found + _rounded_products(a, b, dtype)
+    for each in machine.rounds_products:
+        if each.factors == dtype.name:
+            found = found + _rounded_products(a, b, dtype, each)
     return found
 
 
-def _rounded_products(a: Array, b: Array, dtype: DType) -> Array:
-    """The same where each product is rounded to the type of the factors, as gem5 24.0 does.
+def _rounded_products(a: Array, b: Array, dtype: DType, by: ProductRounding) -> Array:
+    """The same where each product is rounded to the type of the factors, as gem5 does: convertMXFP
+    of src/arch/amdgpu/common/dtype.
 
-    convertMXFP of src/arch/amdgpu/common/dtype rounds by three bits and a sticky one: ties go to
-    the even number below, so that an odd one loses one place more: 1.5 places at most. Numbers
-    below the least normal one have the places of that, and what is up to an eighth of a place above
-    a tie may be taken for one; where a shift of 32 bits and more would be
-    needed, below 2^-31 of it, x86 shifts by the rest modulo 32, and leaves anything that is
-    subnormal. What is too large for the type gets a smaller exponent: then the sum is anything.
+    24.0 rounds up where the first bit that is dropped is set, ties too: half a place at most.
+    Below the least normal number, that bit is not seen where it is the implicit one: a place of
+    that number at most.
+
+    24.1 rounds by three bits and a sticky one: ties go to the even number below, so that an odd one
+    loses one place more: 1.5 places at most. Numbers below the least normal one have the places
+    of that, and what is up to an eighth of a place above a tie may be taken for one.
+
+    In both, where a shift of 32 bits and more would be needed, below 2^-31 of the least normal
+    number, x86 shifts by the rest modulo 32, and leaves anything that is subnormal. What is too
+    large for the type gets a smaller exponent: then the sum is anything. Subnormal factors of
+    bf16, whose exponents are those of float32, are off by what they are.
     """
     least, place = 2.0**dtype.least_exponent, 2.0**-dtype.mantissa
-    found: Array = place * (1.5 * (a @ b) + 1.625 * a.shape[1] * least)
+    found: Array = place * (by.relative * (a @ b) + by.absolute * a.shape[1] * least)
+    if least <= FLUSHED:
+        found += np.where(a < least, a, 0.0) @ b + 2 * (a @ np.where(b < least, b, 0.0))
     if least > FLUSHED:  # else the type's exponents are those of float32
         lowest = [float(np.min(t, initial=np.inf, where=t > 0)) for t in (a, b)]
         if lowest[0] * lowest[1] < least * 2.0**-30:
@@ -293,13 +303,18 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
     if machine.arch == "gfx90a" and dtype.is_narrow and not machine.name.startswith(MODELS):
         some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
         absolute += terms * least * (some[0] * other + some[1] * most)
-    if dtype.name in machine.rounds_products:
+    for each in machine.rounds_products:
+        if each.factors != dtype.name:
+            continue
         place = 2.0**-dtype.mantissa
-        relative += 1.5 * place
-        absolute += 1.625 * place * terms * least
+        relative += each.relative * place
+        absolute += each.absolute * place * terms * least
         if least > FLUSHED:
             absolute += terms * least  # where a product may be so small that it becomes anything
             absolute += np.inf if most * other >= dtype.largest else 0.0
+        else:
+            some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
+            absolute += terms * least * (some[0] * other + 2 * some[1] * most)
     return relative, absolute
 
 

@@ -105,6 +105,11 @@ class Product:
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
 
     @property
+    def whole(self) -> bool:
+        """Whether all are integers, which nothing rounds."""
+        return not self.elements.total.is_float
+
+    @property
     def stores(self) -> bool:
         """Whether the kernels store the result's type; if not, they leave float32."""
         if not self.elements.result.is_narrow or self.chunks[1] > 1:
@@ -151,7 +156,8 @@ class Product:
         """Partial sums, (chunks, m, n) or (chunks, batch, m, n), where k is cut."""
         _, splits = self.chunks
         batch = (self.batch,) if self.batch > 1 else ()
-        return TensorSpec((splits, *batch, self.m, self.n)) if splits > 1 else None
+        shape = (splits, *batch, self.m, self.n)
+        return TensorSpec(shape, self.elements.total) if splits > 1 else None
 
     def lower(
         self, prefix: str, a: str, b: str, added: str | None, y: str, partial: str = "partial"
@@ -176,6 +182,7 @@ class Product:
             self._scales,
             self.n if self.bias else 0,
             Channels(self.epilogue, self.n),
+            of=self.elements.total,
             added=self.elements.added,
             result=self.elements.result,
         )
@@ -189,6 +196,8 @@ class Product:
         all errors of a result are below U times the sum of what |s| was on its way. Higham,
         "Accuracy and Stability of Numerical Algorithms", 2002, section 3.3: running error analysis.
         """
+        if self.whole:
+            return np.zeros_like(y)
         bound = np.empty_like(y)
         weights = np.abs(b)
         panel = max(1, PANEL // self.n)
@@ -240,6 +249,8 @@ class Product:
 
     def spread(self, a: Array, b: Array, y: Array, hard: Array) -> Array:
         """Proxy standard deviation of the error of each result, as `bound` takes them."""
+        if self.whole:
+            return np.zeros_like(y)
         sigma = np.empty_like(y)
         equal = min(repeats(a), repeats(b.T))
         panel = max(1, PANEL // self.n)
@@ -324,9 +335,10 @@ class Product:
 
     @property
     def _leaves(self) -> Elements:
-        """The first kernel's types: partial sums are float32, and nothing is added to them."""
+        """The first kernel's types: nothing is added to partial sums."""
         if self.chunks[1] > 1:
-            return replace(self.elements, added=DType.F32, result=DType.F32)
+            total = self.elements.total
+            return replace(self.elements, added=total, result=total)
         return replace(self.elements, result=self._stored)
 
     @property
@@ -544,6 +556,7 @@ def sum_of(
         *constant("termelement", of),
         *constant("addedelement", added),
         *constant("element", result),
+        *constant("total", of.accumulation),
     )
     after = (f"bias{bias}",) if bias else ()
     types = name_of((of, added, result))
