@@ -36,6 +36,7 @@ def problems_of(lowering: Lowering, ports: Sequence[Port]) -> list[str]:
     """
     kernels = {kernel.name: kernel for kernel in lowering.kernels}
     counts = {port.name: np.zeros(port.spec.size, np.int64) for port in ports}
+    nbytes = {port.name: port.spec.dtype.nbytes for port in ports}  # of an element
     scratch = {port.name for port in ports if port.scratch}
     used: dict[str, NDArray[np.bool_]] = {}  # of workspaces that were read
     wrong = []
@@ -50,7 +51,7 @@ def problems_of(lowering: Lowering, ports: Sequence[Port]) -> list[str]:
                 wrong.append(f"{port}: some several times, before {launch.kernel}")
             counts[port][:] = 0
         for each in declared:
-            wrong += _count(launch, each, counts)
+            wrong += _count(launch, each, counts, nbytes)
     for port, times in counts.items():
         whole = used.get(port, False) | (times > 0)
         if not whole.all() or (times > 1).any():
@@ -59,12 +60,14 @@ def problems_of(lowering: Lowering, ports: Sequence[Port]) -> list[str]:
     return wrong
 
 
-def _count(launch: Launch, each: Writes, counts: dict[str, Elements]) -> list[str]:
+def _count(
+    launch: Launch, each: Writes, counts: dict[str, Elements], nbytes: dict[str, int]
+) -> list[str]:
     """Counts what a launch writes; what is wrong with it."""
-    port = launch.args[each.argument]
+    port, offset = launch.places[each.argument]
     if port not in counts:
         return [f"{launch.kernel} writes {port}, which the pass does not"]
-    times, found = counts[port], elements(each)
+    times, found = counts[port], elements(each) + offset // nbytes[port]
     if each.again:
         if not (times == 1).all():
             return [f"{launch.kernel} changes {port}, which was not written once before"]

@@ -11,6 +11,7 @@ from dataclasses import astuple
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from simgen.dtypes import WORD
 from simgen.errors import SimgenError, printable
 from simgen.frontend.network import make_layer
 from simgen.ir import GUARD, PAGE, Node, Pass, Role, Workload
@@ -148,6 +149,12 @@ def _check_launches(
     for launch in step.launches:
         known = launch.kernel in kernels and all(name in buffers for name in launch.args)
         _need(known, place, "a launch of a kernel, or with a buffer, that there is not")
+        given = len(launch.offsets) in (0, len(launch.args))
+        _need(given, place, "a launch without an offset for each of its arguments")
+        inside = all(
+            0 <= more < buffers[name].spec.held and more % WORD == 0 for name, more in launch.places
+        )
+        _need(inside, place, "an argument that points out of its buffer, or into a word")
         x, y, z = launch.grid
         _need(
             0 < x < 2**32 and 0 < y < 2**16 and 0 < z < 2**16,

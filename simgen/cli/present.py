@@ -368,7 +368,7 @@ def dispatches(workload: Workload) -> None:
             launch.kernel,
             shape(launch.grid),
             workload.kernel(launch.kernel).block,
-            " ".join(launch.args),
+            " ".join(f"{name}+{more}" if more else name for name, more in launch.places),
         )
         for step in workload.steps
         for launch in step.launches

@@ -121,11 +121,12 @@ inline void set_launch(u32 index)
     for (u32 i = 0; i < l.args; i++) {
         address[i] = reinterpret_cast<u64>(arena + l.arg[i]);
         const buffer &b = buffers[tensors[index][i]];
-        now.region[now.regions++] = { address[i], address[i] + b.nbytes, &b };
+        const u64 start = reinterpret_cast<u64>(arena + b.offset);
+        now.region[now.regions++] = { start, start + b.nbytes, &b };
     }
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)
-        stop(EXIT_KERNEL, now.what->name, "needs more than 64 KiB of LDS, as no GPU has; make its work-groups smaller");
+        stop(EXIT_KERNEL, now.what->name, "needs more than 256 KiB of LDS, as no GPU has; make its work-groups smaller");
     if (lds_nbytes)
         now.region[now.regions++] = { reinterpret_cast<u64>(now.what->lds),
                                       reinterpret_cast<u64>(now.what->lds_end), nullptr };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -108,16 +109,28 @@ def test_kernels_compute_what_the_reference_says(place: Path, name: str, sizes: 
         assert metrics["vector_memory_writes"] > 0
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
-def test_matrix_instructions_compute_what_the_reference_says(place: Path, arch: str, dtype: str):
+MATRIX = [  # each type on each GPU, each form, and each layer that has them
+    ("gfx90a", "f32", "gemm_fwd", {"m": 67, "n": 132, "k": 70, "b_t": "true", "beta": 0.5}),
+    ("gfx90a", "f16", "gemm_fwd", {"m": 32, "n": 32, "k": 64}),
+    ("gfx942", "f32", "fc_bwd", {"n": 20, "c": 36, "h": 1, "w": 1, "num_output": 40}),
+    ("gfx942", "f16", "gemm_fwd", {"m": 67, "n": 132, "k": 70, "beta": 0.5}),
+    ("gfx942", "bf16", "gemm_fwd", {"m": 67, "n": 132, "k": 70}),
+    ("gfx942", "bf16", "conv_bwd", {"n": 1, "c": 16, "h": 8, "w": 8, "num_output": 32,
+                                    "algo": "implicit_gemm"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arch", "dtype", "name", "sizes"), MATRIX)
+def test_matrix_instructions_compute_what_the_reference_says(
+    place: Path, arch: str, dtype: str, name: str, sizes: dict[str, int | float | str]
+):
     """Of narrow types by the bounds of this gem5, which rounds products."""
-    sizes = {"m": 67, "n": 132, "k": 70}
-    plan = simgen.plan("gemm_fwd", set=sizes, type=dtype, plan_for=f"gem5-se-{arch}", matrix="yes")
+    plan = simgen.plan(name, set=sizes, type=dtype, plan_for=f"gem5-se-{arch}", matrix="yes")
     bundle = plan.build(place / "b", Gem5Se(arch=arch))
     result = ran(bundle)
     assert bundle.diff("gem5-se")
-    assert result.provenance.get("rounds_products", []) == ([dtype] if dtype != "f32" else [])
+    rounded = [each["factors"] for each in result.provenance.get("rounds_products", [])]
+    assert rounded == ([dtype] if dtype != "f32" else [])
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
 
 
@@ -213,6 +226,16 @@ def chain(launches: int) -> Workload:
     return Workload("chain", 0, (), tuple(buffers), kernels, (step,), size, 8192)
 
 
+def exchanged() -> Workload:
+    """Each half of the result is made of the other half of x, by arguments that begin there."""
+    whole = chain(1)
+    (step,) = whole.steps
+    halves = tuple(
+        Launch("add", (2, 1, 1), ("in.x", "add0.y"), (begin, 512 - begin)) for begin in (512, 0)
+    )
+    return replace(whole, steps=(replace(step, launches=halves),))
+
+
 ADD = """\
 #include "prelude.h"
 extern "C" __global__ void __launch_bounds__(64) add(const float* x, float* y)
@@ -238,9 +261,15 @@ extern "C" __global__ void __launch_bounds__(64) add(const float* x, float* y)
 
 
 def handmade(
-    place: Path, builder: Builder, source: str, launches: int, *, gem5_version: str = "24.0"
+    place: Path,
+    builder: Builder,
+    source: str,
+    launches: int,
+    *,
+    gem5_version: str = "24.0",
+    planned: Workload | None = None,
 ) -> tuple[Workload, Path]:
-    work = chain(launches)
+    work = planned or chain(launches)
     job = Job(work, {"add": source}, data_file.data_id(work), "0" * 64)
     for name, file in Gem5Se(gem5_version=gem5_version).package.folder(job, builder).items():
         path = place / "gem5-se" / name
@@ -275,6 +304,15 @@ def test_more_launches_than_the_ring_has_packets_run_in_order(place: Path, build
     assert len(metrics) == 70
     path = root / "results/gem5-se" / stats.FILE
     assert sum(stats.cpu_instructions(path)) < 300 + 150 * 70
+
+
+def test_arguments_may_begin_within_a_tensor(place: Path, builder: Builder):
+    work, root = handmade(place, builder, ADD, 1, planned=exchanged())
+    assert script(root) == 0
+    x = np.array(data_file.load(root / bundles.DATA, work)["in.x"])
+    (buffer,) = outputs(work, root).values()
+    np.testing.assert_array_equal(buffer[:256].view("<f4"), np.roll(x, 128) + np.float32(1))
+    assert (buffer[256:] == DType.F32.canary).all()
 
 
 def silent(place: Path) -> Path:

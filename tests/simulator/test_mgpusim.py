@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -351,6 +352,16 @@ def chain(count: int) -> Workload:
     return Workload("chain", 0, (), tuple(buffers), kernels, tuple(steps), size, 8192)
 
 
+def exchanged() -> Workload:
+    """Each half of the result is made of the other half of x, by arguments that begin there."""
+    whole = chain(1)
+    (step,) = whole.steps
+    halves = tuple(
+        Launch("add", (2, 1, 1), ("in.x", "add0.y"), (begin, 512 - begin)) for begin in (512, 0)
+    )
+    return replace(whole, steps=(replace(step, launches=halves),))
+
+
 def handmade(
     place: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -358,6 +369,7 @@ def handmade(
     count: int = 1,
     *,
     legalise: bool = True,
+    planned: Workload | None = None,
 ) -> bundles.Bundle:
     source = (
         '#include "prelude.h"\nextern "C" __global__ void __launch_bounds__(64) '
@@ -366,7 +378,7 @@ def handmade(
     monkeypatch.setattr(render, "kernels", lambda workload: {"add": source})
     builder = Builder(Cache(place / "cache"))
     target = MGPUSim(legalise=legalise)
-    return bundles.write(place / "b", chain(count), [target], builder, PROVENANCE)
+    return bundles.write(place / "b", planned or chain(count), [target], builder, PROVENANCE)
 
 
 def run(bundle: bundles.Bundle, mode: str, timeout: float = TIMEOUT) -> results.Result:
@@ -386,6 +398,17 @@ def test_launches_run_in_order_and_see_what_came_before(
     assert [metrics["wavefronts"] for metrics in found.launches] == [4.0] * 5
     assert found.provenance["machine"]["mode"] == mode
     assert found.provenance["machine"]["mgpusim_version"] == "v4.2.0"
+
+
+@pytest.mark.parametrize("mode", ["emu", "timing"])
+def test_arguments_may_begin_within_a_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    bundle = handmade(tmp_path, monkeypatch, ADD, planned=exchanged())
+    (output,) = run(bundle, mode).outputs.values()
+    x = data.load(bundle.path / bundles.DATA, bundle.workload)["in.x"]
+    assert (output.values == np.roll(x, 128) + np.float32(1)).all()
+    assert output.guard_intact
 
 
 @pytest.mark.parametrize("mode", ["emu", "timing"])

@@ -119,7 +119,7 @@ def plan(
     scratch: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[int]],
     blocks: Mapping[str, int],
-    launches: Sequence[tuple[str, tuple[int, int, int], tuple[str, ...]]],
+    launches: Sequence[tuple[Any, ...]],  # what `Launch` takes
 ) -> Workload:
     arena = Arena()
     for name, array in inputs.items():
@@ -173,7 +173,7 @@ def host_bundle(tmp_path: Path, builder: Builder) -> Callable[..., HostBundle]:
 
     def make(
         kernels: Mapping[str, tuple[int, str]],
-        launches: Sequence[tuple[str, tuple[int, int, int], tuple[str, ...]]],
+        launches: Sequence[tuple[Any, ...]],  # what `Launch` takes
         inputs: Mapping[str, Array],
         outputs: Mapping[str, Sequence[int]],
         scratch: Mapping[str, Sequence[int]] | None = None,

@@ -91,6 +91,17 @@ def test_each_process_count_gives_the_same_bytes(host_bundle: Make) -> None:
     assert len(raw) == 1
 
 
+@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
+def test_arguments_may_begin_within_a_tensor(host_bundle: Make, sanitize: bool) -> None:
+    """Each half of the result is made of the other half of x."""
+    x, args = numbers(4, 64), ("a.x", "a.y")
+    launches = [("scale", (2, 1, 1), args, (begin, 512 - begin)) for begin in (512, 0)]
+    bundle = host_bundle(
+        {"scale": SCALE}, launches, {"a.x": x}, {"a.y": x.shape}, sanitize=sanitize
+    )
+    assert (bundle.good()["a.y"] == 2 * np.roll(x, 2, axis=0)).all()
+
+
 def test_launches_run_in_order(host_bundle: Make) -> None:
     text = """
 KERNEL(64, NAME)
@@ -241,13 +252,13 @@ def test_a_stack_that_overflows(host_bundle: Make) -> None:
 
 
 def test_more_lds_than_a_gpu_has(host_bundle: Make) -> None:
-    text = TREE.replace("partial[BLOCK];", "partial[16385];").replace("BLOCK", "64")
+    text = TREE.replace("partial[BLOCK];", "partial[65537];").replace("BLOCK", "64")
     launches = [("total", (1, 1, 1), ("a.x", "a.y"))]
     bundle = host_bundle({"total": (64, text)}, launches, {"a.x": numbers(64)}, {"a.y": (1,)})
     done = bundle.run()
     assert (done.returncode, done.stderr) == (
         5,
-        "simgen: error: total: needs more than 64 KiB of LDS, as no GPU has; "
+        "simgen: error: total: needs more than 256 KiB of LDS, as no GPU has; "
         "make its work-groups smaller\n",
     )
 

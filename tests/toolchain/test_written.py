@@ -118,8 +118,10 @@ def different(
     kernel = workload.kernel(last.kernel)
     declared: dict[str, set[int]] = {}
     for each in written(kernel):
-        own = declared.setdefault(last.args[each.argument], set())
-        own |= set(elements(each, last.grid).tolist())
+        buffer, offset = last.places[each.argument]
+        own = declared.setdefault(buffer, set())
+        first = offset // workload.buffer(buffer).spec.dtype.nbytes
+        own |= set((first + elements(each, last.grid)).tolist())
     known = {arg for launch in before for arg in launch.args}
     return [
         f"{kernel.name} {last.grid}: {len(found)} elements of {buffer}, and {len(own)} declared"

@@ -49,9 +49,18 @@ type step struct {
 }
 
 type launch struct {
-	Kernel string
-	Grid   [3]uint32 // work-groups
-	Args   []string  // names of buffers
+	Kernel  string
+	Grid    [3]uint32 // work-groups
+	Args    []string  // names of buffers
+	Offsets []uint64  // bytes into each of them; none: all are 0
+}
+
+// offset is how many bytes into its buffer an argument points.
+func (l *launch) offset(at int) uint64 {
+	if len(l.Offsets) == 0 {
+		return 0
+	}
+	return l.Offsets[at]
 }
 
 type manifest struct {
@@ -118,8 +127,11 @@ func (w *workload) check() {
 			if l.Grid[0] == 0 || l.Grid[1] == 0 || l.Grid[2] == 0 || w.block(l.Kernel) == 0 {
 				damaged("empty grid or unknown kernel", l.Kernel)
 			}
-			for _, arg := range l.Args {
-				if w.buffer(arg) == nil {
+			if len(l.Offsets) != 0 && len(l.Offsets) != len(l.Args) {
+				damaged("not an offset for each argument", l.Kernel)
+			}
+			for at, arg := range l.Args {
+				if b := w.buffer(arg); b == nil || l.offset(at) >= b.nbytes() {
 					damaged("unknown argument", arg)
 				}
 			}

@@ -145,7 +145,7 @@ func (m *machine) dispatches(w workload, l launch, k *kernel) []*dispatch {
 		g := &m.gpus[i]
 		args := make([]driver.Ptr, len(l.Args))
 		for at, name := range l.Args {
-			args[at] = g.arena + driver.Ptr(w.buffer(name).Offset)
+			args[at] = g.arena + driver.Ptr(w.buffer(name).Offset+l.offset(at))
 		}
 		found[i] = &dispatch{gpu: g, kernel: k, grid: l.Grid, args: args}
 	}
