@@ -92,6 +92,7 @@ def shift_add(text: str, arch: str) -> str:
                 lines[at] = "\n".join([add + shifted] * 2 ** int(found[1]))
             else:
                 lines[at] = f"\ts_lshl_b32 {result}, {shifted}, {found[1]}\n{add}{summand}"
+    return "\n".join(lines)
 
 
 def packed_floats(text: str, arch: str) -> str:
