@@ -49,6 +49,19 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class ProductRounding:
+    """How far off a simulator's matrix instructions round products to the type of their factors.
+
+    A place is that type's spacing at 1. A product p is off by at most `relative` |p| places, and by
+    `absolute` places of the least normal number.
+    """
+
+    factors: Name  # element type
+    relative: Rate
+    absolute: Rate
+
+
+@dataclass(frozen=True)
 class Machine:
     """What a plan depends on. Rates are those of the whole machine."""
 
@@ -73,9 +86,11 @@ class Machine:
     busy: Count  # work-items of a unit that reach all of it
     launch_cycles: Count  # that one more kernel costs in any case
     matrix: tuple[Matrix, ...] = ()
-    # Types of factors whose products its matrix instructions round to that type, as a simulator's
-    # may. No plan has any: results tell it, and are judged so.
-    rounds_products: tuple[Name, ...] = ()
+    # Of types whose products its matrix instructions round to that type, as a simulator's may. No
+    # plan has any: results tell it, and are judged so.
+    rounds_products: tuple[ProductRounding, ...] = ()
+    # LDS of a work-group, at most, if its launch asks for it: CUDA's dynamic shared memory.
+    asked_lds_nbytes: Bytes = 0
     use_matrix: Name = AUTO  # YES, NO, or where that pays
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it
 

@@ -1,19 +1,27 @@
-"""DeepBench's lists: every problem planned, one in ten compiled, a sample run and compared.
+"""DeepBench's lists: every problem planned, one in ten compiled, a sample run and compared; all of
+them natively.
 
     python benchmarks/deepbench/run.py plan    [--plan-for M]
     python benchmarks/deepbench/run.py compile [--plan-for M] [--every 10]
-    python benchmarks/deepbench/run.py run     [--targets host mgpusim] [--scale-to 2e6]
+    python benchmarks/deepbench/run.py run     [--on host mgpusim] [--scale-to 2e6]
+    python benchmarks/deepbench/run.py native  [--minutes 8] [--rows native.json]
 
 `plan` lowers all problems whose layer simgen has, in all their passes and types, and compiles
 nothing. `compile` makes the code objects of every tenth for MGPUSim's MI300A. `run` takes 60
 problems (`--count`), as many of each family, set and pass, spread over their work; scales them down
-and runs them; and prints a row for each: verdicts, and what the rule did not keep.
+and runs them; and prints a row for each: verdicts, and what the rule did not keep. `native` runs
+every problem that builds on this machine's GPU, beside PyTorch's libraries (native.py, on_gpu.py);
+with `--on host`, on this CPU and scaled down, which shows all of it but the GPU. It needs CuPy and
+PyTorch. Rows that are in the file already are not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -24,7 +32,8 @@ from simgen.compile import cache, render
 from simgen.compile.build import Builder
 from simgen.errors import SimgenError
 from simgen.frontend import deepbench
-from simgen.frontend.operation import FAMILIES
+from simgen.frontend.operation import FAMILIES, TYPES
+from simgen.storage.files import write_atomic
 from simgen.targets import TARGETS
 from simgen.targets.base import Job
 from simgen.tensors import data_file
@@ -98,15 +107,19 @@ def sample(count: int):
             yield found[(2 * nth + 1) * len(found) // (2 * wanted)]
 
 
+def targets_of(asked) -> list[str]:
+    return asked.on or ["host", "mgpusim"]
+
+
 def run(asked) -> None:
-    heads = ("problem", "pass", "operations", "scaled to", *asked.targets, "not kept")
+    heads = ("problem", "pass", "operations", "scaled to", *targets_of(asked), "not kept")
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    for each, direction in sample(asked.count):
+    for each, direction in sample(asked.count or 60):
         folder = Path(tempfile.mkdtemp())
         try:
             row = one(each, direction, asked, folder)
         except SimgenError as error:
-            row = [*[""] * (2 + len(asked.targets)), f"refused: {error}"]
+            row = [*[""] * (2 + len(targets_of(asked))), f"refused: {error}"]
         finally:
             shutil.rmtree(folder)
         print(f"| {each.name} | {direction} | {' | '.join(row)} |", flush=True)
@@ -115,9 +128,9 @@ def run(asked) -> None:
 def one(each, direction, asked, folder: Path) -> list[str]:
     made = planned(each, direction, "f32", asked.plan_for, asked.scale_to)
     whole = planned(each, direction, "f32", asked.plan_for)
-    bundle = made.build(folder / "bundle", asked.targets)
+    bundle = made.build(folder / "bundle", targets_of(asked))
     cells = []
-    for target in asked.targets:
+    for target in targets_of(asked):
         start = time.perf_counter()
         bundle.run(target, timeout=asked.timeout)
         taken = time.perf_counter() - start
@@ -133,17 +146,41 @@ def work(made) -> float:
     return sum(each.count.flops for each in costs.of(made.workload))
 
 
+def run_natively(asked) -> None:
+    import native
+    from on_gpu import OnGpu
+
+    rows = native.Rows.at(asked.rows)
+    todo = native.tasks(asked.families, asked.types)
+    todo = todo[: asked.count] if asked.count else todo
+    machine = native.OnHost(asked.scale_to) if asked.on == ["host"] else OnGpu()
+    with tempfile.TemporaryDirectory() as folder:
+        # One cache of compiled kernels for all processes, and none that stays.
+        os.environ["CUPY_CACHE_DIR"] = f"{folder}/cupy"
+        native.run(todo, rows, machine, Path(folder), workers=asked.workers, minutes=asked.minutes)
+    head = ["# DeepBench, natively", "", f"    {shlex.join(['python', *sys.argv])}"]
+    write_atomic(asked.rows.with_suffix(".md"), native.page(todo, rows, head).encode())
+    print(*native.summary(todo, rows), "", *native.by_algorithm(rows), sep="\n")
+    print(*native.refusals(rows), f"\nwhole tables: {asked.rows.with_suffix('.md')}", sep="\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("plan", "compile", "run"))
+    parser.add_argument("what", choices=("plan", "compile", "run", "native"))
     parser.add_argument("--plan-for", default="mgpusim-mi300a")
     parser.add_argument("--every", type=int, default=10)
-    parser.add_argument("--targets", nargs="+", default=["host", "mgpusim"])
-    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--on", nargs="+", help="targets of `run`: host mgpusim; `native`: host")
+    parser.add_argument("--count", type=int, help="problems of `run`: 60; of `native`: all")
     parser.add_argument("--scale-to", type=float, default=2e6)
     parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--minutes", type=float, default=8, help="of `native`")
+    parser.add_argument("--rows", type=Path, default="native.json", help="its file; tables beside")
+    parser.add_argument("--workers", type=int, default=(os.cpu_count() or 2) - 1)
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--types", nargs="+", choices=TYPES, default=list(TYPES))
     asked = parser.parse_args()
-    {"plan": plan, "compile": compile_some, "run": run}[asked.what](asked)
+    what = {"plan": plan, "compile": compile_some, "run": run, "native": run_natively}
+    what[asked.what](asked)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,10 @@ from simgen import metrics
 from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.ir import GUARD
+from simgen.machine import ProductRounding
 from simgen.storage import hdf5, locks, seal
 from simgen.storage.files import NotRegularError, atomic_file, open_regular
-from simgen.storage.schema import SchemaError
+from simgen.storage.schema import SchemaError, from_json, to_json
 from simgen.targets import matrix
 from simgen.tensors import element_types
 
@@ -119,7 +120,9 @@ def collect(
             f"{folder}: metrics of {len(launches)} launches, but the workload has "
             f"{len(bundle.workload.launches)}; run it again"
         )
-    rounded = matrix.rounds_products(target, bundle.workload)
+    machine = target.reader.machine(folder)
+    said = machine.get(f"{machine.get('simulator', '')}_version", "")
+    rounded = matrix.rounds_products(target, bundle.workload, said)
     provenance = {
         "simgen": bundle.manifest["simgen"],
         "compiler": bundle.manifest["compiler"],
@@ -130,10 +133,10 @@ def collect(
         "target": target.name,
         "settings": target.settings(),
         "options": result_names.options_of(name or ""),
-        "machine": {**(run.machine if run else {}), **target.reader.machine(folder)},
+        "machine": {**(run.machine if run else {}), **machine},
         "gpus": target.reader.gpus(folder),
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
-        **({"rounds_products": list(rounded)} if rounded else {}),
+        **({"rounds_products": to_json(rounded)} if rounded else {}),
         **_history(run),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
     }
@@ -143,6 +146,12 @@ def collect(
         raise DamagedError(f"{folder}: damaged ({error}); run it again") from None
     digest = closed.digest if closed.files else ""
     return Result(name or target.name, outputs, tuple(launches), provenance, digest)
+
+
+def rounds_products(result: Result) -> tuple[ProductRounding, ...]:
+    """How the simulator that made it rounds products, as `Machine.rounds_products` has it."""
+    told = result.provenance.get("rounds_products", ())
+    return tuple(from_json(ProductRounding, each) for each in told)
 
 
 def settle(bundle: Bundle, folder: Path, result: Result) -> Result:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen.bundle import result_digest
 from simgen.errors import printable
+from simgen.machine import ProductRounding  # noqa: TC001 - as above
 from simgen.storage import hdf5, schema
 from simgen.storage.hdf5 import FormatError
 from simgen.storage.schema import SchemaError, Sized, Within, from_json
@@ -60,7 +61,7 @@ class Provenance:
     settings: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     machine: Mapping[str, Short] = field(default_factory=dict)
-    rounds_products: tuple[Short, ...] = ()  # as Machine has it
+    rounds_products: tuple[ProductRounding, ...] = ()  # as Machine has it
     gpus: Annotated[int, Within(1, sharding.MOST)] = 1  # that shared the batch
     part: Part | None = None
     resumed: tuple[Index, ...] = ()

@@ -112,11 +112,12 @@ def judge(
 
 def _notes(result: Result) -> list[str]:
     """What its bounds allow for that is no rounding of a GPU."""
-    version = result.provenance.get("settings", {}).get("gem5_version", "")
+    built = result.provenance.get("settings", {}).get("gem5_version", "")
+    version = result.provenance.get("machine", {}).get("gem5_version", built)
     return [
-        f"{result.name}: gem5 {version} rounds each product of {name} matrix instructions to "
-        f"{name}; the bounds of this result allow for that"
-        for name in result.provenance.get("rounds_products", ())
+        f"{result.name}: gem5 {version} rounds each product of {each.factors} matrix instructions "
+        f"to {each.factors}; the bounds of this result allow for that"
+        for each in results.rounds_products(result)
     ]
 
 
@@ -193,10 +194,10 @@ def _step(
 
 def _as_there(layer: Layer, result: Result) -> Layer:
     """The layer with the bounds of what the simulator of a result is known to compute otherwise."""
-    wrong = result.provenance.get("rounds_products", ())
+    wrong = results.rounds_products(result)
     if not wrong:
         return layer
-    return replace(layer, machine=replace(layer.machine, rounds_products=tuple(wrong)))
+    return replace(layer, machine=replace(layer.machine, rounds_products=wrong))
 
 
 def _judge_last(

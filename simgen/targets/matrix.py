@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise import support
+from simgen.compile.legalise import as_it_says, support
 from simgen.errors import RefusedError
 from simgen.ir import DType
 from simgen.machine import Matrix, named
 
 if TYPE_CHECKING:
     from simgen.ir import Kernel, Workload
+    from simgen.machine import ProductRounding
     from simgen.targets.base import Target
 
 LANES = 64  # of an AMD wavefront; half as many of a warp
@@ -33,29 +34,37 @@ def instruction(kernel: Kernel) -> Matrix | None:
     shape = side, side, each * LANES // side
     if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
         shape = 16, 8, each * LANES // 2 // 16
+    if constants.get("tensor_maps"):  # wgmma, 64 x N, whose first factor lies in LDS
+        shape = 64, int(constants["tile_n"]), each * LANES // 2 // 64
     types = {dtype.c: dtype for dtype in DType.table.values()}
     stored = [str(constants[name]) for name in STORED if name in constants]
     factors = types.get(stored[0], DType.F32) if stored else DType.F32
     return Matrix(*shape, factors.name, factors.accumulation.name)
 
 
-def rounds_products(target: Target, workload: Workload) -> tuple[str, ...]:
-    """Element types of the workload's matrix instructions whose products the target's simulator
-    rounds to that type, before it adds them up. A GPU keeps them exact."""
+def rounds_products(
+    target: Target, workload: Workload, said: str = ""
+) -> tuple[ProductRounding, ...]:
+    """How the target's simulator rounds products of the workload's matrix instructions to the type
+    of their factors, before it adds them up. A GPU keeps them exact.
+
+    `said` is the version that the simulator says it is, if it has run.
+    """
     if target.model is None:
         return ()
-    wrong = support(target.model).rounds_products
-    used = [found.factors for kernel in workload.kernels if (found := instruction(kernel))]
-    return tuple(sorted(set(wrong) & set(used)))
+    used = {found.factors for kernel in workload.kernels if (found := instruction(kernel))}
+    wrong = support(as_it_says(target.model, said)).rounds_products
+    return tuple(each for each in wrong if each.factors in used)
 
 
 def notes(target: Target, workload: Workload) -> list[str]:
     """What a build tells of a target, in lines."""
     model = target.model
     return [
-        f"{target.name}: {model.simulator} {model.version} rounds each product of {name} matrix "
-        f"instructions to {name}, which GPUs do not; diff allows for that in its results"
-        for name in rounds_products(target, workload)
+        f"{target.name}: {model.simulator} {model.version} rounds each product of {each.factors} "
+        f"matrix instructions to {each.factors}, which GPUs do not; diff allows for that in its "
+        "results"
+        for each in rounds_products(target, workload)
         if model
     ]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from simgen.compile.legalise import cache_policy, code_object_version, gem5, instruction_rules
 from simgen.compile.legalise.rewritten import Legalised as Legalised
 from simgen.compile.legalise.simulators import Model as Model
+from simgen.compile.legalise.simulators import as_it_says as as_it_says
 from simgen.compile.legalise.simulators import support as support
 from simgen.compile.legalise.simulators import versions as versions
 from simgen.compile.legalise.site import NoRuleError as NoRuleError
@@ -36,6 +37,7 @@ REWRITINGS: dict[str, Rewriting] = {
     "lds_three_words": _text(gem5.lds_three_words),
     "lds_four_words": _text(gem5.lds_four_words),
     "scalar_offset": _text(gem5.scalar_offset),
+    "packed_floats": _text(gem5.packed_floats),
     BYPASS_L1: _text(cache_policy.bypass),
     CODE_OBJECT_4: _text(code_object_version.four),
 }

@@ -10,16 +10,18 @@ One file for each version, `SIMULATOR-VERSION.json`, so that a new version is a 
         native           mnemonics that it executes right, of which rules may make others
         learnt           of those with a rule, the ones that this version needs none for
         matrix           mnemonics of the matrix instructions that it has
-        rounds_products  element types whose products these instructions round to that type
+        rounds_products  types of factors whose products these round to that type, and how
         opcodes          format -> opcode -> the simulator's own name: all that it implements
-        syscall_emulation, full_system
-                         of gem5: whether apu_se.py simulates it; the scripts that boot Linux on it
+        syscall_emulation, full_system, refused
+                         of gem5: whether apu_se.py simulates it; the scripts that boot Linux on it;
+                         why apu_se.py does not, where the version before it does
 
 The table is keyed by (simulator, version, architecture).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass, field
 from functools import cache
@@ -27,6 +29,7 @@ from typing import NamedTuple
 
 from simgen import resources
 from simgen.errors import DamagedError, UsageError, did_you_mean
+from simgen.machine import ProductRounding  # noqa: TC001 - as above
 from simgen.storage import schema
 from simgen.storage.files import read_regular
 
@@ -43,10 +46,11 @@ class Support:
     native: tuple[str, ...] = ()
     learnt: tuple[str, ...] = ()
     matrix: tuple[str, ...] = ()
-    rounds_products: tuple[str, ...] = ()
+    rounds_products: tuple[ProductRounding, ...] = ()
     opcodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     syscall_emulation: bool = False
     full_system: tuple[str, ...] = ()
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,17 @@ def support(model: Model) -> Support:
         cure = did_you_mean(model.arch, of_version)
         raise UsageError(f"legalise: {model.simulator} has no table for {model.arch!r}; {cure}")
     return of_version[model.arch]
+
+
+def as_it_says(model: Model, said: str) -> Model:
+    """The model in the version that a simulator says it is, if the table has that.
+
+    "24.1.0.0" is 24.1, and so is "DEVELOP-FOR-24.1", which became it.
+    """
+    found = re.search(r"\d+\.\d+", said)
+    of_version = versions(model.simulator).get(found[0]) if found else None
+    known = of_version is not None and model.arch in of_version.architectures
+    return model._replace(version=found[0]) if found and known else model
 
 
 @cache

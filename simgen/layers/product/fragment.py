@@ -19,7 +19,7 @@ Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
 
     f16, bf16                  products are exact; 8 of them (16 on Hopper) and the sum are cut off
                                at 2^-24 (2^-25) of the largest of them, or less, and added; that
-                               is cut off to float32
+                               is cut off to float32; wgmma adds as mma.sync does on Hopper
 
 gem5 adds products one after the other, in order of k, and rounds each product before
 (Inst_VOP3P_MAI__V_MFMA in src/arch/amdgpu/vega/insts/instructions.hh). What all of these have in
@@ -30,18 +30,19 @@ mma.sync, 9 addends lose less than U of the largest each, and the result 2 U: 11
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
-from simgen.layers.product.tile import Tile
+from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
 from simgen.machine import AUTO, MODELS, NO, YES
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.machine import Machine, Matrix
+    from simgen.machine import Machine, Matrix, ProductRounding
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
@@ -79,6 +80,24 @@ MMA_TILES = (
     (64, 64, 4, 32, 32, 2.0), (64, 32, 4, 32, 16, 1.5), (32, 64, 4, 16, 32, 1.5),
     (32, 32, 4, 16, 16, 1.0), (64, 16, 4, 16, 16, 0.8), (16, 64, 4, 16, 16, 0.8),
 )  # fmt: skip
+
+# The same of those whose steps wait in LDS (templates/kernels/staged.h): rows and columns of a tile
+# and of each warp's part, work-groups that a unit shall hold, and the rate.
+STAGED_TILES = (
+    (128, 256, 64, 64, 1, 8.4), (256, 128, 64, 64, 1, 8.2), (128, 128, 64, 64, 2, 7.5),
+    (64, 128, 32, 64, 2, 6.0), (128, 64, 64, 32, 2, 5.9), (64, 64, 32, 32, 3, 3.2),
+    (32, 128, 32, 32, 2, 2.1), (128, 32, 32, 32, 2, 2.1),
+    (16, 128, 16, 32, 3, 1.5), (128, 16, 32, 16, 3, 1.5),
+)  # fmt: skip
+# The same of wgmma (warpgroups.h), which has 64 rows for each warpgroup.
+WARPGROUP_TILES = (
+    (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 2, 9.1),
+    (64, 128, 2, 6.2), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
+)  # fmt: skip
+RATED_FMAS = 128  # float32 multiply-adds of a unit of the machine that they were measured on
+STAGES = 4  # steps in LDS at most: they hide what memory takes
+STAGED_NBYTES = 128  # of a row of a factor, in a step
+GROUP_NBYTES = 1024  # of LDS that CUDA keeps of each work-group
 
 
 def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
@@ -147,6 +166,65 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     return tuple(made)
 
 
+def staged(
+    machine: Machine, factors: str, left: tuple[int, bool], right: tuple[int, bool]
+) -> tuple[Tile, ...]:
+    """Those of `tiles` whose steps wait in LDS, as far as the machine has room.
+
+    They move runs of 16 bytes. `left` and `right` are of each factor the extent along which its
+    elements lie side by side, and whether that is k.
+    """
+    if not machine.arch.startswith("sm_") or not tiles(machine, factors):
+        return ()
+    run = RUN_NBYTES // DType.table[factors].nbytes
+    if left[0] % run or right[0] % run:
+        return ()
+    made = _staged_tiles(instructions(machine, factors), machine)
+    made = (*_warpgroup_tiles(factors, machine), *made)
+    return tuple(
+        each
+        for each in made
+        if (left[1] or each.rows % each.depth == 0) and (right[1] or each.columns % each.depth == 0)
+    )
+
+
+@lru_cache(maxsize=64)
+def _staged_tiles(found: tuple[Matrix, ...], machine: Machine) -> tuple[Tile, ...]:
+    made, scale = [], RATED_FMAS / machine.fmas
+    for each in found:
+        nbytes = DType.table[each.factors].nbytes
+        for rows, columns, down, across, groups, rate in STAGED_TILES:
+            room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
+            stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES))
+            if stages < 2:
+                continue
+            items = down // 8, across // 4
+            depth = STAGED_NBYTES // nbytes
+            tile = Tile(rows, columns, depth, *items, False, rate * scale, each, nbytes)
+            made.append(replace(tile, stages=stages, at_once=groups))
+    return tuple(made)
+
+
+@lru_cache(maxsize=64)
+def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
+    made = []
+    nbytes = DType.table[factors].nbytes
+    found = {(each.n, each.k): each for each in machine.matrix if _of_warpgroups(each, factors)}
+    for rows, columns, groups, rate in WARPGROUP_TILES:
+        each = found.get((columns, 32 // nbytes))
+        room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
+        stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES + 16))
+        if each and stages >= 2:
+            depth = STAGED_NBYTES // nbytes
+            tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
+            made.append(replace(tile, stages=stages, at_once=groups))
+    return tuple(made)
+
+
+def _of_warpgroups(each: Matrix, factors: str) -> bool:
+    return each.m == WARPGROUP_ROWS and each.factors == factors
+
+
 @lru_cache(maxsize=64)
 def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     """Of 16 x 16 results, two instructions, a lane holds 2 x 4."""
@@ -180,23 +258,33 @@ def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
         small_a, small_b = np.where(a < least, a, 0.0), np.where(b < least, b, 0.0)
         if small_a.any() or small_b.any():  # which CDNA2 takes for zeros
             found = found + small_a @ b + a @ small_b
-    if dtype.name in machine.rounds_products:
-        found = found + _rounded_products(a, b, dtype)
+    for each in machine.rounds_products:
+        if each.factors == dtype.name:
+            found = found + _rounded_products(a, b, dtype, each)
     return found
 
 
-def _rounded_products(a: Array, b: Array, dtype: DType) -> Array:
-    """The same where each product is rounded to the type of the factors, as gem5 24.0 does.
+def _rounded_products(a: Array, b: Array, dtype: DType, by: ProductRounding) -> Array:
+    """The same where each product is rounded to the type of the factors, as gem5 does: convertMXFP
+    of src/arch/amdgpu/common/dtype.
 
-    convertMXFP of src/arch/amdgpu/common/dtype rounds by three bits and a sticky one: ties go to
-    the even number below, so that an odd one loses one place more: 1.5 places at most. Numbers
-    below the least normal one have the places of that, and what is up to an eighth of a place above
-    a tie may be taken for one; where a shift of 32 bits and more would be
-    needed, below 2^-31 of it, x86 shifts by the rest modulo 32, and leaves anything that is
-    subnormal. What is too large for the type gets a smaller exponent: then the sum is anything.
+    24.0 rounds up where the first bit that is dropped is set, ties too: half a place at most.
+    Below the least normal number, that bit is not seen where it is the implicit one: a place of
+    that number at most.
+
+    24.1 rounds by three bits and a sticky one: ties go to the even number below, so that an odd one
+    loses one place more: 1.5 places at most. Numbers below the least normal one have the places
+    of that, and what is up to an eighth of a place above a tie may be taken for one.
+
+    In both, where a shift of 32 bits and more would be needed, below 2^-31 of the least normal
+    number, x86 shifts by the rest modulo 32, and leaves anything that is subnormal. What is too
+    large for the type gets a smaller exponent: then the sum is anything. Subnormal factors of
+    bf16, whose exponents are those of float32, are off by what they are.
     """
     least, place = 2.0**dtype.least_exponent, 2.0**-dtype.mantissa
-    found: Array = place * (1.5 * (a @ b) + 1.625 * a.shape[1] * least)
+    found: Array = place * (by.relative * (a @ b) + by.absolute * a.shape[1] * least)
+    if least <= FLUSHED:
+        found += np.where(a < least, a, 0.0) @ b + 2 * (a @ np.where(b < least, b, 0.0))
     if least > FLUSHED:  # else the type's exponents are those of float32
         lowest = [float(np.min(t, initial=np.inf, where=t > 0)) for t in (a, b)]
         if lowest[0] * lowest[1] < least * 2.0**-30:
@@ -215,13 +303,18 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
     if machine.arch == "gfx90a" and dtype.is_narrow and not machine.name.startswith(MODELS):
         some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
         absolute += terms * least * (some[0] * other + some[1] * most)
-    if dtype.name in machine.rounds_products:
+    for each in machine.rounds_products:
+        if each.factors != dtype.name:
+            continue
         place = 2.0**-dtype.mantissa
-        relative += 1.5 * place
-        absolute += 1.625 * place * terms * least
+        relative += each.relative * place
+        absolute += each.absolute * place * terms * least
         if least > FLUSHED:
             absolute += terms * least  # where a product may be so small that it becomes anything
             absolute += np.inf if most * other >= dtype.largest else 0.0
+        else:
+            some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
+            absolute += terms * least * (some[0] * other + 2 * some[1] * most)
     return relative, absolute
 
 

@@ -2,9 +2,10 @@
 
 Read in the sources of gem5 (apu_se.py; GPU.py, gpu_compute_driver.* and kernel_code.hh in
 src/gpu-compute; configs/ruby/GPU_VIPER.py; util/dockerfiles) at the last tag of each version up to
-v24.0.0.1, and on develop at c91af552, which became 24.1. The image of 23.0 is the one that
-gem5-resources named for it; those of 24.1 and 25.0 are named after the pattern of 24.0. No image
-was published for 21.0 and 21.1: 21.2's is the oldest.
+v24.0.0.1, on develop at c91af552, which became 24.1, at 24.1.0.0 (59ca5600), and on develop of
+February 2025 (fd815199), before 25.0, where ScoreboardCheckStage has times of MFMA. The image of
+23.0 is the one that gem5-resources named for it; those of 24.1 and 25.0 are named after the pattern
+of 24.0. No image was published for 21.0 and 21.1: 21.2's is the oldest.
 
 The launcher speaks the same to the drivers of all these versions. Those before 24.0 take a kernel's
 descriptor for the first 64 bytes of an amd_kernel_code_t, which has the same fields there, and read
@@ -176,8 +177,10 @@ def check(version: str, arch: str) -> None:
         )
     found = VERSIONS.get(version)
     if found and arch in GPUS and arch not in found.gpus:
+        told = versions(SIMULATOR)[version].architectures.get(arch)
+        fact = (told and told.refused) or "has no such GPU"
         raise UsageError(
-            f"gem5-se: --arch {arch}: gem5 {version} has no such GPU; "
+            f"gem5-se: --arch {arch}: gem5 {version} {fact}; "
             f"take --arch {' or '.join(found.gpus)}, or another --gem5-version"
         )
 

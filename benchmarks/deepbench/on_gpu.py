@@ -1,0 +1,262 @@
+"""This machine's NVIDIA GPU: kernels compiled and launched as the `cuda` target's launcher does,
+in one process, beside PyTorch's libraries.
+
+Checked: inputs are whole numbers so small that no sum is rounded, whatever its order (`--values
+exact`). So every right kernel gives one result to the bit, and it is the library's in float64,
+rounded once to the type that is stored. A Fourier transform rounds in any case: what it gives must
+lie nearest to the same whole number (within 1/4, and the rounding to the stored type). All elements
+are compared, and nothing behind a tensor may have changed.
+
+Timed: on the random values that the problem has anyway, between two events around all launches,
+behind a delay that outlasts the CPU's enqueuing; the median of some rounds. So is the library, on
+the same tensors: float32 without TF32, 16-bit floats summed up in float32, cuDNN's measured choice
+of algorithm (torch.backends.cudnn.benchmark), images NCHW.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import native
+import peers
+
+from simgen import resources
+from simgen.compile import render
+from simgen.errors import SimgenError, UsageError
+from simgen.frontend.network import make_layer
+from simgen.ir import GUARD, Distribution, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from native import Made, Row, Task
+
+    from simgen.ir import Buffer, Fill, Workload
+
+DELAY = 500_000  # nanoseconds, beside what each launch is given
+WARM, LEAST, MOST = 2, 5, 25  # rounds before those that count; of these
+ROUNDS_TAKE = 0.05  # seconds, if that is more than LEAST
+CANARY = 0xFF  # of every byte: NaNs of all types
+WHOLE_UP_TO = 2.0  # in place of exact values, where no sums are exact
+KEPT = 60 * 2**30  # bytes that PyTorch may keep of what is free
+
+
+def launcher() -> Any:
+    """The module that bundles have as cuda/run.py."""
+    path = resources.folder("templates") / "launchers" / "cuda_run.py"
+    spec = importlib.util.spec_from_file_location("cuda_run", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def prepare(task: Task, folder: Path) -> tuple[Workload, Workload]:
+    """The workload with random and with exact values. Its kernels are compiled: CuPy keeps them.
+
+    Raises:
+        SimgenError: it cannot be planned.
+    """
+    made = native.planned(task).workload
+    try:
+        exact = native.planned(task, values="exact").workload
+    except UsageError:
+        exact = made
+    source = folder / "src"
+    source.mkdir(parents=True, exist_ok=True)
+    (source / render.PRELUDE).write_text(render.prelude())
+    for name, text in render.kernels(made).items():
+        (source / f"{name}.hip").write_text(text)
+    compiler = launcher()
+    compiler.BUNDLE = folder
+    for kernel in made.kernels:
+        compiler.compile_kernel(kernel.name, None)
+    return made, exact
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """The machine of `native.run`."""
+
+    device: str = "cuda"
+
+    prepare = staticmethod(prepare)
+
+    @cached_property
+    def torch(self) -> Any:
+        import torch
+
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+        torch.backends.cudnn.benchmark = True
+        torch.manual_seed(1)
+        return torch
+
+    @cached_property
+    def launcher(self) -> Any:
+        return launcher()
+
+    @cached_property
+    def wait(self) -> Any:
+        import cupy
+
+        return cupy.RawModule(code=self.launcher.WAIT).get_function("wait")
+
+    @cached_property
+    def name(self) -> str:
+        import cupy
+
+        versions = f"CuPy {cupy.__version__}, PyTorch {self.torch.__version__}"
+        cudnn = self.torch.backends.cudnn.version()
+        return f"{self.torch.cuda.get_device_name()} ({versions}, cuDNN {cudnn})"
+
+    def measure(self, made: Made, row: Row) -> None:
+        """Fills the row; what goes wrong in one problem is said there.
+
+        Raises:
+            SystemExit: the GPU does nothing any more.
+        """
+        try:
+            self._measure(made, row)
+        except Exception as error:  # of three libraries, and the next problem may do
+            row.result = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            try:
+                self.torch.cuda.synchronize()
+            except RuntimeError:
+                raise SystemExit(f"{row.task.key}: the GPU failed ({row.result})") from None
+        if self.torch.cuda.memory_reserved() > KEPT:
+            self.torch.cuda.empty_cache()
+
+    def _measure(self, made: Made, row: Row) -> None:
+        workload, exact = made.values
+        arena = self.torch.empty(workload.arena_nbytes, dtype=self.torch.uint8, device=self.device)
+        calls = self._calls(made.folder, workload, arena.data_ptr())
+        row.launches, row.algorithm = len(calls), _algorithm(workload)
+
+        def ours() -> None:
+            for function, grid, block, args in calls:
+                function(grid, block, args)
+
+        tensors = self._tensors(workload, arena)
+        peer = peers.of(self.torch, workload, tensors)
+        arena.fill_(CANARY)
+        self._fill(exact, tensors, whole=True)
+        ours()
+        row.result = self._verdict(workload, exact is not workload, arena, tensors, peer)
+        self._fill(workload, tensors, whole=False)
+        row.ours = self._seconds(ours, len(calls))
+        if peer and peer.work:
+            row.library = self._seconds(peer.work, 1)
+
+    def _calls(self, folder: Path, workload: Workload, base: int) -> list[tuple[Any, ...]]:
+        """As cuda/run.py makes them."""
+        import numpy as np
+
+        self.launcher.BUNDLE = folder
+        functions = {k.name: self.launcher.compile_kernel(k.name, None) for k in workload.kernels}
+        return [
+            (
+                functions[launch.kernel],
+                launch.grid,
+                (workload.kernel(launch.kernel).block, 1, 1),
+                tuple(np.uint64(base + workload.buffer(name).offset) for name in launch.args),
+            )
+            for launch in workload.launches
+        ]
+
+    def _tensors(self, workload: Workload, arena: Any) -> dict[str, Any]:
+        """Buffer -> its place in the arena, as PyTorch's tensor."""
+        return {
+            each.name: arena[each.offset : each.offset + each.spec.nbytes]
+            .view(peers.dtype(self.torch, each.spec.dtype.name))
+            .view(each.spec.shape)
+            for each in workload.buffers
+            if each.role is not Role.SCRATCH
+        }
+
+    def _fill(self, workload: Workload, tensors: dict[str, Any], *, whole: bool) -> None:
+        for buffer in workload.inputs:
+            assert buffer.fill is not None
+            self._values(tensors[buffer.name], buffer, buffer.fill, whole=whole)
+
+    def _values(self, tensor: Any, buffer: Buffer, fill: Fill, *, whole: bool) -> None:
+        """Values of that distribution; of random real ones, `whole` makes whole ones."""
+        torch = self.torch
+        if not buffer.spec.dtype.is_float:
+            tensor.copy_(torch.randint(int(fill.a), int(fill.b), tensor.shape, device=self.device))
+            return
+        if whole and fill.distribution is not Distribution.WHOLE:
+            values = torch.empty(tensor.shape, device=self.device).normal_().mul_(WHOLE_UP_TO / 2)
+            tensor.copy_(values.round_().clamp_(-WHOLE_UP_TO, WHOLE_UP_TO))
+        elif fill.distribution is Distribution.WHOLE:
+            values = torch.randint(1, int(fill.a) + 1, tensor.shape, device=self.device)
+            chance = torch.rand(tensor.shape, device=self.device)
+            # The share that is not zero, half of it negative.
+            signs = (chance < fill.b).float() - 2 * (chance < fill.b / 2).float()
+            tensor.copy_(values * signs)
+        elif fill.distribution is Distribution.NORMAL:
+            tensor.copy_(torch.empty(tensor.shape, device=self.device).normal_(fill.a, fill.b))
+        else:
+            tensor.copy_(torch.empty(tensor.shape, device=self.device).uniform_(fill.a, fill.b))
+
+    def _verdict(
+        self,
+        workload: Workload,
+        exact: bool,
+        arena: Any,
+        tensors: dict[str, Any],
+        peer: peers.Peer | None,
+    ) -> str:
+        if peer is None:
+            return "unchecked: no library"
+        truth = peer.truth()
+        for port, name in workload.steps[0].writes:
+            spec = workload.buffer(name).spec
+            end = workload.buffer(name).offset + spec.held
+            if not bool((arena[end : end + GUARD] == CANARY).all()):
+                return f"WRONG: written behind {port}"
+            wrong = peers.different(self.torch, tensors[name], truth[port].round(), exact=exact)
+            if wrong:
+                return f"WRONG: {wrong} of {spec.size} elements of {port}"
+        return native.RIGHT
+
+    def _seconds(self, work: Callable[[], object], launches: int) -> float:
+        """The median of some rounds."""
+        import numpy as np
+
+        torch, times = self.torch, []
+        delay = np.uint64(DELAY + self.launcher.ENQUEUE * launches)
+        rounds = LEAST
+        for at in range(WARM + MOST):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize()
+            self.wait((1,), (1,), (delay,))
+            start.record()
+            work()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) / 1e3)
+            if at == WARM:
+                rounds = min(MOST, max(LEAST, int(ROUNDS_TAKE / max(times[-1], 1e-6))))
+            if at >= WARM + rounds - 1:
+                break
+        return float(median(times[WARM:]))
+
+
+def _algorithm(workload: Workload) -> str:
+    """What was chosen first for the layer, where it says so."""
+    (step, *_) = workload.steps
+    node = workload.node(step.layer)
+    layer = make_layer(node, workload.machine)
+    try:
+        choices = layer.choices(node.inputs, step.direction)
+    except SimgenError:
+        return ""
+    return next((each.chosen for each in choices if each.what == "algorithm"), "")
