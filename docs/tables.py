@@ -74,6 +74,7 @@ def layer(kind: str, cls: type[Layer]) -> str:
     """A section about a layer, in Markdown."""
     passes = problem.passes_of(cls)
     stored = "any floating-point type up to 32 bits" if cls.any_float else "`f32`"
+    stored += "".join(f", `{each}`" for each in cls.integers)
     fact = (
         f"Passes {_listed(passes)}; workloads {_listed(f'{kind}_{each}' for each in passes)}. "
         f"Element type: {stored}."
@@ -121,7 +122,7 @@ def _values(each: Field[Any], kind: Any) -> str:
 
 
 def _stored(dtype: DType) -> bool:
-    """Whether tensors of a network may have the type."""
+    """Whether tensors of a network may have the type, in whatever layer takes floats."""
     return dtype.is_float and dtype.nbytes <= DType.F32.nbytes
 
 

@@ -10,6 +10,7 @@ store) is derived from its row.
                    Specification, 2023, table 1)
     f8e5m2         as IEEE 754 makes 8 bits (the same)
     f8...fnuz      a bias larger by 1, no infinity, one NaN, where -0 would be (LLVM, APFloat)
+    i8, i32        integers, two's complement
 
 The first number in a name is the bits: programs without this table take it from there.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from math import frexp, nextafter
+from math import frexp, inf, nextafter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.storage.schema import Registered
@@ -48,6 +49,7 @@ class DType(Registered):
     table: ClassVar[dict[str, DType]] = {}
     F32: ClassVar[DType]  # what tensors have where nothing is said
     I32: ClassVar[DType]
+    I8: ClassVar[DType]
 
     name: str
     nbytes: int
@@ -95,8 +97,15 @@ class DType(Registered):
         return self if self.is_float else DType.I32
 
     @property
+    def product(self) -> DType:
+        """The type of results of matrix products, unless something narrows integers."""
+        return self if self.is_float else self.accumulation
+
+    @property
     def roundoff(self) -> float:
         """Largest relative error of rounding to nearest, where nothing is subnormal."""
+        if not self.is_float:
+            return 0.0
         return 2.0 ** -(self.mantissa + 1)
 
     @property
@@ -120,8 +129,11 @@ class DType(Registered):
         """From here on, numbers round to infinity, or to NaN where there is none.
 
         It is half a step above the largest number: a tie, which the one above wins, being even. Of
-        FINITE, whose largest number is even, it is the first that ties no more.
+        FINITE, whose largest number is even, it is the first that ties no more. Integers have no
+        such end: sums wrap around.
         """
+        if not self.is_float:
+            return inf
         return self.largest + 2.0 ** (frexp(self.largest)[1] - self.mantissa - 2)
 
     @property
@@ -168,6 +180,7 @@ F8E4M3FN = _float("f8e4m3fn", "float8_e4m3fn", 4, 3, FOUR_NANS, FINITE)
 F8E5M2 = _float("f8e5m2", "float8_e5m2", 5, 2, FOUR_NANS, IEEE)
 F8E4M3FNUZ = _float("f8e4m3fnuz", "float8_e4m3fnuz", 4, 3, 0x80808080, UNSIGNED_ZERO, more=1)
 F8E5M2FNUZ = _float("f8e5m2fnuz", "float8_e5m2fnuz", 5, 2, 0x80808080, UNSIGNED_ZERO, more=1)
-DType.I32 = DType("i32", 4, "int32", NAN, native="int")
-I8 = DType("i8", 1, "int8", NAN, native="signed char")
+# A sum is hardly ever so low.
+DType.I32 = DType("i32", 4, "int32", 0x80C0DE5A, native="int")
+DType.I8 = DType("i8", 1, "int8", NAN, native="Whole<0>")
 U8 = DType("u8", 1, "uint8", NAN, native="unsigned char")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
 
 CONFIG = Path(__file__).parent / "data" / "narrow.dnnmark"
+INTEGERS = CONFIG.with_name("integers.dnnmark")
 TYPES = ("f16", "bf16")
 PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
@@ -33,6 +34,11 @@ def planned(
     scalars = replace(fitted(), use_matrix=NO)
     layers = network.resolve(found.config, found.settings, dtype=dtype, machine=scalars)
     return lowering.lower(layers, found.name, found.passes, 0, loss_scale=2.0)
+
+
+def planned_integers() -> Workload:
+    """Products of 8-bit integers."""
+    return planned("i8", INTEGERS, (Pass.FORWARD,))
 
 
 def wrong(bundle: Bundle, result: Result) -> list[str]:

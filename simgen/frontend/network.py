@@ -551,8 +551,10 @@ def _dtype(
     said = section.get(layer.type_key) or (None if given else usual)
     where = said.where if said else section.where
     asked = parse_value(DType, said.key, said.value, said.where) if said else found
-    if asked != DType.F32 and not (layer.any_float and asked.is_float and asked.nbytes <= WORD):
+    narrow = layer.any_float and asked.is_float and asked.nbytes <= WORD
+    if asked != DType.F32 and not narrow and asked not in layer.integers:
         takes = "floating-point types up to 32 bits" if layer.any_float else "type f32 alone"
+        takes += "".join(f", {each}" for each in layer.integers)
         fact = f"layer {name!r}: [{section.name}] has {takes}, and its input is {asked}"
         cast = given and not said
         cure = "insert [Cast] with type=f32 before it" if cast else "choose another type"

@@ -142,6 +142,7 @@ class Layer(ABC):
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}
     any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
+    integers: ClassVar[tuple[DType, ...]] = ()  # that they may have too, in forward passes
     type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
     contract: ClassVar[Contract] = Contract()  # what tests of all layers must know of this one
@@ -321,6 +322,12 @@ class Layer(ABC):
         Same shapes as `reference` returns. Never tuned: the derivation is in the layer's comments.
         """
         raise UnsupportedError(self.kind, "not lowered")
+
+    def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
+        """What is wrong with a user's own values, by port, and what to do; "" where nothing is.
+
+        For indices, with which a kernel would leave its tensors."""
+        return ""
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         """What must be known to draw inputs whose sums are exact; None: they never are."""

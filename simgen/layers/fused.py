@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from simgen.ir import OpCount, Pass, TensorSpec
+from simgen.ir import DType, OpCount, Pass, TensorSpec
 from simgen.layers.activation import Activation, ActivationMode
 from simgen.layers.base import Layer, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -61,6 +61,7 @@ class Fused(Layer):
 
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
     parameters: ClassVar[tuple[str, ...]] = ("w", "b", *PORTS)
+    integers: ClassVar[tuple[DType, ...]] = ()
     first: ClassVar[type[Layer]]
 
     batch_norm: bool = key("batch_norm", default=False, text="does batch normalisation follow?")

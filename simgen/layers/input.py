@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import Layer, Port
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Input(Layer):
     rank = None
     given = True
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768"}
 
@@ -34,7 +35,7 @@ class Input(Layer):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (y,) = inputs
-        return (Port("y", y, Fill(Distribution.NORMAL, 0.0, 1.0)),)
+        return (Port("y", y, Fill.usual(y.dtype)),)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         return OpCount()

@@ -64,6 +64,7 @@ class _Survey:
     broken: set[str] = field(default_factory=set)  # tensors that are not whole
     terms: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))  # of weights
     inputs: set[str] = field(default_factory=set)  # that are drawn anew
+    integers: bool = False  # whether a step reads any: its sums are exact in any case
     steps: list[_Step] = field(default_factory=list)
 
 
@@ -74,13 +75,13 @@ def given(workload: Workload) -> Workload:
         UsageError: it helps nowhere.
     """
     survey = _survey(workload)
-    if not survey.inputs:
+    if not survey.inputs and not survey.integers:
         raise UsageError(
             f"--values {WORD}: no layer of {workload.name} has exact sums of inputs that are exact "
             "themselves; leave it out, or choose an --algo other than fft"
         )
     ends = (b.spec.dtype.largest for b in workload.buffers if b.spec.dtype.is_float)
-    largest, weights = _sizes(survey, min(1.0, min(ends) / MOST))
+    largest, weights = _sizes(survey, min(1.0, min(ends, default=MOST) / MOST))
     buffers = []
     for buffer in workload.buffers:
         if buffer.name in survey.inputs and buffer.fill:
@@ -99,6 +100,9 @@ def _survey(workload: Workload) -> _Survey:
         layer = make_layer(node, workload.machine)
         sums = layer.sums(node.inputs, step.direction)
         read = {name for _, name in step.reads}
+        if any(not buffers[name].spec.dtype.is_float for name in read):
+            found.integers = True
+            continue
         if sums is None or read & found.broken:
             found.broken |= {name for _, name in step.writes}
             continue

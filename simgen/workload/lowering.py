@@ -115,6 +115,9 @@ class _Draft:
         own = dict.fromkeys(each for want in wanted for each in layer.steps(want))
         if not layer.passes or (not own and Pass.BACKWARD_WEIGHT not in wanted):
             raise _unsupported(placed, wanted)
+        if not placed.output.dtype.is_float and set(own) != {Pass.FORWARD}:
+            fact = f"layer {placed.node.name!r}: [{layer.section}] of integers has pass fwd alone"
+            raise UnsupportedError(placed.where, f"{fact}; build that, or choose a type of floats")
         for direction in own:
             self._step(placed, direction, bound)
 
@@ -145,6 +148,8 @@ class _Draft:
                 assert names[port.name] not in self.written, names[port.name]
                 self.written.add(names[port.name])
             fill = port.fill and self.given.get(names[port.name], port.fill)
+            if fill and fill.like in names:
+                fill = replace(fill, like=names[fill.like])
             if fill and self.loss_scale != 1 and layer.role(port.name) is PortRole.GRADIENT:
                 fill = replace(fill, every=1, times=self.loss_scale)
             self.tensors.setdefault(names[port.name], replace(port, fill=fill))

@@ -6,7 +6,7 @@
 #include "constants/conv_direct.h"
 #include "epilogue.h"
 
-constexpr const FilterElement* bias = nullptr; /* stands for a parameter that the kernel may lack */
+constexpr const AddedElement* bias = nullptr; /* stands for a parameter that the kernel may lack */
 constexpr unsigned OUT_BLOCKS = (GROUP_OUT + FILTERS - 1) / FILTERS; /* work-groups that share the channels of a group */
 constexpr unsigned STRIPE = (FILTERS + 3) / 4 * 4;                   /* filters in LDS: whole float4s */
 constexpr unsigned STRIPS = (COLUMNS_COUNT + WIDE - 1) / WIDE;       /* sets of WIDE pixels in a row */
@@ -23,7 +23,7 @@ constexpr unsigned UNROLLED_ROWS = UNROLLED ? ROWS_TAPS : 1;
 constexpr unsigned UNROLLED_COLUMNS = WIDE > 1 || COLUMNS_TAPS <= 16 ? COLUMNS_TAPS : Unrolled<4, SourceElement>::COUNT;
 
 /* The filters of channels [channel, channel + CHUNK) to LDS, as [channel][tap][filter]; `first` is a channel of the target. */
-static __device__ __forceinline__ void load_filters(const FilterElement* __restrict__ filters, float* taps, unsigned first, unsigned channel)
+static __device__ __forceinline__ void load_filters(const FilterElement* __restrict__ filters, Total* taps, unsigned first, unsigned channel)
 {
     for (unsigned i = threadIdx.x; i < CHUNK * TAPS * STRIPE; i += BLOCK) {
         const unsigned filter = i % STRIPE;
@@ -38,19 +38,23 @@ static __device__ __forceinline__ void load_filters(const FilterElement* __restr
             (GROUP_IN % CHUNK == 0 || c < GROUP_IN);
         const unsigned of_group = GROUPS > 1 ? first / GROUP_OUT * GROUP_STRIDE + first % GROUP_OUT * OUT_STRIDE : first * OUT_STRIDE;
         const unsigned at = of_group + filter * OUT_STRIDE + c * IN_STRIDE + r * KERNEL_W + s;
-        taps[i] = inside ? load(filters, at) : 0.0f;
+        taps[i] = inside ? load(filters, at) : Total{};
     }
 }
 
-static __device__ __forceinline__ float finished(float sum, float shift, const Epilogue& epilogue)
+static __device__ __forceinline__ Total finished(Total sum, Total shift, const Epilogue& epilogue)
 {
-    return epilogue(WITH_BIAS ? sum + shift : sum);
+    sum = WITH_BIAS ? plus(sum, shift) : sum;
+    if constexpr (WITH_EPILOGUE)
+        return epilogue(sum);
+    else
+        return sum;
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const SourceElement* __restrict__ source, const FilterElement* __restrict__ filters,
 #if WITH_BIAS
-    const FilterElement* __restrict__ bias,
+    const AddedElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
@@ -58,7 +62,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #endif
     Element* __restrict__ target)
 {
-    alignas(16) __shared__ float taps[CHUNK * TAPS * STRIPE];
+    alignas(16) __shared__ Total taps[CHUNK * TAPS * STRIPE];
     const unsigned group = GROUPS > 1 ? blockIdx.y / OUT_BLOCKS : 0;
     const unsigned first = GROUPS > 1 ? group * GROUP_OUT + blockIdx.y % OUT_BLOCKS * FILTERS : blockIdx.y * FILTERS; /* of the target */
     unsigned base[SETS]; /* of the image and its group in the source */
@@ -74,7 +78,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         column[set] = COLUMNS_START + COLUMNS_STRIDE * static_cast<int>(strip % STRIPS * WIDE) - static_cast<int>(LEAD);
     }
 
-    float sum[SETS][WIDE][FILTERS] = {};
+    Total sum[SETS][WIDE][FILTERS] = {};
     unsigned channel = 0; /* of the source, in its group; without a loop, where LDS holds the filters of all */
     do {
         if (channel > 0)
@@ -86,7 +90,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         for (unsigned c = 0; c < channels; c++) {
 #pragma unroll UNROLLED_ROWS
             for (unsigned r = 0; r < ROWS_TAPS; r++) {
-                const float* filter = taps + (c * TAPS + r * COLUMNS_TAPS) * STRIPE;
+                const Total* filter = taps + (c * TAPS + r * COLUMNS_TAPS) * STRIPE;
                 const SourceElement* line[SETS];
                 bool row_inside[SETS];
 #pragma unroll
@@ -97,7 +101,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                     const unsigned place = base[set] + (channel + c) * SOURCE_SIZE + at * COLUMNS_SOURCE;
                     line[set] = COLUMNS_DIVIDE == 1 ? source + place + column[set] : source + place;
                 }
-                float pixel[SETS][SEGMENT];
+                Total pixel[SETS][SEGMENT];
                 if constexpr (WIDE > 1) {
 #pragma unroll
                     for (unsigned set = 0; set < SETS; set++)
@@ -105,7 +109,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                         for (unsigned i = 0; i < SEGMENT; i += VECTOR) {
                             const unsigned at = static_cast<unsigned>(column[set] + static_cast<int>(i));
                             const bool inside = row_inside[set] && at < COLUMNS_SOURCE;
-                            const Vector<float, VECTOR> some = inside ? fetched<float, VECTOR>(line[set] + i) : Vector<float, VECTOR>{};
+                            const Vector<Total, VECTOR> some = inside ? fetched<Total, VECTOR>(line[set] + i) : Vector<Total, VECTOR>{};
                             unpack(some, pixel[set] + i);
                         }
                 }
@@ -118,14 +122,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                             if constexpr (COLUMNS_DIVIDE > 1) {
                                 const unsigned at = apart / COLUMNS_DIVIDE;
                                 const bool inside = row_inside[set] && at < COLUMNS_SOURCE && apart % COLUMNS_DIVIDE == 0;
-                                pixel[set][0] = inside ? fetched<float, 1>(line[set] + at) : 0.0f;
+                                pixel[set][0] = inside ? fetched<Total, 1>(line[set] + at) : Total{};
                             } else {
                                 const bool inside = row_inside[set] && apart < COLUMNS_SOURCE;
-                                pixel[set][0] = inside ? fetched<float, 1>(line[set] + COLUMNS_GAP * static_cast<int>(s)) : 0.0f;
+                                pixel[set][0] = inside ? fetched<Total, 1>(line[set] + COLUMNS_GAP * static_cast<int>(s)) : Total{};
                             }
                         }
                     }
-                    float weight[STRIPE];
+                    Total weight[STRIPE];
 #pragma unroll
                     for (unsigned k = 0; k < STRIPE; k += 4)
                         unpack(vector_at<4>(filter + s * STRIPE + k), weight + k);
@@ -157,10 +161,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             if (GROUP_OUT % FILTERS != 0 && first % GROUP_OUT + k >= GROUP_OUT)
                 continue;
             Element* out = target + (image * (GROUPS * GROUP_OUT) + first + k) * TARGET_SIZE + out_row * COLUMNS_EXTENT;
-            const float shift = WITH_BIAS ? load(bias, first + k) : 0.0f;
+            const Total shift = WITH_BIAS ? load(bias, first + k) : Total{};
             const Epilogue epilogue = epilogue_of(first + k, bn_w, bn_b, running_mean, running_var);
             if constexpr (COLUMNS_STEP == 1 && WIDE == 4 && COLUMNS_COUNT % 4 == 0) {
-                float results[WIDE];
+                Total results[WIDE];
 #pragma unroll
                 for (unsigned i = 0; i < WIDE; i++)
                     results[i] = finished(sum[set][i][k], shift, epilogue);

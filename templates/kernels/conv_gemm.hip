@@ -9,7 +9,7 @@
 #include "constants/conv_gemm.h"
 #include "epilogue.h"
 
-constexpr const FilterElement* bias = nullptr; /* stands for a parameter that the kernel may lack */
+constexpr const AddedElement* bias = nullptr; /* stands for a parameter that the kernel may lack */
 constexpr unsigned TAPS = ROWS_TAPS * COLUMNS_TAPS;
 constexpr unsigned DEPTH = GROUP_IN * TAPS; /* K */
 constexpr unsigned PIXELS = ROWS_COUNT * COLUMNS_COUNT;
@@ -19,9 +19,9 @@ constexpr unsigned TARGET_SIZE = ROWS_EXTENT * COLUMNS_EXTENT;
 constexpr bool WHOLE = ROWS_COUNT == ROWS_EXTENT && COLUMNS_COUNT == COLUMNS_EXTENT; /* no phase of the target */
 constexpr bool RAGGED = DEPTH % TILE_K != 0; /* the last step goes beyond the end of k */
 
-using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
+using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 using Multiplied = Fragment<Cut, FilterElement>;
-using Held = Multiplied::Held<FilterElement>; /* of both factors, which are of one type, or held as float */
+using Held = Multiplied::Held<FilterElement>; /* of both factors, which are of one type, or held as Total */
 
 /* The filters. */
 struct Left {
@@ -148,7 +148,7 @@ using Tiled = Product<Cut, Left, Right, Multiplied>;
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const SourceElement* __restrict__ source, const FilterElement* __restrict__ filters,
 #if WITH_BIAS
-    const FilterElement* __restrict__ bias,
+    const AddedElement* __restrict__ bias,
 #endif
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
@@ -165,17 +165,17 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const unsigned first = split * CHUNK;
     const unsigned last = DEPTH % CHUNK == 0 || first + CHUNK < DEPTH ? first + CHUNK : DEPTH;
     Element* to = SPLITS > 1 ? target + split * (BATCH * GROUPS * GROUP_OUT * TARGET_SIZE) : target;
-    float sum[ITEM_M][ITEM_N] = {};
+    Total sum[ITEM_M][ITEM_N] = {};
     Tiled::multiply(Left{filters + group * GROUP_STRIDE}, Right{source, group}, row, column, first, last, a_tiles, b_tiles, sum);
 
     if constexpr (WITH_BIAS) {
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);
-            const float shift = GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? load(bias, group * GROUP_OUT + m) : 0;
+            const Total shift = GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? load(bias, group * GROUP_OUT + m) : 0;
 #pragma unroll
             for (unsigned j = 0; j < ITEM_N; j++)
-                sum[i][j] += SPLITS == 1 || split == 0 ? shift : 0;
+                sum[i][j] = plus(sum[i][j], SPLITS == 1 || split == 0 ? shift : 0);
         }
     }
     if constexpr (WITH_EPILOGUE) {

@@ -1,4 +1,4 @@
-/* Elements of tensors that are narrower than 32 bits. What is computed with is float32.
+/* Elements of tensors that are narrower than 32 bits. What is computed with is float32, of integers int32.
  *
  * They move in words of 32 bits or more, since simulators are weak below. A tensor starts on a word
  * and is filled up to four elements, so that the last ones move as all others do; what lies behind
@@ -128,6 +128,20 @@ struct Narrow {
     }
 };
 
+/* A two's complement of 8 bits, of which ZERO stands for 0: what is computed with is the difference. */
+template <int ZERO>
+struct Whole {
+    static constexpr unsigned BITS = 8;
+
+    unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
+
+    /* The number in the low BITS bits of a word. */
+    static __device__ __forceinline__ int widen(unsigned word)
+    {
+        return (static_cast<int>(word << (32 - BITS)) >> (32 - BITS)) - ZERO;
+    }
+};
+
 /* Together with those of float (common.h), wherever this is included. */
 using ::keep4;
 using ::load;
@@ -136,19 +150,17 @@ using ::store;
 using ::store4;
 
 /* Element `at` of a tensor, which begins on a word. */
-template <unsigned E, unsigned M, int B, Special S>
-static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* tensor, unsigned at)
+template <class T>
+static __device__ __forceinline__ auto load(const T* tensor, unsigned at) -> decltype(T::widen(0))
 {
-    using T = Narrow<E, M, B, S>;
     constexpr unsigned SHARED = 32 / T::BITS; /* elements of a word */
     return T::widen(reinterpret_cast<const unsigned*>(tensor)[at / SHARED] >> at % SHARED * T::BITS);
 }
 
 /* The element at a place, wherever in a word that is. */
-template <unsigned E, unsigned M, int B, Special S>
-static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* from)
+template <class T>
+static __device__ __forceinline__ auto load(const T* from) -> decltype(T::widen(0))
 {
-    using T = Narrow<E, M, B, S>;
     const unsigned behind = static_cast<unsigned>(reinterpret_cast<unsigned long long>(from)) % 4; /* bytes */
     const unsigned word = *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(from) - behind);
     return T::widen(word >> behind * 8);
@@ -157,6 +169,14 @@ static __device__ __forceinline__ float load(const Narrow<E, M, B, S>* from)
 /* A narrow element is never stored by itself. Nothing defines this: what needs it does not link. */
 template <unsigned E, unsigned M, int B, Special S>
 __device__ void store(Narrow<E, M, B, S>* tensor, unsigned at, float value);
+
+template <int ZERO>
+static __device__ __forceinline__ int4 load4(const Whole<ZERO>* from)
+{
+    using T = Whole<ZERO>;
+    const unsigned word = *reinterpret_cast<const unsigned*>(from);
+    return int4{T::widen(word), T::widen(word >> 8), T::widen(word >> 16), T::widen(word >> 24)};
+}
 
 template <unsigned E, unsigned M, int B, Special S>
 static __device__ __forceinline__ float4 load4(const Narrow<E, M, B, S>* from)

@@ -22,19 +22,22 @@ static __device__ __forceinline__ auto chosen(const One* one, const Other* other
     else
         return other;
 }
-static __device__ __forceinline__ float dot(float a, float b, float sum) { return fused(a, b, sum); }
-static __device__ __forceinline__ float dot(const float2& a, const float2& b, float sum) { return fused(a.y, b.y, fused(a.x, b.x, sum)); }
-static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
+static __device__ __forceinline__ Total dot(Total a, Total b, Total sum) { return fused(a, b, sum); }
+static __device__ __forceinline__ Total dot(const Vector<Total, 2>& a, const Vector<Total, 2>& b, Total sum)
+{
+    return fused(a.y, b.y, fused(a.x, b.x, sum));
+}
+static __device__ __forceinline__ Total dot(Vector<Total, 4> a, Vector<Total, 4> b, Total sum)
 {
     return fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))));
 }
-static __device__ __forceinline__ void add_multiple(float& sum, float factor, float of) { sum = fused(factor, of, sum); }
-static __device__ __forceinline__ void add_multiple(float2& sum, float factor, float2 of)
+static __device__ __forceinline__ void add_multiple(Total& sum, Total factor, Total of) { sum = fused(factor, of, sum); }
+static __device__ __forceinline__ void add_multiple(Vector<Total, 2>& sum, Total factor, Vector<Total, 2> of)
 {
     sum.x = fused(factor, of.x, sum.x);
     sum.y = fused(factor, of.y, sum.y);
 }
-static __device__ __forceinline__ void add_multiple(float4& sum, float factor, float4 of)
+static __device__ __forceinline__ void add_multiple(Vector<Total, 4>& sum, Total factor, Vector<Total, 4> of)
 {
     sum.x = fused(factor, of.x, sum.x);
     sum.y = fused(factor, of.y, sum.y);
@@ -61,28 +64,28 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned first = SPLITS > 1 ? blockIdx.z * CHUNK : 0;
     const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
     Element* to = SPLITS > 1 ? y + blockIdx.z * (FEW * MANY) : y;
-    using Piece = Vector<float, W_WIDTH>;
+    using Piece = Vector<Total, W_WIDTH>;
 
     if constexpr (ALONG_K) {
-        alignas(16) __shared__ float held[VALUES * BLOCK];
+        alignas(16) __shared__ Total held[VALUES * BLOCK];
         const unsigned slice = threadIdx.x % SLICES;
         const unsigned row = (blockIdx.x * LANES + threadIdx.x / SLICES) * ROWS;
 
-        float sum[ROWS][FEW] = {};
+        Total sum[ROWS][FEW] = {};
         for (unsigned k = first + slice * W_WIDTH; k < last; k += SLICES * W_WIDTH) {
             Piece xs[FEW];
 #pragma unroll
             for (unsigned f = 0; f < FEW; f++) {
                 if constexpr (X_WIDTH == W_WIDTH)
-                    xs[f] = fetched<float, W_WIDTH>(x + f * X_FEW + k * X_K);
+                    xs[f] = fetched<Total, W_WIDTH>(x + f * X_FEW + k * X_K);
                 else
-                    xs[f] = gathered<W_WIDTH>(x + f * X_FEW + k * X_K, X_K);
+                    xs[f] = gathered<Total, W_WIDTH>(x + f * X_FEW + k * X_K, X_K);
             }
 #pragma unroll
             for (unsigned r = 0; r < ROWS; r++) {
                 /* Beyond the last row it reads the last one: those results are not stored. */
                 const unsigned g = MANY % (ROWS * LANES) == 0 || row + r < MANY ? row + r : MANY - 1;
-                const Piece ws = fetched<float, W_WIDTH>(w + g * W_MANY + k);
+                const Piece ws = fetched<Total, W_WIDTH>(w + g * W_MANY + k);
 #pragma unroll
                 for (unsigned f = 0; f < FEW; f++)
                     sum[r][f] = dot(xs[f], ws, sum[r][f]);
@@ -97,32 +100,32 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 held[(r * FEW + f) * BLOCK + threadIdx.x] = sum[r][f];
         __syncthreads();
         for (unsigned at = threadIdx.x; at < VALUES * LANES * FINALS; at += BLOCK) {
-            float* part = held + at / FINALS * SLICES + at % FINALS;
-            float total = part[0];
+            Total* part = held + at / FINALS * SLICES + at % FINALS;
+            Total total = part[0];
 #pragma unroll
             for (unsigned s = FINALS; s < SLICES; s += FINALS)
-                total += part[s];
+                total = plus(total, part[s]);
             part[0] = total;
         }
         __syncthreads();
         for (unsigned at = threadIdx.x; at < VALUES * LANES; at += BLOCK) {
-            const float* part = held + at * SLICES;
-            float total = part[0];
+            const Total* part = held + at * SLICES;
+            Total total = part[0];
 #pragma unroll
             for (unsigned s = 1; s < FINALS; s++)
-                total += part[s];
+                total = plus(total, part[s]);
             const unsigned f = at / LANES % FEW;
             const unsigned g = (blockIdx.x * LANES + at % LANES) * ROWS + at / (LANES * FEW);
             if (MANY % (ROWS * LANES) == 0 || g < MANY) {
                 if constexpr (ALPHA != 1)
                     total *= ALPHA;
                 if constexpr (WITH_C)
-                    total = fused(BETA, load(c, f * Y_FEW + g * Y_MANY), total);
+                    total = fused(static_cast<Total>(BETA), load(c, f * Y_FEW + g * Y_MANY), total);
                 const unsigned channel = FEW_COLUMNS ? f : g;
                 if constexpr (WITH_EPILOGUE)
                     total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? total + load(bias, channel) : total);
                 else if constexpr (WITH_BIAS)
-                    total += load(bias, channel);
+                    total = plus(total, load(bias, channel));
                 store(to, f * Y_FEW + g * Y_MANY, total);
             }
         }
@@ -139,7 +142,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         Piece sum[FEW] = {};
 #pragma unroll UNROLLED
         for (unsigned k = first + slice; k < last; k += SLICES) {
-            const Piece ws = fetched<float, COLUMNS>(w + k * W_K + g);
+            const Piece ws = fetched<Total, COLUMNS>(w + k * W_K + g);
 #pragma unroll
             for (unsigned f = 0; f < FEW; f++)
                 add_multiple(sum[f], load(x, f * X_FEW + k * X_K), ws);
@@ -157,22 +160,22 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #pragma unroll
             for (unsigned s = 1; s < SLICES; s++) {
                 const Piece other = held[f * BLOCK + s * LANES + lane];
-                total += other;
+                add(total, other);
             }
-            float results[COLUMNS];
+            Total results[COLUMNS];
             unpack(total, results);
 #pragma unroll
             for (unsigned part = 0; part < COLUMNS; part++) {
-                float& value = results[part];
+                Total& value = results[part];
                 if constexpr (ALPHA != 1)
                     value *= ALPHA;
                 if constexpr (WITH_C)
-                    value = fused(BETA, load(c, f * Y_FEW + (g + part) * Y_MANY), value);
+                    value = fused(static_cast<Total>(BETA), load(c, f * Y_FEW + (g + part) * Y_MANY), value);
                 const unsigned channel = FEW_COLUMNS ? f : g + part;
                 if constexpr (WITH_EPILOGUE)
                     value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, channel) : value);
                 else if constexpr (WITH_BIAS)
-                    value += load(bias, channel);
+                    value = plus(value, load(bias, channel));
             }
             if constexpr (Y_WIDTH == COLUMNS && COLUMNS > 1)
                 store_vector<COLUMNS>(to + (f * Y_FEW + g), results);

@@ -15,12 +15,12 @@ template <unsigned COUNT, class Stored>
 static __device__ __forceinline__ auto read(const Stored* term, unsigned at)
 {
     if constexpr (SIZE % COUNT == 0) {
-        return fetched<float, COUNT>(term);
+        return fetched<Total, COUNT>(term);
     } else {
-        const float y = at + 1 < SIZE ? fetched<float, 1>(term + 1) : 0.0f;
-        const float z = at + 2 < SIZE ? fetched<float, 1>(term + 2) : 0.0f;
-        const float w = at + 3 < SIZE ? fetched<float, 1>(term + 3) : 0.0f;
-        return float4{fetched<float, 1>(term), y, z, w};
+        const Total y = at + 1 < SIZE ? fetched<Total, 1>(term + 1) : Total{};
+        const Total z = at + 2 < SIZE ? fetched<Total, 1>(term + 2) : Total{};
+        const Total w = at + 3 < SIZE ? fetched<Total, 1>(term + 3) : Total{};
+        return Vector<Total, 4>{fetched<Total, 1>(term), y, z, w};
     }
 }
 
@@ -29,25 +29,25 @@ struct Finish {
     const AddedElement *bias, *c;
     const float *bn_w, *bn_b, *running_mean, *running_var;
 
-    __device__ __forceinline__ float operator()(float sum, unsigned i) const
+    __device__ __forceinline__ Total operator()(Total sum, unsigned i) const
     {
         if constexpr (ALPHA != 1)
             sum *= ALPHA;
         if constexpr (WITH_BIAS)
-            sum += load(bias, i % COLUMNS);
+            sum = plus(sum, load(bias, i % COLUMNS));
         if constexpr (WITH_C)
-            sum = fused(BETA, SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : 0.0f, sum);
+            sum = fused(static_cast<Total>(BETA), SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : Total{}, sum);
         if constexpr (WITH_EPILOGUE)
             sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var)(sum);
         return sum;
     }
-    __device__ __forceinline__ float2 operator()(float2 sums, unsigned i) const
+    __device__ __forceinline__ Vector<Total, 2> operator()(Vector<Total, 2> sums, unsigned i) const
     {
-        return float2{(*this)(sums.x, i), (*this)(sums.y, i + 1)};
+        return Vector<Total, 2>{(*this)(sums.x, i), (*this)(sums.y, i + 1)};
     }
-    __device__ __forceinline__ float4 operator()(float4 sums, unsigned i) const
+    __device__ __forceinline__ Vector<Total, 4> operator()(Vector<Total, 4> sums, unsigned i) const
     {
-        return float4{(*this)(sums.x, i), (*this)(sums.y, i + 1), (*this)(sums.z, i + 2), (*this)(sums.w, i + 3)};
+        return Vector<Total, 4>{(*this)(sums.x, i), (*this)(sums.y, i + 1), (*this)(sums.z, i + 2), (*this)(sums.w, i + 3)};
     }
 };
 
@@ -66,24 +66,24 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     Element* __restrict__ y)
 {
     const unsigned at = (blockIdx.x * LANES + threadIdx.x % LANES) * WIDTH;
-    Vector<float, WIDTH> sum{};
+    Vector<Total, WIDTH> sum{};
     if (at < SIZE) {
 #pragma unroll UNROLLED
         for (unsigned z = SLICES == 1 ? 0 : threadIdx.x / LANES; z < TERMS; z += SLICES) {
-            const Vector<float, WIDTH> term = read<WIDTH>(terms + z * SIZE + at, at);
-            sum += term;
+            const Vector<Total, WIDTH> term = read<WIDTH>(terms + z * SIZE + at, at);
+            add(sum, term);
         }
     }
     if constexpr (SLICES > 1) {
-        alignas(16) __shared__ Vector<float, WIDTH> partial[BLOCK];
+        alignas(16) __shared__ Vector<Total, WIDTH> partial[BLOCK];
         partial[threadIdx.x] = sum;
         __syncthreads();
         if (threadIdx.x >= LANES)
             return;
 #pragma unroll
         for (unsigned slice = 1; slice < SLICES; slice++) {
-            const Vector<float, WIDTH> other = partial[slice * LANES + threadIdx.x];
-            sum += other;
+            const Vector<Total, WIDTH> other = partial[slice * LANES + threadIdx.x];
+            add(sum, other);
         }
     }
     if (at >= SIZE)

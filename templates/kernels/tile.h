@@ -41,10 +41,11 @@ template <bool FIRST, class One, class Other>
 using Either = typename EitherOf<FIRST, One, Other>::Type;
 
 /* What a work-group multiplies in one step, M x N x K, and the ITEM_M x ITEM_N results that each of its work-items holds
- * (simgen/layers/product/tile.py chooses them). AHEAD: the elements of one k are read while another one is multiplied. */
+ * (simgen/layers/product/tile.py chooses them). AHEAD: the elements of one k are read while another one is multiplied. Number: what is
+ * multiplied and added up, float or int. */
 template <
     unsigned TILE_ROWS, unsigned TILE_COLUMNS, unsigned TILE_DEPTH, unsigned ITEM_ROWS, unsigned ITEM_COLUMNS, bool READ_AHEAD,
-    class Total = float>
+    class Number = float>
 struct Tile {
     static constexpr unsigned M = TILE_ROWS;
     static constexpr unsigned N = TILE_COLUMNS;
@@ -52,6 +53,7 @@ struct Tile {
     static constexpr unsigned ITEM_M = ITEM_ROWS;
     static constexpr unsigned ITEM_N = ITEM_COLUMNS;
     static constexpr bool AHEAD = READ_AHEAD;
+    using Total = Number;
     static constexpr unsigned ITEMS_M = M / ITEM_M;
     static constexpr unsigned ITEMS_N = N / ITEM_N;
     static constexpr unsigned ITEMS = ITEMS_M * ITEMS_N; /* of a work-group */
@@ -247,13 +249,14 @@ using Share = Either<BY_ROW, ByRow<Operand, EXTENT, DEPTH, ITEMS>, ByDepth<Opera
  */
 template <class Tile>
 struct Scalars {
+    using Total = typename Tile::Total;
     template <class Stored>
-    using Held = float;
+    using Held = Total;
     static constexpr bool BY_ROW = false;
     static constexpr unsigned DEPTH = 1;
 
-    float left[Tile::ITEM_M];
-    float right[Tile::ITEM_N];
+    Total left[Tile::ITEM_M];
+    Total right[Tile::ITEM_N];
 
     /* 64 work-items side by side take LANES_M x LANES_N places in the tile: few distinct addresses in a read of LDS, and long
      * runs in a store to C. */
@@ -286,7 +289,7 @@ struct Scalars {
 
     /* `a` and `b` are this work-item's first elements of one k. */
     template <unsigned A_STRIDE, unsigned B_STRIDE>
-    __device__ __forceinline__ void read(const float* a, const float* b)
+    __device__ __forceinline__ void read(const Total* a, const Total* b)
     {
 #pragma unroll
         for (unsigned i = 0; i < Tile::ITEM_M; i += 4)

@@ -23,6 +23,18 @@ template <>
 struct VectorOf<float, 4> {
     using Type = float4;
 };
+template <>
+struct VectorOf<int, 1> {
+    using Type = int;
+};
+template <>
+struct VectorOf<int, 2> {
+    using Type = int2;
+};
+template <>
+struct VectorOf<int, 4> {
+    using Type = int4;
+};
 template <class Element, unsigned WIDTH>
 using Vector = typename VectorOf<Element, WIDTH>::Type;
 
@@ -38,7 +50,7 @@ static __device__ __forceinline__ Vector<Element, WIDTH>& vector_at(Element* fir
     return *reinterpret_cast<Vector<Element, WIDTH>*>(first);
 }
 
-/* WIDTH elements of a tensor, which begin at a multiple of them, as a vector of Held: float, or what is stored itself. Of narrow
+/* WIDTH elements of a tensor, which begin at a multiple of them, as a vector of Held: float or int, or what is stored itself. Of narrow
  * elements the words are loaded that they lie in. */
 template <class Held, unsigned WIDTH, class Stored>
 static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* first)
@@ -64,7 +76,7 @@ static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* firs
         else if constexpr (WIDTH == 1)
             return Stored::widen(word);
         else
-            return float2{Stored::widen(word), Stored::widen(word >> Stored::BITS)};
+            return Vector<Held, 2>{Stored::widen(word), Stored::widen(word >> Stored::BITS)};
     }
 }
 
@@ -80,36 +92,31 @@ struct Unrolled {
 };
 
 /* A vector of elements that are so far apart. */
-template <unsigned WIDTH, class Stored>
-static __device__ __forceinline__ Vector<float, WIDTH> gathered(const Stored* first, unsigned apart)
+template <class Held, unsigned WIDTH, class Stored>
+static __device__ __forceinline__ Vector<Held, WIDTH> gathered(const Stored* first, unsigned apart)
 {
     if constexpr (WIDTH == 1)
-        return fetched<float, 1>(first);
+        return fetched<Held, 1>(first);
     else if constexpr (WIDTH == 2)
-        return float2{fetched<float, 1>(first), fetched<float, 1>(first + apart)};
+        return Vector<Held, 2>{fetched<Held, 1>(first), fetched<Held, 1>(first + apart)};
     else
-        return float4{
-            fetched<float, 1>(first), fetched<float, 1>(first + apart), fetched<float, 1>(first + 2 * apart),
-            fetched<float, 1>(first + 3 * apart)};
+        return Vector<Held, 4>{
+            fetched<Held, 1>(first), fetched<Held, 1>(first + apart), fetched<Held, 1>(first + 2 * apart),
+            fetched<Held, 1>(first + 3 * apart)};
 }
 
 /* WIDTH elements of an array to memory, at once. Narrow ones are 4: nothing defines another store of them. */
-template <unsigned WIDTH>
-static __device__ __forceinline__ void store_vector(float* to, const float* from)
+template <unsigned WIDTH, class Stored, class Number>
+static __device__ __forceinline__ void store_vector(Stored* to, const Number* from)
 {
-    if constexpr (WIDTH == 1)
+    if constexpr (sizeof(Stored) == 4 && WIDTH == 1)
         *to = from[0];
-    else if constexpr (WIDTH == 2)
-        vector_at<2>(to) = float2{from[0], from[1]};
-    else
-        vector_at<4>(to) = float4{from[0], from[1], from[2], from[3]};
-}
-
-template <unsigned WIDTH, class Stored>
-static __device__ __forceinline__ void store_vector(Stored* to, const float* from)
-{
-    if constexpr (WIDTH == 4)
-        store4(to, float4{from[0], from[1], from[2], from[3]});
+    else if constexpr (sizeof(Stored) == 4 && WIDTH == 2)
+        vector_at<2>(to) = Vector<Number, 2>{from[0], from[1]};
+    else if constexpr (sizeof(Stored) == 4)
+        vector_at<4>(to) = Vector<Number, 4>{from[0], from[1], from[2], from[3]};
+    else if constexpr (WIDTH == 4)
+        store4(to, Vector<Number, 4>{from[0], from[1], from[2], from[3]});
     else
         store(to, WIDTH, from[0]);
 }
@@ -138,6 +145,19 @@ static __device__ __forceinline__ void unpack(float4 from, float* to, unsigned a
     to[2 * apart] = from.z;
     to[3 * apart] = from.w;
 }
+static __device__ __forceinline__ void unpack(int from, int* to, unsigned = 1) { to[0] = from; }
+static __device__ __forceinline__ void unpack(int2 from, int* to, unsigned apart = 1)
+{
+    to[0] = from.x;
+    to[apart] = from.y;
+}
+static __device__ __forceinline__ void unpack(int4 from, int* to, unsigned apart = 1)
+{
+    to[0] = from.x;
+    to[apart] = from.y;
+    to[2 * apart] = from.z;
+    to[3 * apart] = from.w;
+}
 
 static __device__ __forceinline__ void operator+=(float2& a, const float2& b)
 {
@@ -150,4 +170,25 @@ static __device__ __forceinline__ void operator+=(float4& a, const float4& b)
     a.y += b.y;
     a.z += b.z;
     a.w += b.w;
+}
+static __device__ __forceinline__ void operator+=(int2& a, const int2& b)
+{
+    a.x = plus(a.x, b.x);
+    a.y = plus(a.y, b.y);
+}
+static __device__ __forceinline__ void operator+=(int4& a, const int4& b)
+{
+    a.x = plus(a.x, b.x);
+    a.y = plus(a.y, b.y);
+    a.z = plus(a.z, b.z);
+    a.w = plus(a.w, b.w);
+}
+/* The same of a vector of any width. */
+template <class Some>
+static __device__ __forceinline__ void add(Some& sum, const Some& more)
+{
+    if constexpr (sizeof(Some) == 4)
+        sum = plus(sum, more);
+    else
+        sum += more;
 }

@@ -38,7 +38,11 @@ static __device__ __forceinline__ void __syncthreads()
 /* Instructions stay on their side of scheduling_fence(): loads, stores, and what computes a pinned
  * value. Where an unrolled loop loads from LDS, the compiler would otherwise load everything first,
  * into more registers than there are. */
-static __device__ __forceinline__ void pin(float& x) { asm volatile("" : "+v"(x)); }
+template <class Number>
+static __device__ __forceinline__ void pin(Number& x)
+{
+    asm volatile("" : "+v"(x));
+}
 /* x, of which the compiler does not know how small it is: it would compute in 16 bits with it, and rely
  * on what such instructions leave in the upper half of a register. gem5 leaves something else there. */
 static __device__ __forceinline__ unsigned opaque(unsigned x)
@@ -51,6 +55,9 @@ static __device__ __forceinline__ void scheduling_fence()
     asm volatile("" ::: "memory");
     __builtin_amdgcn_sched_barrier(0);
 }
+
+/* x, of which the compiler knows that it has no more bits: factors of the instruction that multiplies in one step. */
+static __device__ __forceinline__ int within_24_bits(int x) { return static_cast<int>(static_cast<unsigned>(x) << 8) >> 8; }
 
 struct alignas(8) float2 {
     float x, y;

@@ -1,6 +1,9 @@
 /* NVIDIA's compilers. NVRTC has the language's names built in, float4 too. */
 /* ptxas counts registers itself. */
-static __device__ __forceinline__ void pin(float&) {}
+template <class Number>
+static __device__ __forceinline__ void pin(Number&)
+{
+}
 static __device__ __forceinline__ unsigned opaque(unsigned x) { return x; }
 static __device__ __forceinline__ void scheduling_fence() {}
 
@@ -28,6 +31,7 @@ static __device__ __forceinline__ float fast_sqrt(float x)
     asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
+static __device__ __forceinline__ int within_24_bits(int x) { return x; }
 static __device__ __forceinline__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 static __device__ __forceinline__ float maximum(float a, float b) { return fmaxf(a, b); }
 static __device__ __forceinline__ float minimum(float a, float b) { return fminf(a, b); }

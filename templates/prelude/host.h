@@ -22,9 +22,14 @@ inline struct {
 extern "C" void simgen_barrier(unsigned line);
 #define __syncthreads() simgen_barrier(__LINE__)
 
-static __device__ __forceinline__ void pin(float&) {}
+template <class Number>
+static __device__ __forceinline__ void pin(Number&)
+{
+}
 static __device__ __forceinline__ unsigned opaque(unsigned x) { return x; }
 static __device__ __forceinline__ void scheduling_fence() {}
+
+static __device__ __forceinline__ int within_24_bits(int x) { return x; }
 
 struct alignas(8) float2 {
     float x, y;

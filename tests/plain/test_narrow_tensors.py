@@ -12,12 +12,14 @@ import pytest
 from simgen.bundle import results
 from simgen.bundle.results import Output, Result
 from simgen.dtypes import BF16, F8E4M3FN, F16, DType
-from simgen.errors import ConfigError
+from simgen.errors import ConfigError, UnsupportedError
 from simgen.frontend import network, problem
 from simgen.ir import Distribution, Fill, Pass, TensorSpec
 from simgen.numerics import storing
+from simgen.numerics.integers import wrapped
 from simgen.numerics.spread import Spread
-from simgen.tensors import data_file, own_values, random_values
+from simgen.tensors import data_file, exact_values, own_values, random_values
+from simgen.workload import lowering
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,10 +90,17 @@ REFUSED = {
     "--type 'f17': type is 'f17'; did you mean 'f16'?": ("softmax_fwd", "f17", ()),
     "--type 'f64': layer 'softmax': [Softmax] has floating-point types up to 32 bits, and its "
     "input is f64; choose another type": ("softmax_fwd", "f64", ()),
-    "--type 'i8': layer 'conv': [Convolution] has floating-point types up to 32 bits, and its "
-    "input is i8; choose another type": ("conv_fwd", "i8", ()),
-    "--type 'i32': layer 'gemm': [Gemm] has floating-point types up to 32 bits, and its input is "
-    "i32; choose another type": ("gemm_fwd", "i32", ()),
+    "--type 'i8': layer 'softmax': [Softmax] has floating-point types up to 32 bits, and its "
+    "input is i8; choose another type": ("softmax_fwd", "i8", ()),
+    "--type 'i32': layer 'conv': [Convolution] has floating-point types up to 32 bits, i8, and its "
+    "input is i32; choose another type": ("conv_fwd", "i32", ()),
+    "layer 'gemm': a is i32, b is i32; of integers, a and b are i8, and c is i32": (
+        "gemm_fwd", "i32", ()
+    ),
+    "layer 'gemm': alpha is 2 and beta 0, but sums of i8 are integers; let alpha be 1, beta 0 or "
+    "1": ("gemm_fwd", "i8", (("alpha", "2"),)),
+    "layer 'conv': algorithm im2col takes no i8; choose direct or implicit_gemm, or leave algo "
+    "out": ("conv_fwd", "i8", (("algo", "im2col"),)),
     "--set pool1.type=f16: type is f16, but the previous layer's output is f32; leave it out, or "
     "insert [Cast] with type=f16 before layer 'pool1'": (
         "alexnet", None, (("pool1.type", "f16"),)
@@ -107,3 +116,22 @@ def test_types_that_cannot_be_are_one_line(message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         network.resolve(found.config, found.settings, dtype=dtype)
     assert str(caught.value).endswith(message)
+
+
+@pytest.mark.parametrize("word", ["conv_bwd_data", "fc_bwd_weight", "gemm_bwd"])
+def test_integers_have_no_backward_pass(word: str) -> None:
+    found = problem.find(word, (), None)
+    layers = network.resolve(found.config, found.settings, dtype="i8")
+    with pytest.raises(UnsupportedError, match="of integers has pass fwd alone; build that, or"):
+        lowering.lower(layers, found.name, found.passes, 0)
+
+
+def test_sums_of_integers_are_exact_without_other_values() -> None:
+    """They are what they are: there is nothing to draw anew."""
+    work = narrow.planned_integers()
+    assert exact_values.given(work) == work
+
+
+def test_sums_of_integers_wrap_around() -> None:
+    ends = np.array([2.0**31 - 1, 2.0**31, -(2.0**31) - 1, 3 * 2.0**32 + 5])
+    assert wrapped(ends).tolist() == [2.0**31 - 1, -(2.0**31), 2.0**31 - 1, 5.0]

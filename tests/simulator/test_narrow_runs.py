@@ -24,12 +24,18 @@ pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 @pytest.mark.parametrize(
     ("dtype", "arch", "mode"),
     # Each type and each architecture; the timing model of a gfx942 takes three times as long.
-    [("f16", "gfx942", "emu"), ("bf16", "gfx803", "timing")],
+    [
+        ("f16", "gfx942", "emu"),
+        ("bf16", "gfx803", "timing"),
+        ("i8", "gfx942", "timing"),
+        ("i8", "gfx803", "emu"),
+    ],
 )
 def test_a_network_of_narrow_tensors_is_right(
     tmp_path: Path, builder: Builder, dtype: str, arch: str, mode: str
 ) -> None:
-    target, work = MGPUSim(arch=arch), narrow.planned(dtype)
+    target = MGPUSim(arch=arch)
+    work = narrow.planned_integers() if dtype == "i8" else narrow.planned(dtype)
     bundle = bundles.write(tmp_path / "b", work, [target], builder, narrow.PROVENANCE)
     folder = process.run(bundle, "mgpusim", environment={"SIMGEN_MODE": mode}, timeout=600)
     assert narrow.wrong(bundle, results.collect(bundle, target, folder)) == []

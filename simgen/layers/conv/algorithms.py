@@ -189,7 +189,7 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     instructions, which counts in simulators.
     """
     by_matrix = g.machine.use_matrix == YES
-    transformed = _transformed(g, unknown)
+    transformed = _transformed(g, unknown) if g.dtype.is_float else None
     if transformed and not by_matrix:
         return transformed, "there is much to compute in many channels"
     if not maps(g, unknown):
@@ -334,6 +334,8 @@ class ConvJob:
     @property
     def stores(self) -> bool:
         """Whether they store them, or the sum of what they leave does; if not, it is float32."""
+        if not self.g.dtype.product.is_narrow:
+            return True
         if not self.reads or self.splits > 1:
             return self.reads
         gathers = self._gathers()
@@ -345,7 +347,7 @@ class ConvJob:
     def typed(self) -> Names:
         """The names with the types of elements that the kernels have."""
         dtype = self.g.dtype if self.reads else DType.F32
-        return replace(self.names, dtype=dtype, stored=dtype if self.stores else DType.F32)
+        return replace(self.names, dtype=dtype, stored=dtype.product if self.stores else DType.F32)
 
     def check(self) -> None:
         """Raises:
@@ -358,6 +360,10 @@ class ConvJob:
             raise ValueError(
                 f"{fact} are too large for algorithm direct and the {room}; choose implicit_gemm"
             )
+        for_integers = (Algorithm.DIRECT, Algorithm.IMPLICIT_GEMM)
+        if not self.g.dtype.is_float and self.algorithm not in for_integers:
+            fact = f"algorithm {self.algorithm} takes no {self.g.dtype}"
+            raise ValueError(f"{fact}; choose {' or '.join(for_integers)}, or leave algo out")
         if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
             takes = TRANSFORMS[self.algorithm].TAKES
             raise ValueError(f"{fact}; {self.algorithm} takes {takes}: choose implicit_gemm")
@@ -401,7 +407,8 @@ class ConvJob:
             gathers = self._gathers() if self._gathers() else to_result(self.g)
             found.append((implicit_gemm.WINDOWS, implicit_gemm.windows(gathers)))
         if self.splits > 1:
-            found.append((self.names.partial, TensorSpec((self.splits, self._size()))))
+            shape = (self.splits, self._size())
+            found.append((self.names.partial, TensorSpec(shape, self.g.dtype.accumulation)))
         return tuple(found)
 
     def lower(self) -> Lowering:
@@ -412,7 +419,13 @@ class ConvJob:
         channels = Channels(self.names.epilogue, *self._channels())
         stored = self.typed.stored
         kernel, grid = sum_of(
-            self.g.machine, "conv", splits, self._size(), channels=channels, result=stored
+            self.g.machine,
+            "conv",
+            splits,
+            self._size(),
+            channels=channels,
+            of=self.g.dtype.accumulation,
+            result=stored,
         )
         args = (self.names.partial, *self.names.epilogue.ports, self.names.target)
         launch = Launch(kernel.name, grid, args)

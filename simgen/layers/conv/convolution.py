@@ -30,7 +30,7 @@ from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ir import Fill, OpCount, Pass, TensorSpec
 from simgen.layers.base import MAX_INT, Choice, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.conv import (
@@ -49,6 +49,7 @@ from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.layout import ChoosesLayout
 from simgen.layers.window import positions, spread
 from simgen.numerics import exactness
+from simgen.numerics.integers import wrapped
 from simgen.numerics.rounding import TINY, U, accumulated
 from simgen.numerics.spread import Spread, sum_spread
 
@@ -100,6 +101,7 @@ class Convolution(ChoosesLayout):
     algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
     shape_given = ("dx",)
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
     per_sample = True
     sample: ClassVar[Mapping[str, str]] = {
         "n": "126",
@@ -163,6 +165,11 @@ class Convolution(ChoosesLayout):
     data_preference: Preference = _preference("conv_bwd_data_pref", "bwd_data")
 
     @property
+    def _whole(self) -> bool:
+        """Whether all are integers, which nothing rounds."""
+        return bool(self.types) and not self.types[0].is_float
+
+    @property
     def propagates(self) -> bool:
         return self.propagation
 
@@ -187,8 +194,9 @@ class Convolution(ChoosesLayout):
         if x.shape[1] % self.group or self.num_output % self.group:
             fact = f"{x.shape[1]} channels and {self.num_output} filters"
             raise ValueError(f"{fact} in groups of equal size; make group a divisor of both")
-        y = TensorSpec((x.shape[0], self.num_output, *self._extents(x.shape)), x.dtype)
-        for direction in self.passes:
+        shape = (x.shape[0], self.num_output, *self._extents(x.shape))
+        y = TensorSpec(shape, x.dtype.product)
+        for direction in self.passes if x.dtype.is_float else (Pass.FORWARD,):
             job = self._job(x.shape, direction, x.dtype)
             job.check()
             tensors = (x, y, self.weights(x), *(spec for _, spec in job.workspaces()))
@@ -220,7 +228,7 @@ class Convolution(ChoosesLayout):
         y, w = self.output(inputs), self.weights(x)
         n, _, p, q = (x if self.mode is ConvMode.TRANSPOSE else y).shape
         products = 2 * w.size * n * p * q
-        added, b = (y.size, x.dtype.nbytes * self.num_output) if self.bias else (0, 0)
+        added, b = (y.size, y.dtype.nbytes * self.num_output) if self.bias else (0, 0)
         if direction is Pass.FORWARD:
             return OpCount(products + added, 0, x.nbytes + w.nbytes + b, y.nbytes)
         filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
@@ -237,15 +245,15 @@ class Convolution(ChoosesLayout):
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
         fan_in = x.shape[1] // self.group * self.kernel_h * self.kernel_w
-        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
-        weights = Fill(Distribution.NORMAL, 0.0, sqrt(2 / fan_in))  # He et al. 2015
-        b = TensorSpec((self.num_output,), x.dtype)
+        normal = Fill.usual(x.dtype)
+        weights = Fill.usual(w.dtype, sqrt(2 / fan_in))  # He et al. 2015
+        b = TensorSpec((self.num_output,), x.dtype.product)
         work = [
             Port(name, spec, scratch=True)
             for name, spec in self._job(x.shape, direction, x.dtype).workspaces()
         ]
         if direction is Pass.FORWARD:
-            shift = [Port("b", b, Fill(Distribution.NORMAL, 0.0, 0.1))] if self.bias else []
+            shift = [Port("b", b, Fill.usual(b.dtype, 0.1))] if self.bias else []
             return (Port("x", x, normal), Port("w", w, weights), *shift, *work, Port("y", y))
         if direction is Pass.BACKWARD_DATA:
             return (Port("w", w, weights), Port("dy", y, normal), *work, Port("dx", x))
@@ -382,9 +390,12 @@ class Convolution(ChoosesLayout):
         if direction is Pass.BACKWARD_WEIGHT:
             db = {"db": tensors["dy"].sum(axis=(0, 2, 3))} if self.bias else {}
             return {"dw": made, **db}
-        return {"y": made + tensors["b"][:, None, None] if self.bias else made}
+        made = made + tensors["b"][:, None, None] if self.bias else made
+        return {"y": wrapped(made) if self._whole else made}
 
     def plain_tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self._whole:
+            return {"y": np.zeros_like(self._computed(tensors, direction))}
         # Bounds go with the sums of the absolute values of the terms.
         given = tensors["x" if "x" in tensors else "dx"].shape
         job = self._job(given, direction)
@@ -409,6 +420,8 @@ class Convolution(ChoosesLayout):
     def plain_spread(
         self, tensors: Tensors, direction: Pass, tolerance: Tensors
     ) -> Mapping[str, Spread]:
+        if self._whole:
+            return {port: Spread(bound) for port, bound in tolerance.items()}
         given = tensors["x" if "x" in tensors else "dx"].shape
         job = self._job(given, direction)
         port = {Pass.FORWARD: "y", Pass.BACKWARD_DATA: "dx", Pass.BACKWARD_WEIGHT: "dw"}[direction]
@@ -437,6 +450,8 @@ class Convolution(ChoosesLayout):
         return Sums(channels * g.taps + (self.bias and direction is Pass.FORWARD), growth)
 
     def plain_exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self._whole:
+            return self.plain_reference(tensors, direction)
         job = self._job(tensors["x" if "x" in tensors else "dx"].shape, direction)
         grain = job.grain * exactness.grain(tensors[job.names.source], tensors[job.names.filters])
         port = job.names.target

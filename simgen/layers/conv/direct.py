@@ -88,6 +88,7 @@ def _gather(each: Gather, names: Names, phase: int | None) -> tuple[Kernel, Laun
         ("chunk", mapped.chunk),
         ("unrolled", int(_unrolled(each, mapped))),
         *names.elements("source", "filter"),
+        *names.added,
         *names.result,
     )
     kernel = Kernel(name, "conv_direct.hip", mapped.block, constants)

@@ -370,7 +370,7 @@ class Names:
     @property
     def summing(self) -> Names:
         """Those of a kernel that leaves partial sums."""
-        return replace(self, epilogue=NOTHING, stored=DType.F32)
+        return replace(self, epilogue=NOTHING, stored=self.dtype.accumulation)
 
     def elements(self, *types: str) -> Constants:
         """The element types of what is read, of a kernel that calls them so, if not float32."""
@@ -378,5 +378,10 @@ class Names:
 
     @property
     def result(self) -> Constants:
-        """The element type of what is written."""
-        return constant("element", self.stored)
+        """The element types of what is written, and of what it is the sum of."""
+        return (*constant("element", self.stored), *constant("total", self.dtype.accumulation))
+
+    @property
+    def added(self) -> Constants:
+        """The element type of a bias."""
+        return constant("addedelement", self.dtype.product)

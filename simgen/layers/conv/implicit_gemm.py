@@ -190,6 +190,7 @@ def _gather(each: Gather, names: Names, phase: int | None, unrolled: bool, alone
         ("store_width", _store_width(each)),
         *found.tile.constants,
         *names.elements("filter", *(() if unrolled else ("source",))),
+        *names.added,
         *writes.result,
     )
     name = names.kernel(algorithm, phase)

@@ -1,7 +1,8 @@
 """Element types of the tensors of a matrix product: each has its own.
 
 What is multiplied and added up is float32: elements are widened as they are loaded, and results are
-rounded once, as they are stored. Partial sums are float32.
+rounded once, as they are stored. Partial sums are float32. Of 8-bit integers all of these are
+int32, and so is the result: nothing is rounded, and sums wrap around.
 """
 
 from __future__ import annotations
@@ -26,8 +27,13 @@ class Elements:
 
     @classmethod
     def all(cls, dtype: DType) -> Elements:
-        """One type for all."""
-        return cls(dtype, dtype, dtype, dtype)
+        """One type for both factors, and what comes of it."""
+        return cls(dtype, dtype, dtype.product, dtype.product)
+
+    @property
+    def total(self) -> DType:
+        """Of what is multiplied and added up."""
+        return self.left.accumulation
 
     @property
     def nbytes(self) -> tuple[int, int, int]:
@@ -47,12 +53,13 @@ class Elements:
             *constant("rightelement", self.right),
             *constant("addedelement", self.added),
             *constant("element", self.result),
+            *constant("total", self.total),
         )
 
 
 def constant(name: str, dtype: DType) -> Constants:
     """The constant that names a type of elements to a kernel, where it is not float32."""
-    return ((name, dtype.c),) if dtype.is_narrow else ()
+    return () if dtype == DType.F32 else ((name, dtype.c),)
 
 
 def name_of(types: tuple[DType, ...]) -> tuple[str, ...]:

@@ -23,13 +23,14 @@ from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
+from simgen.numerics.integers import wrapped
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.numerics.spread import Spread, order, sum_spread
 
@@ -68,6 +69,7 @@ class FullyConnected(Layer):
     data_parallel = True
     shape_given = ("dx",)
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
     rank: ClassVar[int | None] = None
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
@@ -99,7 +101,7 @@ class FullyConnected(Layer):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         self.product(x, Pass.FORWARD).check()
-        return TensorSpec(self._results(x.shape), x.dtype)
+        return TensorSpec(self._results(x.shape), x.dtype.product)
 
     def _results(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of y for that of x."""
@@ -130,7 +132,7 @@ class FullyConnected(Layer):
         bytes."""
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
-        b = TensorSpec((self.num_output,), x.dtype)
+        b = TensorSpec((self.num_output,), x.dtype.product)
         flops, extra = 2 * self.rows(x.shape)[0] * w.size, (y.size if self.bias else 0)
         b_nbytes = b.nbytes if self.bias else 0
         if direction is Pass.FORWARD:
@@ -142,14 +144,13 @@ class FullyConnected(Layer):
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
-        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
         # He et al., "Delving Deep into Rectifiers", 2015: activations keep their size.
-        weights = Fill(Distribution.NORMAL, 0.0, sqrt(2 / w.shape[1]))
-        b = TensorSpec((self.num_output,), x.dtype)
+        normal, weights = Fill.usual(x.dtype), Fill.usual(w.dtype, sqrt(2 / w.shape[1]))
+        b = TensorSpec((self.num_output,), x.dtype.product)
         workspace = self.product(x, direction).workspace
         partial = (Port("partial", workspace, scratch=True),) if workspace else ()
         if direction is Pass.FORWARD:
-            bias = (Port("b", b, Fill(Distribution.NORMAL, 0.0, 0.1)),) if self.bias else ()
+            bias = (Port("b", b, Fill.usual(b.dtype, 0.1)),) if self.bias else ()
             return (Port("x", x, normal), Port("w", w, weights), *bias, Port("y", y), *partial)
         if direction is Pass.BACKWARD_DATA:
             return (Port("w", w, weights), Port("dy", y, normal), Port("dx", x), *partial)
@@ -190,6 +191,7 @@ class FullyConnected(Layer):
         if direction is Pass.FORWARD:
             y = rows["x"] @ rows["w"].T
             made = y + tensors["b"] if self.bias else y
+            made = wrapped(made) if self._whole else made
             return {"y": made.reshape(self._results(tensors["x"].shape))}
         if direction is Pass.BACKWARD_DATA:
             dx = rows["dy"] @ rows["w"]
@@ -220,6 +222,14 @@ class FullyConnected(Layer):
             made["db"] = Spread(sum_spread(dy, order(dy.shape[1]), tolerance["db"]))
         return made
 
+    @property
+    def _dtype(self) -> DType:
+        return self.types[0] if self.types else DType.F32
+
+    @property
+    def _whole(self) -> bool:
+        return not self._dtype.is_float
+
     def _sides(self, tensors: Tensors, direction: Pass) -> tuple[Product, Array, Array]:
         """The product of a pass, and its factors as it reads them."""
         _, a, b = FACTORS[direction]
@@ -227,7 +237,7 @@ class FullyConnected(Layer):
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
         right = right.T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        elements = Elements.all(self.types[0] if self.types else DType.F32)
+        elements = Elements.all(self._dtype)
         product = Product(m, n, k, *LAYOUT[direction], elements=elements, machine=self.machine)
         return product, left, right
 
@@ -237,6 +247,8 @@ class FullyConnected(Layer):
         return Sums(self.product(x, direction).k + added)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self._whole:
+            return self.reference(tensors, direction)
         port, *factors = FACTORS[direction]
         grains = {port: exactness.grain(*(tensors[factor] for factor in factors))}
         if "b" in tensors:

@@ -11,7 +11,9 @@ All matrices are stored by rows. BLAS and DeepBench store theirs by columns, whi
 problem with the two sides exchanged: their (m, n, k, transa, transb) is (n, m, k, transb, transa)
 here.
 
-y has the element type of a. Types may differ; by itself, the layer reads `type`.
+y has the element type of a. Types may differ; by itself, the layer reads `type`. Where a and b are
+i8, y and c are i32, alpha is 1 and beta 0 or 1, as cublasGemmEx has it of CUBLAS_COMPUTE_32I; there
+is only a forward pass then.
 
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
 two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer
@@ -29,11 +31,12 @@ from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.numerics import exactness
+from simgen.numerics.integers import wrapped
 from simgen.numerics.rounding import TINY, U
 from simgen.numerics.spread import Spread
 
@@ -83,6 +86,7 @@ class Gemm(Layer):
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch", "type")
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "256", "k": "256"}
 
     m: int = key("m", default=256, least=1, text="rows of y")
@@ -128,11 +132,33 @@ class Gemm(Layer):
         shapes = self._shapes(inputs)
         shapes |= {"c": shapes["y"]}
         types = tuple(each.dtype for each in inputs)
+        self._check_types(*(self._dtype(name, types) for name in ("a", "b", "c")))
         return {name: TensorSpec(shapes[name], self._dtype(name, types)) for name in shapes}
 
     def _dtype(self, name: str, types: tuple[DType, ...]) -> DType:
-        """Of a, b, c or y, for those of the inputs; y has that of a."""
-        return dict(zip(self._reads, types)).get("a" if name == "y" else name, self.type)
+        """Of a, b, c or y, for those of the inputs; y has that of products of a."""
+        given = dict(zip(self._reads, types))
+        if name == "y":
+            return given.get("a", self.type).product
+        return given.get(name, self.type.product if name == "c" else self.type)
+
+    def _check_types(self, a: DType, b: DType, c: DType) -> None:
+        """Raises:
+        ValueError: some are integers, and no kernel computes with these, or scales them so.
+        """
+        alpha, beta = self._scales
+        if all(each.is_float for each in (a, b, c)):
+            return
+        if (a, b) != (DType.I8, DType.I8) or (self._added and c != DType.I32):
+            both = f"a is {a}, b is {b}" + (f", c is {c}" if self._added else "")
+            raise ValueError(f"{both}; of integers, a and b are i8, and c is i32")
+        if alpha != 1 or beta not in (0, 1):
+            fact = f"alpha is {alpha:g} and beta {beta:g}"
+            raise ValueError(f"{fact}, but sums of i8 are integers; let alpha be 1, beta 0 or 1")
+
+    def _whole(self) -> bool:
+        """Whether all are integers."""
+        return not self._dtype("a", self.types).is_float
 
     def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
         """Of a, b and y (c is like y).
@@ -252,11 +278,10 @@ class Gemm(Layer):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         specs = self._specs(inputs)
-        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
         # Results of about one, whatever k is.
         a, b, y = (specs[name] for name in ("a", "b", "y"))
         k = a.shape[-2 if self.transa else -1]
-        weights = Fill(Distribution.NORMAL, 0.0, k**-0.5)
+        normal, weights = Fill.usual(a.dtype), Fill.usual(b.dtype, k**-0.5)
         read = (Port("a", a, normal), Port("b", b, weights))
         workspaces = (
             Port(part.partial, part.product.workspace, scratch=True)
@@ -264,7 +289,7 @@ class Gemm(Layer):
             if part.product.workspace
         )
         if direction is Pass.FORWARD:
-            c = (Port("c", specs["c"], normal),) if self._added else ()
+            c = (Port("c", specs["c"], Fill.usual(specs["c"].dtype)),) if self._added else ()
             return (*read, *c, Port("y", y), *workspaces)
         dc = (Port("dc", specs["c"]),) if self._added else ()
         return (*read, Port("dy", y, normal), Port("da", a), Port("db", b), *dc, *workspaces)
@@ -343,7 +368,7 @@ class Gemm(Layer):
             made["y"] = made["y"] + beta * tensors["c"]
         elif beta != 0:
             made["dc"] = beta * tensors["dy"]
-        return made
+        return {port: wrapped(each) for port, each in made.items()} if self._whole() else made
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         def bound(part: PassProduct, a: Array, b: Array, y: Array) -> Array:
@@ -369,6 +394,8 @@ class Gemm(Layer):
         return Sums(max(part.product.k + (part.product.beta != 0) for part in parts))
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if self._whole():
+            return self.reference(tensors, direction)
         found = {}
         for part in self._parts_of(tensors, direction):
             a, b = part.sides(tensors)

@@ -22,7 +22,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.dtypes import TOGETHER, DType
-from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.ir import Kernel, Launch, TensorMap, TensorSpec
 from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, tile
@@ -105,6 +105,11 @@ class Product:
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
 
     @property
+    def whole(self) -> bool:
+        """Whether all are integers, which nothing rounds."""
+        return not self.elements.total.is_float
+
+    @property
     def stores(self) -> bool:
         """Whether the kernels store the result's type; if not, they leave float32."""
         if not self.elements.result.is_narrow or self.chunks[1] > 1:
@@ -151,7 +156,8 @@ class Product:
         """Partial sums, (chunks, m, n) or (chunks, batch, m, n), where k is cut."""
         _, splits = self.chunks
         batch = (self.batch,) if self.batch > 1 else ()
-        return TensorSpec((splits, *batch, self.m, self.n)) if splits > 1 else None
+        shape = (splits, *batch, self.m, self.n)
+        return TensorSpec(shape, self.elements.total) if splits > 1 else None
 
     def lower(
         self, prefix: str, a: str, b: str, added: str | None, y: str, partial: str = "partial"
@@ -176,6 +182,7 @@ class Product:
             self._scales,
             self.n if self.bias else 0,
             Channels(self.epilogue, self.n),
+            of=self.elements.total,
             added=self.elements.added,
             result=self.elements.result,
         )
@@ -189,6 +196,8 @@ class Product:
         all errors of a result are below U times the sum of what |s| was on its way. Higham,
         "Accuracy and Stability of Numerical Algorithms", 2002, section 3.3: running error analysis.
         """
+        if self.whole:
+            return np.zeros_like(y)
         bound = np.empty_like(y)
         weights = np.abs(b)
         panel = max(1, PANEL // self.n)
@@ -240,6 +249,8 @@ class Product:
 
     def spread(self, a: Array, b: Array, y: Array, hard: Array) -> Array:
         """Proxy standard deviation of the error of each result, as `bound` takes them."""
+        if self.whole:
+            return np.zeros_like(y)
         sigma = np.empty_like(y)
         equal = min(repeats(a), repeats(b.T))
         panel = max(1, PANEL // self.n)
@@ -324,9 +335,10 @@ class Product:
 
     @property
     def _leaves(self) -> Elements:
-        """The first kernel's types: partial sums are float32, and nothing is added to them."""
+        """The first kernel's types: nothing is added to partial sums."""
         if self.chunks[1] > 1:
-            return replace(self.elements, added=DType.F32, result=DType.F32)
+            total = self.elements.total
+            return replace(self.elements, added=total, result=total)
         return replace(self.elements, result=self._stored)
 
     @property
@@ -334,6 +346,12 @@ class Product:
         """Elements of a load from A and from B."""
         left = tile.width(self.m if self.a_transposed else self.k)
         return left, tile.width(self.k if self.b_transposed else self.n)
+
+    @property
+    def _lying(self) -> tuple[tuple[int, bool], tuple[int, bool]]:
+        """Of each factor, the extent along which elements lie side by side; and whether it is k."""
+        left = (self.m, False) if self.a_transposed else (self.k, True)
+        return left, ((self.k, True) if self.b_transposed else (self.n, False))
 
     @property
     def _cut(self) -> tile.Cut:
@@ -354,6 +372,9 @@ class Product:
 
     @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
+        left, right = self._lying
+        if staged := fragment.staged(self.machine, self._factors, left, right):
+            return staged
         if by_matrix := fragment.tiles(self.machine, self._factors):
             return by_matrix
         return tile.TILES if min(self._widths) > 1 else UNALIGNED
@@ -361,6 +382,8 @@ class Product:
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         found = self._cut
         left_width, right_width = self._widths
+        if found.tile.stages:
+            left_width = right_width = fragment.RUN_NBYTES // found.tile.nbytes
         constants: Constants = (
             ("m", self.m),
             ("n", self.n),
@@ -377,13 +400,28 @@ class Product:
             ("right_along", "k" if self.b_transposed else "n"),
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
+            ("stages", found.tile.stages),
+            ("tensor_maps", int(found.tile.by_warpgroups)),
             *found.tile.constants,
             *(self.epilogue if found.splits == 1 else NOTHING).constants,
             *self._leaves.constants,
         )
         name = self._name(prefix, f"t{found.tile}")
-        kernel = Kernel(name, "gemm.hip", found.tile.block, constants)
+        asked = found.tile.lds_nbytes if found.tile.stages else 0
+        maps = self._maps(found.tile) if found.tile.by_warpgroups else ()
+        kernel = Kernel(name, "gemm.hip", found.tile.block, constants, asked, maps)
         return kernel, (*found.tile.grid(self.m, self.n), found.splits * self.batch)
+
+    def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
+        """Of both factors: a step of what lies along k is one box, and of others one for each run
+        of as many elements as a step has of k."""
+        made = []
+        sides = (self._lying[0], self.m, tiles.rows), (self._lying[1], self.n, tiles.columns)
+        for argument, ((extent, along_k), other, rows) in enumerate(sides):
+            shape = self.batch, (other if along_k else self.k), extent
+            box = (rows if along_k else tiles.depth), tiles.depth
+            made.append(TensorMap(argument, tiles.nbytes, shape, box))
+        return tuple(made)
 
     # ---- A short side ----
 
@@ -518,6 +556,7 @@ def sum_of(
         *constant("termelement", of),
         *constant("addedelement", added),
         *constant("element", result),
+        *constant("total", of.accumulation),
     )
     after = (f"bias{bias}",) if bias else ()
     types = name_of((of, added, result))

@@ -11,4 +11,6 @@ constexpr bool UNROLLED = true; /* whether rows of taps are, and not only the ta
 #define WITH_BIAS 1
 using SourceElement = float;
 using FilterElement = float;
+using AddedElement = float; /* of the bias */
 using Element = float;
+using Total = float; /* what is multiplied and added up */

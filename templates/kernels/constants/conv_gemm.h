@@ -9,5 +9,7 @@ constexpr unsigned SPLITS = 1;   /* partial sums; if there is more than one, the
 constexpr unsigned CHUNK = 27;   /* of k, for a work-group */
 using SourceElement = float;
 using FilterElement = float;
+using AddedElement = float; /* of the bias */
 using Element = float;
+using Total = float; /* what is multiplied and added up */
 #define WITH_BIAS 0

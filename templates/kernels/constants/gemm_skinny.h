@@ -28,5 +28,6 @@ using LeftElement = float; /* of the first factor, the second one, what is added
 using RightElement = float;
 using AddedElement = float;
 using Element = float;
+using Total = float; /* what is multiplied and added up */
 #define WITH_C 0
 #define WITH_BIAS 0

@@ -15,5 +15,6 @@ constexpr unsigned INNER = 1; /* results side by side that are of one channel */
 using TermElement = float;
 using AddedElement = float;
 using Element = float; /* of y */
+using Total = float; /* what is added up */
 #define WITH_BIAS 1
 #define WITH_C 1

@@ -1,0 +1,89 @@
+"""Products of 8-bit integers on the host: exact, and mistakes in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import narrow
+import pytest
+from layer_bundles import make
+
+from simgen.bundle import results
+from simgen.compile import render
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from layer_bundles import Made
+
+    from simgen.compile.build import Builder
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+
+
+def wrong(made: Made) -> set[str]:
+    """Layers whose results are not what they should be, bit for bit."""
+    done = made.run()
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = made.bundle.results("host")
+    assert folder is not None
+    found = narrow.wrong(made.bundle, results.collect(made.bundle, made.target, folder))
+    return {line.split(".")[0] for line in found}
+
+
+def test_products_of_integers_are_exact(tmp_path: Path, builder: Builder) -> None:
+    """With every access checked: nothing is read or written behind the last word of a tensor."""
+    work = narrow.planned_integers()
+    assert {b.spec.dtype.name for b in work.outputs} == {"i32"}
+    assert wrong(make(tmp_path, work, builder, sanitize=True)) == set()
+
+
+TILED = {"fc", "odd", "chunks", "batched", "product"}
+DIRECT = {"direct", "phases"}
+EVERY = TILED | DIRECT | {"few", "rows"}
+NARROWED = "static_cast<signed char>({})"
+SUMS = {  # by tiles, directly, and by both kernels of a short side
+    "fused(left[i], right[j], sum[i][j])": NARROWED,
+    "fused(pixel[set][at], weight[k], sum[set][i][k])": NARROWED,
+    "fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))))": NARROWED,
+    "fused(factor, of.x, sum.x)": NARROWED,
+}
+MISTAKES = {
+    "no sign": (
+        {"(static_cast<int>(word << (32 - BITS)) >> (32 - BITS))": "int(word & 255)"},
+        EVERY,
+    ),
+    "a sum in the narrow type": (SUMS, EVERY),
+    "a sum in bfloat16": (
+        {
+            "fused(left[i], right[j], sum[i][j])": "static_cast<int>(as_float(as_uint("
+            "static_cast<float>({})) & 0xffff0000u))"
+        },
+        TILED,
+    ),
+    "a step of k that is left out": (
+        {
+            "next < last;": "next + Tile::K < last;",
+            "k < last; k += SLICES)": "k + SLICES < last; k += SLICES)",
+            "c < channels;": "c + 1 < channels;",
+        },
+        EVERY - {"few", "batched"},
+    ),
+    "no bias": ({"load(bias, ": "0 * load(bias, "}, {"fc", "few", "direct", "product"}),
+    "no c": ({"load(c, ": "0 * load(c, "}, {"chunks"}),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_in_products_are_seen(tmp_path: Path, builder: Builder, mistake: str) -> None:
+    work = narrow.planned_integers()
+    sources = render.kernels(work)
+    texts, layers = MISTAKES[mistake]
+    for right, mistaken in texts.items():
+        assert any(right in text for text in sources.values()), right
+        by = mistaken.format(right)
+        sources = {name: text.replace(right, by) for name, text in sources.items()}
+    assert wrong(make(tmp_path, work, builder, sources=sources)) == layers
