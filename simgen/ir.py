@@ -126,6 +126,19 @@ Constants = tuple[tuple[str, int | float | str], ...]  # by name, for a template
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """What NVIDIA's tensor memory accelerator has to know of an argument of a kernel.
+
+    The launcher makes a map of each, and gives the kernel their address behind its arguments.
+    """
+
+    argument: int  # number of the parameter, which points to the tensor
+    nbytes: int  # of an element
+    shape: tuple[int, int, int]  # matrices, rows, elements of a row
+    box: tuple[int, int]  # rows, and elements of each, that are moved at once
+
+
+@dataclass(frozen=True)
 class Kernel:
     """What is compiled: one entry point of one rendered template.
 
@@ -137,6 +150,8 @@ class Kernel:
     template: str  # file under templates/kernels/
     block: int  # work-items in a work-group; groups are one-dimensional
     constants: Constants = ()
+    lds_nbytes: int = 0  # of a work-group, that launches ask for beside what the text declares
+    maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
 
 
 @dataclass(frozen=True)
