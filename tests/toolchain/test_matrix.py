@@ -40,7 +40,10 @@ pytestmark = pytest.mark.skipif(
 MACHINE = find("mi210,matrix=yes", "test")
 MACHINES = {
     machine.arch: machine
-    for machine in (MACHINE, *(find(f"{n},matrix=yes", "test") for n in ("mi100", "mi300a", "mi355x")))
+    for machine in (
+        MACHINE,
+        *(find(f"{n},matrix=yes", "test") for n in ("mi100", "mi300a", "mi355x")),
+    )
 }
 TYPES = ("f32", "f16", "bf16", "f8e4m3fnuz", "f8e5m2fnuz", "f8e4m3fn", "f8e5m2", "i8")
 TILES = {
