@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -101,7 +103,27 @@ def test_repeats_are_timed_and_recorded(tmp_path: Path) -> None:
     header, line = (bundle / "results/cuda/launches.csv").read_text().splitlines()
     row = dict(zip(header.split(","), line.split(",")))
     assert row["rounds"] == "5"
-    assert 0 < float(row["seconds_min"]) <= float(row["seconds"]) <= float(row["seconds_max"])
+    order = ("seconds_min", "seconds_q1", "seconds", "seconds_q3", "seconds_max")
+    times = [float(row[name]) for name in order]
+    assert times[0] > 0
+    assert times == sorted(times)
+
+
+def test_rounds_are_added_and_caches_prepared(tmp_path: Path) -> None:
+    bundle = tmp_path / "b"
+    simgen("build", "softmax_fwd", "--target", "cuda", "-o", bundle)
+    outputs = []
+    for l2 in ("cold", "warm"):
+        words = ("--repeats", "4", "--noise", "5", "--l2", l2, "--replace")
+        done = simgen("run", bundle, *words)
+        assert done.returncode == 0, done.stderr
+        told = json.loads((bundle / "results/cuda/machine.json").read_text())
+        assert told["l2"] == l2
+        assert re.fullmatch(r"\d{3,4} MHz, lowest \d{3,4} MHz", told["sm_clock"])
+        (row,) = csv.DictReader((bundle / "results/cuda/launches.csv").open())
+        assert int(row["rounds"]) >= 4
+        outputs.append((bundle / "results/cuda/outputs.bin").read_bytes())
+    assert outputs[0] == outputs[1]
 
 
 def test_loads_past_l1_give_the_same_values(tmp_path: Path) -> None:
