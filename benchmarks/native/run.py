@@ -118,6 +118,7 @@ PROBLEMS = [
         ("gemm_fwd", [f"m={m}", f"n={m}", f"k={m}", "transb=true", "type=f16"])
         for m in (1024, 4096)
     ),
+    *(("gemm_fwd", [f"m={m}", f"n={m}", f"k={m}", "transb=true", "type=i8"]) for m in (4096, 8192)),
     *(
         ("gemm_fwd", [f"m={m}", f"n={m}", f"k={m}", "transb=true", "type=bf16", PLAN])
         for m in (4096, 8192)
@@ -250,6 +251,12 @@ def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
     layer, kind, direction = placed.layer, *name.split("_", 1)
     if kind == "gemm":
         extents = (layer.m, layer.k), (layer.n, layer.k) if layer.transb else (layer.k, layer.n)
+        if layer.type.name == "i8":
+            a, b = (
+                torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda")
+                for shape in extents
+            )
+            return lambda: torch._int_mm(a, b.T if layer.transb else b)
         dtype = {"bf16": torch.bfloat16, "f16": torch.float16}.get(layer.type.name, torch.float32)
         a, b = (torch.randn(shape, device="cuda").to(dtype) for shape in extents)
         return lambda: torch.matmul(a, b.T if layer.transb else b)

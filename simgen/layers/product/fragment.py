@@ -62,6 +62,8 @@ MFMA = frozenset(
 )  # fmt: skip
 # (element type of the factors, m, n and k) of NVIDIA's.
 MMA = frozenset((("f16", 16, 8, 16), ("bf16", 16, 8, 16)))
+# The same of those that multiply only what waits in LDS, and lies along k.
+MMA_ALONG_K = frozenset((("i8", 16, 8, 32),))
 # Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
 # AMD CDNA 2 white paper, 2021, table 1.
 SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
@@ -94,6 +96,7 @@ WARPGROUP_TILES = (
     (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 2, 9.1),
     (64, 128, 2, 6.2), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
 )  # fmt: skip
+RATED_NBYTES = 2  # of the factors that they were measured with
 RATED_FMAS = 128  # float32 multiply-adds of a unit of the machine that they were measured on
 STAGES = 4  # steps in LDS at most: they hide what memory takes
 STAGED_NBYTES = 128  # of a row of a factor, in a step
@@ -174,12 +177,18 @@ def staged(
     They move runs of 16 bytes. `left` and `right` are of each factor the extent along which its
     elements lie side by side, and whether that is k.
     """
-    if not machine.arch.startswith("sm_") or not tiles(machine, factors):
+    if not machine.arch.startswith("sm_") or machine.use_matrix == NO:
+        return ()
+    found = instructions(machine, factors)
+    if left[1] and right[1]:
+        along_k = (each for each in machine.matrix if each.factors == factors)
+        found += tuple(each for each in along_k if (factors, each.m, each.n, each.k) in MMA_ALONG_K)
+    if not found:
         return ()
     run = RUN_NBYTES // DType.table[factors].nbytes
     if left[0] % run or right[0] % run:
         return ()
-    made = _staged_tiles(instructions(machine, factors), machine)
+    made = _staged_tiles(found, machine)
     made = (*_warpgroup_tiles(factors, machine), *made)
     return tuple(
         each
@@ -190,9 +199,10 @@ def staged(
 
 @lru_cache(maxsize=64)
 def _staged_tiles(found: tuple[Matrix, ...], machine: Machine) -> tuple[Tile, ...]:
-    made, scale = [], RATED_FMAS / machine.fmas
+    made = []
     for each in found:
         nbytes = DType.table[each.factors].nbytes
+        scale = RATED_FMAS / machine.fmas * RATED_NBYTES / nbytes
         for rows, columns, down, across, groups, rate in STAGED_TILES:
             room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
             stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES))
@@ -216,6 +226,7 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
         stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES + 16))
         if each and stages >= 2:
             depth = STAGED_NBYTES // nbytes
+            rate *= RATED_NBYTES / nbytes
             tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
             made.append(replace(tile, stages=stages, at_once=groups))
     return tuple(made)
