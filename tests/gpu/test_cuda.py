@@ -110,12 +110,11 @@ def test_repeats_are_timed_and_recorded(tmp_path: Path) -> None:
 
 
 def test_rounds_are_added_and_caches_prepared(tmp_path: Path) -> None:
-    bundle = tmp_path / "b"
-    simgen("build", "softmax_fwd", "--target", "cuda", "-o", bundle)
     outputs = []
     for l2 in ("cold", "warm"):
-        words = ("--repeats", "4", "--noise", "5", "--l2", l2, "--replace")
-        done = simgen("run", bundle, *words)
+        bundle = tmp_path / l2
+        simgen("build", "softmax_fwd", "--target", "cuda", "-o", bundle)
+        done = simgen("run", bundle, "--repeats", "4", "--noise", "5", "--l2", l2)
         assert done.returncode == 0, done.stderr
         told = json.loads((bundle / "results/cuda/machine.json").read_text())
         assert told["l2"] == l2
