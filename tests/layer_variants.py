@@ -69,6 +69,7 @@ BASE: dict[str, dict[str, str]] = {
         "conv_mode": "cross_correlation", "propagation": "true", "algo": "direct", "algod": "0",
         "conv_fwd_pref": "fastest", "conv_bwd_filter_pref": "fastest",
         "conv_bwd_data_pref": "fastest", "batch_norm": "true", "activation": "true",
+        "layout": "nchw", "filter_layout": "kcrs",
     },
     "fused_fc": {"num_output": "7", "batch_norm": "true", "activation": "true"},
 }  # fmt: skip
@@ -168,6 +169,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _convolved("3x3", "1x0", algo="fft", group="3", num_output="12", bias="true"),
         _convolved("3x2", "4x3", dilation="4x3", algo="fft"),
         _convolved("3x5", "1x2", algo="fft", conv_mode="transpose", bias="true"),
+        _convolved("3x2", "1x0", "2x1", layout="nhwc", filter_layout="krsc", bias="true"),
     ],
     "fc": [
         {"num_output": "130", "bias": "true"},

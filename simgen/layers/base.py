@@ -231,6 +231,11 @@ class Layer(ABC):
         return tuple(f"d{port}" for port in self.parameters)
 
     @property
+    def formats(self) -> tuple[str, ...]:
+        """Storage formats of inputs and outputs, where other layers have them otherwise."""
+        return ()
+
+    @property
     def spreads_errors(self) -> bool:
         """Whether an error of one element is found in others, as behind transforms of tiles."""
         return False

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from layer_variants import (
     BASE,
     SMALLEST,
+    Variant,
     accepts,
     contract_shapes,
     covering_passes,
@@ -36,7 +37,7 @@ from simgen.layers.base import field_types
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from layer_variants import Array, Variant
+    from layer_variants import Array
 
     from simgen.layers import Layer
 
@@ -82,7 +83,11 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
         usual = {**xs, **ys}
         for name, spec in (read | written).items():
             wanted = usual.get(name.removeprefix("d"), spec)
-            assert spec.shape == wanted.shape
+            shape_there = wanted.shape
+            if name.removeprefix("d") in usual and layer.formats == ("nhwc",):
+                n, c, h, w = shape_there
+                shape_there = (n, h, w, c)
+            assert spec.shape == shape_there
             # Master weights are of another type than their gradient.
             assert spec.dtype == wanted.dtype or (variant.kind, name) == ("sgd", "dx")
         here = {port.name for port in layer.ports(inputs, F)}  # without a bias there is no db
@@ -354,6 +359,12 @@ def lrn(variant: Variant, x: Array) -> Array:
 
 def convolution(variant: Variant, x: Array, w: Array, b: Array | None = None) -> Array:
     given = dict(variant.parameters)
+    if given.get("layout") == "nhwc":
+        flat = {**given, "layout": "nchw"}
+        y = convolution(Variant(variant.kind, tuple(flat.items())), np.moveaxis(x, 3, 1), w, b)
+        return np.moveaxis(y, 1, 3)
+    if given.get("filter_layout") == "krsc":
+        w = np.moveaxis(w, 3, 1)
     pad, stride, dilation = (
         tuple(int(given[f"{name}_{axis}"]) for axis in "hw")
         for name in ("pad", "stride", "dilation")
