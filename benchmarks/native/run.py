@@ -4,12 +4,12 @@
 
 The problems are those of table 3 of the DNNMark paper, and some more, of DeepBench too. Each is
 built and run with the `cuda` target; a time counts only if `simgen diff` finds the same kernels
-right on a batch of CHECKED samples, or on ROWS rows of a large product. Bytes and operations are those that the algorithm needs
-(`simgen show`). The copy is from device memory to device memory and counts bytes read and written;
-SGEMM is 8192^3 by cuBLAS. PyTorch runs in the same type with TF32 off and cuDNN's measured choice
-of algorithm, timed between events, behind a like delay. The L2 cache is cold for both: before each
-timed launch of ours, and before PyTorch's operation. Products of 16-bit types are planned once more
-with mma.sync in place of wgmma.
+right on a batch of CHECKED samples, or on ROWS rows of a large product. Bytes and operations are
+those that the algorithm needs (`simgen show`). The copy is from device memory to device memory and
+counts bytes read and written; SGEMM is 8192^3 by cuBLAS. PyTorch runs in the same type with TF32
+off and cuDNN's measured choice of algorithm, timed between events, behind a like delay. The L2
+cache is cold for both: before each timed launch of ours, and before PyTorch's operation. Products
+of 16-bit types are planned once more with mma.sync in place of wgmma.
 """
 
 from __future__ import annotations
