@@ -2,7 +2,8 @@
  * by all columns of B, both in LDS as staged.h says; the tensor memory accelerator moves them there, by tensor maps that the launcher
  * makes (templates/launchers/cuda_run.py), and fills what is beyond the end of a matrix with zeros.
  *
- * An instruction adds to D, 64 x N, the product of A, 64 x 16, and B, 16 x N; of 8-bit integers, with 32 of k. Lane l of warp w of a warpgroup holds of D what it would
+ * An instruction adds to D, 64 x N, the product of A, 64 x 16, and B, 16 x N; of 8-bit integers, with 32
+ * of k, of tf32, with 8. Lane l of warp w of a warpgroup holds of D what it would
  * hold by mma.sync of rows 16 w to 16 w + 15 (PTX ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"). So this CPU multiplies as
  * there (StagedMma). */
 #pragma once
@@ -34,9 +35,15 @@
                  : "l"(a), "l"(b), "n"(TURN_A), "n"(TURN_B))
 #define WGMMA_S8(N, REGISTERS, A, B, ...) \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8 {" REGISTERS "}, " A ", " B ", 1;" : __VA_ARGS__ : "l"(a), "l"(b))
+#define WGMMA_TF32(N, REGISTERS, A, B, ...) \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" REGISTERS "}, " A ", " B ", 1, 1, 1;" \
+                 : __VA_ARGS__ \
+                 : "l"(a), "l"(b))
 #define WGMMA_OF(N, REGISTERS, A, B, TURNED_A, TURNED_B, D) \
     if constexpr (sizeof(Stored) == 1) \
         WGMMA_S8(N, REGISTERS, A, B, D("+r")); \
+    else if constexpr (sizeof(Stored) == 4) \
+        WGMMA_TF32(N, REGISTERS, A, B, D("+f")); \
     else if constexpr (Stored::HALF) \
         WGMMA(N, f16, REGISTERS, A, B, TURNED_A, TURNED_B, D("+f")); \
     else \

@@ -22,6 +22,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
+from simgen.machine import find
 from simgen.running import process
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file as data
@@ -78,6 +79,40 @@ def test_matrix_instructions_agree_with_the_reference(tmp_path: Path, dtype: str
     workload = plan(problems, Pass.FORWARD, Pass.BACKWARD, dtype=DType.table[dtype])
     multiply = [dict(kernel.constants).get("multiply") for kernel in workload.kernels]
     assert multiply.count("mma") > len(each)
+    builder = Builder(Cache(tmp_path / "cache"))
+    bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
+
+    folder = process.run(bundle, "cuda", timeout=600)
+
+    result = results.collect(bundle, Cuda(), folder)
+    inputs = data.load(bundle.path / bundles.DATA, workload)
+    wrong = failures(worst(diff(workload, inputs, result, None)))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "machine"),
+    [
+        ("bf16", "a100"),
+        ("f32", "h200,matrix=tf32"),
+        ("f32", "a100,matrix=tf32"),
+        ("i8", "h200"),
+        ("i8", "a100"),
+    ],
+)
+def test_factors_along_k_agree_with_the_reference(tmp_path: Path, dtype: str, machine: str) -> None:
+    sides = {"large": (520, 264, 1040), "few": (16, 2048, 4096), "deep": (130, 132, 8208)}
+    problems = {
+        name: Problem(
+            Variant("gemm", (("m", str(m)), ("n", str(n)), ("k", str(k)), ("b_t", "true"))),
+            (1, 1, 1, 1),
+        )
+        for name, (m, n, k) in sides.items()
+    }
+    planned = find(machine, "test")
+    workload = plan(problems, Pass.FORWARD, dtype=DType.table[dtype], machine=planned)
+    multiply = [dict(kernel.constants).get("multiply") for kernel in workload.kernels]
+    assert multiply.count("mma") == len(sides)
     builder = Builder(Cache(tmp_path / "cache"))
     bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
 
