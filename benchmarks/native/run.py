@@ -8,7 +8,7 @@ right on a batch of CHECKED samples, or on ROWS rows of a large product. Bytes a
 those that the algorithm needs (`simgen show`). The copy is from device memory to device memory and
 counts bytes read and written; SGEMM is 8192^3 by cuBLAS. PyTorch runs in the same type with TF32
 off and cuDNN's measured choice of algorithm, timed between events, behind a like delay. The L2
-cache is cold for both: before each timed launch of ours, and before PyTorch's operation. Products
+cache is cold for both, before all launches of ours and before PyTorch's operation. Products
 of 16-bit types are planned once more with mma.sync in place of wgmma.
 """
 

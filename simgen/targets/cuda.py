@@ -52,7 +52,7 @@ class Cuda(Target):
         ),
         "l2": RunOption(
             "SIMGEN_L2",
-            "what L2 holds before a timed launch: left by the one before, nothing, its own",
+            "what L2 holds before a layer: left by the one before, nothing, its own",
             choices=("left", "cold", "warm"),
         ),
     }

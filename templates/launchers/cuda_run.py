@@ -10,8 +10,9 @@ Environment:
     SIMGEN_REPEATS  timed rounds (1); the outputs are those of the first round of all
     SIMGEN_NOISE    more rounds, until the standard deviation of a round's time is at most so many
                     per cent of the mean, or LONGEST seconds have passed (no more)
-    SIMGEN_L2       what the L2 cache holds before a timed launch: `left`, what the launch before
-                    has left (the default); `cold`, nothing of it; `warm`, what it leaves itself
+    SIMGEN_L2       what the L2 cache holds before the timed launches of a step: `left`, what the
+                    step before has left (the default); `cold`, nothing; `warm`, what it leaves
+                    itself
 
 A round after which the clock of the GPU is below SLOWEST of its highest is timed again: so many
 rounds at most as are wanted. The measures are NVBench's (its docs/benchmarks.md, cold and batch
@@ -23,6 +24,7 @@ finds a state.bin there, the layers that are marked in it are not run (tensors/s
 
 import csv
 import ctypes
+import itertools
 import json
 import math
 import os
@@ -144,7 +146,7 @@ def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tup
     """(what `run_round` takes, what must stay as long): launches in an arena at an address."""
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
-    calls, kept = [], []  # tensor maps
+    calls, kept = [], []  # of each step; tensor maps
     for launch in launches:
         kernel = kernels[launch["kernel"]]
         args = [arena + place for place in places(launch, buffers)]
@@ -154,6 +156,8 @@ def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tup
         function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
         args = tuple(np.uint64(address) for address in args)
         calls.append((function, tuple(launch["grid"]), block, args, kernel["lds_nbytes"]))
+    ends = list(itertools.accumulate(len(step["launches"]) for step in steps))
+    calls = [calls[start:end] for start, end in zip([0, *ends], ends)]
     return calls, kept
 
 
@@ -299,31 +303,39 @@ def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
 
 def run_round(calls: list, wait: cupy.RawKernel, l2: str = "left") -> tuple[list[float], float]:
     """Run all launches in order; seconds of each, between two events on the stream, and the clock
-    in Hz, behind the last one."""
-    events = [cupy.cuda.Event() for _ in range(2 * len(calls))]
+    in Hz, behind the last one. `calls` are those of each step."""
+    launches = sum(map(len, calls))
+    events = [cupy.cuda.Event() for _ in range(2 * launches)]
     counted = cupy.zeros(2, np.uint64)
     flushed = cupy.empty(2 * cupy.cuda.Device().attributes["L2CacheSize"], np.uint8)
     cupy.cuda.Device().synchronize()
-    wait((1,), (1,), (np.uint64(min(ENQUEUE * (len(calls) + 1), 1_000_000_000)), counted))
-    for at, (function, grid, block, args, lds) in enumerate(calls):
+    wait((1,), (1,), (np.uint64(min(ENQUEUE * (launches + 1), 1_000_000_000)), counted))
+    recorded = iter(events)
+    for step in calls:
         if l2 == "cold":
-            flushed.data.memset_async(at % 256, flushed.nbytes)
-        try:
-            if l2 == "warm":
-                function(grid, block, args, shared_mem=lds)
-            events[2 * at].record()
-            function(grid, block, args, shared_mem=lds)
-        except cupy.cuda.driver.CUDADriverError as error:
-            stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
-        events[2 * at + 1].record()
+            flushed.data.memset_async(0, flushed.nbytes)
+        for call in step if l2 == "warm" else ():
+            start(call)
+        for call in step:
+            next(recorded).record()
+            start(call)
+            next(recorded).record()
     wait((1,), (1,), (np.uint64(CLOCKED), counted))
     try:
         cycles, nanoseconds = counted.get().tolist()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         stop(5, "cuda", f"a kernel failed ({error}); {BLOCKING}")
     pairs = zip(events[::2], events[1::2])
-    seconds = [cupy.cuda.get_elapsed_time(start, end) / 1e3 for start, end in pairs]
+    seconds = [cupy.cuda.get_elapsed_time(before, after) / 1e3 for before, after in pairs]
     return seconds, cycles / nanoseconds * 1e9
+
+
+def start(call: tuple) -> None:
+    function, grid, block, args, lds = call
+    try:
+        function(grid, block, args, shared_mem=lds)
+    except cupy.cuda.driver.CUDADriverError as error:
+        stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
 
 
 def write_times(path: Path, launches: list, seconds: np.ndarray) -> None:

@@ -154,7 +154,7 @@ def test_rounds_are_added_and_caches_prepared(tmp_path: Path) -> None:
         told = json.loads((bundle / "results/cuda/machine.json").read_text())
         assert told["l2"] == l2
         assert re.fullmatch(r"\d{3,4} MHz, lowest \d{3,4} MHz", told["sm_clock"])
-        (row,) = csv.DictReader((bundle / "results/cuda/launches.csv").open())
+        (row,) = csv.DictReader((bundle / "results/cuda/launches.csv").read_text().splitlines())
         assert int(row["rounds"]) >= 4
         outputs.append((bundle / "results/cuda/outputs.bin").read_bytes())
     assert outputs[0] == outputs[1]
