@@ -82,7 +82,9 @@ def main(results: Path, past_l1: bool) -> None:
     functions = functions_of(workload, results if past_l1 else None)
     steps = restore(results / "state.bin", workload, buffers, arena)
     launches = [launch for step in steps for launch in step["launches"]]
-    calls, _maps = calls_of(workload, launches, functions, arena.data.ptr)
+    every, _maps = calls_of(workload, launches, functions, arena.data.ptr)
+    ends = list(itertools.accumulate(len(step["launches"]) for step in steps))
+    calls = [every[first:end] for first, end in zip([0, *ends], ends)]
     wait = cupy.RawModule(code=WAIT).get_function("wait")
     seconds, clock = run_round(calls, wait)
     outputs = arena[workload["outputs_offset"] :].get()
@@ -143,10 +145,10 @@ def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawK
 
 
 def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tuple[list, list]:
-    """(what `run_round` takes, what must stay as long): launches in an arena at an address."""
+    """(what `start` takes, what must stay as long): launches in an arena at an address."""
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
-    calls, kept = [], []  # of each step; tensor maps
+    calls, kept = [], []  # tensor maps
     for launch in launches:
         kernel = kernels[launch["kernel"]]
         args = [arena + place for place in places(launch, buffers)]
@@ -156,8 +158,6 @@ def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tup
         function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
         args = tuple(np.uint64(address) for address in args)
         calls.append((function, tuple(launch["grid"]), block, args, kernel["lds_nbytes"]))
-    ends = list(itertools.accumulate(len(step["launches"]) for step in steps))
-    calls = [calls[start:end] for start, end in zip([0, *ends], ends)]
     return calls, kept
 
 
