@@ -75,6 +75,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
+#if WITH_CHANNEL_SCALES
+    const float* __restrict__ channel_scales,
+#endif
     Element* __restrict__ y)
 {
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
@@ -107,7 +110,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     if constexpr (WITH_C)
                         value = fused(static_cast<Total>(BETA), element_of(added, at + part), value);
                     if constexpr (WITH_EPILOGUE)
-                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, n + part) : value);
+                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var, channel_scales)(
+                            WITH_BIAS ? plus(value, load(bias, n + part)) : value);
                     else if constexpr (WITH_BIAS) {
                         const auto shift = load(bias, n + part);
                         value = plus(value, shift);

@@ -1,5 +1,5 @@
 """Convolution: where it reads, its algorithms, and their kernels, references and errors.
 
-May import: layers.base, layers.contract, layers.epilogue, layers.product, layers.window,
-layers.written.
+May import: layers.base, layers.contract, layers.epilogue, layers.product, layers.requantisation,
+layers.window, layers.written.
 """
