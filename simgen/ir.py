@@ -48,6 +48,10 @@ class Distribution(StrEnum):
     UNIFORM = "uniform"  # [a, b)
     NORMAL = "normal"  # mean a, standard deviation b
     WHOLE = "whole"  # float32 whole numbers of [-a, a] without 0, for a share b of all; else 0
+    # Of a random sparse matrix of a rows and b columns (simgen/tensors/sparse_pattern.py): where in
+    # the list of its elements each row begins, and the last one ends; the column of each element.
+    ROWS = "rows"
+    COLUMNS = "columns"
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,10 @@ class Fill:
     high: float | None = None  # values above are lowered to this
     every: int | None = None  # elements 0, every, 2 every, ... are multiplied, at last,
     times: float | None = None  # with this; `every` is a power of two
-    like: str | None = None  # the buffer whose values these are, before its type rounds them
+    # The buffer whose values these are, before its type rounds them; or of whose pattern they are.
+    # In a port, a port of the same layer.
+    like: str | None = None
+    nonzeros: int | None = None  # elements of the sparse matrix
 
     @classmethod
     def usual(cls, dtype: DType, deviation: float = 1.0) -> Fill:
@@ -119,6 +126,19 @@ Constants = tuple[tuple[str, int | float | str], ...]  # by name, for a template
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """What NVIDIA's tensor memory accelerator has to know of an argument of a kernel.
+
+    The launcher makes a map of each, and gives the kernel their address behind its arguments.
+    """
+
+    argument: int  # number of the parameter, which points to the tensor
+    nbytes: int  # of an element
+    shape: tuple[int, int, int]  # matrices, rows, elements of a row
+    box: tuple[int, int]  # rows, and elements of each, that are moved at once
+
+
+@dataclass(frozen=True)
 class Kernel:
     """What is compiled: one entry point of one rendered template.
 
@@ -130,6 +150,8 @@ class Kernel:
     template: str  # file under templates/kernels/
     block: int  # work-items in a work-group; groups are one-dimensional
     constants: Constants = ()
+    lds_nbytes: int = 0  # of a work-group, that launches ask for beside what the text declares
+    maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ class Machine:
     # Of types whose products its matrix instructions round to that type, as a simulator's may. No
     # plan has any: results tell it, and are judged so.
     rounds_products: tuple[ProductRounding, ...] = ()
+    # LDS of a work-group, at most, if its launch asks for it: CUDA's dynamic shared memory.
+    asked_lds_nbytes: Bytes = 0
     use_matrix: Name = AUTO  # YES, NO, or where that pays
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it
 

@@ -64,6 +64,7 @@ BASE: dict[str, dict[str, str]] = {
     "pool": {"pad_h": "1", "pad_w": "1"},
     "fc": {"num_output": "7"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
+    "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
     "fused_conv": {  # what conv is tested with is left as it is
         "num_output": "6", "kernel_size_h": "3", "kernel_size_w": "3", "pad_h": "1", "pad_w": "1",
         "conv_mode": "cross_correlation", "propagation": "true", "algo": "direct", "algod": "0",
@@ -229,6 +230,16 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _products(2, 64, 3, 1031, "a", "1.0", "0.0"),
         _products(4, 1, 40, 64, "ab", "-1.0", "2.0"),
     ],
+    "sparse_gemm": [  # few columns and many, by fours and not, empty rows, full ones, long ones
+        {"m": "1", "n": "1", "k": "1", "sparsity": "0"},
+        {"m": "70", "n": "1", "k": "300"},
+        {"m": "37", "n": "2", "k": "515", "sparsity": "0.5"},
+        {"m": "5", "n": "8", "k": "2000", "sparsity": "0.9"},
+        {"m": "300", "n": "3", "k": "7", "nonzeros": "100"},
+        {"m": "9", "n": "300", "k": "130", "sparsity": "0.95"},
+        {"m": "67", "n": "13", "k": "33", "sparsity": "0"},
+        {"m": "20", "n": "66", "k": "50", "nonzeros": "9"},
+    ],
 }
 
 
@@ -243,6 +254,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "heads": (
         (1, 1, 2), (2, 3, 10), (3, 17, 48), (2, 300, 6), (1, 2, 1, 1), (3, 2, 9, 8), (2, 2, 100, 3),
     ),
+    "sparse_gemm": ((1, 1, 1, 1),),  # its keys say all extents
     "slice": ((1, 2, 1, 1), (2, 6, 2, 6), (3, 300, 1, 3), (5, 514, 1, 1), (2, 4, 48, 48)),
 }  # fmt: skip
 
@@ -420,6 +432,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "fused_fc": {**SMALL, "num_output": "9", "batch_norm": "true"},
     "fused_conv": {**SMALL, "batch_norm": "true", "activation_mode": "tanh"},
     "gemm": {"m": "33", "n": "17", "k": "19"},
+    "sparse_gemm": {"m": "33", "n": "12", "k": "40", "sparsity": "0.75"},
     "heads": {"shape": "2x5x6", "heads": "3"},
 }
 

@@ -285,6 +285,21 @@ class SparseOperation(LibraryOperation):
     def flops(self) -> float:
         return 2.0 * self.m * self.n * self.k * (1 - self.sparsity)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            "a in compressed rows (CSR), with elements in random places; b and y lie by rows, "
+            "where DeepBench's programs have them by columns",
+        )
+
+    def section(self, where: Place) -> Section:
+        if self.ta or self.tb:
+            raise UnsupportedError(
+                where, "ta or tb is 1, but [SparseGemm] transposes nothing; write 0"
+            )
+        given = {key: getattr(self, key) for key in ("m", "n", "k", "sparsity")}
+        return _section("SparseGemm", "sparse_gemm", given, where)
+
 
 @dataclass(frozen=True)
 class AllReduceOperation(LibraryOperation):

@@ -16,6 +16,7 @@ from simgen.layers import input as input
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
+from simgen.layers import sparse_gemm as sparse_gemm
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer
 from simgen.layers.conv import convolution as convolution

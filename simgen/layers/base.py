@@ -327,6 +327,12 @@ class Layer(ABC):
         """
         raise UnsupportedError(self.kind, "not lowered")
 
+    def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
+        """What is wrong with a user's own values, by port, and what to do; "" where nothing is.
+
+        For indices, with which a kernel would leave its tensors."""
+        return ""
+
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         """What must be known to draw inputs whose sums are exact; None: they never are."""
         return None

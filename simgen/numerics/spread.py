@@ -143,7 +143,7 @@ class Walk:
 
 
 def correlated(
-    sigma: Array, hard: Array, terms: int, squares: Array, magnitude: Array, repeats: float
+    sigma: Array, hard: Array, terms: int | Array, squares: Array, magnitude: Array, repeats: float
 ) -> Array:
     """`sigma` with what roundings have in common, and no more than the hard bound.
 

@@ -34,6 +34,8 @@ def instruction(kernel: Kernel) -> Matrix | None:
     shape = side, side, each * LANES // side
     if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
         shape = 16, 8, each * LANES // 2 // 16
+    if constants.get("tensor_maps"):  # wgmma, 64 x N, whose first factor lies in LDS
+        shape = 64, int(constants["tile_n"]), each * LANES // 2 // 64
     types = {dtype.c: dtype for dtype in DType.table.values()}
     stored = [str(constants[name]) for name in STORED if name in constants]
     factors = types.get(stored[0], DType.F32) if stored else DType.F32

@@ -90,6 +90,8 @@ _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.UNIFORM: ("from", "below"),
     Distribution.NORMAL: ("mean", "standard_deviation"),
     Distribution.WHOLE: ("largest", "share_not_zero"),
+    Distribution.ROWS: ("matrix_rows", "matrix_columns"),
+    Distribution.COLUMNS: ("matrix_rows", "matrix_columns"),
 }
 
 
@@ -337,6 +339,8 @@ def _fill_attributes(fill: Fill) -> list[Attribute]:
     attributes += [(name, float(clip)) for name, clip in clips if clip is not None]
     if fill.every and fill.times is not None:
         attributes += [("every", fill.every), ("times", float(fill.times))]
+    if fill.nonzeros is not None:
+        attributes.append(("nonzeros", fill.nonzeros))
     if fill.like:
         attributes.append(("like", fill.like))
     return [*attributes, ("generator", GENERATOR)]

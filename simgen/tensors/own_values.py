@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import UsageError, cut, did_you_mean, one_line, printable
+from simgen.frontend.network import make_layer
 from simgen.ir import DType
 from simgen.storage import hdf5
 from simgen.storage.files import open_regular
@@ -85,7 +86,19 @@ def read(
                 f"{_place(path)}: holds no tensor, so that all inputs would be random; {FORMATS} "
                 "with values of an input, or leave it out"
             )
+    _check_values(found, workload)
     return found
+
+
+def _check_values(found: Mapping[str, NDArray[Any]], workload: Workload) -> None:
+    """Raises UsageError if a layer cannot be given these."""
+    for step in workload.steps:
+        given = {port: found[name] for port, name in step.reads if name in found}
+        if given:
+            node = workload.node(step.layer)
+            fault = make_layer(node, workload.machine).fault(given, node.inputs)
+            if fault:
+                raise UsageError(f"{OPTION}: {step.layer}: {fault}")
 
 
 def _check_name(

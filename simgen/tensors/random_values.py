@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import UsageError, printable
 from simgen.ir import Distribution, DType
+from simgen.tensors import sparse_pattern
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,6 +64,9 @@ def fill_values(values: NDArray[Any], start: int, dtype: DType, key: int, fill: 
     """
     import numpy as np
 
+    if fill.distribution in sparse_pattern.DISTRIBUTIONS:
+        sparse_pattern.fill_indices(values, start, key, fill)
+        return
     end = start + values.size
     made = DType.F32 if dtype.is_float else DType.I32
     scratch = np.empty(0, made.array)
@@ -209,6 +213,8 @@ def _integer_fault(dtype: DType, fill: Fill) -> str | None:
 
     if fill.every is not None:
         return "factors are of real numbers only"
+    if fill.distribution in sparse_pattern.DISTRIBUTIONS and dtype == DType.I32:
+        return sparse_pattern.fault(fill)
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
     limits = np.iinfo(dtype.array)
@@ -237,6 +243,8 @@ def _float_fault(dtype: DType, fill: Fill, given: tuple[float, ...]) -> str | No
         return _whole_fault(dtype, fill)
     if fill.distribution is Distribution.NORMAL:
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
+    if fill.distribution in sparse_pattern.DISTRIBUTIONS:
+        return f"{fill.distribution} is a distribution of whole numbers"
     # Of the numbers of a narrow type, none may lie between two of float32.
     some = a < b and (dtype == DType.F32 or _below(fill.b, dtype) >= a)
     return None if some else f"no {dtype.numpy} value in [{fill.a}, {fill.b})"

@@ -148,6 +148,8 @@ class _Draft:
                 assert names[port.name] not in self.written, names[port.name]
                 self.written.add(names[port.name])
             fill = port.fill and self.given.get(names[port.name], port.fill)
+            if fill and fill.like in names:
+                fill = replace(fill, like=names[fill.like])
             if fill and self.loss_scale != 1 and layer.role(port.name) is PortRole.GRADIENT:
                 fill = replace(fill, every=1, times=self.loss_scale)
             self.tensors.setdefault(names[port.name], replace(port, fill=fill))

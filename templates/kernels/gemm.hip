@@ -5,6 +5,7 @@
  * A, B, y and what is added have element types of their own; what is multiplied and added up is float32, or int32 of integers. */
 #include "prelude.h"
 #include "fragment.h"
+#include "warpgroups.h"
 #include "constants/gemm.h"
 #include "constants/tile.h"
 #include "epilogue.h"
@@ -20,7 +21,14 @@ struct Matrix {
     static constexpr unsigned WIDTH = ELEMENTS;
     static constexpr Along ALONG = LIES;
     static constexpr bool ALONG_K = ALONG == Along::K;
+    static constexpr bool REGULAR = EXTENT % PART == 0; /* all rows of all tiles are there */
     const Stored* __restrict__ matrix;
+
+    /* Bytes between elements that are so far apart, along m or n and along k. */
+    static constexpr __device__ __forceinline__ unsigned long long apart(unsigned at, unsigned k)
+    {
+        return static_cast<unsigned long long>(sizeof(Stored)) * (ALONG_K ? at * K + k : k * EXTENT + at);
+    }
 
     struct Line {
         const Stored* tile; /* the same for all work-items */
@@ -37,6 +45,12 @@ struct Matrix {
             else
                 return fetched<Held, WIDTH>(reinterpret_cast<const Stored*>(start + offset));
         }
+        /* For products whose tiles wait in LDS (staged.h). */
+        __device__ __forceinline__ const char* place(unsigned step) const
+        {
+            return reinterpret_cast<const char*>(tile + (ALONG_K ? step : step * EXTENT)) + offset;
+        }
+        __device__ __forceinline__ bool ends(unsigned step) const { return depth.ends(step); }
     };
     __device__ __forceinline__ Line line(unsigned at, unsigned apart, unsigned k) const
     {
@@ -48,10 +62,21 @@ struct Matrix {
     }
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
+#if STAGES
+using Multiplied = StagedMma<Cut, LeftElement>;
+#else
 using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as Total */
+#endif
 using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
+#if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
+#define BY_WARPGROUPS 1
+using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES>;
+#elif STAGES
+using Tiled = StagedProduct<Cut, Left, Right, Multiplied, STAGES>;
+#else
 using Tiled = Product<Cut, Left, Right, Multiplied>;
+#endif
 
 /* Of a tensor that need not begin on a word. */
 template <class Stored>
@@ -78,17 +103,34 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #if WITH_CHANNEL_SCALES
     const float* __restrict__ channel_scales,
 #endif
-    Element* __restrict__ y)
+    Element* __restrict__ y
+#ifdef BY_WARPGROUPS
+    , const char* __restrict__ maps
+#endif
+)
 {
+#if STAGES
+    ASKED_LDS(lds, Tiled::NBYTES);
+    constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + TILE_M - 1) / TILE_M;
+    const unsigned row = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true) * TILE_M;
+    const unsigned column = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false) * TILE_N;
+#else
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
     const unsigned row = blockIdx.y * TILE_M;
     const unsigned column = blockIdx.x * TILE_N;
+#endif
     const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;
     const unsigned first = SPLITS > 1 ? blockIdx.z / BATCH * CHUNK : 0;
     const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
     Total sum[ITEM_M][ITEM_N] = {};
+#ifdef BY_WARPGROUPS
+    Tiled::multiply(maps, item, row, column, first, last, lds, sum);
+#elif STAGES
+    Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
+#else
     Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, a_tiles, b_tiles, sum);
+#endif
 
     const AddedElement* added = c + item * (M * N);
     Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
@@ -108,7 +150,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
                     if constexpr (WITH_C)
-                        value = fused(static_cast<Total>(BETA), element_of(added, at + part), value);
+                        value = plus_multiple(value, BETA, element_of(added, at + part));
                     if constexpr (WITH_EPILOGUE)
                         value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var, channel_scales)(
                             WITH_BIAS ? plus(value, load(bias, n + part)) : value);

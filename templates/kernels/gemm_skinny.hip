@@ -123,7 +123,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     total *= ALPHA;
                 if constexpr (WITH_C)
-                    total = fused(static_cast<Total>(BETA), load(c, f * Y_FEW + g * Y_MANY), total);
+                    total = plus_multiple(total, BETA, load(c, f * Y_FEW + g * Y_MANY));
                 const unsigned channel = FEW_COLUMNS ? f : g;
                 if constexpr (WITH_EPILOGUE)
                     total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(
@@ -174,7 +174,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     value *= ALPHA;
                 if constexpr (WITH_C)
-                    value = fused(static_cast<Total>(BETA), load(c, f * Y_FEW + (g + part) * Y_MANY), value);
+                    value = plus_multiple(value, BETA, load(c, f * Y_FEW + (g + part) * Y_MANY));
                 const unsigned channel = FEW_COLUMNS ? f : g + part;
                 if constexpr (WITH_EPILOGUE)
                     value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(

@@ -36,7 +36,7 @@ struct Finish {
         if constexpr (WITH_BIAS)
             sum = plus(sum, load(bias, i % COLUMNS));
         if constexpr (WITH_C)
-            sum = fused(static_cast<Total>(BETA), SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : Total{}, sum);
+            sum = plus_multiple(sum, BETA, SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : Total{});
         if constexpr (WITH_EPILOGUE)
             sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var, channel_scales)(sum);
         return sum;

@@ -14,12 +14,14 @@ finds a state.bin there, the layers that are marked in it are not run (tensors/s
 """
 
 import csv
+import ctypes
 import json
 import math
 import os
 import re
 import struct
 import sys
+import tempfile
 from pathlib import Path
 
 import cupy
@@ -60,20 +62,23 @@ def main(results: Path, past_l1: bool) -> None:
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     arena = make_arena(workload, manifest["data"]["id"])
     ptx = results if past_l1 else None
-    names = [kernel["name"] for kernel in workload["kernels"]]
-    functions = {name: compile_kernel(name, ptx) for name in names}
-    blocks = {kernel["name"]: kernel["block"] for kernel in workload["kernels"]}
+    kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
+    functions = {name: compile_kernel(kernel, ptx) for name, kernel in kernels.items()}
+    for name, kernel in kernels.items():
+        if kernel["lds_nbytes"]:
+            ask(functions[name], kernel["lds_nbytes"])
     steps = restore(results / "state.bin", workload, buffers, arena)
     launches = [launch for step in steps for launch in step["launches"]]
-    calls = [
-        (
-            functions[launch["kernel"]],
-            tuple(launch["grid"]),
-            (blocks[launch["kernel"]], 1, 1),
-            tuple(np.uint64(arena.data.ptr + place) for place in places(launch, buffers)),
-        )
-        for launch in launches
-    ]
+    calls, kept = [], []  # tensor maps
+    for launch in launches:
+        kernel = kernels[launch["kernel"]]
+        args = [arena.data.ptr + place for place in places(launch, buffers)]
+        if kernel["maps"]:
+            kept.append(tensor_maps(kernel["maps"], args))
+            args.append(kept[-1].data.ptr)
+        function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
+        args = tuple(np.uint64(address) for address in args)
+        calls.append((function, tuple(launch["grid"]), block, args, kernel["lds_nbytes"]))
     wait = cupy.RawModule(code=WAIT).get_function("wait")
     seconds = [run_round(calls, wait)]
     outputs = arena[workload["outputs_offset"] :].get()
@@ -145,28 +150,50 @@ def restore(path: Path, workload: dict, buffers: dict, arena: cupy.ndarray) -> l
     return [step for step, mark in zip(steps, marks) if mark == TO_RUN]
 
 
-def compile_kernel(name: str, ptx: Path | None) -> cupy.RawKernel:
+def compile_kernel(kernel: dict, ptx: Path | None) -> cupy.RawKernel:
     """The function; with a folder for its PTX, with loads that miss in L1."""
+    name = kernel["name"]
     source = (BUNDLE / "src" / f"{name}.hip").read_text()
     prelude = (BUNDLE / "src" / "prelude.h").read_text()
     whole = source.replace('#include "prelude.h"\n', prelude)
+    capability = cupy.cuda.Device().compute_capability
+    if kernel["maps"] and capability != "90":
+        fact = f"wgmma is of compute capability 9.0, and this GPU has {capability}"
+        stop(3, f"kernel {name}", f"{fact}; build with --matrix no, or --plan-for another machine")
+    code = f"compute_{capability}" + ("a" if kernel["maps"] else "")
     try:
+        if ptx is None and kernel["maps"]:
+            with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+                Path(file.name).write_bytes(compiled(whole, name, code.replace("compute", "sm")))
+                return cupy.RawModule(path=file.name).get_function(name)
         if ptx is None:
             return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
         path = ptx / f"{name}.ptx"
-        path.write_text(LOAD.sub("ld.global.cg", to_ptx(whole, name)))
+        path.write_text(LOAD.sub("ld.global.cg", compiled(whole, name, code).decode().rstrip("\0")))
         return cupy.RawModule(path=str(path)).get_function(name)
     except cupy.cuda.compiler.CompileException as error:
         told = next((line for line in str(error).splitlines() if "error" in line), str(error))
         stop(5, f"src/{name}.hip", f"NVRTC refuses it ({told}); tell simgen's developers")
 
 
-def to_ptx(source: str, name: str) -> str:
-    capability = cupy.cuda.Device().compute_capability
+def ask(function: cupy.RawKernel, nbytes: int) -> None:
+    """Let launches of the function have so much shared memory beside what it declares."""
+    device = cupy.cuda.Device()
+    most = device.attributes["MaxSharedMemoryPerBlockOptin"]
+    if nbytes > most:
+        fact = f"takes {nbytes} bytes of shared memory, and this GPU gives {most} to a block"
+        stop(
+            3, f"kernel {function.name}", f"{fact}; build with --matrix no, or --plan-for this GPU"
+        )
+    function.max_dynamic_shared_size_bytes = nbytes
+
+
+def compiled(source: str, name: str, code: str) -> bytes:
+    """PTX for a virtual architecture, compute_90; machine code for a real one, sm_90."""
     program = nvrtc.createProgram(source, f"{name}.cu", (), ())
     try:
-        nvrtc.compileProgram(program, (*OPTIONS, f"--gpu-architecture=compute_{capability}"))
-        return nvrtc.getPTX(program).decode().rstrip("\0")
+        nvrtc.compileProgram(program, (*OPTIONS, f"--gpu-architecture={code}"))
+        return (nvrtc.getCUBIN if code.startswith("sm_") else nvrtc.getPTX)(program)
     except nvrtc.NVRTCError:
         log = nvrtc.getProgramLog(program)
         raise cupy.cuda.compiler.CompileException(log, source, name, OPTIONS, "nvrtc") from None
@@ -174,15 +201,46 @@ def to_ptx(source: str, name: str) -> str:
         nvrtc.destroyProgram(program)
 
 
+def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
+    """In memory of the GPU, one after the other: what its tensor memory accelerator reads.
+
+    CUDA Driver API, cuTensorMapEncodeTiled: rows of 128 bytes are swizzled, and what is beyond an
+    extent is zeros. Extents and strides begin with the innermost.
+    """
+    encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
+    whole = b""
+    for each in maps:
+        matrices, rows, columns = each["shape"]
+        of_row = columns * each["nbytes"]
+        made = ctypes.create_string_buffer(128 + 64)
+        place = ctypes.addressof(made) + 63 & ~63
+        status = encode(
+            ctypes.c_void_p(place),
+            {1: 0, 2: 1, 4: 2}[each["nbytes"]],  # CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
+            3,
+            ctypes.c_void_p(args[each["argument"]]),
+            (ctypes.c_uint64 * 3)(columns, rows, matrices),
+            (ctypes.c_uint64 * 2)(of_row, of_row * rows),
+            (ctypes.c_uint32 * 3)(each["box"][1], each["box"][0], 1),
+            (ctypes.c_uint32 * 3)(1, 1, 1),
+            *(0, 3, 2, 0),  # not interleaved, 128-byte swizzle, sectors of 128 bytes in L2, zeros
+        )
+        if status:
+            fact = f"a tensor of {matrices} x {rows} x {columns}: error {status} of the driver"
+            stop(5, "cuTensorMapEncodeTiled", f"{fact}; tell simgen's developers")
+        whole += ctypes.string_at(place, 128)
+    return cupy.asarray(np.frombuffer(whole, np.uint8))
+
+
 def run_round(calls: list, wait: cupy.RawKernel) -> list[float]:
     """Run all launches in order; seconds of each, between two events on the stream."""
     events = [cupy.cuda.Event() for _ in range(2 * len(calls))]
     cupy.cuda.Device().synchronize()
     wait((1,), (1,), (np.uint64(min(ENQUEUE * (len(calls) + 1), 1_000_000_000)),))
-    for at, (function, grid, block, args) in enumerate(calls):
+    for at, (function, grid, block, args, lds) in enumerate(calls):
         events[2 * at].record()
         try:
-            function(grid, block, args)
+            function(grid, block, args, shared_mem=lds)
         except cupy.cuda.driver.CUDADriverError as error:
             stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
         events[2 * at + 1].record()

@@ -184,6 +184,8 @@ def test_all_sums_of_a_layer_are_exact(name: str, settings: tuple[str, ...]) -> 
     assert inexact(planned) == set()
     for buffer in planned.inputs:  # so that no product can be left out unseen
         assert buffer.fill
+        if not buffer.spec.dtype.is_float:  # indices
+            continue
         assert buffer.fill.distribution is Distribution.WHOLE
         assert buffer.fill.low == 0 or np.all(inputs(planned)[buffer.name])
 

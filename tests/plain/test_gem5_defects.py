@@ -17,8 +17,8 @@ k:                                      ; @k
 """
 
 
-def rewritten(*lines: str, b128: bool = True) -> list[str]:
-    model = Model("gem5", "24.0" if b128 else "21.2", "gfx902")
+def rewritten(*lines: str, b128: bool = True, arch: str = "gfx902") -> list[str]:
+    model = Model("gem5", "24.0" if b128 else "21.2", arch)
     text = rewrite(FRAME.format("\n".join(f"\t{line}" for line in lines)), model).text
     inside = text.split("; %bb.0:\n")[1].split("\ts_endpgm")[0]
     return [line.strip() for line in inside.splitlines()]
@@ -87,3 +87,26 @@ def test_waits_do_not_count_what_became_two_operations():
     wait = "s_waitcnt vmcnt(1) lgkmcnt(4)"
     assert rewritten(wait) == [wait]
     assert rewritten("ds_read_b96 v[4:6], v9", wait)[-1] == "s_waitcnt vmcnt(1) lgkmcnt(0)"
+
+
+@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
+def test_packed_floats_with_a_constant_or_a_sign_become_two(arch):
+    plain = "v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[0:1] op_sel_hi:[1,0,1]"
+    assert rewritten(plain, arch=arch) == [plain]
+    assert rewritten("v_pk_fma_f32 v[0:1], v[0:1], 0.5, v[30:31] op_sel_hi:[1,0,1]", arch=arch) == [
+        "v_fma_f32 v0, v0, 0.5, v30",
+        "v_fma_f32 v1, v1, 0.5, v31",
+    ]
+    assert rewritten(
+        "v_pk_add_f32 v[0:1], v[2:3], s[4:5] neg_lo:[0,1] neg_hi:[0,1]", arch=arch
+    ) == [
+        "v_add_f32_e64 v0, v2, -s4",
+        "v_add_f32_e64 v1, v3, -s5",
+    ]
+    backwards = "v_pk_mul_f32 v[0:1], v[0:1], 2.0 op_sel:[0,0] op_sel_hi:[0,0]"
+    assert rewritten(backwards, arch=arch) == [
+        "v_mul_f32_e64 v1, v0, 2.0",
+        "v_mul_f32_e64 v0, v0, 2.0",
+    ]
+    with pytest.raises(RefusedError, match=r"kernel k: v_pk_mul_f32 .* cannot be split"):
+        rewritten("v_pk_mul_f32 v[0:1], v[0:1], 2.0 op_sel:[1,0] op_sel_hi:[0,0]", arch=arch)

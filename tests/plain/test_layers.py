@@ -25,7 +25,7 @@ from layer_variants import (
     read_tensors,
     variants,
 )
-from scipy import ndimage, signal, special
+from scipy import ndimage, signal, sparse, special
 
 from simgen import resources
 from simgen.frontend import network, problem
@@ -207,6 +207,13 @@ def gemm(variant: Variant, a: Array, b: Array, c: Array | None = None) -> Array:
     columns = b if given["b_t"] == "true" else b.T
     y = alpha * np.array([[math.fsum(row * column) for column in columns] for row in rows])
     return y if c is None else y + beta * c
+
+
+def sparse_gemm(variant: Variant, values: Array, columns: Array, rows: Array, b: Array) -> Array:
+    shape = (len(rows) - 1, len(b))
+    a = sparse.csr_array((values, columns.astype(int), rows.astype(int)), shape=shape)
+    y: Array = a @ b
+    return y
 
 
 def fully_connected(variant: Variant, x: Array, w: Array, b: Array | None = None) -> Array:
@@ -424,6 +431,7 @@ INDEPENDENT = {
     "softmax": softmax,
     "activation": activation,
     "gemm": gemm,
+    "sparse_gemm": sparse_gemm,
     "fc": fully_connected,
     "layer_norm": layer_norm,
     "slice": slice_,

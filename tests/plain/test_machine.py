@@ -23,7 +23,7 @@ def test_a_file_tells_a_machine_of_its_name_and_where_each_number_comes_from(nam
     assert words <= fields
     # What follows from the architecture, or has no source but itself.
     implied = {"name", "arch", "wavefront", "simds", "options", "item_registers", "line_nbytes"}
-    implied |= {"use_matrix", "rounds_products"}
+    implied |= {"use_matrix", "rounds_products", "asked_lds_nbytes"}
     implied |= {"group_lds_nbytes", "matrix"} if not told.machine.matrix else {"group_lds_nbytes"}
     assert fields - words - implied == set()
 

@@ -109,12 +109,23 @@ def test_kernels_compute_what_the_reference_says(place: Path, name: str, sizes: 
         assert metrics["vector_memory_writes"] > 0
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942"])
-def test_matrix_instructions_compute_what_the_reference_says(place: Path, arch: str, dtype: str):
+MATRIX = [  # each type on each GPU, each form, and each layer that has them
+    ("gfx90a", "f32", "gemm_fwd", {"m": 67, "n": 132, "k": 70, "b_t": "true", "beta": 0.5}),
+    ("gfx90a", "f16", "gemm_fwd", {"m": 32, "n": 32, "k": 64}),
+    ("gfx942", "f32", "fc_bwd", {"n": 20, "c": 36, "h": 1, "w": 1, "num_output": 40}),
+    ("gfx942", "f16", "gemm_fwd", {"m": 67, "n": 132, "k": 70, "beta": 0.5}),
+    ("gfx942", "bf16", "gemm_fwd", {"m": 67, "n": 132, "k": 70}),
+    ("gfx942", "bf16", "conv_bwd", {"n": 1, "c": 16, "h": 8, "w": 8, "num_output": 32,
+                                    "algo": "implicit_gemm"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arch", "dtype", "name", "sizes"), MATRIX)
+def test_matrix_instructions_compute_what_the_reference_says(
+    place: Path, arch: str, dtype: str, name: str, sizes: dict[str, int | float | str]
+):
     """Of narrow types by the bounds of this gem5, which rounds products."""
-    sizes = {"m": 67, "n": 132, "k": 70}
-    plan = simgen.plan("gemm_fwd", set=sizes, type=dtype, plan_for=f"gem5-se-{arch}", matrix="yes")
+    plan = simgen.plan(name, set=sizes, type=dtype, plan_for=f"gem5-se-{arch}", matrix="yes")
     bundle = plan.build(place / "b", Gem5Se(arch=arch))
     result = ran(bundle)
     assert bundle.diff("gem5-se")

@@ -74,7 +74,7 @@ MISTAKES = {
         EVERY - {"few", "batched"},
     ),
     "no bias": ({"load(bias, ": "0 * load(bias, "}, {"fc", "few", "direct", "product"}),
-    "no c": ({"load(c, ": "0 * load(c, "}, {"chunks"}),
+    "no c": ({"load(c, ": "0 * load(c, "}, {"chunks", "rows"}),
 }
 
 

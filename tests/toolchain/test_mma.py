@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.compile.build import Builder
+    from simgen.layers.product.tile import Tile
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"
@@ -32,12 +33,21 @@ pytestmark = pytest.mark.skipif(
 
 MACHINE = find("h200", "test")
 # Several instructions of a warp in each direction, and one; rests in all extents, with loads of one
-# element and of four; each side lies both ways.
+# element and of four; each side lies both ways. Rows are no runs of 16 bytes: steps do not wait.
 RESTS = {"m": "67", "n": "131", "k": "37", "a_t": "true", "beta": "0.5"}
-WHOLE = {"m": "128", "n": "64", "k": "128", "b_t": "true"}
+WHOLE = {"m": "128", "n": "64", "k": "132", "b_t": "true"}
 CASES = (
     ("f16", "64x64x64_m16x16w4", RESTS, True),
     ("bf16", "32x32x64_m16x16w4", WHOLE, False),
+)
+
+
+# Steps that wait in LDS: each side both ways, a rest of all extents but of the runs that are moved,
+# more steps than wait; and what wgmma multiplies on a GPU, as the host does.
+LYING = {"m": "72", "n": "136", "k": "328", "a_t": "true", "beta": "0.5"}
+STAGED = (
+    ("bf16", "64x64x64_m16x16w4s4", LYING, True),
+    ("f16", "64x128x64_wgw4s4", {**WHOLE, "a_t": "true", "k": "64"}, False),
 )
 
 
@@ -45,7 +55,15 @@ def problem(parameters: dict[str, str]) -> dict[str, Problem]:
     return {"gemm": Problem(Variant("gemm", tuple(parameters.items())), (1, 1, 1, 1))}
 
 
-@pytest.mark.parametrize(("factors", "wanted", "parameters", "sanitize"), CASES)
+def named(factors: str, wanted: str) -> Tile:
+    """A tile of either kind."""
+    waiting = fragment.staged(MACHINE, factors, (64, True), (64, True))
+    return next(
+        each for each in (*fragment.tiles(MACHINE, factors), *waiting) if str(each) == wanted
+    )
+
+
+@pytest.mark.parametrize(("factors", "wanted", "parameters", "sanitize"), [*CASES, *STAGED])
 def test_products_are_right(
     tmp_path: Path,
     builder: Builder,
@@ -55,10 +73,10 @@ def test_products_are_right(
     parameters: dict[str, str],
     sanitize: bool,
 ) -> None:
-    tiles = {str(each): each for each in fragment.tiles(MACHINE, factors)}
-    forced(monkeypatch, tiles[wanted], splits=sanitize)
+    forced(monkeypatch, named(factors, wanted), splits=sanitize)
     given = problem(parameters), Pass.FORWARD, Pass.BACKWARD
     planned = plan(*given, dtype=DType.table[factors], machine=MACHINE)
+    assert all(wanted in kernel.name for kernel in planned.kernels if kernel.template == "gemm.hip")
     tiled = [kernel for kernel in planned.kernels if kernel.template == "gemm.hip"]
     assert len(tiled) == 3
     assert all(dict(kernel.constants)["multiply"] == "mma" for kernel in tiled)
@@ -85,16 +103,37 @@ MUTANTS = (
            "* stride + lane() / 16 * RUN", "* stride + (1 - lane() / 16) * RUN"),
     Mutant("results in another row", "i % 2 * 8 + lane() / 4", "(1 - i % 2) * 8 + lane() / 4"),
 )  # fmt: skip
+OF_STAGED = (
+    MUTANTS[0],
+    Mutant("a swizzle of other rows",
+           "(k / PIECE ^ at % 8) * 16", "(k / PIECE ^ (at + k / 32) % 8) * 16"),
+    Mutant("halves of neighbours exchanged",
+           "lane % 2 * 8 + lane % 4", "(1 - lane % 2) * 8 + lane % 4"),
+    Mutant("a stage that is filled too early", "free = now;", "free = (now + STAGE) % NBYTES;"),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+@pytest.mark.parametrize(
+    ("mutant", "wanted", "k"),
+    [
+        *((mutant, "32x32x64_m16x16w4", "132") for mutant in MUTANTS),
+        *((mutant, "64x64x64_m16x16w4s4", "448") for mutant in OF_STAGED),
+    ],
+    ids=str,
+)
 def test_a_mutant_is_caught(
-    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, mutant: Mutant
+    tmp_path: Path,
+    builder: Builder,
+    monkeypatch: pytest.MonkeyPatch,
+    mutant: Mutant,
+    wanted: str,
+    k: str,
 ) -> None:
     """What is right has the bits of fused multiply-adds in order of k, rounded once more."""
-    tiles = {str(each): each for each in fragment.tiles(MACHINE, "f16")}
-    forced(monkeypatch, tiles["32x32x64_m16x16w4"], splits=False)
-    planned = plan(problem(WHOLE), Pass.FORWARD, dtype=DType.table["f16"], machine=MACHINE)
+    forced(monkeypatch, named("f16", wanted), splits=False)
+    planned = plan(
+        problem({**WHOLE, "k": k}), Pass.FORWARD, dtype=DType.table["f16"], machine=MACHINE
+    )
     ((name, text),) = render.kernels(planned).items()
     assert mutant.old in text
     made = make(tmp_path, planned, builder, sources={name: text.replace(mutant.old, mutant.new)})

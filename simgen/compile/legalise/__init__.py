@@ -37,6 +37,7 @@ REWRITINGS: dict[str, Rewriting] = {
     "lds_three_words": _text(gem5.lds_three_words),
     "lds_four_words": _text(gem5.lds_four_words),
     "scalar_offset": _text(gem5.scalar_offset),
+    "packed_floats": _text(gem5.packed_floats),
     BYPASS_L1: _text(cache_policy.bypass),
     CODE_OBJECT_4: _text(code_object_version.four),
 }

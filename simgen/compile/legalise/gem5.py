@@ -8,6 +8,9 @@
 * A scalar load from the sum of a base, a register and a constant: gem5 leaves out the register
   (smem.cc reads IMM and not SOFFSET_EN). Compilers write it with a constant of zero; for that there
   is a form without the constant.
+* v_pk_fma_f32, v_pk_mul_f32, v_pk_add_f32 (gfx90a, gfx942): gem5 reads an inline constant as a
+  number of 64 bits, whose lower half is 0 for those of float32, and takes the sign of the first
+  factor of v_pk_fma_f32 for all three. Such instructions become two of one float each.
 * ds_read_b128: 21.0 (gfx801) and the VEGA model of 21.2 do not implement it.
 
 Which version has which of them, data/isa says. Seen in src/arch/amdgpu/vega/insts/ of gem5 at
@@ -31,6 +34,7 @@ _HALF = re.compile(
     r"v_(?:lshlrev_b|lshrrev_b|ashrrev_i|add_u|sub_u|subrev_u|mul_lo_u|max_[ui]|min_[ui]|mad_u|mad_i)"
     r"16(?:_e32|_e64)?\Z"
 )
+_PACKED = re.compile(r"v_pk_(fma|mul|add)_f32\Z")
 _SCALAR_LOAD = re.compile(r"s_(?:buffer_)?load_dword")
 _WAIT = re.compile(r"lgkmcnt\(\d+\)")
 
@@ -65,6 +69,19 @@ def scalar_offset(text: str, arch: str) -> str:
     for kernel, at, item in _instructions(lines):
         if _adds_register(item):
             lines[at] = f"\t{_without_constant(kernel, item)}"
+    return "\n".join(lines)
+
+
+def packed_floats(text: str, arch: str) -> str:
+    """The same with no packed float32 arithmetic on constants or with a sign changed.
+
+    Raises:
+        RefusedError: neither half can be computed before the other one.
+    """
+    lines = text.split("\n")
+    for kernel, at, item in _instructions(lines):
+        if _PACKED.match(item.mnemonic) and not _plainly_packed(item):
+            lines[at] = "\n".join(f"\t{half}" for half in _halves(kernel, item))
     return "\n".join(lines)
 
 
@@ -105,6 +122,43 @@ def _without_constant(kernel: str, item: Instruction) -> Instruction:
             "without an index that all work-items share, or run it on another target"
         )
     return replace(item, tail=tuple(w for w in item.tail if not w.startswith("offset:")))
+
+
+def _plainly_packed(item: Instruction) -> bool:
+    constant = any(not registers(operand) for operand in item.operands)
+    return not constant and item.modifier("neg_lo") is item.modifier("neg_hi") is None
+
+
+def _halves(kernel: str, item: Instruction) -> list[Instruction]:
+    """Two instructions that compute a float each, the first of which leaves the other its sources.
+
+    A constant is the same for both: what op_sel would choose beside its lower half is none.
+    """
+    verb = _PACKED.sub(r"v_\1_f32", item.mnemonic)
+    results, sources = registers(item.operands[0]), item.operands[1:]
+    made = []
+    for half, (chosen, negated) in enumerate((("op_sel", "neg_lo"), ("op_sel_hi", "neg_hi"))):
+        of = _bits(item, chosen, len(sources), half)
+        signs = _bits(item, negated, len(sources), 0)
+        words = [(registers(s) or (s, s))[at] for s, at in zip(sources, of, strict=True)]
+        signed = [f"-{word}" if sign else word for word, sign in zip(words, signs, strict=True)]
+        mnemonic = verb if verb == "v_fma_f32" else f"{verb}_e64"
+        made.append((Instruction(mnemonic, (results[half], *signed)), words))
+    (low, of_low), (high, of_high) = made
+    if results[0] not in of_high:
+        return [low, high]
+    if results[1] in of_low:
+        raise RefusedError(
+            f"gem5-se: kernel {kernel}: {item}: gem5 computes it wrongly, and it cannot be split; "
+            "run it on another target"
+        )
+    return [high, low]
+
+
+def _bits(item: Instruction, modifier: str, count: int, default: int) -> list[int]:
+    """[1,0,1] of a packed instruction's modifier."""
+    told = item.modifier(modifier)
+    return [int(bit) for bit in told.strip("[]").split(",")] if told else [default] * count
 
 
 def _split(item: Instruction) -> list[str]:

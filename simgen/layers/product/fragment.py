@@ -19,7 +19,7 @@ Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
 
     f16, bf16                  products are exact; 8 of them (16 on Hopper) and the sum are cut off
                                at 2^-24 (2^-25) of the largest of them, or less, and added; that
-                               is cut off to float32
+                               is cut off to float32; wgmma adds as mma.sync does on Hopper
 
 gem5 adds products one after the other, in order of k, and rounds each product before
 (Inst_VOP3P_MAI__V_MFMA in src/arch/amdgpu/vega/insts/instructions.hh). What all of these have in
@@ -30,12 +30,13 @@ mma.sync, 9 addends lose less than U of the largest each, and the result 2 U: 11
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
-from simgen.layers.product.tile import Tile
+from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
 from simgen.machine import AUTO, MODELS, NO, YES
 
 if TYPE_CHECKING:
@@ -79,6 +80,24 @@ MMA_TILES = (
     (64, 64, 4, 32, 32, 2.0), (64, 32, 4, 32, 16, 1.5), (32, 64, 4, 16, 32, 1.5),
     (32, 32, 4, 16, 16, 1.0), (64, 16, 4, 16, 16, 0.8), (16, 64, 4, 16, 16, 0.8),
 )  # fmt: skip
+
+# The same of those whose steps wait in LDS (templates/kernels/staged.h): rows and columns of a tile
+# and of each warp's part, work-groups that a unit shall hold, and the rate.
+STAGED_TILES = (
+    (128, 256, 64, 64, 1, 8.4), (256, 128, 64, 64, 1, 8.2), (128, 128, 64, 64, 2, 7.5),
+    (64, 128, 32, 64, 2, 6.0), (128, 64, 64, 32, 2, 5.9), (64, 64, 32, 32, 3, 3.2),
+    (32, 128, 32, 32, 2, 2.1), (128, 32, 32, 32, 2, 2.1),
+    (16, 128, 16, 32, 3, 1.5), (128, 16, 32, 16, 3, 1.5),
+)  # fmt: skip
+# The same of wgmma (warpgroups.h), which has 64 rows for each warpgroup.
+WARPGROUP_TILES = (
+    (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 2, 9.1),
+    (64, 128, 2, 6.2), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
+)  # fmt: skip
+RATED_FMAS = 128  # float32 multiply-adds of a unit of the machine that they were measured on
+STAGES = 4  # steps in LDS at most: they hide what memory takes
+STAGED_NBYTES = 128  # of a row of a factor, in a step
+GROUP_NBYTES = 1024  # of LDS that CUDA keeps of each work-group
 
 
 def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
@@ -145,6 +164,65 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
             if tile.block < 256 or tile.groups > 1:
                 made.append(tile)
     return tuple(made)
+
+
+def staged(
+    machine: Machine, factors: str, left: tuple[int, bool], right: tuple[int, bool]
+) -> tuple[Tile, ...]:
+    """Those of `tiles` whose steps wait in LDS, as far as the machine has room.
+
+    They move runs of 16 bytes. `left` and `right` are of each factor the extent along which its
+    elements lie side by side, and whether that is k.
+    """
+    if not machine.arch.startswith("sm_") or not tiles(machine, factors):
+        return ()
+    run = RUN_NBYTES // DType.table[factors].nbytes
+    if left[0] % run or right[0] % run:
+        return ()
+    made = _staged_tiles(instructions(machine, factors), machine)
+    made = (*_warpgroup_tiles(factors, machine), *made)
+    return tuple(
+        each
+        for each in made
+        if (left[1] or each.rows % each.depth == 0) and (right[1] or each.columns % each.depth == 0)
+    )
+
+
+@lru_cache(maxsize=64)
+def _staged_tiles(found: tuple[Matrix, ...], machine: Machine) -> tuple[Tile, ...]:
+    made, scale = [], RATED_FMAS / machine.fmas
+    for each in found:
+        nbytes = DType.table[each.factors].nbytes
+        for rows, columns, down, across, groups, rate in STAGED_TILES:
+            room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
+            stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES))
+            if stages < 2:
+                continue
+            items = down // 8, across // 4
+            depth = STAGED_NBYTES // nbytes
+            tile = Tile(rows, columns, depth, *items, False, rate * scale, each, nbytes)
+            made.append(replace(tile, stages=stages, at_once=groups))
+    return tuple(made)
+
+
+@lru_cache(maxsize=64)
+def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
+    made = []
+    nbytes = DType.table[factors].nbytes
+    found = {(each.n, each.k): each for each in machine.matrix if _of_warpgroups(each, factors)}
+    for rows, columns, groups, rate in WARPGROUP_TILES:
+        each = found.get((columns, 32 // nbytes))
+        room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
+        stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES + 16))
+        if each and stages >= 2:
+            depth = STAGED_NBYTES // nbytes
+            tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
+            made.append(replace(tile, stages=stages, at_once=groups))
+    return tuple(made)
+
+
+def _of_warpgroups(each: Matrix, factors: str) -> bool:
+    return each.m == WARPGROUP_ROWS and each.factors == factors
 
 
 @lru_cache(maxsize=64)

@@ -31,7 +31,7 @@ from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.elements import Elements
@@ -310,10 +310,16 @@ class Gemm(Layer):
             if part.product.workspace
         )
         if direction is Pass.FORWARD:
-            c = (Port("c", specs["c"], Fill.usual(specs["c"].dtype)),) if self._added else ()
+            c = (Port("c", specs["c"], self._fill(specs["c"].dtype)),) if self._added else ()
             return (*read, *c, Port("y", y), *workspaces)
         dc = (Port("dc", specs["c"]),) if self._added else ()
         return (*read, Port("dy", y, normal), Port("da", a), Port("db", b), *dc, *workspaces)
+
+    def _fill(self, c: DType) -> Fill:
+        """Integers that are not narrowed have more than the 24 bits of a factor."""
+        if c.is_float or self.y_scale:
+            return Fill.usual(c)
+        return Fill(Distribution.UNIFORM, -(2.0**28), 2.0**28)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         specs = self._specs(inputs)

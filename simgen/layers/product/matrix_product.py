@@ -22,7 +22,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.dtypes import TOGETHER, DType
-from simgen.ir import Kernel, Launch, TensorSpec
+from simgen.ir import Kernel, Launch, TensorMap, TensorSpec
 from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, tile
@@ -360,6 +360,12 @@ class Product:
         return left, tile.width(self.k if self.b_transposed else self.n)
 
     @property
+    def _lying(self) -> tuple[tuple[int, bool], tuple[int, bool]]:
+        """Of each factor, the extent along which elements lie side by side; and whether it is k."""
+        left = (self.m, False) if self.a_transposed else (self.k, True)
+        return left, ((self.k, True) if self.b_transposed else (self.n, False))
+
+    @property
     def _cut(self) -> tile.Cut:
         """Loads of one element need more registers for their places than the largest tile has."""
         sides = self.m, self.n, self.k, self.batch
@@ -378,6 +384,9 @@ class Product:
 
     @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
+        left, right = self._lying
+        if staged := fragment.staged(self.machine, self._factors, left, right):
+            return staged
         if by_matrix := fragment.tiles(self.machine, self._factors):
             return by_matrix
         return tile.TILES if min(self._widths) > 1 else UNALIGNED
@@ -385,6 +394,8 @@ class Product:
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         found, alone = self._cut, not self._sums_follow
         left_width, right_width = self._widths
+        if found.tile.stages:
+            left_width = right_width = fragment.RUN_NBYTES // found.tile.nbytes
         constants: Constants = (
             ("m", self.m),
             ("n", self.n),
@@ -401,13 +412,28 @@ class Product:
             ("right_along", "k" if self.b_transposed else "n"),
             ("right_width", right_width),
             ("store_width", tile.width(self.n)),
+            ("stages", found.tile.stages),
+            ("tensor_maps", int(found.tile.by_warpgroups)),
             *found.tile.constants,
             *(self.epilogue if alone else NOTHING).constants,
             *self._leaves.constants,
         )
         name = self._name(prefix, f"t{found.tile}")
-        kernel = Kernel(name, "gemm.hip", found.tile.block, constants)
+        asked = found.tile.lds_nbytes if found.tile.stages else 0
+        maps = self._maps(found.tile) if found.tile.by_warpgroups else ()
+        kernel = Kernel(name, "gemm.hip", found.tile.block, constants, asked, maps)
         return kernel, (*found.tile.grid(self.m, self.n), found.splits * self.batch)
+
+    def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
+        """Of both factors: a step of what lies along k is one box, and of others one for each run
+        of as many elements as a step has of k."""
+        made = []
+        sides = (self._lying[0], self.m, tiles.rows), (self._lying[1], self.n, tiles.columns)
+        for argument, ((extent, along_k), other, rows) in enumerate(sides):
+            shape = self.batch, (other if along_k else self.k), extent
+            box = (rows if along_k else tiles.depth), tiles.depth
+            made.append(TensorMap(argument, tiles.nbytes, shape, box))
+        return tuple(made)
 
     # ---- A short side ----
 

@@ -26,6 +26,7 @@ MANY = 4  # rounds of work-groups from which on their number need not be a whole
 CUT = 1.05  # times longer than estimated, where k is cut: only what gains more is worth it
 UNIT_LDS = 65536  # bytes of LDS of a compute unit with matrix instructions
 PADDING = 4  # floats after a row of a tile in LDS
+WARPGROUP_ROWS = 64  # of C, in an instruction of a warpgroup
 WORDS = (4, 4, 4)  # bytes of an element of A, of B and of C
 
 
@@ -43,6 +44,8 @@ class Tile:
     matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
     nbytes: int = 4  # of a factor's element in LDS
     wavefront: int = 0  # of the machines that it is for, if not for all
+    stages: int = 0  # steps that wait in LDS, which a launch asks for (staged.h); 0: two, as below
+    at_once: int = 0  # work-groups that a unit shall hold, if not as many as `groups` says
 
     @cached_property
     def block(self) -> int:
@@ -56,12 +59,17 @@ class Tile:
         A large work-group's items get 128 registers, so that there is a second one to run while
         one waits at a barrier. Of the small ones more than two fit in any case.
         """
+        if self.at_once:
+            return self.at_once
         wanted = (512 if self.block == 256 else 256) // self.block
         return min(wanted, UNIT_LDS // self.lds_nbytes) if self.matrix else wanted
 
     @cached_property
     def lds_nbytes(self) -> int:
-        """Of a work-group, at most: the tiles of both factors, two steps of each."""
+        """Of a work-group, at most: the tiles of both factors, two steps of each or all stages."""
+        if self.stages:
+            barriers = 16 * self.stages if self.by_warpgroups else 0
+            return self.stages * (self.rows + self.columns) * self.nbytes * self.depth + barriers
         if self.matrix:  # there are rows along k
             return 2 * (self.rows + self.columns) * (self.nbytes * self.depth + 4 * PADDING)
         return 2 * 4 * self.depth * (self.rows + self.columns + 2 * PADDING)
@@ -86,7 +94,9 @@ class Tile:
 
     def _most(self, machine: Machine) -> int:
         """By LDS and by places for wavefronts, whatever the compiler makes of registers."""
-        if self.lds_nbytes > machine.group_lds_nbytes:
+        if self.lds_nbytes > (
+            machine.asked_lds_nbytes if self.stages else machine.group_lds_nbytes
+        ):
             return 0
         places = machine.simds * machine.wavefronts * machine.wavefront // self.block
         return min(places, machine.lds_nbytes // self.lds_nbytes)
@@ -114,10 +124,17 @@ class Tile:
         return self.matrix.m * self.matrix.k // lanes[self.multiply] if self.matrix else 1
 
     @property
+    def by_warpgroups(self) -> bool:
+        """Whether wgmma multiplies, in work-groups of whole warpgroups (warpgroups.h)."""
+        return self.matrix is not None and self.matrix.m == WARPGROUP_ROWS
+
+    @property
     def multiply(self) -> str:
         """What multiplies (templates/kernels/fragment.h)."""
         if not self.matrix:
             return "scalars"
+        if self.by_warpgroups:  # where lanes hold results as by mma.sync
+            return "mma"
         return "mfma" if self.matrix.m == self.matrix.n else "mma"
 
     def roundings(self, products: int) -> int:
@@ -134,8 +151,12 @@ class Tile:
         how = f"i{self.item_rows}" if self.item_rows > 8 else ""
         if self.matrix:
             how = f"_m{self.matrix.m}x{self.matrix.k}"
+        if self.by_warpgroups:
+            how = "_wg"
         if self.multiply == "mma":  # of which warps have parts of several sizes
             how += f"w{self.block // 32}"
+        if self.stages:
+            how += f"s{self.stages}"
         return f"{self.rows}x{self.columns}x{self.depth}{how}"
 
     def grid(self, m: int, n: int) -> tuple[int, int]:

@@ -16,5 +16,7 @@ using RightElement = float;
 using AddedElement = float;
 using Element = float;
 using Total = float; /* what is multiplied and added up */
+#define STAGES 0 /* steps that wait in LDS (staged.h); 0: tiles go through registers */
+#define TENSOR_MAPS 0 /* whether wgmma multiplies, and the launcher gives the kernel tensor maps of A and B (warpgroups.h) */
 #define WITH_C 0
 #define WITH_BIAS 0

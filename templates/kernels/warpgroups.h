@@ -1,0 +1,178 @@
+/* The main loop of a product by wgmma, the matrix instructions of NVIDIA's sm_90a: a warpgroup of 128 work-items multiplies 64 rows of A
+ * by all columns of B, both in LDS as staged.h says; the tensor memory accelerator moves them there, by tensor maps that the launcher
+ * makes (templates/launchers/cuda_run.py), and fills what is beyond the end of a matrix with zeros.
+ *
+ * An instruction adds to D, 64 x N, the product of A, 64 x 16, and B, 16 x N. Lane l of warp w of a warpgroup holds of D what it would
+ * hold by mma.sync of rows 16 w to 16 w + 15 (PTX ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"). So this CPU multiplies as
+ * there (StagedMma). */
+#pragma once
+#include "staged.h"
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+/* The registers of D in an instruction, of 4 for 8 columns. */
+#define WGMMA_32 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_64 WGMMA_32 \
+    ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_128 WGMMA_64 \
+    ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_D(j) "+f"(sum[0][2 * (j)]), "+f"(sum[0][2 * (j) + 1]), "+f"(sum[1][2 * (j)]), "+f"(sum[1][2 * (j) + 1])
+#define WGMMA_D4(j) WGMMA_D(j), WGMMA_D(j + 1), WGMMA_D(j + 2), WGMMA_D(j + 3)
+#define WGMMA_D8 WGMMA_D4(0), WGMMA_D4(4)
+#define WGMMA_D16 WGMMA_D8, WGMMA_D4(8), WGMMA_D4(12)
+#define WGMMA_D32 WGMMA_D16, WGMMA_D4(16), WGMMA_D4(20), WGMMA_D4(24), WGMMA_D4(28)
+/* %A and so on are the operands behind D. */
+#define WGMMA(N, TYPE, REGISTERS, A, B, TURNED_A, TURNED_B, ...) \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" REGISTERS "}, " A ", " B ", 1, 1, 1, " TURNED_A ", " \
+                 TURNED_B ";" \
+                 : __VA_ARGS__ \
+                 : "l"(a), "l"(b), "n"(TURN_A), "n"(TURN_B))
+#define WGMMA_OF(N, REGISTERS, A, B, TURNED_A, TURNED_B, ...) \
+    if constexpr (Stored::HALF) \
+        WGMMA(N, f16, REGISTERS, A, B, TURNED_A, TURNED_B, __VA_ARGS__); \
+    else \
+        WGMMA(N, bf16, REGISTERS, A, B, TURNED_A, TURNED_B, __VA_ARGS__)
+
+template <class Tile, class Left, class Right, unsigned COUNT>
+struct WarpgroupProduct {
+    using Stored = typename Left::Element;
+    using Fragment = StagedMma<Tile, Stored>; /* which says where results lie */
+    using A = Moved<Left, Tile::M, Tile::K, Tile::ITEMS>;
+    using B = Moved<Right, Tile::N, Tile::K, Tile::ITEMS>;
+    static constexpr unsigned STAGE = A::NBYTES + B::NBYTES;
+    static constexpr unsigned NBYTES = COUNT * STAGE + COUNT * 16; /* with two barriers for each stage */
+    static constexpr unsigned DEPTH = 32 / sizeof(Stored);
+    static constexpr unsigned TURN_A = A::ALONG_K ? 0 : 1, TURN_B = B::ALONG_K ? 0 : 1;
+    static_assert(Tile::ITEM_M == 2 && Tile::M * 2 == Tile::ITEMS && Tile::ITEM_N * 4 == Tile::N && COUNT > 1);
+
+    static __device__ __forceinline__ unsigned row(unsigned i) { return Fragment::row(i); }
+    static __device__ __forceinline__ unsigned column(unsigned j) { return Fragment::column(j); }
+
+    /* Of a factor in LDS, in the 128-byte swizzle: 8 rows are 1024 bytes; panels of what does not lie along k are PANEL. */
+    template <bool ALONG_K>
+    static __device__ __forceinline__ unsigned long long descriptor(unsigned at)
+    {
+        constexpr unsigned PANEL = Tile::K * 128;
+        return (at & 0x3ffff) >> 4 | (ALONG_K ? 1ull : PANEL / 16ull) << 16 | 64ull << 32 | 1ull << 62;
+    }
+    static __device__ __forceinline__ void multiply(typename Tile::Sum& sum, unsigned long long a, unsigned long long b)
+    {
+        if constexpr (Tile::N == 256) {
+            WGMMA_OF(256, WGMMA_128, "%128", "%129", "%130", "%131", WGMMA_D32);
+        } else if constexpr (Tile::N == 128) {
+            WGMMA_OF(128, WGMMA_64, "%64", "%65", "%66", "%67", WGMMA_D16);
+        } else {
+            static_assert(Tile::N == 64);
+            WGMMA_OF(64, WGMMA_32, "%32", "%33", "%34", "%35", WGMMA_D8);
+        }
+    }
+    /* The compiler computes nothing of the sums before, and nothing with them afterwards. */
+    static __device__ __forceinline__ void hold(typename Tile::Sum& sum)
+    {
+#pragma unroll
+        for (unsigned i = 0; i < Tile::ITEM_M; i++)
+#pragma unroll
+            for (unsigned j = 0; j < Tile::ITEM_N; j++)
+                asm volatile("" : "+f"(sum[i][j])::"memory");
+    }
+
+    /* Barriers are in LDS: a phase ends when as many have arrived as begin() says, and all bytes that were expected. */
+    static __device__ __forceinline__ void begin(unsigned barrier, unsigned count)
+    {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count));
+    }
+    static __device__ __forceinline__ void expect(unsigned barrier, unsigned nbytes)
+    {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(nbytes) : "memory");
+    }
+    static __device__ __forceinline__ void arrive(unsigned barrier)
+    {
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    }
+    static __device__ __forceinline__ void wait(unsigned barrier, unsigned phase)
+    {
+        asm volatile("{\n.reg .pred done;\nAGAIN: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra DONE;\n"
+                     "bra AGAIN;\nDONE:\n}" ::"r"(barrier),
+                     "r"(phase)
+                     : "memory");
+    }
+    /* Elements x and on of rows y and on of matrix z, as many as the map says. */
+    static __device__ __forceinline__ void move(unsigned to, const char* map, unsigned x, unsigned y, unsigned z, unsigned barrier)
+    {
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+                     "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+                     : "memory");
+    }
+    template <class Operand, unsigned EXTENT>
+    static __device__ __forceinline__ void move_all(unsigned to, const char* map, unsigned at, unsigned k, unsigned item, unsigned barrier)
+    {
+        if constexpr (Operand::ALONG_K) {
+            move(to, map, k, at, item, barrier);
+        } else {
+#pragma unroll
+            for (unsigned panel = 0; panel < EXTENT / 64; panel++)
+                move(to + panel * (Tile::K * 128), map, at + panel * 64, k, item, barrier);
+        }
+    }
+
+    /* Adds the products with k in [first, last) to sum. `maps` are of A and of B, `item` is the number of the product. */
+    static __device__ __forceinline__ void multiply(
+        const char* maps, unsigned item, unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* store,
+        typename Tile::Sum& sum)
+    {
+        const unsigned lds = static_cast<unsigned>(__cvta_generic_to_shared(store));
+        const unsigned full = lds + COUNT * STAGE, empty = full + COUNT * 8;
+        const unsigned steps = (last - first + Tile::K - 1) / Tile::K;
+        auto fill = [&](unsigned step, unsigned stage) {
+            const unsigned k = first + step * Tile::K, to = lds + stage * STAGE;
+            expect(full + stage * 8, STAGE);
+            move_all<A, Tile::M>(to, maps, row, k, item, full + stage * 8);
+            move_all<B, Tile::N>(to + A::NBYTES, maps + 128, column, k, item, full + stage * 8);
+        };
+        if (threadIdx.x == 0) {
+            for (unsigned stage = 0; stage < COUNT; stage++) {
+                begin(full + stage * 8, 1);
+                begin(empty + stage * 8, Tile::ITEMS / 128);
+            }
+            asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
+            for (unsigned stage = 0; stage < COUNT && stage < steps; stage++)
+                fill(stage, stage);
+        }
+        __syncthreads();
+        const unsigned own = threadIdx.x / 128 * (A::ALONG_K ? 64 * 128 : Tile::K * 128); /* of A */
+        unsigned stage = 0, phase = 0, done = 0, done_phase = 0; /* the stage of a step, and of the one before */
+        for (unsigned step = 0; step < steps; step++) {
+            wait(full + stage * 8, phase);
+            hold(sum);
+            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+            const unsigned long long a = descriptor<A::ALONG_K>(lds + stage * STAGE + own);
+            const unsigned long long b = descriptor<B::ALONG_K>(lds + stage * STAGE + A::NBYTES);
+#pragma unroll
+            for (unsigned k = 0; k < Tile::K / DEPTH; k++)
+                multiply(sum, a + k * (A::ALONG_K ? 2 : DEPTH * 8), b + k * (B::ALONG_K ? 2 : DEPTH * 8));
+            asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory");
+            if (step > 0) { /* the one before is multiplied */
+                if (threadIdx.x % 128 == 0)
+                    arrive(empty + done * 8);
+                if (threadIdx.x == 0 && step - 1 + COUNT < steps) {
+                    wait(empty + done * 8, done_phase);
+                    fill(step - 1 + COUNT, done);
+                }
+                __syncwarp();
+            }
+            done = stage;
+            done_phase = phase;
+            stage = stage + 1 == COUNT ? 0 : stage + 1;
+            phase ^= stage == 0;
+        }
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        hold(sum);
+        Fragment::settle(sum);
+    }
+};
+#endif

@@ -1,0 +1,97 @@
+"""Sparse products: random patterns, and what is no compressed matrix."""
+
+import numpy as np
+import pytest
+from command_line import fails
+
+from simgen.frontend import operation
+from simgen.ir import Distribution, DType, Fill, TensorSpec
+from simgen.tensors.random_values import generate
+
+
+def pattern(rows, columns, count, seed=1):
+    specs = {Distribution.ROWS: rows + 1, Distribution.COLUMNS: count}
+    return [
+        generate(
+            str(each),
+            TensorSpec((size,), DType.I32),
+            Fill(each, rows, columns, like="a.rows", nonzeros=count),
+            seed,
+        )
+        for each, size in specs.items()
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 9, 60, 61, 119, 120])
+def test_a_pattern_has_so_many_different_places(count):
+    rows, columns = pattern(10, 12, count)
+    of_rows = np.repeat(np.arange(10), np.diff(rows))
+    places = of_rows * 12 + columns
+    assert (rows[0], rows[-1], len(columns)) == (0, count, count)
+    assert (np.diff(places) > 0).all()
+    assert 0 <= columns.min() <= columns.max() < 12
+    assert count == 120 or not np.array_equal(columns, pattern(10, 12, count, seed=2)[1])
+
+
+def test_lengths_of_rows_and_columns_vary_as_if_each_element_were_drawn():
+    rows, columns = pattern(2000, 500, 50_000)
+    # Of a hypergeometric distribution: 25 of 500 places on average, or 100 of 2000.
+    for lengths, mean in ((np.diff(rows), 25), (np.bincount(columns, minlength=500), 100)):
+        assert lengths.mean() == mean
+        assert lengths.var() == pytest.approx(mean * 0.95, rel=0.2)
+
+
+def test_a_part_of_a_pattern_is_that_of_the_whole():
+    _, columns = pattern(30, 40, 500)
+    fill = Fill(Distribution.COLUMNS, 30, 40, like="a.rows", nonzeros=500)
+    part = generate("columns", TensorSpec((500,), DType.I32), fill, 1, 123, 45)
+    assert np.array_equal(part, columns[123:168])
+
+
+def test_a_problem_of_the_list_has_its_share_of_elements(simgen):
+    shown = simgen("show deepbench/sparse/10 --json").json()
+    elements = round(10752 * 3584 * 0.05)
+    assert shown["total"]["flops"] == 2 * elements * 1500
+    assert shown["total"]["read_bytes"] == 4 * (2 * elements + 10753 + 3584 * 1500)
+
+
+SIZES = "--set m=3 --set k=4 --set n=2 --set nonzeros=5"
+NO_CSR = {
+    "rows[2] is 2, less than rows[1]; in compressed rows": ([0, 3, 2, 5], [0, 3, 1, 2, 3]),
+    "rows begins with 1 and ends with 5; it goes from 0": ([1, 2, 2, 5], [0, 3, 1, 2, 3]),
+    "rows begins with 0 and ends with 4; it goes from 0": ([0, 2, 2, 4], [0, 3, 1, 2, 3]),
+    "columns[1] is 4; write 0 to 3": ([0, 2, 2, 5], [0, 4, 1, 2, 3]),
+    "columns[4] is -1; write 0 to 3": ([0, 2, 2, 5], [0, 1, 1, 2, -1]),
+    "columns[3] is 1, behind 2 in the same row; sort": ([0, 2, 2, 5], [0, 3, 2, 1, 3]),
+    "columns[1] is 0, behind 0 in the same row; sort": ([0, 2, 2, 5], [0, 0, 1, 2, 3]),
+    "has shape 4, the input 5; reshape it": ([0, 2, 2, 4], [0, 3, 1, 2]),
+    "rows without columns, which only fit together": ([0, 2, 2, 5], None),
+    "columns without rows, which only fit together": (None, [0, 3, 1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("fact", NO_CSR)
+def test_what_is_no_compressed_matrix_is_one_line(simgen, tmp_path, fact):
+    given = dict(zip(("rows", "columns"), NO_CSR[fact]))
+    own = {f"sparse_gemm.{k}": np.array(v) for k, v in given.items() if v is not None}
+    np.savez(tmp_path / "a.npz", **own)
+    fails(simgen(f"build sparse_gemm_fwd {SIZES} --values a.npz --target host -o b"), 2, fact)
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "fact"),
+    [
+        ("--set sparsity=1", "0 elements of a, which has 262144 places; make sparsity smaller"),
+        ("--set nonzeros=262145", "which has 262144 places; set nonzeros lower"),
+        ("--set m=100000 --set k=100000", "a matrix of 10000000000 elements is larger"),
+    ],
+)
+def test_a_matrix_of_no_elements_or_too_many_is_one_line(simgen, settings, fact):
+    fails(simgen(f"show sparse_gemm_fwd {settings}"), 2, fact)
+
+
+def test_strings_of_sparse_products_are_read_again():
+    made = operation.read("sparse:m=7680,n=1,k=2560,sparsity=0.95")
+    assert operation.read(str(made)) == made
+    assert made.has_layer()
