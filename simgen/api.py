@@ -71,6 +71,7 @@ def plan(
     plan_for: str | None = None,
     scale_to: float | None = None,
     matrix: str | None = None,
+    layout: str | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
@@ -95,6 +96,7 @@ def plan(
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
         scale_to: make a product or a convolution smaller, until it has at most so many operations.
+        layout: the storage format of images, "nchw" or "nhwc", of layers that have a choice.
         matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
             that pays.
 
@@ -119,6 +121,7 @@ def plan(
         plan_for=plan_for,
         scale_to=scale_to,
         matrix=matrix,
+        layout=layout,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 

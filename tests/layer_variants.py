@@ -70,6 +70,7 @@ BASE: dict[str, dict[str, str]] = {
         "conv_mode": "cross_correlation", "propagation": "true", "algo": "direct", "algod": "0",
         "conv_fwd_pref": "fastest", "conv_bwd_filter_pref": "fastest",
         "conv_bwd_data_pref": "fastest", "batch_norm": "true", "activation": "true",
+        "layout": "nchw", "filter_layout": "kcrs",
     },
     "fused_fc": {"num_output": "7", "batch_norm": "true", "activation": "true"},
 }  # fmt: skip
@@ -119,6 +120,11 @@ EXTRA: dict[str, list[dict[str, str]]] = {
     "sgd": [{"gradient_type": "f16", "copy_type": "bf16", "loss_scale": "1024"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
     "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
+    "recurrent": [  # weights with fewer and more columns than rows, sums in several pieces
+        {"hidden_size": "5"},
+        {"hidden_size": "20", "cell": "gru", "reverse": "true"},
+        {"hidden_size": "131", "cell": "tanh", "bias": "false"},
+    ],
     "layer_norm": [{"axis": "1"}, {"axis": "2", "epsilon": "0.001"}],
     "dropout": [
         {"dropout_probability": "0"},
@@ -169,6 +175,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         _convolved("3x3", "1x0", algo="fft", group="3", num_output="12", bias="true"),
         _convolved("3x2", "4x3", dilation="4x3", algo="fft"),
         _convolved("3x5", "1x2", algo="fft", conv_mode="transpose", bias="true"),
+        _convolved("3x2", "1x0", "2x1", layout="nhwc", filter_layout="krsc", bias="true"),
     ],
     "fc": [
         {"num_output": "130", "bias": "true"},
@@ -251,6 +258,9 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
     "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
+    "recurrent": (  # time steps, samples, features
+        (2, 1, 1), (3, 2, 4), (4, 17, 10), (2, 2, 2, 35), (2, 5, 68), (9, 3, 1),
+    ),
     "heads": (
         (1, 1, 2), (2, 3, 10), (3, 17, 48), (2, 300, 6), (1, 2, 1, 1), (3, 2, 9, 8), (2, 2, 100, 3),
     ),
@@ -434,6 +444,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "gemm": {"m": "33", "n": "17", "k": "19"},
     "sparse_gemm": {"m": "33", "n": "12", "k": "40", "sparsity": "0.75"},
     "heads": {"shape": "2x5x6", "heads": "3"},
+    "recurrent": {"shape": "3x2x6", "cell": "gru"},
 }
 
 

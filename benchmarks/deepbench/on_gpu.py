@@ -15,9 +15,12 @@ of algorithm (torch.backends.cudnn.benchmark), images NCHW.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +31,11 @@ from simgen import resources
 from simgen.compile import render
 from simgen.errors import SimgenError, UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import GUARD, Distribution, Role
+from simgen.ir import GUARD, Distribution, Role, to_json
+from simgen.storage.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from native import Made, Row, Task
 
@@ -54,6 +57,17 @@ def launcher() -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    plain = module.compiled
+
+    def compiled(source: str, name: str, code: str) -> bytes:
+        """What CuPy does not compile is kept too, in its cache."""
+        digest = hashlib.sha256(f"{code} {module.OPTIONS} {source}".encode()).hexdigest()
+        kept = Path(os.environ["CUPY_CACHE_DIR"]) / f"{digest}.{code}"
+        if not kept.exists():
+            write_atomic(kept, plain(source, name, code))
+        return kept.read_bytes()
+
+    module.compiled = compiled
     return module
 
 
@@ -75,8 +89,7 @@ def prepare(task: Task, folder: Path) -> tuple[Workload, Workload]:
         (source / f"{name}.hip").write_text(text)
     compiler = launcher()
     compiler.BUNDLE = folder
-    for kernel in made.kernels:
-        compiler.compile_kernel(kernel.name, None)
+    compiler.functions_of(to_json(made))
     return made, exact
 
 
@@ -137,12 +150,16 @@ class OnGpu:
     def _measure(self, made: Made, row: Row) -> None:
         workload, exact = made.values
         arena = self.torch.empty(workload.arena_nbytes, dtype=self.torch.uint8, device=self.device)
-        calls = self._calls(made.folder, workload, arena.data_ptr())
+        self.launcher.BUNDLE = made.folder
+        text = to_json(workload)
+        launches = [launch for step in text["steps"] for launch in step["launches"]]
+        functions = self.launcher.functions_of(text)
+        calls, kept = self.launcher.calls_of(text, launches, functions, arena.data_ptr())
         row.launches, row.algorithm = len(calls), _algorithm(workload)
 
         def ours() -> None:
-            for function, grid, block, args in calls:
-                function(grid, block, args)
+            for function, grid, block, args, lds in calls:
+                function(grid, block, args, shared_mem=lds)
 
         tensors = self._tensors(workload, arena)
         peer = peers.of(self.torch, workload, tensors)
@@ -154,22 +171,7 @@ class OnGpu:
         row.ours = self._seconds(ours, len(calls))
         if peer and peer.work:
             row.library = self._seconds(peer.work, 1)
-
-    def _calls(self, folder: Path, workload: Workload, base: int) -> list[tuple[Any, ...]]:
-        """As cuda/run.py makes them."""
-        import numpy as np
-
-        self.launcher.BUNDLE = folder
-        functions = {k.name: self.launcher.compile_kernel(k.name, None) for k in workload.kernels}
-        return [
-            (
-                functions[launch.kernel],
-                launch.grid,
-                (workload.kernel(launch.kernel).block, 1, 1),
-                tuple(np.uint64(base + workload.buffer(name).offset) for name in launch.args),
-            )
-            for launch in workload.launches
-        ]
+        del kept  # until here the kernels read it
 
     def _tensors(self, workload: Workload, arena: Any) -> dict[str, Any]:
         """Buffer -> its place in the arena, as PyTorch's tensor."""

@@ -104,6 +104,7 @@ class Plan:
             self.problem.config,
             self.problem.settings,
             algorithm=self.choices.algorithm,
+            layout=self.choices.layout,
             layers=self.choices.layers,
             phase=phase,
             machine=self.planned_for.machine,

@@ -29,7 +29,7 @@ CONFIG, TEXT = "config", "config_text"  # in the manifest
 # Choices that it keeps as they are; those that are None are left out.
 PLAIN = (
     "layers", "algorithm", "rate", "loss_scale", "inference", "fuse", "reuse_memory", "plan_for",
-    "matrix",
+    "matrix", "layout",
 )  # fmt: skip
 
 
@@ -52,6 +52,7 @@ class Choices:
     seed: int = 0
     plan_for: str | None = None  # a machine; None: that of the targets
     matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
+    layout: str | None = None  # storage format of images
     scale_to: float | None = None  # operations at most; recipes have what came of it
 
 
@@ -92,6 +93,7 @@ class KeptChoices:
     inference: bool | None = None
     plan_for: str | None = None
     matrix: str | None = None
+    layout: str | None = None
     exact: bool = False  # whole numbers as values
 
 

@@ -5,9 +5,11 @@ that result*, so that the layer's own tolerance holds however deep in a network 
 layer that fails is the one that is wrong. Beside the bound of each element, which a right element
 never leaves, stands the judge of whole tensors (simgen/numerics/spread.py), which sees what is too
 small for the bounds of long sums; that a right tensor fails there has a probability of 1e-9. Layers
-that did not run, because the run was about others, are not judged. Two results agree in an element
-when they are no farther apart than both tolerances together and the distance of their references.
-What the reference contradicts in one of them is wrong in the pair too, however well the two agree.
+that did not run, because the run was about others, are not judged. Time steps of a layer are judged
+in the same way: each from the states that the one before left in that result. Two results agree in
+an element when they are no farther apart than both tolerances together and the distance of their
+references. What the reference contradicts in one of them is wrong in the pair too, however well the
+two agree.
 
 All results and pairs are judged in one walk over the steps. A step's reference is computed once for
 all results in which it read the same bits.
@@ -298,6 +300,8 @@ def _expected(
         ]
         for port, name in step.reads
     }
+    carried = layer.carried(step.direction)
+    read |= {p: result.outputs[name].values[part] for p, name in step.writes if p in carried}
     # Of samples by themselves the bounds are the same in any share of the batch.
     whole = part == slice(None)
     gpus = result.provenance.get("gpus", 1) if whole else 1

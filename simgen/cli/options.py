@@ -32,6 +32,7 @@ CHOICES = {
     "plan_for": "--plan-for",
     "scale_to": "--scale-to",
     "matrix": "--matrix",
+    "layout": "--layout",
 }
 PHASE = {True: "--inference", False: "--training"}
 
@@ -266,6 +267,12 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "nowhere. [default: auto]",
     ),
     click.option(
+        "--layout",
+        metavar="F",
+        help="The storage format of images, nchw or nhwc, of a convolution by itself; filters have "
+        "--set filter_layout=krsc. Where kernels want another, launches convert. [default: nchw]",
+    ),
+    click.option(
         "--seed",
         type=SEED,
         metavar="N",
@@ -303,6 +310,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         plan_for=given["plan_for"],
         scale_to=given["scale_to"],
         matrix=given["matrix"],
+        layout=given["layout"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))
     plan = Plan(given["workload"], choices, targets)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from simgen.layers import Layer
 
 GENERAL = "DNNMark"  # the section that is no layer
+LAYOUT = "layout"  # the key of storage formats
 RUN_MODES = ("none", "standalone", "composed")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}\Z")
 MAX_RANK = 8  # axes of a tensor
@@ -116,6 +117,7 @@ def resolve(
     settings: Iterable[tuple[str, str]] = (),
     *,
     algorithm: str | None = None,
+    layout: str | None = None,
     layers: str | None = None,
     phase: Phase | None = None,
     machine: Machine | None = None,
@@ -123,8 +125,9 @@ def resolve(
 ) -> Network:
     """The network that `config` describes, with `settings` ("key" or "layer.key", value) on top.
 
-    `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise.
-    So is what layers do in a `phase`; in inference, those that are for training only are left out.
+    `algorithm` is the `algo` of every layer that has that key, where no setting says otherwise, and
+    `layout` the key of that name. So is what layers do in a `phase`; in inference, those that are
+    for training only are left out.
     `layers` names a slice: words with commas between them, each a layer, or `a..b` for a, b and
     every layer on a way from a to b. Layers are planned for `machine`, or for the one that plans
     were fitted on. `dtype` is the element type of what no layer writes, where no section says
@@ -151,6 +154,10 @@ def resolve(
     kept = set(order) if layers is None else selected(layers, previous)
     if algorithm is not None:
         named = _with_algorithm(named, kept, algorithm)
+    if layout is not None:
+        entry = Entry(LAYOUT, layout, Place(f"--layout {printable(layout)}", 0))
+        having = _having(named, kept, entry, "no layer here has a choice of storage formats")
+        named = {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
     named = _with_settings(named, list(settings))
     needed = _reached(kept, previous)  # for the shapes
     machine = machine or fitted()
@@ -159,7 +166,9 @@ def resolve(
     for name in (name for name in order if name in needed):
         given = [_tensor(name, named[name], each, placed[each.layer]) for each in sources[name]]
         placed[name] = _place(name, named[name], given, machine, usual)
-    return Network(run_mode, tuple(each for name, each in placed.items() if name in kept), machine)
+    chosen = tuple(each for name, each in placed.items() if name in kept)
+    _check_formats(chosen)
+    return Network(run_mode, chosen, machine)
 
 
 def selected(text: str, previous: Mapping[str, tuple[str, ...]]) -> set[str]:
@@ -307,16 +316,35 @@ def _with_algorithm(
 ) -> dict[str, Section]:
     """The sections with the algorithm in each layer of the slice that has a choice."""
     entry = Entry("algo", algorithm, Place(f"--algo {algorithm}", 0))
-    having = {n for n in kept if "algo" in LAYERS[_kind(named[n])].config_keys()}
-    if not having:
-        known = ", ".join(k for k, each in LAYERS.items() if "algo" in each.config_keys())
-        fact = "no layer here has a choice of algorithms"
-        raise ConfigError(entry.where, f"{fact}; leave it out (layers with one: {known})")
+    having = _having(named, kept, entry, "no layer here has a choice of algorithms")
     own = dict.fromkeys(a for n in having for a in LAYERS[_kind(named[n])].algorithms)
     if algorithm not in own:  # a config's key may name a library's algorithms too
         cure = did_you_mean(algorithm, own)
         raise ConfigError(entry.where, f"algo is {printable(algorithm)}; {cure}")
     return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
+
+
+def _having(named: dict[str, Section], kept: set[str], entry: Entry, fact: str) -> set[str]:
+    """The layers of the slice that have the entry's key; `fact` is said where there is none."""
+    having = {n for n in kept if entry.key in LAYERS[_kind(named[n])].config_keys()}
+    if not having:
+        known = ", ".join(k for k, each in LAYERS.items() if entry.key in each.config_keys())
+        raise ConfigError(entry.where, f"{fact}; leave it out (layers with one: {known})")
+    return having
+
+
+def _check_formats(chosen: Sequence[Placed]) -> None:
+    """Raises ConfigError if a tensor passes between layers that store it otherwise."""
+    names = {each.node.name for each in chosen}
+    read = {source.layer for each in chosen for _, source in each.inputs}
+    for each in chosen:
+        others = [source.layer for _, source in each.inputs if source.layer in names]
+        if each.layer.formats and (others or each.node.name in read):
+            name, formats = each.node.name, ", ".join(each.layer.formats)
+            fact = f"layer {name!r} stores {formats}, which layers before and behind it do not"
+            raise ConfigError(
+                each.where, f"{fact}; leave layout out, or take it alone (--layers {name})"
+            )
 
 
 def _in_phase(named: dict[str, Section], phase: Phase) -> dict[str, Section]:

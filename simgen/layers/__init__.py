@@ -26,3 +26,4 @@ from simgen.layers.norm import lrn as lrn
 from simgen.layers.pool import pooling as pooling
 from simgen.layers.product import fully_connected as fully_connected
 from simgen.layers.product import gemm as gemm
+from simgen.layers.recurrent import recurrent as recurrent

@@ -154,6 +154,8 @@ class Layer(ABC):
     integers: ClassVar[tuple[DType, ...]] = ()  # that they may have too, in forward passes
     type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
+    # The gradients of its parameters are made of what the pass for dx leaves, which runs before.
+    data_first: ClassVar[bool] = False
     contract: ClassVar[Contract] = Contract()  # what tests of all layers must know of this one
 
     # What it is planned for. No config says it: it is set where a layer is made, and a layer's
@@ -240,6 +242,11 @@ class Layer(ABC):
         return tuple(f"d{port}" for port in self.parameters)
 
     @property
+    def formats(self) -> tuple[str, ...]:
+        """Storage formats of inputs and outputs, where other layers have them otherwise."""
+        return ()
+
+    @property
     def spreads_errors(self) -> bool:
         """Whether an error of one element is found in others, as behind transforms of tiles."""
         return False
@@ -262,7 +269,16 @@ class Layer(ABC):
         if wanted is not Pass.BACKWARD:
             return ()
         parts = (Pass.BACKWARD_WEIGHT, *((Pass.BACKWARD_DATA,) if self.propagates else ()))
+        parts = parts[::-1] if self.data_first else parts
         return tuple(part for part in parts if part in self.passes)
+
+    def carried(self, direction: Pass) -> tuple[str, ...]:
+        """Written ports that the pass reads again, as the states of time steps.
+
+        Where there is a result, `reference`, `tolerance` and `spread` get them as they are there,
+        and judge each time step by itself, as layers are; without one, they go on from their own.
+        """
+        return ()
 
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
         """What `per_sample` says, where that depends on the inputs."""

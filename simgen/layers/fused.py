@@ -22,6 +22,7 @@ from simgen.layers.base import Layer, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.conv.convolution import Convolution
 from simgen.layers.epilogue import PORTS, Epilogue
+from simgen.layers.layout import LAST
 from simgen.layers.norm.batch_norm import BatchNorm, BatchNormMode, Statistics
 from simgen.layers.product.fully_connected import FullyConnected
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32
@@ -228,7 +229,13 @@ class FusedConvolution(Fused, Convolution):
     section = "FusedConvolution"
     contract: ClassVar[Contract] = replace(Convolution.contract, kernels="conv", **PROMISES)
     first = Convolution
+
     sample: ClassVar[Mapping[str, str]] = {**Convolution.sample, **SAMPLE}
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        if self.layout in LAST or self.filter_layout in LAST:
+            raise ValueError("what follows a convolution has nchw and kcrs only; leave layout out")
+        return super().output(inputs)
 
 
 @dataclass(frozen=True)

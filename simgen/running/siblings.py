@@ -38,6 +38,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "reuse_memory": ("reuse_memory", FLAGS.__getitem__),
     "plan_for": ("plan_for", str),
     "matrix": ("matrix", str),
+    "layout": ("layout", str),
     "seed": ("seed", int),
 }
 KINDS: Mapping[Any, str] = {str: "a word", int: "a whole number", float: "a number"}

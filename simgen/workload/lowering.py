@@ -60,15 +60,12 @@ def lower(
     the results of the last layers.
 
     Raises:
-        UsageError: memory is to be reused in a backward pass, which reads what forward wrote.
+        UsageError: memory is to be reused where something reads or judges what would be gone.
         UnsupportedError: a layer is not lowered in one of the passes.
         ConfigError: the launch does not fit a dispatch packet.
     """
-    if reuse_memory and set(passes) != {Pass.FORWARD}:
-        raise UsageError(
-            "--reuse-memory: a backward pass reads what forward passes wrote; "
-            "leave it out, or build pass fwd alone"
-        )
+    if reuse_memory:
+        _check_reuse(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
     draft = _Draft(nodes, network.machine, given=_given(network), loss_scale=loss_scale)
     if Pass.FORWARD in passes:
@@ -113,6 +110,8 @@ class _Draft:
         """Lower one layer in the passes wanted; ports go to the buffers of `bound` or their own."""
         layer = placed.layer
         own = dict.fromkeys(each for want in wanted for each in layer.steps(want))
+        if layer.data_first:
+            own = dict.fromkeys(each for each in layer.passes if each in own)
         if not layer.passes or (not own and Pass.BACKWARD_WEIGHT not in wanted):
             raise _unsupported(placed, wanted)
         if not placed.output.dtype.is_float and set(own) != {Pass.FORWARD}:
@@ -173,6 +172,23 @@ class _Draft:
                 launches=launches,
             )
         )
+
+
+def _check_reuse(network: Network, passes: Sequence[Pass]) -> None:
+    """Raises:
+    UsageError: something reads or judges what would be gone.
+    """
+    if set(passes) != {Pass.FORWARD}:
+        raise UsageError(
+            "--reuse-memory: a backward pass reads what forward passes wrote; "
+            "leave it out, or build pass fwd alone"
+        )
+    for placed in network.layers:
+        if placed.layer.carried(Pass.FORWARD):
+            raise UsageError(
+                f"--reuse-memory: the time steps of layer {placed.node.name!r} are judged by the "
+                "states that they leave; leave it out"
+            )
 
 
 def _given(network: Network) -> dict[str, Fill]:

@@ -61,24 +61,10 @@ def main(results: Path, past_l1: bool) -> None:
         stop(3, "cuda", f"no usable GPU ({error}); run it on a machine that has one")
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     arena = make_arena(workload, manifest["data"]["id"])
-    ptx = results if past_l1 else None
-    kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
-    functions = {name: compile_kernel(kernel, ptx) for name, kernel in kernels.items()}
-    for name, kernel in kernels.items():
-        if kernel["lds_nbytes"]:
-            ask(functions[name], kernel["lds_nbytes"])
+    functions = functions_of(workload, results if past_l1 else None)
     steps = restore(results / "state.bin", workload, buffers, arena)
     launches = [launch for step in steps for launch in step["launches"]]
-    calls, kept = [], []  # tensor maps
-    for launch in launches:
-        kernel = kernels[launch["kernel"]]
-        args = [arena.data.ptr + place for place in places(launch, buffers)]
-        if kernel["maps"]:
-            kept.append(tensor_maps(kernel["maps"], args))
-            args.append(kept[-1].data.ptr)
-        function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
-        args = tuple(np.uint64(address) for address in args)
-        calls.append((function, tuple(launch["grid"]), block, args, kernel["lds_nbytes"]))
+    calls, _maps = calls_of(workload, launches, functions, arena.data.ptr)
     wait = cupy.RawModule(code=WAIT).get_function("wait")
     seconds = [run_round(calls, wait)]
     outputs = arena[workload["outputs_offset"] :].get()
@@ -90,6 +76,32 @@ def main(results: Path, past_l1: bool) -> None:
     outputs.tofile(results / "outputs.bin")
     write_times(results / "launches.csv", launches, np.array(seconds))
     (results / "machine.json").write_text(json.dumps(machine()))
+
+
+def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawKernel]:
+    """All kernels, compiled, by name."""
+    found = {kernel["name"]: compile_kernel(kernel, ptx) for kernel in workload["kernels"]}
+    for kernel in workload["kernels"]:
+        if kernel["lds_nbytes"]:
+            ask(found[kernel["name"]], kernel["lds_nbytes"])
+    return found
+
+
+def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tuple[list, list]:
+    """(what `run_round` takes, what must stay as long): launches in an arena at an address."""
+    kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
+    buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
+    calls, kept = [], []  # tensor maps
+    for launch in launches:
+        kernel = kernels[launch["kernel"]]
+        args = [arena + place for place in places(launch, buffers)]
+        if kernel["maps"]:
+            kept.append(tensor_maps(kernel["maps"], args))
+            args.append(kept[-1].data.ptr)
+        function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
+        args = tuple(np.uint64(address) for address in args)
+        calls.append((function, tuple(launch["grid"]), block, args, kernel["lds_nbytes"]))
+    return calls, kept
 
 
 def places(launch: dict, buffers: dict) -> list[int]:

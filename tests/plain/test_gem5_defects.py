@@ -50,6 +50,24 @@ def test_a_scalar_load_with_a_register_has_no_constant():
         rewritten(f"{load} offset:0x10")
 
 
+@pytest.mark.parametrize(
+    ("operands", "wanted"),
+    [
+        ("s1, s2, s3", ["s_lshl_b32 s1, s2, 2", "s_add_u32 s1, s1, s3"]),
+        ("s1, s1, s3", ["s_lshl_b32 s1, s1, 2", "s_add_u32 s1, s1, s3"]),
+        ("s1, s2, s1", ["s_add_u32 s1, s1, s2"] * 4),
+        ("s1, s1, s1", ["s_mul_i32 s1, s1, 5"]),
+    ],
+)
+def test_a_shift_and_an_addition_are_two_instructions(operands, wanted):
+    assert rewritten(f"s_lshl2_add_u32 {operands}") == wanted
+
+
+def test_what_a_version_lacks_is_refused():
+    with pytest.raises(RefusedError, match=r"kernel k: ds_append \(gfx902\): gem5 24\.0 ends"):
+        rewritten("ds_append v1")
+
+
 def test_three_words_of_lds_become_two_and_one():
     assert rewritten("ds_read_b96 v[4:6], v9 offset:16") == [
         "ds_read_b64 v[4:5], v9 offset:16",
@@ -72,8 +90,10 @@ def test_four_words_become_two_and_two_where_gem5_does_not_read_four():
         "ds_read_b64 v[6:7], v5 offset:8",
         "ds_read_b64 v[4:5], v5",
     ]
-    line = "ds_write_b128 v9, v[4:7]"
-    assert rewritten(line, b128=False) == [line]
+    assert rewritten("ds_write_b128 v9, v[4:7]", b128=False) == [
+        "ds_write_b64 v9, v[4:5]",
+        "ds_write_b64 v9, v[6:7] offset:8",
+    ]
 
 
 @pytest.mark.parametrize(("address", "first"), [("v4", "b32"), ("v5", "b32"), ("v6", "b64")])

@@ -66,6 +66,8 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         "conv_fwd_pref": PREFERENCES,
         "conv_bwd_filter_pref": PREFERENCES,
         "conv_bwd_data_pref": PREFERENCES,
+        "layout": ["nchw", "nhwc"],
+        "filter_layout": ["kcrs", "krsc"],  # simgen's
     },
     Pooling: {
         "pool_mode": ["max", "avg", "avg_include_padding", "avg_exclude_padding"],

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from layer_variants import (
     BASE,
     SMALLEST,
+    Variant,
     accepts,
     contract_shapes,
     covering_passes,
@@ -37,7 +38,7 @@ from simgen.layers.base import field_types
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from layer_variants import Array, Variant
+    from layer_variants import Array
 
     from simgen.layers import Layer
 
@@ -83,7 +84,11 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
         usual = {**xs, **ys}
         for name, spec in (read | written).items():
             wanted = usual.get(name.removeprefix("d"), spec)
-            assert spec.shape == wanted.shape
+            shape_there = wanted.shape
+            if name.removeprefix("d") in usual and layer.formats == ("nhwc",):
+                n, c, h, w = shape_there
+                shape_there = (n, h, w, c)
+            assert spec.shape == shape_there
             # Master weights are of another type than their gradient.
             assert spec.dtype == wanted.dtype or (variant.kind, name) == ("sgd", "dx")
         here = {port.name for port in layer.ports(inputs, F)}  # without a bias there is no db
@@ -93,7 +98,8 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
             assert set(ys) <= set(written)
             assert not {*(f"d{name}" for name in ys), *gradients} & set(read | written)
             continue
-        assert {f"d{name}" for name in ys} <= set(read)
+        if direction is not Pass.BACKWARD_WEIGHT or not layer.data_first:
+            assert {f"d{name}" for name in ys} <= set(read)
         if direction is not Pass.BACKWARD_WEIGHT:
             assert {f"d{name}" for name in xs} <= set(written)
         if direction is not Pass.BACKWARD_DATA:
@@ -130,7 +136,10 @@ def test_backward_is_the_derivative_of_forward(variant: Variant) -> None:
         read, _ = ports_of(layer, shape, direction)
         drawn = read_tensors(layer, shape, direction)
         shapes = {port: drawn[port] for port in layer.shape_given if port in drawn}
-        gradients |= layer.reference(shapes | {name: known[name] for name in read}, direction)
+        found = layer.reference(shapes | {name: known[name] for name in read}, direction)
+        known |= found
+        passed_on = layer.carried(direction)  # from step to step: gradients of what has no port
+        gradients |= {port: found[port] for port in found if port not in passed_on}
 
     def loss(name: str, at: int, step: float) -> float:
         moved = tensors[name].copy()
@@ -355,6 +364,12 @@ def lrn(variant: Variant, x: Array) -> Array:
 
 def convolution(variant: Variant, x: Array, w: Array, b: Array | None = None) -> Array:
     given = dict(variant.parameters)
+    if given.get("layout") == "nhwc":
+        flat = {**given, "layout": "nchw"}
+        y = convolution(Variant(variant.kind, tuple(flat.items())), np.moveaxis(x, 3, 1), w, b)
+        return np.moveaxis(y, 1, 3)
+    if given.get("filter_layout") == "krsc":
+        w = np.moveaxis(w, 3, 1)
     pad, stride, dilation = (
         tuple(int(given[f"{name}_{axis}"]) for axis in "hw")
         for name in ("pad", "stride", "dilation")
@@ -414,7 +429,40 @@ def heads(variant: Variant, x: Array) -> Array:
     return np.stack(np.split(x, count, axis=2), axis=1)
 
 
+def recurrent(
+    variant: Variant, x: Array, r: Array,
+    w: Array | None = None, bw: Array | None = None, br: Array | None = None,
+) -> Array:  # fmt: skip
+    """The equations of torch.nn.RNN, LSTM and GRU as their documentation has them, by samples."""
+    given = dict(variant.parameters)
+    hidden = r.shape[1]
+    time = range(len(x))[:: -1 if given["reverse"] == "true" else 1]
+    y = np.empty((*x.shape[:2], hidden))
+    for sample in range(x.shape[1]):
+        h, c = np.zeros(hidden), np.zeros(hidden)
+        for t in time:
+            x_t = x[t, sample].ravel()
+            of_x = np.tile(x_t, len(r) // hidden) if w is None else w @ x_t
+            a = np.split(of_x if bw is None else of_x + bw, len(r) // hidden)
+            b = np.split(r @ h if br is None else r @ h + br, len(r) // hidden)
+            match given["cell"]:
+                case "lstm":
+                    i, f, g, o = (p + q for p, q in zip(a, b))
+                    c = special.expit(f) * c + special.expit(i) * np.tanh(g)
+                    h = special.expit(o) * np.tanh(c)
+                case "gru":
+                    reset, update = (special.expit(p + q) for p, q in zip(a[:2], b[:2]))
+                    h = (1 - update) * np.tanh(a[2] + reset * b[2]) + update * h
+                case "tanh":
+                    h = np.tanh(a[0] + b[0])
+                case "relu":
+                    h = (a[0] + b[0]) * (a[0] + b[0] > 0)
+            y[t, sample] = h
+    return y
+
+
 INDEPENDENT = {
+    "recurrent": recurrent,
     "heads": heads,
     "fused_conv": fused,
     "fused_fc": fused,

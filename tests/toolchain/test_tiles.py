@@ -149,8 +149,14 @@ def tiled(wanted: Tile, monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
     return [*products, *of_convolutions.values()]
 
 
-@pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
-@pytest.mark.parametrize("wanted", tile.TILES, ids=str)
+# A gfx942 has twice the registers: what fits into a gfx803's fits there, so the ends are enough.
+REGISTER_TESTS = [
+    *((each, "gfx803") for each in tile.TILES),
+    *((each, "gfx942") for each in (tile.TILES[0], tile.TILES[-1])),
+]
+
+
+@pytest.mark.parametrize(("wanted", "arch"), REGISTER_TESTS, ids=str)
 def test_every_tile_keeps_to_its_registers(
     monkeypatch: pytest.MonkeyPatch, wanted: Tile, arch: str
 ) -> None:

@@ -10,17 +10,22 @@ May import: errors, machine, resources, storage.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from simgen.compile.legalise import cache_policy, code_object_version, gem5, instruction_rules
 from simgen.compile.legalise.rewritten import Legalised as Legalised
 from simgen.compile.legalise.simulators import Model as Model
 from simgen.compile.legalise.simulators import as_it_says as as_it_says
+from simgen.compile.legalise.simulators import lacking
 from simgen.compile.legalise.simulators import support as support
 from simgen.compile.legalise.simulators import versions as versions
 from simgen.compile.legalise.site import NoRuleError as NoRuleError
+from simgen.errors import RefusedError
 
 Rewriting = Callable[[str, Model], Legalised]
+
+_LABEL_OR_MNEMONIC = re.compile(r"^(?:(\w+):|\t([a-z]\w+))", re.MULTILINE)
 
 BYPASS_L1 = "bypass_l1"
 CODE_OBJECT_4 = "code_object_4"
@@ -37,6 +42,7 @@ REWRITINGS: dict[str, Rewriting] = {
     "lds_three_words": _text(gem5.lds_three_words),
     "lds_four_words": _text(gem5.lds_four_words),
     "scalar_offset": _text(gem5.scalar_offset),
+    "shift_add": _text(gem5.shift_add),
     "packed_floats": _text(gem5.packed_floats),
     BYPASS_L1: _text(cache_policy.bypass),
     CODE_OBJECT_4: _text(code_object_version.four),
@@ -62,10 +68,24 @@ def rewrite(text: str, model: Model, chosen: Sequence[str] | None = None) -> Leg
     Raises:
         NoRuleError: an instruction is not there in the simulator and has no rule, or its rule needs
             more registers than there are. Its `item` tells the source line, if `text` has lines.
-        RefusedError: gem5 would execute it wrongly, and there is nothing to put in its place.
+        RefusedError: gem5 would execute it wrongly or end there, and there is nothing to put in
+            its place.
         UsageError: the table has no such model.
     """
     made = Legalised(text)
     for name in names(model) if chosen is None else chosen:
         made = made.then(REWRITINGS[name](made.text, model))
+    _refuse_what_it_lacks(made.text, model)
     return made
+
+
+def _refuse_what_it_lacks(text: str, model: Model) -> None:
+    lacks = lacking(model)
+    kernel = ""
+    for label, mnemonic in _LABEL_OR_MNEMONIC.findall(text) if lacks else ():
+        kernel = label or kernel
+        if mnemonic in lacks:
+            raise RefusedError(
+                f"kernel {kernel}: {mnemonic} ({model.arch}): {model.simulator} {model.version} "
+                "ends there; use another algorithm (--algo), or another target"
+            )

@@ -8,10 +8,12 @@
 * A scalar load from the sum of a base, a register and a constant: gem5 leaves out the register
   (smem.cc reads IMM and not SOFFSET_EN). Compilers write it with a constant of zero; for that there
   is a form without the constant.
+* ds_read_b128 and ds_write_b128: 21.0 (gfx801; the load) and the VEGA model of 21.2 do not
+  implement them.
+* s_lshl1_add_u32 to s_lshl4_add_u32: the VEGA model decodes them and ends the simulation.
 * v_pk_fma_f32, v_pk_mul_f32, v_pk_add_f32 (gfx90a, gfx942): gem5 reads an inline constant as a
   number of 64 bits, whose lower half is 0 for those of float32, and takes the sign of the first
   factor of v_pk_fma_f32 for all three. Such instructions become two of one float each.
-* ds_read_b128: 21.0 (gfx801) and the VEGA model of 21.2 do not implement it.
 
 Which version has which of them, data/isa says. Seen in src/arch/amdgpu/vega/insts/ of gem5 at
 c91af552, and in wrong results there. On a GPU the rewritten text computes the same as the original.
@@ -34,6 +36,7 @@ _HALF = re.compile(
     r"v_(?:lshlrev_b|lshrrev_b|ashrrev_i|add_u|sub_u|subrev_u|mul_lo_u|max_[ui]|min_[ui]|mad_u|mad_i)"
     r"16(?:_e32|_e64)?\Z"
 )
+_SHIFT_ADD = re.compile(r"s_lshl([1-4])_add_u32\Z")
 _PACKED = re.compile(r"v_pk_(fma|mul|add)_f32\Z")
 _SCALAR_LOAD = re.compile(r"s_(?:buffer_)?load_dword")
 _WAIT = re.compile(r"lgkmcnt\(\d+\)")
@@ -55,8 +58,8 @@ def lds_three_words(text: str, arch: str) -> str:
 
 
 def lds_four_words(text: str, arch: str) -> str:
-    """The same with no load of four words of LDS at once."""
-    return _narrowed(text, ("ds_read_b128",))
+    """The same with no access to four words of LDS at once."""
+    return _narrowed(text, ("ds_read_b128", "ds_write_b128"))
 
 
 def scalar_offset(text: str, arch: str) -> str:
@@ -69,6 +72,26 @@ def scalar_offset(text: str, arch: str) -> str:
     for kernel, at, item in _instructions(lines):
         if _adds_register(item):
             lines[at] = f"\t{_without_constant(kernel, item)}"
+    return "\n".join(lines)
+
+
+def shift_add(text: str, arch: str) -> str:
+    """The same with a shift and an addition where both were one scalar instruction.
+
+    That instruction's carry is lost: no compiler asks for it. Where the result stands in the place
+    of the summand, the shifted number is added as often as it counts, which takes no register.
+    """
+    lines = text.split("\n")
+    for _, at, item in _instructions(lines):
+        if found := _SHIFT_ADD.match(item.mnemonic):
+            result, shifted, summand = item.operands
+            add = f"\ts_add_u32 {result}, {result}, "
+            if result == shifted == summand:
+                lines[at] = f"\ts_mul_i32 {result}, {result}, {2 ** int(found[1]) + 1}"
+            elif result == summand:
+                lines[at] = "\n".join([add + shifted] * 2 ** int(found[1]))
+            else:
+                lines[at] = f"\ts_lshl_b32 {result}, {shifted}, {found[1]}\n{add}{summand}"
     return "\n".join(lines)
 
 

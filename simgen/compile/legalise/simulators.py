@@ -5,6 +5,7 @@ One file for each version, `SIMULATOR-VERSION.json`, so that a new version is a 
     simulator, version
     image, dumps         of gem5: the image in which it is built and run; whether apu_se.py dumps
                          the statistics when a kernel ends
+    lacks                of gem5: mnemonics that its model of gfx9 knows and stops at
     architectures        of each:
         rewritings       names of what is done to assembly text, in order (`legalise.REWRITINGS`)
         native           mnemonics that it executes right, of which rules may make others
@@ -62,6 +63,7 @@ class Simulator:
     architectures: Mapping[str, Support]
     image: str = ""
     dumps: bool = False
+    lacks: tuple[str, ...] = ()
 
 
 class Model(NamedTuple):
@@ -143,6 +145,14 @@ def as_it_says(model: Model, said: str) -> Model:
 def native(model: Model) -> frozenset[str]:
     """Mnemonics that the model executes right as they are."""
     return frozenset(support(model).native)
+
+
+@cache
+def lacking(model: Model) -> frozenset[str]:
+    """Mnemonics at which the model ends the simulation."""
+    if not model.simulator or not model.arch.startswith("gfx9"):
+        return frozenset()
+    return frozenset(versions(model.simulator)[model.version].lacks)
 
 
 def simulators() -> list[str]:

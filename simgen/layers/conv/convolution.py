@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.dtypes import DType
 from simgen.ir import Fill, OpCount, Pass, TensorSpec
-from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.base import MAX_INT, Choice, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.conv import (
     algorithms as conv_algorithms,
@@ -47,6 +47,7 @@ from simgen.layers.conv import (
 from simgen.layers.conv import written as written
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
 from simgen.layers.conv.geometry import Geometry, Names
+<<<<<<< HEAD
 from simgen.layers.epilogue import Epilogue
 from simgen.layers.requantisation import (
     SCALES,
@@ -56,6 +57,10 @@ from simgen.layers.requantisation import (
     scale_key,
     zero_key,
 )
+=======
+from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.layout import ChoosesLayout
+>>>>>>> main
 from simgen.layers.window import positions, spread
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
@@ -97,7 +102,7 @@ def _preference(name: str, direction: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Convolution(Layer):
+class Convolution(ChoosesLayout):
     kind = "conv"
     section = "Convolution"
     contract: ClassVar[Contract] = Contract(rounding_algorithms=(str(Algorithm.FFT),))
@@ -271,7 +276,7 @@ class Convolution(Layer):
         once = OpCount(data.flops, 0, w.nbytes, x.nbytes)  # dy is read already
         return filters + once if self.propagation else filters
 
-    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+    def plain_ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
         fan_in = x.shape[1] // self.group * self.kernel_h * self.kernel_w
@@ -298,18 +303,18 @@ class Convolution(Layer):
             ]
         return (Port("x", x, normal), Port("dy", y, normal), *work, *gradients)
 
-    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+    def plain_lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         job = self._job(x.shape, direction, x.dtype)
         made = job.lower()
         if direction is not Pass.BACKWARD_WEIGHT or not self.bias:
             return made
-        y, moved = self.output(inputs).shape, self.moves(inputs, direction)
+        y, moved = self.output(inputs).shape, self.plain_moves(inputs, direction)
         read, stored = (x.dtype if port in moved else DType.F32 for port in ("dy", "db"))
         bias = conv_bias.lower(y, self.machine, read, stored)
         return Lowering((*made.kernels, *bias.kernels), (*made.launches, *bias.launches))
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+    def plain_moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         (x,) = inputs
         job = self._job(x.shape, direction, x.dtype)
         read = ("x", "w", "b", "dy") if job.reads else ()
@@ -317,7 +322,7 @@ class Convolution(Layer):
         summed = conv_bias.stores(self.output(inputs).shape, self.machine)
         return (*read, *stored, *(("db",) if summed else ()))
 
-    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+    def plain_choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         wanted = {
             Pass.FORWARD: conv_algorithms.for_forward(self.algo),
             Pass.BACKWARD_DATA: conv_algorithms.for_data(self.algo, self.data_algo),
@@ -420,7 +425,7 @@ class Convolution(Layer):
             return conv_reference.image_gradient(source, w, g)
         return conv_reference.result(source, w, g)
 
-    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+    def plain_reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         made = self._computed(tensors, direction)
         if direction is Pass.BACKWARD_DATA:
             return {"dx": made}
@@ -433,7 +438,7 @@ class Convolution(Layer):
             made = self.epilogue.requantisation.of(wrapped(made), factors)
         return {"y": made}
 
-    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+    def plain_tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self._whole:
             return {"y": np.zeros_like(self._computed(tensors, direction))}
         # Bounds go with the sums of the absolute values of the terms.
@@ -457,16 +462,18 @@ class Convolution(Layer):
             bound = bound + U * (sums + bound) + accumulated(job.splits) * b + TINY
         return {"y": bound}
 
-    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+    def plain_spread(
+        self, tensors: Tensors, direction: Pass, tolerance: Tensors
+    ) -> Mapping[str, Spread]:
         if self._whole:
-            return super().spread(tensors, direction, tolerance)
+            return {port: Spread(bound) for port, bound in tolerance.items()}
         given = tensors["x" if "x" in tensors else "dx"].shape
         job = self._job(given, direction)
         port = {Pass.FORWARD: "y", Pass.BACKWARD_DATA: "dx", Pass.BACKWARD_WEIGHT: "dw"}[direction]
         found = job.spread(tensors[job.names.source], tensors[job.names.filters], tolerance[port])
         if self.bias and direction is Pass.FORWARD:
             b = np.abs(tensors["b"])[:, None, None]
-            y = self.reference(tensors, direction)["y"]
+            y = self.plain_reference(tensors, direction)["y"]
             sigma = found.sigma + U * np.abs(y) + accumulated(job.splits) * b
             found = Spread(np.minimum(sigma, tolerance[port]), found.shared)
         made = {port: found}
@@ -487,9 +494,9 @@ class Convolution(Layer):
         channels = g.group_channels if job.unknown is Unknown.RESULT else g.group_filters
         return Sums(channels * g.taps + (self.bias and direction is Pass.FORWARD), growth)
 
-    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+    def plain_exact(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self._whole:
-            return self.reference(tensors, direction)
+            return self.plain_reference(tensors, direction)
         job = self._job(tensors["x" if "x" in tensors else "dx"].shape, direction)
         grain = job.grain * exactness.grain(tensors[job.names.source], tensors[job.names.filters])
         port = job.names.target
@@ -504,7 +511,9 @@ class Convolution(Layer):
             if job.names.bias:
                 grain = min(grain, exactness.grain(tensors["b"]))
                 sizes = sizes + absolute["b"][:, None, None]
-            found[port] = exactness.settled(self.reference(tensors, direction)[port], sizes, grain)
+            found[port] = exactness.settled(
+                self.plain_reference(tensors, direction)[port], sizes, grain
+            )
         if self.bias and direction is Pass.BACKWARD_WEIGHT:
             dy, axes = tensors["dy"], (0, 2, 3)
             sizes, of_dy = np.abs(dy).sum(axis=axes), exactness.grain(dy)

@@ -1,0 +1,620 @@
+"""Recurrent layers: one layer, in one direction of time.
+
+    x, dx  (T, N, C...) seen as (T, N, C)      y, dy  (T, N, H), H = hidden_size
+    w  (G H, C)      r  (G H, H)      bw, br  (G H,), with bias=true only      G gates: see below
+
+With h_0 = c_0 = 0, for t = 1 ... T (or, with reverse=true, from T on down):
+
+    relu, tanh   h_t = f(w x_t + bw + r h_(t-1) + br)
+    lstm         i, f, o = sigmoid(w_g x_t + bw_g + r_g h_(t-1) + br_g)   for each of the gates g
+                 g = tanh(the same of g)
+                 c_t = f c_(t-1) + i g            h_t = o tanh(c_t)
+    gru          r, z = sigmoid(w_g x_t + bw_g + r_g h_(t-1) + br_g)
+                 n = tanh(w_n x_t + bw_n + r (r_n h_(t-1) + br_n))
+                 h_t = (1 - z) n + z h_(t-1)
+
+The gates lie one behind the other in w, r and the biases: i, f, g, o and r, z, n. With
+input_mode=skip, x_t (C = H) stands in the place of w x_t in all of them, and there is no w.
+
+Source: NVIDIA cuDNN, cudnnRNNMode_t (CUDNN_RNN_RELU, CUDNN_RNN_TANH, CUDNN_LSTM, CUDNN_GRU, with
+CUDNN_RNN_DOUBLE_BIAS; gates in the order of its linLayerID), cudnnRNNInputMode_t; torch.nn.RNN,
+LSTM and GRU, whose weight_ih, weight_hh, bias_ih and bias_hh are w, r, bw and br. Hochreiter and
+Schmidhuber, "Long short-term memory", 1997; Cho et al., "Learning phrase representations using RNN
+encoder-decoder", 2014, but with the reset gate behind the product, as in cuDNN.
+
+The products with w are one for all steps (matrix_product.py); then each step is a launch of one
+kernel (step.py), since simulators have no barrier of a whole grid. Forward leaves for backward
+what the cell made of its sums: `gates`, `cell` (c) or `candidate` (r_n h + br_n). Backward runs the
+steps the other way: each makes the gradients of its sums, `dgates` (of a gru `drec` too, those of
+the parts with r, where the reset gate stands between), and leaves in `carry` what goes to the step
+before past the weights. dx, and then dw, dr and the biases' gradients, are products and sums over
+all steps.
+
+Stacked layers are several of these. Of a layer in both directions, one has reverse=true, and a
+[Concat] with axis=-1 joins them.
+
+All that goes from step to step is float32: of narrow types, y is what the float32 tensor `state`
+is rounded to. Results are judged step by step: `reference` and `tolerance` get the states that a
+result has (`carried`), so that bounds do not grow with T.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod, sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.dtypes import DType
+from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import conversion
+from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, key
+from simgen.layers.contract import Contract
+from simgen.layers.product.elements import Elements
+from simgen.layers.product.matrix_product import LARGEST, Product, sum_of
+from simgen.layers.recurrent import cells
+from simgen.layers.recurrent.cells import RecurrentCell
+from simgen.layers.recurrent.step import StepKernels, tile_of
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.numerics.running import Bounded
+from simgen.numerics.spread import Spread, order, sum_spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.ir import Kernel
+    from simgen.layers.base import Tensors
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
+FLOAT = DType.F32.nbytes
+
+
+class InputMode(StrEnum):
+    LINEAR = "linear"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Extents of a problem."""
+
+    steps: int
+    batch: int
+    features: int
+    hidden: int
+    gates: int
+
+    @property
+    def rows(self) -> int:
+        """Samples of all steps."""
+        return self.steps * self.batch
+
+    @property
+    def sums(self) -> int:
+        """Of a sample at a step."""
+        return self.gates * self.hidden
+
+
+@dataclass(frozen=True)
+class Recurrent(Layer):
+    kind = "recurrent"
+    section = "Recurrent"
+    # What a function rounds is no whole number, and a sum with what went before is no exact one.
+    contract: ClassVar[Contract] = Contract(rounds=True, slope_shape=(4, 2, 3))
+    passes: ClassVar[tuple[Pass, ...]] = (F, BX, BW)
+    parameters: ClassVar[tuple[str, ...]] = ("w", "r", "bw", "br")
+    rank: ClassVar[int | None] = None
+    any_float = True
+    data_first = True
+    shape_given: ClassVar[tuple[str, ...]] = ("dx",)
+    sample: ClassVar[Mapping[str, str]] = {"shape": "25x16x512"}
+
+    cell: RecurrentCell = key(
+        "cell", default=RecurrentCell.LSTM, text="what a unit is; relu and tanh have no gates"
+    )
+    hidden_size: int = key(
+        "hidden_size", default=0, least=0, text="units; 0: as many as features of the input"
+    )
+    input_mode: InputMode = key(
+        "input_mode", default=InputMode.LINEAR, text="whether x is multiplied by weights, or not"
+    )
+    bias: bool = key("bias", default=True, text="add a bias to each of both products?")
+    reverse: bool = key("reverse", default=False, text="begin with the last time step?")
+
+    @property
+    def skips(self) -> bool:
+        return self.input_mode is InputMode.SKIP
+
+    def sizes(self, shape: tuple[int, ...]) -> Sizes:
+        """Of the shape of x.
+
+        Raises:
+            ValueError: it has no time steps, samples and features, or they do not fit the layer.
+        """
+        if len(shape) < 3:
+            told = " x ".join(map(str, shape))
+            raise ValueError(f"x is {told}; give it time steps, samples and features: 25x16x512")
+        steps, batch, features = shape[0], shape[1], prod(shape[2:])
+        if steps < 2:
+            raise ValueError("one time step has nothing before it; give it two or more")
+        hidden = self.hidden_size or features
+        if self.skips and hidden != features:
+            raise ValueError(
+                f"input_mode=skip adds {features} features of x to {hidden} units; make them as "
+                "many, or take input_mode=linear"
+            )
+        return Sizes(steps, batch, features, hidden, self.cell.gates)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        s = self.sizes(x.shape)
+        largest = max(s.sums * s.hidden, s.rows * s.sums, s.sums * s.features)
+        if largest > min(LARGEST, MAX_INT):
+            raise ValueError(f"a tensor of {largest} elements is larger than {LARGEST}; cut it")
+        for product in self._products(s, x.dtype, F).values():
+            product.check()
+        return TensorSpec((s.steps, s.batch, s.hidden), x.dtype)
+
+    # ---- Tensors ----
+
+    def _dtype(self) -> DType:
+        return self.types[0] if self.types else DType.F32
+
+    def _state(self, dtype: DType) -> str:
+        """The port of h in float32."""
+        return "state" if dtype.is_narrow else "y"
+
+    def _specs(self, x: TensorSpec) -> dict[str, TensorSpec]:
+        """Of all ports but workspaces, whether the layer has them or not."""
+        s, dtype = self.sizes(x.shape), x.dtype
+        y = (s.steps, s.batch, s.hidden)
+        specs = dict.fromkeys(("state", "cell", "candidate", "carry"), TensorSpec(y))
+        gates = TensorSpec((s.steps, s.batch, s.gates, s.hidden))
+        specs |= dict.fromkeys(("gates", "dgates", "drec"), gates)
+        specs |= {"x": x, "y": TensorSpec(y, dtype), "w": TensorSpec((s.sums, s.features), dtype)}
+        specs |= {"r": TensorSpec((s.sums, s.hidden), dtype)}
+        specs |= dict.fromkeys(("bw", "br"), TensorSpec((s.sums,), dtype))
+        return specs | {f"d{port}": specs[port] for port in ("x", "y", "w", "r", "bw", "br")}
+
+    def _reads(self, direction: Pass, state: str) -> tuple[str, ...]:
+        w = () if self.skips else ("w",)
+        if direction is F:
+            return ("x", *w, "r", *(("bw", "br") if self.bias else ()))
+        if direction is BW:
+            gru, x = self.cell is RecurrentCell.GRU, () if self.skips else ("x",)
+            inside = ("dgates",) if self.bias or not (gru and self.skips) else ()
+            return (*x, state, *inside, *(("drec",) if gru else ()))
+        kept = {
+            RecurrentCell.LSTM: ("gates", "cell"),
+            RecurrentCell.GRU: ("gates", "candidate", state),
+        }.get(self.cell, (state,))
+        return (*w, "r", "dy", *kept)
+
+    def _writes(self, direction: Pass, state: str) -> tuple[str, ...]:
+        gru, lstm = self.cell is RecurrentCell.GRU, self.cell is RecurrentCell.LSTM
+        if direction is F:
+            more = ("state",) if state != "y" else ()
+            kept = ("gates", "cell") if lstm else ("gates", "candidate") if gru else ()
+            return ("y", *more, *kept)
+        if direction is BX:
+            passed = ("drec", "carry") if gru else ("carry",) if lstm else ()
+            return ("dx", "dgates", *passed)
+        biases = ("dbw", "dbr") if self.bias else ()
+        return (*(() if self.skips else ("dw",)), "dr", *biases)
+
+    def carried(self, direction: Pass) -> tuple[str, ...]:
+        state = self._state(self._dtype())
+        if direction is BW:
+            return ()
+        names = (state, "cell") if direction is F else ("dgates", "drec", "carry")
+        return tuple(name for name in self._writes(direction, state) if name in names)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        s, specs, state = self.sizes(x.shape), self._specs(x), self._state(x.dtype)
+        fills = self._fills(s)
+        scratch = {}
+        if direction is F and not self.skips:
+            scratch["sums"] = TensorSpec((s.steps, s.batch, s.gates, s.hidden))
+        for port, product in self._products(s, x.dtype, direction).items():
+            if product.workspace:
+                scratch[f"{port}_partial"] = product.workspace
+        return (
+            *(Port(name, specs[name], fills[name]) for name in self._reads(direction, state)),
+            *(Port(name, specs[name]) for name in self._writes(direction, state)),
+            *(Port(name, spec, scratch=True) for name, spec in scratch.items()),
+        )
+
+    def _fills(self, s: Sizes) -> dict[str, Fill]:
+        """Weights as torch.nn.LSTM draws them; kept tensors about as cells would leave them."""
+        normal, uniform = Distribution.NORMAL, Distribution.UNIFORM
+        own = 1 / sqrt(s.hidden)
+        h = Fill(normal, 0.0, 0.5, low=-0.99, high=0.99)
+        if self.cell is RecurrentCell.RELU:
+            h = Fill(normal, 0.0, 1.0, low=0.0)
+        small = Fill(normal, 0.0, 1.0)
+        return {
+            "x": Fill(normal, 0.0, 1.0),
+            "w": Fill(uniform, -sqrt(3 / s.features), sqrt(3 / s.features)),
+            "r": Fill(uniform, -own, own),
+            **dict.fromkeys(("bw", "br"), Fill(normal, 0.0, 0.25)),
+            **dict.fromkeys(("y", "state"), h),
+            **dict.fromkeys(("dy", "dgates", "drec"), small),
+            "gates": Fill(uniform, 0.0625, 0.9375),
+            **dict.fromkeys(("cell", "candidate"), Fill(normal, 0.0, 0.75)),
+        }
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        (x,) = inputs
+        s = self.sizes(x.shape)
+        if direction is F:
+            # A step's x of a skipping layer begins on a word where its elements fill one.
+            own = ("x",) if not self.skips or s.batch * s.hidden * x.dtype.nbytes % 4 == 0 else ()
+            return (*own, "w", "r", "bw", "br", "y")
+        stored = tuple(
+            port for port, made in self._products(s, x.dtype, direction).items() if made.stores
+        )
+        return ("w", "r", "x", *stored)
+
+    # ---- Work ----
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Two operations for each term of a product: of all steps with w, of all but the first with
+        r; an addition for each bias and each sum that is joined; and those of the cell."""
+        (x,) = inputs
+        s, specs, state = self.sizes(x.shape), self._specs(x), self._state(x.dtype)
+        read = sum(specs[name].nbytes for name in self._reads(direction, state))
+        written = sum(specs[name].nbytes for name in self._writes(direction, state))
+        inside = 0 if self.skips else 2 * s.rows * s.sums * s.features
+        recurrent = 2 * (s.steps - 1) * s.batch * s.sums * s.hidden
+        units, sums = s.rows * s.hidden, s.rows * s.sums
+        flops, functions = inside + recurrent, 0
+        if direction is F:
+            own, functions = self.cell.operations
+            flops += own * units + (2 * sums if self.bias else 0)
+        elif direction is BX:
+            own, functions = self.cell.backward_operations
+            flops += (own + (s.gates - 1 if self.skips else 0)) * units
+        else:
+            flops += 2 * sums if self.bias else 0
+        return OpCount(flops, functions * units, read, written)
+
+    def _products(self, s: Sizes, dtype: DType, direction: Pass) -> dict[str, Product]:
+        """Those over all steps, by what they write."""
+        made: dict[str, Product] = {}
+        narrow, wide = dtype, DType.F32
+        if direction is F and not self.skips:
+            types = Elements(narrow, narrow, narrow, wide)
+            made["sums"] = self._product((s.rows, s.sums, s.features), (False, True), types)
+        if direction is BX and not self.skips:
+            types = Elements(wide, narrow, wide, narrow)
+            made["dx"] = self._product((s.rows, s.features, s.sums), (False, False), types)
+        if direction is BW:
+            rows, types = s.rows - s.batch, Elements(wide, narrow, wide, narrow)
+            if not self.skips:
+                made["dw"] = self._product((s.sums, s.features, s.rows), (True, False), types)
+            types = Elements(wide, wide, wide, narrow)
+            made["dr"] = self._product((s.sums, s.hidden, rows), (True, False), types)
+        return made
+
+    def _product(
+        self, extents: tuple[int, int, int], transposed: tuple[bool, bool], types: Elements
+    ) -> Product:
+        bias = self.bias and transposed == (False, True)
+        return Product(*extents, *transposed, bias=bias, elements=types, machine=self.machine)
+
+    def _kernels(self, s: Sizes, dtype: DType, direction: Pass, inputs: TensorSpec) -> StepKernels:
+        moved = self.moves((inputs,), direction)
+        x = dtype if self.skips and "x" in moved else DType.F32
+        return StepKernels(
+            self.cell, s.batch, s.hidden, self.skips, self.bias, x, dtype, self.machine
+        )
+
+    # ---- Launches ----
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        s, dtype = self.sizes(x.shape), x.dtype
+        if direction is F:
+            return self._lower_forward(s, x)
+        if direction is BX:
+            return self._lower_backward(s, x)
+        return self._lower_weights(s, dtype)
+
+    def _order(self, steps: int) -> list[int]:
+        """Time steps as they are run forward."""
+        found = list(range(steps))
+        return found[::-1] if self.reverse else found
+
+    def _lower_forward(self, s: Sizes, x: TensorSpec) -> Lowering:
+        state, dtype = self._state(x.dtype), x.dtype
+        kernels: list[Kernel] = []
+        launches: list[Launch] = []
+        for port, product in self._products(s, dtype, F).items():
+            bias = "bw" if self.bias else None
+            made = product.lower("recurrent_fwd", "x", "w", bias, port, f"{port}_partial")
+            kernels, launches = [*made[0]], [*made[1]]
+        steps = self._kernels(s, dtype, F, x)
+        lstm, gru = self.cell is RecurrentCell.LSTM, self.cell is RecurrentCell.GRU
+        unit, gate = s.batch * s.hidden * FLOAT, s.batch * s.sums * FLOAT
+        inside = s.batch * s.hidden * steps.x.nbytes if self.skips else gate
+        before = -1
+        for t in self._order(s.steps):
+            kernel = steps.forward(first=before < 0)
+            last = max(before, 0)
+            places = [("x" if self.skips else "sums", t * inside), (state, last * unit), ("r", 0)]
+            if self.bias:
+                places += [("bw", 0), ("br", 0)] if self.skips else [("br", 0)]
+            places += [("cell", last * unit)] if lstm else []
+            places += [("gates", t * gate)] if self.cell.gated else []
+            places += [("cell", t * unit)] if lstm else []
+            places += [("candidate", t * unit)] if gru else []
+            places += [(state, t * unit)]
+            kernels.append(kernel)
+            launches.append(_launch(kernel, steps.grid, places))
+            before = t
+        if state != "y":
+            rounded = conversion.cast(s.rows * s.hidden, DType.F32, dtype, state, "y")
+            kernels += rounded.kernels
+            launches += rounded.launches
+        return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
+
+    def _lower_backward(self, s: Sizes, x: TensorSpec) -> Lowering:
+        state = self._state(x.dtype)
+        steps = self._kernels(s, x.dtype, BX, x)
+        lstm, gru = self.cell is RecurrentCell.LSTM, self.cell is RecurrentCell.GRU
+        unit, gate = s.batch * s.hidden * FLOAT, s.batch * s.sums * FLOAT
+        kernels: list[Kernel] = []
+        launches: list[Launch] = []
+        order = self._order(s.steps)
+        for at in range(s.steps - 1, -1, -1):
+            t, start = order[at], at == 0
+            before, behind = order[max(at - 1, 0)], order[min(at + 1, s.steps - 1)]
+            kernel = steps.backward(first=at == s.steps - 1, start=start)
+            recurrent = "drec" if gru else "dgates"
+            places = [("dy", t * unit), (recurrent, behind * gate), ("r", 0)]
+            if self.cell.gated:
+                places += [("carry", behind * unit), ("gates", t * gate)]
+            else:
+                places += [(state, t * unit)]
+            places += [("cell", t * unit), ("cell", before * unit)] if lstm else []
+            places += [("candidate", t * unit), (state, before * unit)] if gru else []
+            places += [("drec", t * gate)] if gru else []
+            places += [("carry", t * unit)] if self.cell.gated else []
+            places += [("dx", t * unit)] if self.skips else []
+            places += [("dgates", t * gate)]
+            kernels.append(kernel)
+            launches.append(_launch(kernel, steps.grid, places))
+        for port, product in self._products(s, x.dtype, BX).items():
+            prefix = f"recurrent_{BX}"
+            made = product.lower(prefix, "dgates", "w", None, port, f"{port}_partial")
+            kernels += made[0]
+            launches += made[1]
+        return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
+
+    def _lower_weights(self, s: Sizes, dtype: DType) -> Lowering:
+        kernels: list[Kernel] = []
+        launches: list[Launch] = []
+        prefix, state = f"recurrent_{BW}", self._state(dtype)
+        recurrent = "drec" if self.cell is RecurrentCell.GRU else "dgates"
+        for port, product in self._products(s, dtype, BW).items():
+            left, right = ("dgates", "x") if port == "dw" else (recurrent, state)
+            made = product.lower(prefix, left, right, None, port, f"{port}_partial")
+            kernels += made[0]
+            if port == "dw":
+                launches += made[1]
+                continue
+            # h of each step, and the gradients of the sums of the next one.
+            skipped = {
+                (state if self.reverse else recurrent): s.batch
+                * (s.hidden if self.reverse else s.sums)
+                * FLOAT
+            }
+            for launch in made[1]:
+                places = [(name, skipped.get(name, 0)) for name in launch.args]
+                launches.append(Launch(launch.kernel, launch.grid, *zip(*places, strict=True)))
+        if self.bias:
+            total, grid = sum_of(self.machine, f"{prefix}_bias", s.rows, s.sums)
+            kernels.append(total)
+            launches += [
+                Launch(total.name, grid, pair) for pair in (("dgates", "dbw"), (recurrent, "dbr"))
+            ]
+        return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        (x,) = inputs
+        s = self.sizes(x.shape)
+        made = [c for p in self._products(s, x.dtype, direction).values() for c in p.choices]
+        if direction is BW:
+            return tuple(made)
+        tile = tile_of(self.machine, s.batch, s.hidden)
+        x_groups, y_groups, _ = tile.grid(s.batch, s.hidden)
+        why = f"{x_groups * y_groups} work-groups for {self.machine.units} units at each step"
+        return (Choice("step", f"{tile.units} units of {tile.samples} samples", why), *made)
+
+    # ---- Values ----
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        found = self._followed(tensors, direction, None)
+        return {port: each.value for port, each in found.items()}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        return self._errors(tensors, direction, proxy=False)
+
+    def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        """A rounding of a sum reaches all gates of its unit at most."""
+        found = self._errors(tensors, direction, proxy=True)
+        shared = 1 if direction is BW else self.cell.gates
+        return {
+            port: Spread(np.minimum(sigma, tolerance[port]), shared)
+            for port, sigma in found.items()
+        }
+
+    def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> dict[str, Array]:
+        found = self._followed(tensors, direction, proxy)
+        return {port: e.error for port, e in found.items() if e.error is not None}
+
+    def _followed(
+        self, tensors: Tensors, direction: Pass, proxy: bool | None
+    ) -> dict[str, Bounded]:
+        """What a pass writes; None: without errors."""
+        dtype = self._dtype()
+        known = {BX: "dx", BW: self._state(dtype) if self.skips else "x"}.get(direction, "x")
+        x = TensorSpec(tensors[known].shape, dtype)
+        follow = {F: self._forward, BX: self._backward, BW: self._weights}[direction]
+        found = follow(self.sizes(x.shape), x.dtype, tensors, proxy)
+        shapes = self._specs(x)
+        return {port: _shaped(each, shapes[port].shape) for port, each in found.items()}
+
+    def _forward(
+        self, s: Sizes, dtype: DType, tensors: Tensors, proxy: bool | None
+    ) -> dict[str, Bounded]:
+        state = self._state(dtype)
+        inside, r = self._inside(s, dtype, tensors, proxy), tensors["r"]
+        tile = tile_of(self.machine, s.batch, s.hidden)
+
+        def made(part: Bounded, h: Array, c: Array, proxy: bool | None) -> dict[str, Bounded]:
+            sums = _shaped(tile.sums(h, r.T, proxy=proxy), (*h.shape[:-1], s.gates, s.hidden))
+            if self.bias:
+                sums = sums + _exact(tensors["br"].reshape(s.gates, s.hidden), proxy)
+            return cells.forward(self.cell, part, sums, _exact(h, proxy), _exact(c, proxy))
+
+        h, c = tensors.get(state), tensors.get("cell")
+        if h is None:
+            h, c = np.zeros((2, s.steps, s.batch, s.hidden))
+            before = np.zeros((2, s.batch, s.hidden))
+            for t in self._order(s.steps):
+                each = made(Bounded(inside.value[t]), before[0], before[1], None)
+                before[0] = h[t] = each["h"].value
+                before[1] = c[t] = each["cell"].value if "cell" in each else 0.0
+        c = np.zeros_like(h) if c is None else c
+        found = made(inside, self._shifted(h), self._shifted(c), proxy)
+        found["y"] = found.pop("h")
+        return found if state == "y" else {**found, "state": found["y"]}
+
+    def _inside(self, s: Sizes, dtype: DType, tensors: Tensors, proxy: bool | None) -> Bounded:
+        """The parts of the sums that come from x, with their bias: (T, N, gates, units)."""
+        x = tensors["x"].reshape(s.rows, s.features)
+        bw = tensors["bw"] if self.bias else np.zeros(s.sums)
+        if self.skips:
+            shape = (s.steps, s.batch, s.gates, s.hidden)
+            part = _exact(np.broadcast_to(x.reshape(s.steps, s.batch, 1, s.hidden), shape), proxy)
+            return part + _exact(bw.reshape(s.gates, s.hidden), proxy) if self.bias else part
+        (product,) = self._products(s, dtype, F).values()
+        value = x @ tensors["w"].T + bw
+        found = _of_product(product, x, tensors["w"].T, value, proxy)
+        return _shaped(found, (s.steps, s.batch, s.gates, s.hidden))
+
+    def _shifted(self, states: Array, *, behind: bool = False) -> Array:
+        """States of the step before, or behind, each one in the order of the run; zeros where there
+        is none."""
+        nothing = np.zeros_like(states[:1])
+        if self.reverse is behind:
+            return np.concatenate([nothing, states[:-1]])
+        return np.concatenate([states[1:], nothing])
+
+    def _backward(
+        self, s: Sizes, dtype: DType, tensors: Tensors, proxy: bool | None
+    ) -> dict[str, Bounded]:
+        state, r = self._state(dtype), tensors["r"]
+        kept = {name: tensors[name] for name in ("gates", "cell", "candidate") if name in tensors}
+        if "cell" in kept:
+            kept["cell_before"] = self._shifted(kept["cell"])
+        if self.cell is not RecurrentCell.LSTM:
+            kept |= {"h": tensors[state], "h_before": self._shifted(tensors[state])}
+        tile = tile_of(self.machine, s.batch, s.hidden)
+        recurrent = "drec" if self.cell is RecurrentCell.GRU else "dgates"
+
+        def made(
+            dy: Array, behind: Array, carry: Array, own: Mapping[str, Array], proxy: bool | None
+        ) -> dict[str, Bounded]:
+            rows = behind.reshape(*behind.shape[:-2], s.sums)
+            dh = _exact(dy, proxy) + tile.sums(rows, r, proxy=proxy)
+            if self.cell is RecurrentCell.GRU:
+                dh = dh + _exact(carry, proxy)
+            return cells.backward(self.cell, dh, _exact(carry, proxy), own)
+
+        passed, carry = tensors.get(recurrent), tensors.get("carry")
+        if passed is None:
+            passed = np.zeros((s.steps, s.batch, s.gates, s.hidden))
+            carry = np.zeros((s.steps, s.batch, s.hidden))
+            behind, carried = np.zeros_like(passed[0]), np.zeros_like(carry[0])
+            for t in self._order(s.steps)[::-1]:
+                own = {name: values[t] for name, values in kept.items()}
+                each = made(tensors["dy"][t], behind, carried, own, None)
+                behind = passed[t] = each[recurrent].value
+                carried = carry[t] = each["carry"].value if "carry" in each else 0.0 * carried
+        carry = np.zeros((s.steps, s.batch, s.hidden)) if carry is None else carry
+        after = self._shifted(passed, behind=True), self._shifted(carry, behind=True)
+        found = made(tensors["dy"], *after, kept, proxy)
+        dgates = tensors.get("dgates", found["dgates"].value)
+        return {**found, "dx": self._dx(s, dtype, dgates, tensors, proxy)}
+
+    def _dx(
+        self, s: Sizes, dtype: DType, dgates: Array, tensors: Tensors, proxy: bool | None
+    ) -> Bounded:
+        """From the gradients of the sums as a result has them."""
+        if self.skips:
+            value = dgates.sum(axis=-2)
+            bound = s.gates * U * np.abs(dgates).sum(axis=-2) * SECOND_ORDER + TINY
+            return Bounded(value, None if proxy is None else bound)
+        (product,) = self._products(s, dtype, BX).values()
+        left, right = dgates.reshape(s.rows, s.sums), tensors["w"]
+        return _of_product(product, left, right, left @ right, proxy)
+
+    def _weights(
+        self, s: Sizes, dtype: DType, tensors: Tensors, proxy: bool | None
+    ) -> dict[str, Bounded]:
+        state, products = self._state(dtype), self._products(s, dtype, BW)
+        recurrent = "drec" if self.cell is RecurrentCell.GRU else "dgates"
+        drec = tensors[recurrent].reshape(s.steps, s.batch, s.sums)
+        dgates = tensors.get("dgates", drec).reshape(s.rows, s.sums)
+        found: dict[str, Bounded] = {}
+        if "dw" in products:
+            x = tensors["x"].reshape(s.rows, s.features)
+            found["dw"] = _of_product(products["dw"], dgates.T, x, dgates.T @ x, proxy)
+        h = tensors[state]
+        later, earlier = (drec[:-1], h[1:]) if self.reverse else (drec[1:], h[:-1])
+        left, right = later.reshape(-1, s.sums).T, earlier.reshape(-1, s.hidden)
+        found["dr"] = _of_product(products["dr"], left, right, left @ right, proxy)
+        if self.bias:
+            found["dbw"] = _of_sum(dgates, proxy)
+            found["dbr"] = _of_sum(drec.reshape(s.rows, s.sums), proxy)
+        return found
+
+
+def _launch(kernel: Kernel, grid: tuple[int, int, int], places: list[tuple[str, int]]) -> Launch:
+    """With arguments at (port, bytes from its start)."""
+    names, offsets = zip(*places, strict=True)
+    return Launch(kernel.name, grid, names, offsets)
+
+
+def _exact(values: Array, proxy: bool | None) -> Bounded:
+    """What was not rounded."""
+    return Bounded(values, None if proxy is None else np.zeros_like(values))
+
+
+def _shaped(each: Bounded, shape: tuple[int, ...]) -> Bounded:
+    error = None if each.error is None else each.error.reshape(shape)
+    return Bounded(each.value.reshape(shape), error)
+
+
+def _of_product(product: Product, a: Array, b: Array, y: Array, proxy: bool | None) -> Bounded:
+    if proxy is None:
+        return Bounded(y)
+    hard = product.bound(a, b, y)
+    return Bounded(y, product.spread(a, b, y, hard) if proxy else hard)
+
+
+def _of_sum(rows: Array, proxy: bool | None) -> Bounded:
+    """Sums over the rows: in whatever order, each takes part in as many additions at most."""
+    value = rows.sum(axis=0)
+    if proxy is None:
+        return Bounded(value)
+    hard = len(rows) * U * np.abs(rows).sum(axis=0) * SECOND_ORDER + TINY
+    return Bounded(value, sum_spread(rows.T, order(len(rows)), hard) if proxy else hard)

@@ -1,0 +1,105 @@
+/* The product of a time step: SUMS sums for each unit and sample of a work-group, over K terms. */
+#pragma once
+#include "prelude.h"
+#include "vector.h"
+
+constexpr unsigned DEPTH = 64; /* of k, in LDS at a time */
+constexpr unsigned PITCH = DEPTH + 4; /* of rows in LDS: neighbours begin in other banks */
+constexpr unsigned SAMPLE_LANES = SAMPLES / HELD;
+template <unsigned SUMS>
+constexpr unsigned PARTIAL = SUMS * SAMPLES * UNITS + 1; /* what a slice leaves, and what keeps banks apart */
+template <unsigned SUMS>
+constexpr unsigned FLOATS = /* of LDS: pieces of both sides, then partial sums */
+    (SAMPLES + SUMS * UNITS) * PITCH > SLICES * PARTIAL<SUMS> ? (SAMPLES + SUMS * UNITS) * PITCH : SLICES * PARTIAL<SUMS>;
+
+/* ROWS rows of `from`, PITCH apart in LDS, of k from `start` on; zeros beyond `rows` and K. */
+template <unsigned ROWS, unsigned K, unsigned WIDE, class Stored, class Place>
+static __device__ __forceinline__ void hold_rows(float* held, const Stored* from, unsigned start, Place place)
+{
+    constexpr unsigned PIECES = DEPTH / WIDE;
+#pragma unroll
+    for (unsigned first = 0; first < ROWS * PIECES; first += BLOCK) {
+        const unsigned at = first + threadIdx.x;
+        const unsigned row = at / PIECES, k = at % PIECES * WIDE;
+        if (ROWS * PIECES % BLOCK != 0 && at >= ROWS * PIECES)
+            continue;
+        unsigned offset = 0;
+        Vector<float, WIDE> values{};
+        if (place(row, offset) && (K % DEPTH == 0 || start + k < K))
+            values = fetched<float, WIDE>(from + offset + start + k);
+        unpack(values, held + row * PITCH + k);
+    }
+}
+
+/* The same of UNITS columns of `from`, whose rows are along k and HIDDEN long. */
+template <unsigned K, unsigned WIDE>
+static __device__ __forceinline__ void hold_columns(float* held, const WeightElement* from, unsigned start, unsigned unit)
+{
+    constexpr unsigned PIECES = UNITS / WIDE;
+#pragma unroll
+    for (unsigned first = 0; first < DEPTH * PIECES; first += BLOCK) {
+        const unsigned at = first + threadIdx.x;
+        const unsigned k = at / PIECES, column = at % PIECES * WIDE;
+        if (DEPTH * PIECES % BLOCK != 0 && at >= DEPTH * PIECES)
+            continue;
+        Vector<float, WIDE> values{};
+        if ((HIDDEN % UNITS == 0 || unit + column < HIDDEN) && (K % DEPTH == 0 || start + k < K))
+            values = fetched<float, WIDE>(from + (start + k) * HIDDEN + unit + column);
+        unpack(values, held + column * PITCH + k, PITCH);
+    }
+}
+
+static __device__ __forceinline__ float dot(float4 a, float4 b, float sum)
+{
+    return fused(a.w, b.w, fused(a.z, b.z, fused(a.y, b.y, fused(a.x, b.x, sum))));
+}
+
+/* This work-item's share of the sums of a piece of k: slices have neighbouring fours of it. */
+template <unsigned SUMS>
+static __device__ __forceinline__ void add_products(const float* left, const float* right, float (&sum)[SUMS][HELD])
+{
+    const unsigned slice = threadIdx.x % SLICES;
+    const unsigned unit = threadIdx.x / SLICES % UNITS;
+    const unsigned lane = threadIdx.x / (SLICES * UNITS);
+#pragma unroll
+    for (unsigned i = 0; i < DEPTH; i += 4 * SLICES) {
+        const unsigned k = i + 4 * slice;
+        float4 weights[SUMS];
+#pragma unroll
+        for (unsigned s = 0; s < SUMS; s++)
+            weights[s] = load4(right + (s * UNITS + unit) * PITCH + k);
+#pragma unroll
+        for (unsigned p = 0; p < HELD; p++) {
+            const float4 value = load4(left + (p * SAMPLE_LANES + lane) * PITCH + k);
+#pragma unroll
+            for (unsigned s = 0; s < SUMS; s++)
+                sum[s][p] = dot(value, weights[s], sum[s][p]);
+        }
+    }
+}
+
+/* Leaves the slices' sums in LDS; all work-items have done with what lay there. */
+template <unsigned SUMS>
+static __device__ __forceinline__ void leave_partials(float* partial, const float (&sum)[SUMS][HELD])
+{
+    const unsigned slice = threadIdx.x % SLICES;
+    const unsigned unit = threadIdx.x / SLICES % UNITS;
+    const unsigned lane = threadIdx.x / (SLICES * UNITS);
+#pragma unroll
+    for (unsigned s = 0; s < SUMS; s++)
+#pragma unroll
+        for (unsigned p = 0; p < HELD; p++)
+            partial[slice * PARTIAL<SUMS> + (s * SAMPLES + p * SAMPLE_LANES + lane) * UNITS + unit] = sum[s][p];
+}
+
+/* Sum `which` of a unit and sample of the work-group. */
+template <unsigned SUMS>
+static __device__ __forceinline__ float total(const float* partial, unsigned which, unsigned sample, unsigned unit)
+{
+    const float* part = partial + (which * SAMPLES + sample) * UNITS + unit;
+    float found = part[0];
+#pragma unroll
+    for (unsigned slice = 1; slice < SLICES; slice++)
+        found += part[slice * PARTIAL<SUMS>];
+    return found;
+}

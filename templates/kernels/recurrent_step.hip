@@ -1,0 +1,112 @@
+/* A time step of a recurrent layer, forward: the product of h of the step before with the recurrent weights, and what the cell
+ * makes of it (simgen/layers/recurrent/recurrent.py has the equations). In the first step, what was before is zero. */
+#include "prelude.h"
+#include "constants/recurrent_step.h"
+#include "activation.h"
+#include "recurrent.h"
+
+/* These stand for parameters that the kernel may lack. */
+constexpr const WeightElement* bw = nullptr;
+constexpr const WeightElement* br = nullptr;
+constexpr const float* cell_before = nullptr;
+constexpr float* cell = nullptr;
+constexpr float* candidate = nullptr;
+constexpr float* gates = nullptr;
+
+static __device__ __forceinline__ float sigmoid(float x) { return activate<Activation::SIGMOID>(x, 0, 0); }
+static __device__ __forceinline__ float hyperbolic(float x) { return activate<Activation::TANH>(x, 0, 0); }
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const InputElement* __restrict__ x, const float* __restrict__ before, const WeightElement* __restrict__ r,
+#if WITH_INPUT_BIAS
+    const WeightElement* __restrict__ bw,
+#endif
+#if WITH_BIAS
+    const WeightElement* __restrict__ br,
+#endif
+#if WITH_CELL
+    const float* __restrict__ cell_before,
+#endif
+#if WITH_GATES
+    float* __restrict__ gates,
+#endif
+#if WITH_CELL
+    float* __restrict__ cell,
+#endif
+#if WITH_CANDIDATE
+    float* __restrict__ candidate,
+#endif
+    float* __restrict__ h)
+{
+    alignas(16) __shared__ float held[FLOATS<GATES>];
+    const unsigned first_unit = blockIdx.x * UNITS;
+    const unsigned first_sample = blockIdx.y * SAMPLES;
+    if constexpr (!FIRST) {
+        float* const weights = held + SAMPLES * PITCH;
+        float sum[GATES][HELD] = {};
+        const auto sample_at = [=](unsigned row, unsigned& offset) {
+            offset = (first_sample + row) * HIDDEN;
+            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+        };
+        const auto weights_at = [=](unsigned row, unsigned& offset) {
+            const unsigned unit = first_unit + row % UNITS;
+            offset = (row / UNITS * HIDDEN + unit) * HIDDEN;
+            return HIDDEN % UNITS == 0 || unit < HIDDEN;
+        };
+        for (unsigned k = 0; k < HIDDEN; k += DEPTH) {
+            hold_rows<SAMPLES, HIDDEN, WIDTH>(held, before, k, sample_at);
+            hold_rows<GATES * UNITS, HIDDEN, WIDTH>(weights, r, k, weights_at);
+            __syncthreads();
+            add_products(held, weights, sum);
+            __syncthreads();
+        }
+        leave_partials(held, sum);
+        __syncthreads();
+    }
+
+    const unsigned own_unit = threadIdx.x % UNITS, own_sample = threadIdx.x / UNITS;
+    const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
+    if (own_sample >= SAMPLES || unit >= HIDDEN || sample >= BATCH)
+        return;
+    float inside[GATES], sums[GATES];
+#pragma unroll
+    for (unsigned gate = 0; gate < GATES; gate++) {
+        inside[gate] = load(x, SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit);
+        if constexpr (WITH_INPUT_BIAS)
+            inside[gate] += load(bw, gate * HIDDEN + unit);
+        sums[gate] = FIRST ? 0 : total<GATES>(held, gate, own_sample, own_unit);
+        if constexpr (WITH_BIAS)
+            sums[gate] += load(br, gate * HIDDEN + unit);
+    }
+
+    const unsigned at = sample * HIDDEN + unit;
+    if constexpr (CELL == Cell::LSTM) {
+        const float input = sigmoid(inside[0] + sums[0]);
+        const float forget = sigmoid(inside[1] + sums[1]);
+        const float fresh = hyperbolic(inside[2] + sums[2]);
+        const float output = sigmoid(inside[3] + sums[3]);
+        const float state = FIRST ? input * fresh : fused(forget, cell_before[at], input * fresh);
+        cell[at] = state;
+        h[at] = output * hyperbolic(state);
+        float* const own = gates + sample * GATES * HIDDEN + unit;
+        own[0] = input;
+        own[HIDDEN] = forget;
+        own[2 * HIDDEN] = fresh;
+        own[3 * HIDDEN] = output;
+    } else if constexpr (CELL == Cell::GRU) {
+        const float reset = sigmoid(inside[0] + sums[0]);
+        const float update = sigmoid(inside[1] + sums[1]);
+        const float fresh = hyperbolic(fused(reset, sums[2], inside[2]));
+        const float last = FIRST ? 0 : before[at];
+        candidate[at] = sums[2];
+        h[at] = fused(update, last - fresh, fresh);
+        float* const own = gates + sample * GATES * HIDDEN + unit;
+        own[0] = reset;
+        own[HIDDEN] = update;
+        own[2 * HIDDEN] = fresh;
+    } else if constexpr (CELL == Cell::RELU) {
+        h[at] = maximum(inside[0] + sums[0], 0.0f);
+    } else {
+        h[at] = hyperbolic(inside[0] + sums[0]);
+    }
+}
