@@ -20,6 +20,7 @@ static __device__ __forceinline__ void store(int* tensor, unsigned at, int value
 /* 4 neighbours in memory, in one access: their place is a multiple of 4 elements. */
 static __device__ __forceinline__ const float4& load4(const float* from) { return *reinterpret_cast<const float4*>(from); }
 static __device__ __forceinline__ void store4(float* to, const float4& value) { *reinterpret_cast<float4*>(to) = value; }
+static __device__ __forceinline__ void store4(int* to, const int4& value) { *reinterpret_cast<int4*>(to) = value; }
 /* The same of numbers that were loaded, or are 0: of narrow types, nothing is rounded (elements.h). */
 static __device__ __forceinline__ void keep4(float* to, const float4& value) { store4(to, value); }
 /* Whether 4 elements of a tensor move together: narrow ones do if the first is in it. */

@@ -47,8 +47,8 @@ from simgen.layers.conv import (
 from simgen.layers.conv import written as written
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
 from simgen.layers.conv.geometry import Geometry, Names
-<<<<<<< HEAD
 from simgen.layers.epilogue import Epilogue
+from simgen.layers.layout import ChoosesLayout
 from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
@@ -57,10 +57,6 @@ from simgen.layers.requantisation import (
     scale_key,
     zero_key,
 )
-=======
-from simgen.layers.epilogue import NOTHING, Epilogue
-from simgen.layers.layout import ChoosesLayout
->>>>>>> main
 from simgen.layers.window import positions, spread
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
