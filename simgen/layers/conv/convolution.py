@@ -377,6 +377,7 @@ class Convolution(ChoosesLayout):
             flipped=self.mode is ConvMode.CONVOLUTION,
             machine=self.machine,
             dtype=dtype or self._dtype,
+            shifted=bool(self.x_zero_point or self.w_zero_point),
         )
 
     def _job(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None = None) -> ConvJob:

@@ -45,6 +45,7 @@ class Geometry:
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
     machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
     dtype: DType = DType.F32  # of the elements of all three
+    shifted: bool = False  # whether some have a zero point that is not 0
 
     @property
     def group_channels(self) -> int:
@@ -158,6 +159,7 @@ class Gather:
     group_stride: int
     machine: Machine = field(default_factory=fitted, repr=False)
     dtype: DType = DType.F32
+    shifted: bool = False
 
     @property
     def depth(self) -> int:
@@ -220,6 +222,7 @@ def to_result(g: Geometry) -> tuple[Gather, ...]:
             group_stride=g.group_filters * g.group_channels * taps,
             machine=g.machine,
             dtype=g.dtype,
+            shifted=g.shifted,
         ),
     )  # fmt: skip
 
@@ -245,6 +248,7 @@ def to_image(g: Geometry) -> tuple[Gather, ...]:
             group_stride=g.group_filters * g.group_channels * taps,
             machine=g.machine,
             dtype=g.dtype,
+            shifted=g.shifted,
         )
         for rows in axes[0]
         for columns in axes[1]

@@ -376,7 +376,8 @@ class Product:
     @property
     def _factors(self) -> str:
         """The type of what matrix instructions would multiply."""
-        return fragment.factors_of(self.elements.left, self.elements.right)
+        of = self.elements
+        return fragment.factors_of(of.left, of.right, shifted=any(of.zero_points))
 
     @property
     def _by_matrix(self) -> bool:
