@@ -26,6 +26,7 @@ from simgen.tensors.random_values import generate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from dataclasses import Field
 
     from simgen.ir import Kernel
 
@@ -298,12 +299,17 @@ def shapes_of(kind: str, usual: tuple[tuple[int, ...], ...]) -> tuple[tuple[int,
     return (*SHAPES_OF.get(kind, usual), *ALSO.get(kind, ()))
 
 
+def fields_of_floats(layer: type[Layer]) -> list[Field[Any]]:
+    """The fields that a config sets, without those that mean something for integers alone."""
+    return [each for each in layer.keyed_fields() if not each.metadata["of_integers"]]
+
+
 def variants(kind: str) -> list[Variant]:
     """Combinations of a layer's choices; numbers at their default and at one other value."""
     layer = LAYERS[kind]
     choices = [
         [(_key(f), text) for text in _texts(field_types(layer)[f.name], f, BASE.get(kind, {}))]
-        for f in layer.keyed_fields()
+        for f in fields_of_floats(layer)
     ]
     if math.prod(map(len, choices)) <= MOST:
         made = list(itertools.product(*choices))

@@ -19,6 +19,7 @@ from layer_variants import (
     contract_shapes,
     covering_passes,
     each_pass,
+    fields_of_floats,
     fitting,
     inputs_of,
     lowered,
@@ -614,7 +615,7 @@ def test_launches_name_ports_kernels_and_templates(variant: Variant, direction: 
 def parameter_texts(layer: type[Layer]) -> st.SearchStrategy[tuple[tuple[str, str], ...]]:
     """All parameters of a layer as config text, with numbers that are easily taken for equal."""
     drawn: list[st.SearchStrategy[Any]] = []
-    for f in layer.keyed_fields():
+    for f in fields_of_floats(layer):
         type_, limits = field_types(layer)[f.name], f.metadata
         values: st.SearchStrategy[Any]
         if issubclass(type_, StrEnum):

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from layer_variants import accepts, inputs_of, lowered, read_tensors, variants
+from layer_variants import (
+    accepts,
+    fields_of_floats,
+    inputs_of,
+    lowered,
+    read_tensors,
+    variants,
+)
 
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
@@ -85,7 +92,7 @@ def pairs(layer: Layer) -> Iterator[tuple[str, Layer, Layer]]:
     known = (
         {each.name for each in layer.first.keyed_fields()} if isinstance(layer, Fused) else set()
     )
-    for field in layer.keyed_fields():
+    for field in fields_of_floats(type(layer)):
         if field.metadata["hint"] or field.name in known:  # known: of conv, which is tested itself
             continue
         for value in others(layer, field.name):
@@ -175,7 +182,7 @@ def test_every_other_key_changes_some_result(kind: str) -> None:
                 told.add(name)
     own = {
         f.name
-        for f in LAYERS[kind].keyed_fields()
+        for f in fields_of_floats(LAYERS[kind])
         if not f.metadata["hint"] and not isinstance(f.default, DType)
     }
     first = getattr(LAYERS[kind], "first", None)
