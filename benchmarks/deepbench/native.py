@@ -66,6 +66,7 @@ class Row:
     ours: float | None = None
     library: float | None = None
     result: str = ""  # RIGHT, or what is wrong; or why there is none
+    told: str = ""  # by the library, where it does not do it
 
     @property
     def ratio(self) -> float | None:

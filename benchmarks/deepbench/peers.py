@@ -46,7 +46,8 @@ def of(torch: Any, workload: Workload, tensors: Mapping[str, Any]) -> Peer | Non
 
 
 def gemm(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer | None:
-    """cuBLAS adds to c in place: the sum of many rounds stands there, and takes as long."""
+    """cuBLAS adds to c in place: the sum of many rounds stands there, and takes as long. Of 8-bit
+    integers PyTorch has the product alone, without c, and of some sizes."""
     if direction is not Pass.FORWARD or t["a"].dim() != 2:
         return None
     a = t["a"].mT if layer.transa else t["a"]
@@ -57,8 +58,8 @@ def gemm(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer 
         y = layer.alpha * (a.double() @ b.double())
         return {"y": y + layer.beta * t["c"].double() if added else y}
 
-    if not t["a"].is_floating_point():
-        return Peer(None, truth)
+    if not t["a"].is_floating_point():  # no c there
+        return Peer(lambda: torch._int_mm(a, b), truth)
     into = torch.zeros_like(t["y"])
 
     def work() -> object:
@@ -97,12 +98,28 @@ def conv(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer 
         with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
             return {written: operation(t[first].double(), t[second].double())}
 
-    return Peer(lambda: operation(t[first], t[second]), truth)
+    whole = not t[first].is_floating_point()  # PyTorch has no such convolution
+    return Peer(None if whole else lambda: operation(t[first], t[second]), truth)
+
+
+def sparse_gemm(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer:
+    """cuSPARSE, on the same compressed rows."""
+    b, shape = t["b"], (len(t["rows"]) - 1, len(t["b"]))
+
+    def matrix(values: Any) -> Any:
+        return torch.sparse_csr_tensor(t["rows"], t["columns"], values, shape)
+
+    def truth() -> Mapping[str, Any]:
+        return {"y": matrix(t["values"].double()).to_dense() @ b.double()}
+
+    a = matrix(t["values"])  # of the values in their place, now and later
+    return Peer(lambda: torch.mm(a, b), truth)
 
 
 KINDS: dict[str, Callable[[Any, Any, Pass, Mapping[str, Any]], Peer | None]] = {
     "gemm": gemm,
     "conv": conv,
+    "sparse_gemm": sparse_gemm,
 }
 
 
