@@ -242,6 +242,9 @@ def _prepare(prepare: Callable[[Task, Path], Any], root: Path, task: Task) -> Ma
 
 
 def planned(task: Task, **choices: Any) -> simgen.PlannedBuild:
+    """Its plan. Recurrent layers multiply their inputs too, since PyTorch has them do so."""
+    if task.family == "rnn":
+        choices["set"] = {"input_mode": "linear"}
     passes = None if task.direction == Pass.FORWARD else task.direction
     return simgen.plan(task.name, passes=passes, type=task.type, **choices)
 
@@ -366,7 +369,7 @@ def page(todo: list[Task], rows: Rows, head: list[str]) -> str:
             "",
             f"Machine: {', '.join(machines)}. {len(todo)} different problems, passes and types; "
             f"{twins} more are there twice. {len(wrong)} of what was timed is wrong, "
-            f"{len(failed)} failed.",
+            f"{len(failed)} failed. What is measured, and how results are checked, on_gpu.py says.",
             "",
             *summary(todo, rows),
             "",
