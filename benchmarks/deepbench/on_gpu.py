@@ -13,8 +13,8 @@ behind a delay that outlasts the CPU's enqueuing; the median of some rounds. So 
 the same tensors: float32 without TF32, 16-bit floats summed up in float32, cuDNN's measured choice
 of algorithm (torch.backends.cudnn.benchmark), images NCHW. What PyTorch does not have: products of
 8-bit integers have no c there, and convolutions of them are not there at all; recurrent layers
-multiply their inputs by weights, and so ours do here; their gradients of weights come after those of
-the data, whose time is subtracted.
+multiply their inputs by weights, and so ours do here; their gradients of weights come after those
+of the data, whose time is subtracted.
 """
 
 from __future__ import annotations
