@@ -1,7 +1,7 @@
 """MIOpenDriver: `MIOpenDriver conv -n 100 -c 3 -H 32 -W 32 -k 32 -y 3 -x 3 -F 1`.
 
-What MIOpen logs with MIOPEN_ENABLE_LOGGING_CMD=1 are such lines. Images lie as NCHW in simgen
-whatever -I, -f and -O say. Without -F, a convolution runs forward and both ways backward.
+What MIOpen logs with MIOPEN_ENABLE_LOGGING_CMD=1 are such lines. Images and results have one
+layout. Without -F, a convolution runs forward and both ways backward.
 
 Source: AddCmdLineArgs of driver/conv_driver.hpp and driver/gemm_driver.hpp, README.md there.
 """
@@ -14,6 +14,7 @@ from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
 from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation
 from simgen.ir import Pass
+from simgen.layers.layout import FilterLayout, Layout
 
 if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
@@ -60,6 +61,7 @@ GEMM = {
     "isColMajor": "C",
 }
 LAYOUTS = ("NCHW", "NHWC")
+FILTERS = dict(zip(LAYOUTS, FilterLayout, strict=True))
 USUAL_MEASURING = {"iter": "i", "verify": "V", "time": "t", "wall": "w"}
 CONV_MEASURING = {
     **USUAL_MEASURING,
@@ -138,6 +140,8 @@ def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
     given.only("-L", ("1",), "only tensors that are no vectors are read; leave it out")
     for layout in ("-I", "-O", "-f"):
         given.only(layout, LAYOUTS, "only NCHW and NHWC are read")
+    images = given.text("-I", "NCHW")
+    given.only("-O", (images,), f"only that of the images is read; write {images}")
     bits = given.whole("-F", 0, 0)
     if bits > FORWARD + DATA + WEIGHT:
         raise given.refuse("-F", "add up 1 for forward, 2 for backward data, 4 for weights")
@@ -158,6 +162,8 @@ def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
         dilation_w=given.whole("-j", 1),
         group=given.whole("-g", 1),
         bias=given.flag("-b"),
+        layout=Layout(images.lower()),
+        filter_layout=FILTERS[given.text("-f", "NCHW")],
         passes=passes,
         type=dtype,
     )
@@ -168,4 +174,8 @@ def _conv_text(conv: ConvOperation) -> str:
     filters = f"-k {conv.k} -y {conv.r} -x {conv.s} -p {conv.pad_h} -q {conv.pad_w}"
     steps = f"-u {conv.stride_h} -v {conv.stride_w} -l {conv.dilation_h} -j {conv.dilation_w}"
     bits = sum(bit for bit, each in PASSES.items() if each in conv.passes)
+    if conv.layout is Layout.NHWC:
+        steps += " -I NHWC -O NHWC"
+    if conv.filter_layout is FilterLayout.KRSC:
+        steps += " -f NHWC"
     return f"{image} {filters} {steps} -m conv -g {conv.group} -b {int(conv.bias)} -F {bits}"
