@@ -4,7 +4,7 @@
 
     gemm:m=5124,n=700,k=2048,ta=0,tb=0,batch=1,alpha=1,beta=0,type=f16
     conv:n=8,c=64,h=56,w=56,k=64,r=3,s=3,pad=1,stride=1,passes=fwd+bwd_data,type=f16
-    rnn:cell=lstm,hidden=512,batch=16,steps=25
+    rnn:cell=lstm,hidden=512,batch=16,steps=25,input=skip,passes=fwd
     sparse:m=7680,n=1,k=2560,sparsity=0.95
     allreduce:elements=100000
 
@@ -33,6 +33,8 @@ from simgen.frontend.config import Entry, Place, Section
 from simgen.ir import Pass
 from simgen.layers.base import check_range, parse_value
 from simgen.layers.layout import FilterLayout, Layout
+from simgen.layers.recurrent.cells import RecurrentCell
+from simgen.layers.recurrent.recurrent import InputMode
 
 FAMILIES: dict[str, type[LibraryOperation]] = {}  # by name
 Passes = tuple[Pass, ...]
@@ -249,11 +251,13 @@ class ConvOperation(LibraryOperation):
 
 class Cell(StrEnum):
     VANILLA = "vanilla"  # with ReLU
+    TANH = "tanh"
     LSTM = "lstm"
     GRU = "gru"
 
-
-GATES = {Cell.VANILLA: 1, Cell.LSTM: 4, Cell.GRU: 3}
+    @property
+    def of_layer(self) -> RecurrentCell:
+        return RecurrentCell("relu" if self is Cell.VANILLA else self)
 
 
 @dataclass(frozen=True)
@@ -262,15 +266,39 @@ class RnnOperation(LibraryOperation):
     title = "a recurrent layer"
 
     cell: Cell = said()
-    hidden: int = said()  # units
+    hidden: int = said()  # units, and features of the input
     batch: int = said()  # sequences
     steps: int = said()  # of time
+    input: InputMode = said(InputMode.SKIP)
+    passes: Passes = said((Pass.FORWARD,))
     type: str = said("f32")
 
     @property
+    def direction(self) -> Passes:
+        return self.passes
+
+    @property
     def flops(self) -> float:
-        """Of the products with the recurrent weights in a forward pass."""
-        return 2.0 * GATES[self.cell] * self.hidden**2 * self.batch * self.steps
+        """Of the products with the weights, those of states of zero too, as DeepBench counts."""
+        gates, matrices = self.cell.of_layer.gates, 1 if self.input is InputMode.SKIP else 2
+        each = 2.0 * gates * self.hidden**2 * self.batch * self.steps
+        return each * matrices * len(self.passes)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            "states begin with zero; x goes into the sums of all gates as it is"
+            if self.input is InputMode.SKIP
+            else "states begin with zero",
+        )
+
+    def section(self, where: Place) -> Section:
+        given = {
+            "shape": f"{self.steps}x{self.batch}x{self.hidden}",
+            "cell": self.cell.of_layer,
+            "input_mode": self.input,
+        }
+        return _section("Recurrent", self.family, given, where)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
 from simgen.layers import LAYERS
-from simgen.layers.base import CHUNKS, EXTENTS
+from simgen.layers.base import CHUNKS, EXTENTS, SHAPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -74,17 +74,18 @@ class Smaller:
 
     def layer(self, machine: Machine) -> Layer:
         """It, planned for a machine."""
-        node, takes = self.placed.node, self.placed.layer.takes_input
-        own = {k: str(v) for k, v in self.extents.items() if not (takes and k in EXTENTS)}
+        node, axes = self.placed.node, _axes(self.placed.layer)
+        own = {k: str(v) for k, v in self.extents.items() if k not in axes}
         texts = {**dict(node.parameters), **dict(self.fixed), **own}
         return LAYERS[node.kind].from_config(((k, v, node.name) for k, v in texts.items()), machine)
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         given = self.placed.node.inputs
-        if not self.placed.layer.takes_input:
+        axes = _axes(self.placed.layer)
+        if not axes:
             return given
-        sizes = [zip(EXTENTS, spec.shape, strict=True) for spec in given]
+        sizes = [zip(axes, spec.shape, strict=True) for spec in given]
         shapes = (tuple(self.extents.get(key, size) for key, size in each) for each in sizes)
         return tuple(type(spec)(shape, spec.dtype) for spec, shape in zip(given, shapes))
 
@@ -154,8 +155,7 @@ def scaled(network: Network, passes: Sequence[Pass], most: float) -> Scaled:
         )
     remainders = ", ".join(f"{key} by {step}" for key, step in tiles.items())
     notes += _kept(chosen.figures(fewer), wanted, remainders)
-    settings = (*fixed, *((key, str(size)) for key, size in changed.items()))
-    return Scaled(settings, fewer, tuple(notes))
+    return Scaled((*fixed, *_settings(chosen, changed)), fewer, tuple(notes))
 
 
 def _only(network: Network, passes: Sequence[Pass], where: str) -> tuple[Placed, Pass]:
@@ -198,10 +198,25 @@ def _without_number(choice: Choice) -> str:
 def _value(placed: Placed, key: str) -> int:
     """The extent that a config key says."""
     layer = placed.layer
-    if layer.takes_input and key in EXTENTS:
-        return placed.node.inputs[0].shape[EXTENTS.index(key)]
+    if key in _axes(layer):
+        return placed.node.inputs[0].shape[layer.axis_names.index(key)]
     value: int = getattr(layer, layer.config_keys()[key][0])
     return value
+
+
+def _axes(layer: Layer) -> tuple[str, ...]:
+    """Names of the extents that are those of an input."""
+    return layer.axis_names if layer.takes_input else ()
+
+
+def _settings(small: Smaller, changed: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """What sets the extents that are others; those of an input without keys for them are its
+    shape."""
+    axes = _axes(small.placed.layer)
+    whole = axes not in ((), EXTENTS) and any(key in axes for key in changed)
+    yield from ((k, str(size)) for k, size in changed.items() if not (whole and k in axes))
+    if whole:
+        yield SHAPE, "x".join(map(str, small.inputs[0].shape))
 
 
 def _algorithm(placed: Placed, direction: Pass) -> tuple[tuple[str, str], ...]:

@@ -66,6 +66,7 @@ class Lowering:
     launches: tuple[Launch, ...]
 
 
+EXTENTS = ("n", "c", "h", "w")
 CHUNKS = "chunks of the sum"  # what is chosen: 1, or "6 of 256"
 
 
@@ -147,6 +148,7 @@ class Layer(ABC):
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
     # The gradients of its parameters are made of what the pass for dx leaves, which runs before.
     data_first: ClassVar[bool] = False
+    axis_names: ClassVar[tuple[str, ...]] = EXTENTS  # of its input, in `tiles`
     contract: ClassVar[Contract] = Contract()  # what tests of all layers must know of this one
 
     # What it is planned for. No config says it: it is set where a layer is made, and a layer's
@@ -312,8 +314,8 @@ class Layer(ABC):
         return ()
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
-        """Config keys of extents that may be made smaller -> by multiples of what, so that they
-        leave the same remainders of the kernel's tiles (simgen/frontend/scaling.py)."""
+        """Config keys or `axis_names` of extents that may be made smaller -> by multiples of what,
+        so that they leave the same remainders of the kernel's tiles (frontend/scaling.py)."""
         return {}
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
@@ -361,7 +363,6 @@ class Layer(ABC):
 
 
 PLACE_KEYS = ("name", "previous_layer")
-EXTENTS = ("n", "c", "h", "w")
 SHAPE = "shape"  # in their place, a tensor of any rank: 16x128x768
 COMMON_KEYS = (*PLACE_KEYS, *EXTENTS, SHAPE)  # of the section of every layer that takes an input
 

@@ -187,7 +187,8 @@ LINES = [
     ("./gemm_bench train half 17 700 160 0 1", "gemm:m=17,n=700,k=160,tb=1,beta=1,type=f16"),
     ("./conv_bench inference int8 341 79 32 1 32 10 5 0 0 2 2",
      "conv:n=1,c=32,h=79,w=341,k=32,r=5,s=10,stride=2,type=i8"),
-    ("rnn_bench train half 1760 16 50 gru", "rnn:cell=gru,hidden=1760,batch=16,steps=50,type=f16"),
+    ("rnn_bench train half 1760 16 50 gru", "rnn:cell=gru,hidden=1760,batch=16,steps=50,"
+     "passes=fwd+bwd_data+bwd_weight,type=f16"),
 ]  # fmt: skip
 
 
@@ -204,7 +205,8 @@ REFUSED = [
     ("gemm:m=3,n=4,k=0", "k is 0; it must be at least 1"),
     ("gemm:m=3,n=4,k=5,type=f15", "did you mean 'f16'?"),
     ("conv:n=1,c=2,h=3,w=3,k=5,r=3,s=3,passes=fwd+bwd_dat", "did you mean 'bwd_data'?"),
-    ("rnn:cell=lstm,hidden=4,batch=2,steps=3", "no layer yet; take one of gemm, conv"),
+    ("rnn:cell=lsmt,hidden=4,batch=2,steps=3", "did you mean 'lstm'?"),
+    ("rnn:cell=lstm,hidden=4,batch=2,steps=1", "one time step has nothing before it"),
     ("MIOpenDriver cnv -n 3", "did you mean 'conv'?"),
     ("MIOpenDriver conv -m trans", "only conv is read"),
     ("MIOpenDriver conv -n", "-n has no value"),

@@ -10,6 +10,8 @@ PROBLEMS = [  # c is read, as DeepBench has beta = 1
     ("deepbench/gemm/243", {}),
     ("deepbench/gemm/243", {"type": "f16"}),
     ("deepbench/conv/38", {"scale_to": 4e6, "type": "f16"}),
+    ("deepbench/rnn/13", {"scale_to": 3e6}),
+    ("deepbench/rnn/35", {"scale_to": 3e6, "type": "f16", "passes": "bwd_data"}),
     ("deepbench/conv/42", {"scale_to": 1e7, "passes": "bwd_data"}),
 ]
 

@@ -18,11 +18,14 @@ from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import Driver
 from simgen.frontend.operation import (
     FAMILIES,
+    Cell,
     ConvOperation,
     FilterMode,
     GemmOperation,
+    RnnOperation,
 )
 from simgen.ir import Pass
+from simgen.layers.recurrent.recurrent import InputMode
 
 if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
@@ -57,7 +60,7 @@ class DeepBenchPrograms(Driver):
         given = {**dict(zip(keys, values, strict=True)), "type": TYPES[precision]}
         if family == "gemm":
             given |= SCALES
-        if family == "conv" and mode == TRAIN:
+        if family in ("conv", "rnn") and mode == TRAIN:
             given["passes"] = "+".join(ConvOperation.PASSES)
         return FAMILIES[family].read(given.items(), program)
 
@@ -70,6 +73,8 @@ class DeepBenchPrograms(Driver):
             self._check_gemm(operation)
         if isinstance(operation, ConvOperation):
             self._check_conv(operation)
+        if isinstance(operation, RnnOperation):
+            self._check_rnn(operation)
         mode = INFERENCE if operation.direction == (Pass.FORWARD,) else TRAIN
         family = operation.family
         texts = [getattr(operation, key) for key in KEYS[family]]
@@ -79,6 +84,12 @@ class DeepBenchPrograms(Driver):
     def _check_gemm(self, gemm: GemmOperation) -> None:
         if (gemm.alpha, gemm.beta, gemm.batch) != (1, 1, 1):
             raise self.cannot("product but those with alpha = beta = batch = 1")
+
+    def _check_rnn(self, rnn: RnnOperation) -> None:
+        if rnn.cell is Cell.TANH or rnn.input is not InputMode.SKIP:
+            raise self.cannot("cell tanh, and no input that is multiplied by weights")
+        if rnn.passes not in ((Pass.FORWARD,), ConvOperation.PASSES):
+            raise self.cannot("passes but forward, or all three of training")
 
     def _check_conv(self, conv: ConvOperation) -> None:
         if (conv.dilation_h, conv.dilation_w, conv.group, conv.bias) != (1, 1, 1, False):

@@ -54,7 +54,7 @@ from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import LARGEST, Product, sum_of
 from simgen.layers.recurrent import cells
 from simgen.layers.recurrent.cells import RecurrentCell
-from simgen.layers.recurrent.step import StepKernels, tile_of
+from simgen.layers.recurrent.step import DEPTH, StepKernels, tile_of
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.numerics.running import Bounded
 from simgen.numerics.spread import Spread, order, sum_spread
@@ -111,6 +111,7 @@ class Recurrent(Layer):
     rank: ClassVar[int | None] = None
     any_float = True
     data_first = True
+    axis_names: ClassVar[tuple[str, ...]] = ("steps", "batch", "features")
     shape_given: ClassVar[tuple[str, ...]] = ("dx",)
     sample: ClassVar[Mapping[str, str]] = {"shape": "25x16x512"}
 
@@ -434,8 +435,20 @@ class Recurrent(Layer):
             return tuple(made)
         tile = tile_of(self.machine, s.batch, s.hidden)
         x_groups, y_groups, _ = tile.grid(s.batch, s.hidden)
-        why = f"{x_groups * y_groups} work-groups for {self.machine.units} units at each step"
-        return (Choice("step", f"{tile.units} units of {tile.samples} samples", why), *made)
+        groups = f"{x_groups * y_groups} work-groups for {self.machine.units} compute units"
+        why = f"units by samples of a work-group; each step has {groups}"
+        return (Choice("step", f"{tile.units}x{tile.samples}", why), *made)
+
+    def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
+        (x,) = inputs
+        if len(x.shape) != len(self.axis_names):
+            return {}
+        s = self.sizes(x.shape)
+        own = {"hidden_size": DEPTH} if self.hidden_size and not self.skips else {}
+        features = {} if self.hidden_size and self.skips else {"features": DEPTH}
+        return (
+            {"steps": 1, "batch": tile_of(self.machine, s.batch, s.hidden).samples} | own | features
+        )
 
     # ---- Values ----
 
