@@ -176,9 +176,9 @@ class OnGpu:
         row.ours = self._seconds(ours, len(calls))
         if peer and peer.work:
             try:
-                row.library = self._seconds(peer.work, 1)
+                row.library = self._seconds(peer.work, len(calls))
                 if peer.less:
-                    row.library -= self._seconds(peer.less, 1)
+                    row.library -= self._seconds(peer.less, len(calls))
             except RuntimeError as error:  # the library does not do it
                 row.told = str(error).partition(chr(10))[0]
         del kept  # until here the kernels read it
