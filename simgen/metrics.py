@@ -176,11 +176,22 @@ _ROWS = (
         "dram_bytes", "bytes", COUNTER, "DRAM traffic",
         "dram_read_bytes + coalesce(dram_written_bytes, 0)", figure=True,
     ),
-    # Adding up the gradients that several GPUs have parts of, after the step of the launch.
+    # Adding up the sums that several GPUs have parts of, after the step of the launch.
     Metric("all_reduce_launches", "launches", COUNTER, "Launches of the all-reduce"),
     Metric("all_reduce_instructions", "instructions", COUNTER, "Instructions of the all-reduce"),
     Metric("all_reduce_seconds", "seconds", TIME, "Time of the all-reduce"),
     Metric("all_reduce_host_seconds", "seconds", TIME, "Time that the simulator took for it"),
+    Metric("all_reduce_bytes", "bytes", COUNTER, "Bytes of the vector that each GPU has a part of"),
+    # Of n GPUs, 2 (n - 1) / n of that; bandwidths by the names and formulas of NCCL's nccl-tests.
+    Metric("all_reduce_bus_bytes", "bytes", COUNTER, "Bytes that each GPU sends in a ring"),
+    Metric(
+        "all_reduce_bandwidth", "bytes / second", RATE, "Algorithm bandwidth of the all-reduce",
+        "all_reduce_bytes / all_reduce_seconds", figure=True, column="algorithm bytes/s",
+    ),
+    Metric(
+        "all_reduce_bus_bandwidth", "bytes / second", RATE, "Bus bandwidth of the all-reduce",
+        "all_reduce_bus_bytes / all_reduce_seconds", figure=True, column="bus bytes/s",
+    ),
     # What the algorithm needs, in the time that it took.
     Metric(
         "operations_per_second", "operations / second", RATE, "Throughput", "operations / seconds",

@@ -26,6 +26,7 @@ from simgen.layers.base import Phase
 from simgen.targets import TARGETS
 from simgen.tensors import exact_values, own_values
 from simgen.workload import lowering as workload
+from simgen.workload import sharding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -213,6 +214,8 @@ class Plan:
         tell: Told | None = None,
     ) -> tuple[Bundle, Builder]:
         """As `write`, planned for this machine whatever the bundle there is planned for."""
+        for target in targets:
+            sharding.check_enough(self.workload, target.sharing(), f"--target {target.name}")
         builder = Builder(cache.default(), about(tell, KERNELS))
         made = writing.write(
             path,

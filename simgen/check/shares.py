@@ -64,7 +64,7 @@ def _rounded(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expe
         values, errors, spreads = zip(*(share[port] for share in shares), strict=True)
         sigmas = [spread.sigma for spread in spreads]
         shared = max(spread.shared for spread in spreads)
-        if port in layer.gradients:
+        if port in layer.reduced:
             magnitude = sum(abs(v) + e for v, e in zip(values, errors, strict=True))
             bound = np.sum(errors, axis=0) + accumulated(gpus - 1) * magnitude
             sigma = np.sum(sigmas, axis=0) + accumulated(gpus - 1) * magnitude

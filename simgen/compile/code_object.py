@@ -147,7 +147,7 @@ def for_granule(image: bytes, info: KernelInfo, granule: int) -> bytes:
         most = (VGPRS_MASK + 1) * granule
         raise RefusedError(
             f"code object: a kernel takes {info.vgprs} vector registers, and the simulated GPU has "
-            f"{most}; plan with --matrix no, or for another machine"
+            f"{most}; take an --arch that has no matrix instructions, or plan for another machine"
         )
     at = info.descriptor_offset + RSRC1
     (word,) = struct.unpack_from("<I", image, at)

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Self, get_type_hints
 from simgen.errors import ConfigError, UnsupportedError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.ir import Pass
+from simgen.layers.all_reduce import Route
 from simgen.layers.base import check_range, parse_value
 from simgen.layers.layout import FilterLayout, Layout
 from simgen.layers.recurrent.cells import RecurrentCell
@@ -340,7 +341,26 @@ class AllReduceOperation(LibraryOperation):
     title = "an all-reduce over several GPUs"
 
     elements: int = said()
+    ranks: int = said(4, least=2)  # vectors; the number of GPUs divides it
+    route: Route = said(Route.RING)
     type: str = said("f32")
+
+    @property
+    def flops(self) -> float:
+        return float(self.elements * (self.ranks - 1))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        nbytes = 4 * self.elements
+        return (
+            f"for --target mgpusim --gpus {self.ranks}, or a number that divides {self.ranks}",
+            f"bandwidth of the algorithm: {nbytes} bytes by the time; of the bus, with n GPUs: "
+            "2 (n - 1) / n times that",
+        )
+
+    def section(self, where: Place) -> Section:
+        given = {"n": self.ranks, "c": self.elements, "h": 1, "w": 1, "route": self.route}
+        return _section("AllReduce", "all_reduce", given, where)
 
 
 def read(word: str) -> LibraryOperation | None:

@@ -6,6 +6,7 @@ May import: arrays, dtypes, errors, ir, machine, numerics.
 
 from simgen.layers import activation as activation
 from simgen.layers import add as add
+from simgen.layers import all_reduce as all_reduce
 from simgen.layers import bypass as bypass
 from simgen.layers import cast as cast
 from simgen.layers import concat as concat

@@ -135,6 +135,10 @@ class Layer(ABC):
     per_sample: ClassVar[bool] = False  # y[n] depends on x[n] only, and so on for all but dw, db
     # The batch may be cut into parts, as per_sample says; only the bounds are those of one batch.
     data_parallel: ClassVar[bool] = False
+    # Ports that are sums over all samples, as gradients of parameters are: of several GPUs, each
+    # has its part, and in the end the sum.
+    summed: ClassVar[tuple[str, ...]] = ()
+    needs_gpus: ClassVar[bool] = False  # of one GPU there is nothing to do
     # Without a previous layer, its section says its input's extents; if not, n is a key as others.
     takes_input: ClassVar[bool] = True
     input_keys: ClassVar[tuple[str, ...]] = ()  # of its own, that say extents in that case
@@ -233,6 +237,16 @@ class Layer(ABC):
     def gradients(self) -> tuple[str, ...]:
         """Ports of the gradients of the parameters."""
         return tuple(f"d{port}" for port in self.parameters)
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        """Ports that several GPUs add up, where a pass writes them."""
+        return (*self.gradients, *self.summed)
+
+    @property
+    def way(self) -> str:
+        """How they do it: "ring" or "tree" (simgen/workload/sharding.py)."""
+        return "ring"
 
     @property
     def formats(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from simgen.errors import UsageError, did_you_mean
 from simgen.running import process, run_folder, selection
 from simgen.storage import locks, seal
 from simgen.targets import TARGETS
+from simgen.workload import sharding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -168,6 +169,8 @@ def verify(bundle: Bundle, listener: Listener) -> None:
 
 def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
     """The bundle with all that a run with these options needs."""
+    gpus = int(options.get("gpus", target.sharing()))
+    sharding.check_enough(bundle.workload, gpus, f"--gpus {gpus}")
     name = target.package.extension(options)
     folder = f"{target.name}/{name}"
     if not name or any(file.startswith(f"{folder}/") for file in bundle.manifest["files"]):

@@ -126,6 +126,10 @@ class Target(ABC):
         """Name of the machine (data/machines) that kernels run on; None: there is no such one."""
         return None
 
+    def sharing(self) -> int:
+        """GPUs that share the batch, if a run does not say another number."""
+        return 1
+
     @property
     def model(self) -> Model | None:
         """The simulated machine, as the table of simulators has it (data/isa); None: none is."""

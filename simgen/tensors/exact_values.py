@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 from simgen.errors import UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Distribution, DType, Fill, Role
+from simgen.tensors import sparse_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,7 @@ def _survey(workload: Workload) -> _Survey:
         layer = make_layer(node, workload.machine)
         sums = layer.sums(node.inputs, step.direction)
         read = {name for _, name in step.reads}
-        if any(not buffers[name].spec.dtype.is_float for name in read):
+        if any(_is_integer(buffers[name]) for name in read):
             found.integers = True
             continue
         if sums is None or read & found.broken:
@@ -123,6 +124,12 @@ def _survey(workload: Workload) -> _Survey:
 
 def _is_drawn(buffer: Buffer) -> bool:
     return buffer.role is Role.INPUT and buffer.spec.dtype.is_float
+
+
+def _is_integer(buffer: Buffer) -> bool:
+    """Whether it holds whole numbers to compute with, and no indices."""
+    fill = buffer.fill and buffer.fill.distribution
+    return not buffer.spec.dtype.is_float and fill not in sparse_pattern.DISTRIBUTIONS
 
 
 def _sizes(survey: _Survey, room: float) -> tuple[Fill, dict[str, Fill]]:

@@ -10,6 +10,12 @@ first G - 1, GPU i adds its part of chunk i - s - 1 to what GPU i - 1 has of it;
 the sum of chunk i + 1 is complete on GPU i. In stage s of the next G - 1, GPU i copies chunk i - s
 from GPU i - 1. Every stage is one launch on every GPU, which reads its neighbour's memory.
 
+The tree is binomial (R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective
+communication operations in MPICH", IJHPCA 19(1), 2005): in stage s of the first ceil(log2 G), each
+GPU i that is a multiple of 2^(s+1) adds what GPU i + 2^s has to what it has itself, the whole
+tensor at once; after the last of them GPU 0 has the sum. The other stages are the same backward,
+and copy it.
+
 MGPUSim's timing model does not empty its L1 caches between launches. So no address is
 written twice: parts, partial sums and the result have a buffer each, and no memory is used again.
 """
@@ -23,16 +29,16 @@ from typing import TYPE_CHECKING
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
 from simgen.ir import Buffer, DType, Kernel, Role, Step, TensorSpec, Workload
-from simgen.layers import conversion, elementwise
+from simgen.layers import LAYERS, conversion, elementwise
 from simgen.layers.elementwise import Operation
 from simgen.workload.lowering import arena
 
 if TYPE_CHECKING:
     from simgen.ir import Node
     from simgen.layers.base import Port
-else:
-    pass
 
+
+RING, TREE = "ring", "tree"
 MOST = 8  # GPUs: as many as one machine holds
 # Chunks start on multiples of a work-item's elements, so that 16 bytes are one access.
 VECTOR = elementwise.VECTOR
@@ -54,12 +60,13 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Reduction:
-    """A gradient that the ring adds up. All three buffers have its shape, on every GPU."""
+    """A sum over the batch that the GPUs add up. All buffers have its shape, on every GPU."""
 
     part: str  # what the step writes: the sum over the GPU's own samples
-    partial: str  # sums over some of the GPUs
+    partials: tuple[str, ...]  # sums over some of the GPUs; of a tree, of each level but the last
     result: str  # over all of them: the buffer of the whole workload
-    chunks: tuple[Chunk, ...]  # one for each GPU
+    way: str  # RING or TREE
+    chunks: tuple[Chunk, ...]  # of a ring one for each GPU, of a tree one
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,17 @@ class Sharding:
     gpus: int
     workload: Workload
     reductions: tuple[tuple[Reduction, ...], ...]  # for each step, to be done after it
+
+
+def check_enough(workload: Workload, gpus: int, option: str) -> None:
+    """Raise UsageError if a layer needs several GPUs and there is one, as `option` says."""
+    for node in workload.nodes if gpus == 1 else ():
+        layer = LAYERS[node.kind]
+        if layer.needs_gpus:
+            raise UsageError(
+                f"{option}: layer {node.name!r} ([{layer.section}]) is of several GPUs, and this "
+                "is one; take --target mgpusim --gpus 2 or more, a number that divides n"
+            )
 
 
 def check(gpus: int) -> None:
@@ -146,9 +164,9 @@ class _DraftOfShare:
             if port.scratch:
                 self.scratch[name] = port.spec
                 continue
-            self._enter(name, port, everywhere or port.name in layer.gradients)
-            if port.name in layer.gradients and port.fill is None:
-                reduced.append(self._reduction(name, port.spec))
+            self._enter(name, port, everywhere or port.name in layer.reduced)
+            if port.name in layer.reduced and port.fill is None:
+                reduced.append(self._reduction(name, port.spec, layer.way))
                 bound[port.name] = reduced[-1].part
         lowering = conversion.lower(layer, node.inputs, step.direction)
         self.kernels |= {kernel.name: kernel for kernel in lowering.kernels}
@@ -199,23 +217,26 @@ class _DraftOfShare:
         if self.specs.setdefault(name, share) != share:
             raise RuntimeError(f"{name} has two shares")
 
-    def _reduction(self, name: str, spec: TensorSpec) -> Reduction:
+    def _reduction(self, name: str, spec: TensorSpec, way: str) -> Reduction:
         if spec.dtype != DType.F32:
             raise RefusedError(
                 f"--gpus {self.gpus}: gradient {name} is {spec.dtype}, and gradients are added up "
                 "over GPUs in f32; run it on one GPU, or leave out --type"
             )
-        part, partial = f"{name}.part", f"{name}.partial"
-        self.scratch |= {part: spec, partial: spec}
-        length = ceil(spec.size / self.gpus / VECTOR) * VECTOR
+        count, pieces = 1, self.gpus
+        if way == TREE:
+            count, pieces = (self.gpus - 1).bit_length() - 1, 1
+        part, partials = f"{name}.part", tuple(f"{name}.partial{at or ''}" for at in range(count))
+        self.scratch |= dict.fromkeys((part, *partials), spec)
+        length = ceil(spec.size / pieces / VECTOR) * VECTOR
         chunks = []
-        for start in range(0, length * self.gpus, length):
+        for start in range(0, length * pieces, length):
             size = max(0, min(length, spec.size - start))
             kinds = (Operation.ADD, Operation.COPY) if size else ()
             made = [self._kernel(operation, size) for operation in kinds]
             groups, _, _ = elementwise.grid(size)
             chunks.append(Chunk(min(start, spec.size), size, groups, *made))
-        return Reduction(part, partial, name, tuple(chunks))
+        return Reduction(part, partials, name, way, tuple(chunks))
 
     def _kernel(self, operation: Operation, size: int) -> str:
         """The kernel of a stage; what it reads last lies in another GPU's memory."""

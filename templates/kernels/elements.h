@@ -13,7 +13,11 @@
 #define SIMGEN_KEEPS_HALF
 static __device__ __forceinline__ float widen_half(unsigned word)
 {
-    return __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
+    float y = __builtin_bit_cast(_Float16, static_cast<unsigned short>(word));
+#ifdef __AMDGCN__
+    asm("" : "+v"(y)); /* else two of them are compared as halves, which gem5 cannot */
+#endif
+    return y;
 }
 static __device__ __forceinline__ unsigned keep_half(float x)
 {

@@ -95,7 +95,6 @@ REFUSED = [
     ("deepbench/rnn/54 --pass bwd_data", "server set, which has fwd"),
     ("deepbench/rnn/54 --type i8", "[Recurrent] has floating-point types up to 32 bits"),
     ("sparse:m=9,n=4,k=7,sparsity=0.5,tb=1", "but [SparseGemm] transposes nothing; write 0"),
-    ("deepbench/allreduce/7", "an all-reduce over several GPUs, for which simgen has no layer"),
 ]
 
 

@@ -217,6 +217,11 @@ def gemm(variant: Variant, a: Array, b: Array, c: Array | None = None) -> Array:
     return y if c is None else y + beta * c
 
 
+def all_reduce(variant: Variant, x: Array) -> Array:
+    columns = x.reshape(len(x), -1).T
+    return np.array([math.fsum(column) for column in columns]).reshape(x.shape[1:])
+
+
 def sparse_gemm(variant: Variant, values: Array, columns: Array, rows: Array, b: Array) -> Array:
     shape = (len(rows) - 1, len(b))
     a = sparse.csr_array((values, columns.astype(int), rows.astype(int)), shape=shape)
@@ -469,6 +474,7 @@ INDEPENDENT = {
     "pool": pool,
     "lrn": lrn,
     "add": add,
+    "all_reduce": all_reduce,
     "bn": batch_norm,
     "bypass": bypass,
     "cast": bypass,  # what is stored has another type: tests/toolchain/test_narrow.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import floor, frexp, trunc
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +16,12 @@ from simgen.errors import ConfigError, RefusedError, UsageError
 from simgen.ir import DType
 from simgen.layers.product import fragment
 from simgen.machine import descriptions, find, named
+from simgen.numerics.rounding import U
 from simgen.targets import matrix
 
 if TYPE_CHECKING:
     from simgen.layers.product.tile import Tile
+    from simgen.numerics.rounding import Array
 
 
 def forms(**choices: str) -> set[str]:
@@ -132,7 +135,49 @@ def test_products_that_gem5_rounds_are_within_their_bound(name: str, version: st
     assert 0.6 < worst <= 1
     said = as_it_says(Model("gem5", "24.0", "gfx942"), f"DEVELOP-FOR-{version}")
     assert support(said).rounds_products == of_version
-    assert fragment.lost(np.array([[a[0]]]), np.array([[b[0]]]), dtype, named("mi300a")) == 0
+    assert fragment.lost(np.ones((1, 1)), np.ones((1, 1)), dtype, named("mi300a")) == 0
+
+
+def cut_off(x: float, at: int) -> float:
+    """Down to a multiple of 2^at."""
+    return floor(x * 2.0**-at) * 2.0**at
+
+
+def as_cdna3(a: Array, b: Array, total: float, dtype: DType) -> float:
+    """A sum of 8 products of 16 bits or 16 of 8, and what it is added to, as fragment.py says."""
+
+    def exponent(x: float, least: int) -> int:
+        return max(frexp(x)[1] - 1, least) if x else -126
+
+    least = dtype.least_exponent
+    of = [exponent(x, least) + exponent(y, least) for x, y in zip(a, b, strict=True)]
+    parts = []
+    for first in range(2 if dtype.nbytes == 1 else 1):
+        step = 2 if dtype.nbytes == 1 else 1
+        top = max(of[first::step])
+        products = (a * b)[first::step]
+        parts.append((sum(trunc(p * 2.0 ** (24 - top)) for p in products) * 2.0 ** (top - 24), top))
+    top = max(top for _, top in parts)
+    dot = sum(cut_off(x, top - 24) if len(parts) > 1 else x for x, _ in parts)
+    top = max(top, exponent(total, -126))
+    return float(np.float32(cut_off(dot, top - 31) + cut_off(total, top - 24)))
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "f8e4m3fnuz", "f8e5m2fnuz"])
+def test_sums_of_cdna3_are_within_their_bound(name: str) -> None:
+    """Of subnormal factors too, whose exponents say more than they are."""
+    dtype, machine = DType.table[name], named("mi300a")
+    draw, count, worst = np.random.default_rng(0), 16 // dtype.nbytes, 0.0
+    for _ in range(2000):
+        sides = draw.standard_normal((2, count)) * 2.0 ** draw.integers(-9, 3, (2, count))
+        sides *= 2.0 ** (max(dtype.least_exponent, -14) + draw.integers(0, 12, (2, 1)))
+        a, b = sides.astype(dtype.array).astype(np.float64)
+        total = float(np.float32(draw.standard_normal() * 2.0 ** draw.integers(-20, 4)))
+        bound = 2 * count * U * (np.abs(a) @ np.abs(b) + abs(total))
+        more = fragment.lost(np.abs(a)[None], np.abs(b)[:, None], dtype, machine)
+        error = abs(as_cdna3(a, b, total, dtype) - (a @ b + total))
+        worst = max(worst, error / float(bound + np.max(more)))
+    assert 0.02 < worst <= 1  # it rounds
 
 
 def test_tiles_of_matrix_instructions_are_whole() -> None:

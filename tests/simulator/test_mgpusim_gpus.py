@@ -264,3 +264,26 @@ def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
     code, error = script(tmp_path / "b", "2")
     assert code == 7
     assert "shards.json: changed since it was built; build the bundle again" in error
+
+
+# Launches of an all-reduce of 1001 elements: of a ring 2 (n - 1) stages on all GPUs, of a tree one
+# for each edge, up and down.
+REDUCED = {"ring": {2: 4, 3: 12, 6: 60}, "tree": {2: 2, 3: 4, 6: 10}}
+
+
+@pytest.mark.parametrize("route", REDUCED)
+def test_an_all_reduce_leaves_the_sum_on_all_gpus(
+    tmp_path: Path, builder: Builder, route: str
+) -> None:
+    settings = (("n", "6"), ("c", "1001"), ("h", "1"), ("w", "1"), ("route", route))
+    bundle = write(tmp_path, lowered("all_reduce_fwd", *settings), builder)
+    for gpus, launches in REDUCED[route].items():
+        several = run(bundle, builder, gpus)  # which compares what the GPUs have
+        assert differences(bundle, several, None).passed
+        (measured,) = several.launches
+        assert measured["all_reduce_launches"] == launches
+        assert measured["all_reduce_bytes"] == 4004
+        assert measured["all_reduce_bus_bytes"] == pytest.approx(4004 * 2 * (gpus - 1) / gpus)
+    timed = run(bundle, builder, 3, "timing")
+    assert differences(bundle, timed, several).passed
+    assert timed.launches[0]["all_reduce_seconds"] > 0

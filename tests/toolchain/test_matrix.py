@@ -38,8 +38,21 @@ pytestmark = pytest.mark.skipif(
 )
 
 MACHINE = find("mi210,matrix=yes", "test")
-TYPES = ("f32", "f16", "bf16")
-TILES = {(dtype, str(each)): each for dtype in TYPES for each in fragment.tiles(MACHINE, dtype)}
+MACHINES = {
+    machine.arch: machine
+    for machine in (
+        MACHINE,
+        *(find(f"{n},matrix=yes", "test") for n in ("mi100", "mi300a", "mi355x")),
+    )
+}
+TYPES = ("f32", "f16", "bf16", "f8e4m3fnuz", "f8e5m2fnuz", "f8e4m3fn", "f8e5m2", "i8")
+TILES = {
+    (dtype, str(each)): each
+    for machine in MACHINES.values()
+    for dtype in TYPES
+    if fragment.instructions(machine, dtype)
+    for each in fragment.tiles(machine, dtype)
+}
 # Of each type a tile with several instructions in each direction, or with one for each wavefront.
 SOME = (
     ("f32", "64x64x16_m16x4"),
@@ -47,18 +60,38 @@ SOME = (
     ("f16", "64x64x32_m16x16"),
     ("bf16", "32x64x16_m32x8"),
 )
+# Of those that machines after these have, or before: architecture, type, tile, and LLVM's name.
+MORE = (
+    ("gfx908", "bf16", "64x64x32_m16x8", "v_mfma_f32_16x16x8bf16"),
+    ("gfx908", "bf16", "32x64x16_m32x4", "v_mfma_f32_32x32x4bf16"),
+    ("gfx90a", "i8", "64x64x64_m16x16", "v_mfma_i32_16x16x16i8"),
+    ("gfx90a", "i8", "32x64x32_m32x8", "v_mfma_i32_32x32x8i8"),
+    ("gfx942", "i8", "64x64x64_m16x32", "v_mfma_i32_16x16x32_i8"),
+    ("gfx942", "i8", "32x64x32_m32x16", "v_mfma_i32_32x32x16_i8"),
+    ("gfx942", "f8e4m3fnuz", "64x64x64_m16x32", "v_mfma_f32_16x16x32_fp8_fp8"),
+    ("gfx942", "f8e5m2fnuz", "32x64x32_m32x16", "v_mfma_f32_32x32x16_bf8_bf8"),
+    ("gfx950", "f8e4m3fn", "32x64x32_m32x16", "v_mfma_f32_32x32x16_fp8_fp8"),
+    ("gfx950", "f8e5m2", "64x64x64_m16x32", "v_mfma_f32_16x16x32_bf8_bf8"),
+    ("gfx950", "f16", "64x64x32_m16x32", "v_mfma_f32_16x16x32_f16"),
+    ("gfx950", "f16", "32x64x16_m32x16", "v_mfma_f32_32x32x16_f16"),
+    ("gfx950", "bf16", "64x64x32_m16x32", "v_mfma_f32_16x16x32_bf16"),
+    ("gfx950", "bf16", "32x64x16_m32x16", "v_mfma_f32_32x32x16_bf16"),
+    ("gfx950", "i8", "64x64x64_m16x64", "v_mfma_i32_16x16x64_i8"),
+    ("gfx950", "i8", "32x64x32_m32x32", "v_mfma_i32_32x32x32_i8"),
+)
 # Rests in all extents, with loads of one element, and of four; each side lies both ways.
 PRODUCTS = {
-    "rests": {"m": "67", "n": "131", "k": "37", "a_t": "true", "beta": "0.5"},
+    "rests": {"m": "67", "n": "131", "k": "37", "a_t": "true"},
     "whole": {"m": "128", "n": "64", "k": "48", "b_t": "true"},
 }
 CONVOLUTION = {"kernel_size": "3", "pad": "1", "num_output": "36", "algo": "implicit_gemm"}
 
 
-def problems() -> dict[str, Problem]:
+def problems(beta: str = "0.5") -> dict[str, Problem]:
+    given = {**PRODUCTS, "rests": {**PRODUCTS["rests"], "beta": beta}}
     found = {
-        name: Problem(Variant("gemm", tuple(given.items())), (1, 1, 1, 1))
-        for name, given in PRODUCTS.items()
+        name: Problem(Variant("gemm", tuple(each.items())), (1, 1, 1, 1))
+        for name, each in given.items()
     }
     conv = Variant("conv", (*CONVOLUTION.items(), ("bias", "true")))
     return {**found, "conv": Problem(conv, (2, 20, 7, 11))}
@@ -126,11 +159,11 @@ MUTANTS = (
     Mutant("results in another row", "j % RESULTS / 4 * (4 * GROUPS) + lane() / SIDE * 4 + j % 4",
            "j % RESULTS / 4 * (4 * GROUPS) + (lane() / SIDE ^ 1) * 4 + j % 4"),
     Mutant("a step of k left out",
-           "start < RUN; start += EACH", "start < RUN - EACH; start += EACH"),
-    Mutant("groups added up backwards", "firsts[wave][j][e][group * SIDE + x + part], "
-           "seconds[wave][i][e][group * SIDE + y]",
-           "firsts[wave][j][e][(GROUPS - 1 - group) * SIDE + x + part], "
-           "seconds[wave][i][e][(GROUPS - 1 - group) * SIDE + y]", wrong=False),
+           "start < PART; start += STEP", "start < PART - STEP; start += STEP"),
+    Mutant("groups added up backwards",
+           "first[e][group * SIDE + x + next], second[e][group * SIDE + y]",
+           "first[e][(GROUPS - 1 - group) * SIDE + x + next], "
+           "second[e][(GROUPS - 1 - group) * SIDE + y]", wrong=False),
 )  # fmt: skip
 
 
@@ -175,3 +208,36 @@ def test_amd_code(monkeypatch: pytest.MonkeyPatch, wanted: tuple[str, str], arch
     form = f"{chosen.matrix.m}x{chosen.matrix.n}x{chosen.matrix.k}"
     gap, end = ("_", "") if arch == "gfx942" else ("", "_1k" if dtype == "bf16" else "")
     assert found == {f"v_mfma_f32_{form}{gap}{dtype}{end}"}
+
+
+@pytest.mark.parametrize(("arch", "dtype", "tile", "mnemonic"), MORE)
+def test_more_amd_code(
+    monkeypatch: pytest.MonkeyPatch, arch: str, dtype: str, tile: str, mnemonic: str
+) -> None:
+    forced(monkeypatch, TILES[dtype, tile], splits=False)
+    given = {"gemm": problems()["whole"]}
+    planned = plan(given, Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINES[arch])
+    text = toolchain.assembly(together(list(planned.kernels)), arch)
+    no_scratch_no_stack_no_spills(text)
+    assert set(re.findall(r"^\s+(v_mfma_\w+)", text, re.M)) == {mnemonic}
+
+
+# On the host, what differs is the type, and how many elements a lane gives.
+@pytest.mark.parametrize(
+    ("arch", "dtype", "tile"),
+    [each[:3] for each in MORE if each[2][:5] == "64x64" or each[1] == "f8e5m2fnuz"],
+)
+def test_more_products_are_right(
+    tmp_path: Path,
+    builder: Builder,
+    monkeypatch: pytest.MonkeyPatch,
+    arch: str,
+    dtype: str,
+    tile: str,
+) -> None:
+    forced(monkeypatch, TILES[dtype, tile], splits=False)
+    given = {"gemm": problems("1" if dtype == "i8" else "0.5")["rests"]}
+    planned = plan(given, Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINES[arch])
+    tiled = [kernel for kernel in planned.kernels if "multiply" in dict(kernel.constants)]
+    assert {dict(kernel.constants)["multiply"] for kernel in tiled} == {"mfma"}
+    assert not failures(make(tmp_path, planned, builder).good())

@@ -10,9 +10,15 @@ AMD's MFMA (templates/kernels/mfma.h), how they add up the products of one resul
     f16, bf16 on CDNA1, CDNA2  products are exact; 4 of them (2, of gfx908's bf16) are added in
                                pairs, then to the sum, each rounded to nearest; CDNA2 takes
                                subnormal numbers for zeros
-    f16, bf16, f8 on CDNA3     8 products (16 of f8) and the sum are cut off at 2^-24 of the largest
-                               of them, and added; that is rounded to nearest
+    f16, bf16 on CDNA3         8 products are cut off at 2^-24 of the largest of them, and added;
+                               that is cut off at 2^-31, and the sum so far at 2^-24, of the larger
+                               of both, downwards; and what they add up to is rounded to nearest
+    f8 on CDNA3                so are the even ones and the odd ones of 16 products; their two sums
+                               are cut off at 2^-24 of the larger one, downwards, and go on as above
     i8                         exact, in 32 bits
+
+What is largest, the exponents say: there a subnormal factor counts as the least normal one. Of
+CDNA4 nothing was published; it is taken to add up as CDNA3 does.
 
 NVIDIA's mma.sync (templates/kernels/mma.h), by the same and by Khattak and Mikaitis, "Accurate
 Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
@@ -38,6 +44,7 @@ from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
 from simgen.machine import AUTO, MODELS, NO, YES
+from simgen.numerics.rounding import U
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,13 +58,20 @@ LANES = 64  # of an AMD wavefront
 RUN_NBYTES = 16  # of a factor, that a lane reads at once
 LDS_RATE = 128  # bytes that a unit reads from LDS in a cycle
 L1_RATE = 64  # the same of its L1 cache
+CUT_OFF = 20  # times at most that something is cut off for a sum of 8 or 16 products, on CDNA3
 
 # (element type of the factors, m and n, k) of AMD's instructions that templates have.
 MFMA = frozenset(
     (
         ("f32", 16, 4), ("f32", 32, 2),
-        ("f16", 16, 16), ("f16", 32, 8),
-        ("bf16", 16, 16), ("bf16", 32, 8),
+        ("f16", 16, 16), ("f16", 32, 8), ("f16", 16, 32), ("f16", 32, 16),
+        ("bf16", 16, 16), ("bf16", 32, 8), ("bf16", 16, 32), ("bf16", 32, 16),
+        ("bf16", 16, 8), ("bf16", 32, 4),
+        ("f8e4m3fnuz", 16, 32), ("f8e4m3fnuz", 32, 16), ("f8e5m2fnuz", 16, 32),
+        ("f8e5m2fnuz", 32, 16), ("f8e4m3fn", 16, 32), ("f8e4m3fn", 32, 16), ("f8e5m2", 16, 32),
+        ("f8e5m2", 32, 16),
+        ("i8", 16, 16), ("i8", 32, 8), ("i8", 16, 32), ("i8", 32, 16), ("i8", 16, 64),
+        ("i8", 32, 32),
     )
 )  # fmt: skip
 # (element type of the factors, m, n and k) of NVIDIA's.
@@ -107,7 +121,9 @@ def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
         return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA)
     if not machine.arch.startswith("gfx9"):
         return ()
-    return tuple(each for each in of_type if each.m == each.n and (factors, each.m, each.k) in MFMA)
+    known = [each for each in of_type if each.m == each.n and (factors, each.m, each.k) in MFMA]
+    deepest = {each.m: max(e.k for e in known if e.m == each.m) for each in known}
+    return tuple(each for each in known if each.k == deepest[each.m])
 
 
 def factors_of(left: DType, right: DType) -> str:
@@ -254,6 +270,10 @@ def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
     float32: |a| is (m, k), |b| (k, n), of elements of a type."""
     found: Array | float = 0.0
     least = 2.0**dtype.least_exponent
+    if biased(dtype, machine):
+        counted_a, counted_b = _counted(a, least), _counted(b, least)
+        if counted_a is not a or counted_b is not b:
+            found = found + CUT_OFF * U * (counted_a @ counted_b - a @ b)
     if machine.arch == "gfx90a" and dtype.is_narrow and not machine.name.startswith(MODELS):
         small_a, small_b = np.where(a < least, a, 0.0), np.where(b < least, b, 0.0)
         if small_a.any() or small_b.any():  # which CDNA2 takes for zeros
@@ -262,6 +282,12 @@ def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
         if each.factors == dtype.name:
             found = found + _rounded_products(a, b, dtype, each)
     return found
+
+
+def _counted(a: Array, least: float) -> Array:
+    """What exponents say of absolute values: no less than the least normal number, or zero."""
+    small = (a > 0) & (a < least)
+    return np.where(small, least, a) if small.any() else a
 
 
 def _rounded_products(a: Array, b: Array, dtype: DType, by: ProductRounding) -> Array:
@@ -300,6 +326,9 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
     relative = absolute = 0.0
     largest, least = (float(t.max(initial=0.0)) for t in (a, b)), 2.0**dtype.least_exponent
     most, other = largest
+    if biased(dtype, machine):
+        some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
+        absolute += CUT_OFF * U * terms * least * (some[0] * other + some[1] * most)
     if machine.arch == "gfx90a" and dtype.is_narrow and not machine.name.startswith(MODELS):
         some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
         absolute += terms * least * (some[0] * other + some[1] * most)
@@ -319,8 +348,9 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
 
 
 def biased(dtype: DType, machine: Machine) -> bool:
-    """Whether sums are rounded down more often than up: those of narrow types on CDNA3."""
-    return dtype.is_narrow and machine.arch == "gfx942" and not machine.name.startswith(MODELS)
+    """Whether sums are cut off downwards: those of narrow floats on CDNA3 and CDNA4."""
+    arch, model = machine.arch, machine.name.startswith(MODELS)
+    return dtype.is_narrow and dtype.is_float and arch in ("gfx942", "gfx950") and not model
 
 
 def _asked(machine: Machine) -> bool:

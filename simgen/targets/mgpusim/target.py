@@ -103,6 +103,9 @@ class MGPUSim(Target):
         super().__post_init__()
         sharding.check(self.gpus)
 
+    def sharing(self) -> int:
+        return self.gpus
+
     @property
     def machine(self) -> str:
         return f"mgpusim-{DEFAULT_GPU[self.arch]}"
@@ -234,8 +237,8 @@ class MGPUSimReader(RowsReader):
     simulated time, hits and misses of each cache, and traffic of the DRAM.
 
     Of several GPUs, counts are of all of them together, times from the start of the first to the
-    end of the last. `all_reduce_*` is what adding up the gradients cost that the step of the launch
-    wrote.
+    end of the last. `all_reduce_*` is what adding up the sums over the batch cost that the step of
+    the launch wrote.
     """
 
     def machine(self, results: Path) -> Mapping[str, str]:

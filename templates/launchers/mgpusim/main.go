@@ -71,6 +71,7 @@ func main() {
 type task struct {
 	launches  [][]*dispatch // a round for each launch of the share
 	reduction [][]*dispatch
+	reduced   float64 // bytes that it adds up on each GPU
 }
 
 // plan prepares all steps that are to be run.
@@ -85,6 +86,9 @@ func (m *machine) plan(s *sharding, kept *state, kernels map[string]*kernel) []t
 			plan[at].launches = append(plan[at].launches, m.dispatches(s.Workload, launch, kernels[launch.Kernel]))
 		}
 		plan[at].reduction = m.reduction(s, at, kernels)
+		for _, r := range s.Reductions[at] {
+			plan[at].reduced += float64(s.Workload.buffer(r.Result).nbytes())
+		}
 		for _, round := range slices.Concat(plan[at].launches, plan[at].reduction) {
 			all = append(all, round...)
 		}
@@ -105,7 +109,7 @@ func (m *machine) step(whole, share step, todo task) []row {
 		rows[min(i, last)].add(m.run(share, round))
 	}
 	if len(todo.reduction) > 0 {
-		rows[last].reduction = &row{}
+		rows[last].reduction = &row{reduced: todo.reduced, gpus: len(m.gpus)}
 		for _, round := range todo.reduction {
 			rows[last].reduction.add(m.run(share, round))
 		}

@@ -86,7 +86,9 @@ type row struct {
 	seconds     float64 // simulated; of the kernel alone, without the copies before it
 	cycles      float64 // of the compute units
 	counts      [metrics]uint64
-	reduction   *row // the all-reduce after it, if there is one
+	reduction   *row    // the all-reduce after it, if there is one
+	reduced     float64 // of an all-reduce: bytes that each GPU has of what is added up
+	gpus        int     // and how many do so
 }
 
 // add adds what ran after it.
@@ -160,7 +162,7 @@ func (r *recorder) row(kernel string, hostSeconds float64, groups uint64) row {
 	r.counts[workGroups] = groups
 	seconds := float64(r.end - r.begin)
 	cycles := math.Round(seconds * float64(r.frequency))
-	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.counts, nil}
+	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.counts, nil, 0, 0}
 }
 
 // Func is called by the emulator after each instruction of a wavefront.
@@ -328,7 +330,8 @@ func newTable(path string, s *sharding, timing bool) *table {
 	head = append(head, metricNames[:counted]...)
 	reduced := func(r []reduction) bool { return len(r) > 0 }
 	if slices.ContainsFunc(s.Reductions, reduced) {
-		head = append(head, "all_reduce_launches", "all_reduce_instructions", "all_reduce_host_seconds")
+		head = append(head, "all_reduce_launches", "all_reduce_instructions", "all_reduce_host_seconds",
+			"all_reduce_bytes", "all_reduce_bus_bytes")
 		if timing {
 			head = append(head, "all_reduce_seconds")
 		}
@@ -376,6 +379,7 @@ func (r *row) summary(timing bool) []string {
 	}
 	line := []string{
 		strconv.Itoa(r.launches), strconv.FormatUint(r.counts[instructions], 10), real(r.hostSeconds),
+		real(r.reduced), real(r.reduced * 2 * float64(r.gpus-1) / float64(r.gpus)),
 	}
 	if timing {
 		line = append(line, real(r.seconds))

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"os"
 )
 
@@ -24,10 +25,20 @@ type sharding struct {
 	kernels    string        // folder of the code objects
 }
 
-// reduction is a gradient that the GPUs add up. It names buffers of the arena of each of them.
+// reduction is a sum over the batch that the GPUs add up. It names buffers of the arena of each of them.
 type reduction struct {
-	Part, Partial, Result string
-	Chunks                []chunk // one for each GPU
+	Part, Result string
+	Partials     []string
+	Way          string  // ring or tree
+	Chunks       []chunk // of a ring one for each GPU, of a tree one
+}
+
+// counts makes sure of the numbers of chunks and partial sums.
+func (r *reduction) counts(gpus int) bool {
+	if r.Way == "tree" {
+		return len(r.Chunks) == 1 && len(r.Partials) == bits.Len(uint(gpus-1))-1
+	}
+	return r.Way == "ring" && len(r.Chunks) == gpus && len(r.Partials) == 1
 }
 
 type chunk struct {
@@ -66,9 +77,10 @@ func (s *sharding) fits(whole *workload, gpus int) bool {
 	}
 	for _, reductions := range s.Reductions {
 		for _, r := range reductions {
-			for _, name := range []string{r.Part, r.Partial, r.Result} {
+			good = good && r.counts(gpus)
+			for _, name := range append([]string{r.Part, r.Result}, r.Partials...) {
 				share := s.Workload.buffer(name)
-				good = good && share != nil && len(r.Chunks) == gpus && r.fit(&s.Workload, share.nbytes())
+				good = good && share != nil && r.fit(&s.Workload, share.nbytes())
 			}
 		}
 	}
