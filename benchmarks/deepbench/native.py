@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 KEPT_EVERY = 5.0  # seconds between two writings of the rows
 RIGHT = "right"
 REFUSED = "refused: "
+OF_SEVERAL_GPUS = ("allreduce",)
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def tasks(families: Iterable[str], types: Iterable[str]) -> list[Task]:
     """Each different problem once, in each pass and type that its sets have, in order of need."""
     found: dict[tuple[Any, str, str], list[Any]] = {}
     for family in families:
-        if FAMILIES[family].has_layer():
+        if FAMILIES[family].has_layer() and family not in OF_SEVERAL_GPUS:
             for each in deepbench.problems(family):
                 for direction in each.passes:
                     for dtype in each.types:
