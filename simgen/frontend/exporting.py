@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError
 from simgen.frontend.drivers import table
-from simgen.frontend.operation import TYPES, ConvOperation, FilterMode, GemmOperation
+from simgen.frontend.operation import (
+    TYPES,
+    Cell,
+    ConvOperation,
+    FilterMode,
+    GemmOperation,
+    RnnOperation,
+)
 from simgen.layers.conv.convolution import ConvMode, Convolution
 from simgen.layers.product.fully_connected import FullyConnected
 from simgen.layers.product.gemm import Gemm
+from simgen.layers.recurrent.recurrent import Recurrent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +71,8 @@ def operations(placed: Placed, passes: Sequence[Pass]) -> list[LibraryOperation]
         ]
     if type(layer) is Convolution and layer.mode is not ConvMode.TRANSPOSE:
         return [_conv(layer, placed, directions, dtype)]
+    if type(layer) is Recurrent and not layer.reverse:
+        return [_rnn(layer, placed, directions, dtype)]
     return []
 
 
@@ -96,5 +106,22 @@ def _conv(
         mode=FilterMode.CONV if turned else FilterMode.CROSS,
         bias=layer.bias,
         passes=tuple(each for each in ConvOperation.PASSES if each in directions),
+        type=dtype,
+    )
+
+
+def _rnn(
+    layer: Recurrent, placed: Placed, directions: tuple[Pass, ...], dtype: str
+) -> RnnOperation:
+    sizes = layer.sizes(placed.node.inputs[0].shape)
+    return RnnOperation(
+        cell=next(each for each in Cell if each.of_layer is layer.cell),
+        hidden=sizes.hidden,
+        batch=sizes.batch,
+        steps=sizes.steps,
+        features=0 if sizes.features == sizes.hidden else sizes.features,
+        input=layer.input_mode,
+        bias=layer.bias,
+        passes=tuple(each for each in RnnOperation.PASSES if each in directions),
         type=dtype,
     )

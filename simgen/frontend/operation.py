@@ -262,12 +262,16 @@ class RnnOperation(LibraryOperation):
     title = "a recurrent layer"
 
     cell: Cell = said()
-    hidden: int = said()  # units, and features of the input
+    hidden: int = said()  # units
     batch: int = said()  # sequences
     steps: int = said()  # of time
+    features: int = said(0, least=0)  # of the input; 0: as many as units
     input: InputMode = said(InputMode.SKIP)
+    bias: bool = said(True)
     passes: Passes = said((Pass.FORWARD,))
     type: str = said("f32")
+
+    PASSES: ClassVar[Passes] = ConvOperation.PASSES
 
     @property
     def direction(self) -> Passes:
@@ -276,9 +280,9 @@ class RnnOperation(LibraryOperation):
     @property
     def flops(self) -> float:
         """Of the products with the weights, those of states of zero too, as DeepBench counts."""
-        gates, matrices = self.cell.of_layer.gates, 1 if self.input is InputMode.SKIP else 2
-        each = 2.0 * gates * self.hidden**2 * self.batch * self.steps
-        return each * matrices * len(self.passes)
+        features = 0 if self.input is InputMode.SKIP else self.features or self.hidden
+        weights = self.cell.of_layer.gates * self.hidden * (self.hidden + features)
+        return 2.0 * weights * self.batch * self.steps * len(self.passes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -289,11 +293,13 @@ class RnnOperation(LibraryOperation):
         )
 
     def section(self, where: Place) -> Section:
-        given = {
-            "shape": f"{self.steps}x{self.batch}x{self.hidden}",
+        given: dict[str, Any] = {
+            "shape": f"{self.steps}x{self.batch}x{self.features or self.hidden}",
             "cell": self.cell.of_layer,
             "input_mode": self.input,
+            "bias": self.bias,
         }
+        given |= {"hidden_size": self.hidden} if self.features else {}
         return _section("Recurrent", self.family, given, where)
 
 

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 from simgen.errors import SimgenError
 from simgen.frontend import exporting, network, operation, problem
 from simgen.frontend.drivers import table
-from simgen.frontend.operation import TYPES, ConvOperation, FilterMode, GemmOperation
+from simgen.frontend.operation import (
+    TYPES,
+    Cell,
+    ConvOperation,
+    FilterMode,
+    GemmOperation,
+    RnnOperation,
+)
 from simgen.ir import Pass
 from simgen.layers.product.gemm import Gemm
+from simgen.layers.recurrent.recurrent import InputMode
 
 sizes = st.integers(1, 3000)
 few = st.integers(1, 4)
@@ -59,6 +67,23 @@ convs = st.builds(
     passes=passes,
     type=st.sampled_from(TYPES),
 )
+rnns = st.builds(
+    lambda features, **given: (
+        RnnOperation(
+            **given, features=0 if features == given["hidden"] else features, input=InputMode.LINEAR
+        )
+        if features
+        else RnnOperation(**given)
+    ),
+    features=st.integers(0, 9),
+    cell=st.sampled_from(Cell),
+    hidden=st.integers(1, 9),
+    batch=few,
+    steps=st.integers(2, 9),
+    bias=st.booleans(),
+    passes=passes,
+    type=st.sampled_from(("f32", "f16")),
+)
 
 
 def resolved(made):
@@ -78,19 +103,19 @@ def outcome(call, *arguments):
 # ------------------------------------------------------------------ one way to write each
 
 
-@given(gemms | convs)
+@given(gemms | convs | rnns)
 def test_a_problem_string_is_read_as_what_it_was_written_from(made):
     assert operation.read(str(made)) == made
 
 
-@given(gemms | convs, st.sampled_from(sorted(table.DRIVERS)))
+@given(gemms | convs | rnns, st.sampled_from(sorted(table.DRIVERS)))
 def test_the_line_of_a_driver_is_read_as_what_it_was_written_from(made, form):
     lines, refusal = outcome(table.lines, form, made)
     if refusal:
         assert f"--as {form}: " in refusal
         return
     found = [table.read(line) for line in lines]
-    if isinstance(made, GemmOperation) or form in ("miopen", "deepbench"):
+    if not isinstance(made, ConvOperation) or form in ("miopen", "deepbench"):
         assert found == [made]
     else:  # a line for each pass, and a bias where the pass has one
         assert tuple(each.passes[0] for each in found) == made.passes
@@ -99,7 +124,7 @@ def test_the_line_of_a_driver_is_read_as_what_it_was_written_from(made, form):
             assert each == replace(made, passes=each.passes, bias=biased)
 
 
-@given(gemms | convs)
+@given(gemms | convs | rnns)
 def test_the_layer_of_an_operation_is_exported_as_that_operation(made):
     found = exporting.operations(resolved(made), made.direction)
     assert found == [replace(made, type="f32")]
@@ -180,6 +205,9 @@ LINES = [
     ("./gemm_bench train half 17 700 160 0 1", "gemm:m=17,n=700,k=160,tb=1,beta=1,type=f16"),
     ("./conv_bench inference int8 341 79 32 1 32 10 5 0 0 2 2",
      "conv:n=1,c=32,h=79,w=341,k=32,r=5,s=10,stride=2,type=i8"),
+    ("MIOpenDriver rnn -n 224,224 -W 224 -H 1000 -l 1 -b 1 -m lstm -p 0 -r 0 -k 32 -c 0 -F 0 -t 1",
+     "rnn:cell=lstm,hidden=1000,batch=224,steps=32,features=224,input=linear,"
+     "passes=fwd+bwd_data+bwd_weight"),
     ("rnn_bench train half 1760 16 50 gru", "rnn:cell=gru,hidden=1760,batch=16,steps=50,"
      "passes=fwd+bwd_data+bwd_weight,type=f16"),
 ]  # fmt: skip
@@ -201,6 +229,10 @@ REFUSED = [
     ("rnn:cell=lsmt,hidden=4,batch=2,steps=3", "did you mean 'lstm'?"),
     ("rnn:cell=lstm,hidden=4,batch=2,steps=1", "one time step has nothing before it"),
     ("MIOpenDriver cnv -n 3", "did you mean 'conv'?"),
+    ("MIOpenDriver rnn -l 8", "one layer is read; write a config with a [Recurrent] of each"),
+    ("MIOpenDriver rnn -n 4,4,3", "only as many samples at each step are read"),
+    ("MIOpenDriver rnn -m lstmm", "did you mean 'lstm'?"),
+    ("MIOpenDriver rnn -p 1 -W 8 -H 9 -F 1", "input_mode=skip adds 8 features of x to 9 units"),
     ("MIOpenDriver conv -m trans", "only conv is read"),
     ("MIOpenDriver conv -n", "-n has no value"),
     ("MIOpenDriver conv -n 1 --spatial_dim 3", "only two dimensions are read"),

@@ -86,8 +86,10 @@ class DeepBenchPrograms(Driver):
             raise self.cannot("product but those with alpha = beta = batch = 1")
 
     def _check_rnn(self, rnn: RnnOperation) -> None:
-        if rnn.cell is Cell.TANH or rnn.input is not InputMode.SKIP:
-            raise self.cannot("cell tanh, and no input that is multiplied by weights")
+        if rnn.cell is Cell.TANH or not rnn.bias:
+            raise self.cannot("cell tanh, and none without a bias")
+        if rnn.input is not InputMode.SKIP or rnn.features:
+            raise self.cannot("input that is multiplied by weights")
         if rnn.passes not in ((Pass.FORWARD,), ConvOperation.PASSES):
             raise self.cannot("passes but forward, or all three of training")
 

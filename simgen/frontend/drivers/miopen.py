@@ -1,9 +1,15 @@
 """MIOpenDriver: `MIOpenDriver conv -n 100 -c 3 -H 32 -W 32 -k 32 -y 3 -x 3 -F 1`.
 
 What MIOpen logs with MIOPEN_ENABLE_LOGGING_CMD=1 are such lines. Images lie as NCHW in simgen
-whatever -I, -f and -O say. Without -F, a convolution runs forward and both ways backward.
+whatever -I, -f and -O say. Without -F, convolutions and recurrent layers run forward and both ways
+backward.
 
-Source: AddCmdLineArgs of driver/conv_driver.hpp and driver/gemm_driver.hpp, README.md there.
+    MIOpenDriver rnn -n 16 -W 512 -H 512 -k 25 -m lstm -p 0 -b 1 -F 1
+
+is one recurrent layer in one direction; with -p 1, the input goes into the gates without weights.
+
+Source: AddCmdLineArgs of driver/conv_driver.hpp, driver/gemm_driver.hpp and driver/rnn_driver.hpp,
+README.md there.
 """
 
 from __future__ import annotations
@@ -12,12 +18,20 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.drivers.base import MEASURING, Driver, GivenOptions, read_options
-from simgen.frontend.operation import ConvOperation, FilterMode, GemmOperation
+from simgen.frontend.operation import (
+    Cell,
+    ConvOperation,
+    FilterMode,
+    GemmOperation,
+    RnnOperation,
+)
 from simgen.ir import Pass
+from simgen.layers.recurrent.recurrent import InputMode
 
 if TYPE_CHECKING:
     from simgen.frontend.operation import LibraryOperation
 
+KINDS = ("conv", "gemm", "rnn")
 TYPES = {"f32": "", "f16": "fp16", "bf16": "bfp16", "i8": "int8"}  # ends of the first word
 FORWARD, DATA, WEIGHT = 1, 2, 4  # bits of -F
 PASSES = {FORWARD: Pass.FORWARD, DATA: Pass.BACKWARD_DATA, WEIGHT: Pass.BACKWARD_WEIGHT}
@@ -59,6 +73,21 @@ GEMM = {
     "batch_count": "b",
     "isColMajor": "C",
 }
+RNN = {
+    "batchsize": "n",
+    "in_h": "W",
+    "hid_h": "H",
+    "num_layer": "l",
+    "seq_len": "k",
+    "bidirection": "r",
+    "bias": "b",
+    "mode": "m",
+    "inputmode": "p",
+    "forw": "F",
+    "use_dropout": "U",
+}
+CELLS = {"relu": Cell.VANILLA, "tanh": Cell.TANH, "lstm": Cell.LSTM, "gru": Cell.GRU}
+RNN_TYPES = ("f32", "f16")
 LAYOUTS = ("NCHW", "NHWC")
 USUAL_MEASURING = {"iter": "i", "verify": "V", "time": "t", "wall": "w"}
 CONV_MEASURING = {
@@ -75,20 +104,36 @@ CONV_MEASURING = {
     "pad_val": "r",
 }
 
+RNN_MEASURING = {
+    **USUAL_MEASURING,
+    "verification_cache": "C",
+    "dump_output": "o",
+    "in_data": "d",
+    "weights": "e",
+    "rnnalgo": "a",
+    "fwdtype": "c",
+    "datatype": "f",
+    "dropout": "P",
+    "seed_low": "L",
+    "seed_high": "M",
+}
+
 
 class MIOpenDriver(Driver):
     name = "miopen"
     program = "MIOpenDriver"
 
     def read(self, words: list[str], program: str) -> LibraryOperation:
-        known = [f"{kind}{end}" for kind in ("conv", "gemm") for end in TYPES.values()]
+        known = {f"{kind}{end}": (kind, name) for kind in KINDS for name, end in TYPES.items()
+                 if kind != "rnn" or name in RNN_TYPES}  # fmt: skip
         first = words[0] if words else ""
         if first not in known:
-            cure = did_you_mean(first, known)
+            cure = did_you_mean(first, list(known))
             raise UsageError(f"{self.program}: unknown operation {printable(first)}; {cure}")
-        kind, end = first[:4], first[4:]
-        dtype = next(name for name, each in TYPES.items() if each == end)
+        kind, dtype = known[first]
         place = f"{self.program} {first}"
+        if kind == "rnn":
+            return _rnn(read_options(words[1:], _spellings(RNN, RNN_MEASURING), place), dtype)
         if kind == "gemm":
             spelled = _spellings(GEMM, {**USUAL_MEASURING, "forw": "F"})
             return _gemm(read_options(words[1:], spelled, place), dtype)
@@ -98,6 +143,10 @@ class MIOpenDriver(Driver):
         end = TYPES[operation.type]
         if isinstance(operation, GemmOperation):
             return [f"{self.program} gemm{end} {_gemm_text(operation)}"]
+        if isinstance(operation, RnnOperation):
+            if operation.type not in RNN_TYPES:
+                raise self.cannot(f"recurrent layer of type {operation.type}")
+            return [f"{self.program} rnn{end} {_rnn_text(operation)}"]
         if not isinstance(operation, ConvOperation):
             raise self.cannot(f"line for {operation.title}")
         if operation.mode is not FilterMode.CROSS:
@@ -130,6 +179,47 @@ def _gemm_text(gemm: GemmOperation) -> str:
     return f"-m {gemm.m} -n {gemm.n} -k {gemm.k} {transposed} {scales} -C 1"
 
 
+def _passes(given: GivenOptions) -> tuple[Pass, ...]:
+    bits = given.whole("-F", 0, 0)
+    if bits > FORWARD + DATA + WEIGHT:
+        raise given.refuse("-F", "add up 1 for forward, 2 for backward data, 4 for weights")
+    return tuple(each for bit, each in PASSES.items() if not bits or bits & bit)
+
+
+def _rnn(given: GivenOptions, dtype: str) -> RnnOperation:
+    for name, cure in (("-l", "layer"), ("-r", "direction")):
+        usual = "1" if name == "-l" else "0"
+        given.only(name, (usual,), f"one {cure} is read; write a config with a [Recurrent] of each")
+    given.only("-U", ("0",), "there is no dropout within a layer; leave it out")
+    samples = given.text("-n", "4").split(",")
+    if len(set(samples)) > 1:
+        raise given.refuse("-n", "only as many samples at each step are read; write one number")
+    given.found["-n"] = samples[0]
+    hidden, features = given.whole("-H", 32), given.whole("-W", 32)
+    return RnnOperation(
+        cell=given.one_of("-m", CELLS, "tanh"),
+        hidden=hidden,
+        batch=given.whole("-n", 4),
+        steps=given.whole("-k", 10),
+        features=0 if features == hidden else features,
+        input=InputMode.SKIP if given.flag("-p") else InputMode.LINEAR,
+        bias=given.flag("-b"),
+        passes=_passes(given),
+        type=dtype,
+    )
+
+
+def _rnn_text(rnn: RnnOperation) -> str:
+    sizes = f"-n {rnn.batch} -W {rnn.features or rnn.hidden} -H {rnn.hidden} -l 1 -k {rnn.steps}"
+    mode = next(name for name, cell in CELLS.items() if cell is rnn.cell)
+    skips = int(rnn.input is InputMode.SKIP)
+    return f"{sizes} -m {mode} -p {skips} -r 0 -b {int(rnn.bias)} -F {_bits(rnn.passes)}"
+
+
+def _bits(passes: tuple[Pass, ...]) -> int:
+    return sum(bit for bit, each in PASSES.items() if each in passes)
+
+
 def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
     given.only("-m", ("conv",), "only conv is read; write a config with conv_mode=transpose")
     given.only("-z", ("default",), "write the pads with -p and -q")
@@ -138,10 +228,6 @@ def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
     given.only("-L", ("1",), "only tensors that are no vectors are read; leave it out")
     for layout in ("-I", "-O", "-f"):
         given.only(layout, LAYOUTS, "only NCHW and NHWC are read")
-    bits = given.whole("-F", 0, 0)
-    if bits > FORWARD + DATA + WEIGHT:
-        raise given.refuse("-F", "add up 1 for forward, 2 for backward data, 4 for weights")
-    passes = tuple(each for bit, each in PASSES.items() if not bits or bits & bit)
     return ConvOperation(
         n=given.whole("-n", 100),
         c=given.whole("-c", 3),
@@ -158,7 +244,7 @@ def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
         dilation_w=given.whole("-j", 1),
         group=given.whole("-g", 1),
         bias=given.flag("-b"),
-        passes=passes,
+        passes=_passes(given),
         type=dtype,
     )
 
@@ -167,5 +253,5 @@ def _conv_text(conv: ConvOperation) -> str:
     image = f"-n {conv.n} -c {conv.c} -H {conv.h} -W {conv.w}"
     filters = f"-k {conv.k} -y {conv.r} -x {conv.s} -p {conv.pad_h} -q {conv.pad_w}"
     steps = f"-u {conv.stride_h} -v {conv.stride_w} -l {conv.dilation_h} -j {conv.dilation_w}"
-    bits = sum(bit for bit, each in PASSES.items() if each in conv.passes)
-    return f"{image} {filters} {steps} -m conv -g {conv.group} -b {int(conv.bias)} -F {bits}"
+    rest = f"-g {conv.group} -b {int(conv.bias)} -F {_bits(conv.passes)}"
+    return f"{image} {filters} {steps} -m conv {rest}"

@@ -1,0 +1,132 @@
+"""Time steps: judged each by itself, from the states that a result has, and run in their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from handmade import build, lowered, lowered_text, run_by_hand
+
+from simgen.bundle import results
+from simgen.check.diff import diff
+from simgen.errors import UsageError
+from simgen.frontend import config, network
+from simgen.ir import Pass, TensorSpec
+from simgen.layers.recurrent.cells import RecurrentCell
+from simgen.layers.recurrent.recurrent import Recurrent
+from simgen.targets.cuda import Cuda
+from simgen.tensors import data_file
+from simgen.workload import lowering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from simgen.check.verdict import Diff
+
+F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
+STEPS, BATCH, HIDDEN = 120, 2, 24
+
+
+def verdict_on(path: Path, workload: Any, change: Callable[[dict[str, Any]], None]) -> Diff:
+    """Of a result by hand, whose tensors are the reference's but for what `change` does."""
+    made = build(path, workload)
+    folder = run_by_hand(made, change)
+    result = results.collect(made, Cuda(), folder)
+    inputs = data_file.load(made.path / "data.h5", made.workload)
+    return diff(made.workload, inputs, result, None)
+
+
+def test_bounds_of_the_last_step_are_those_of_the_first() -> None:
+    """Where errors grow with each step, a right result is far from the reference of exact states,
+    and near to that of its own."""
+    layer = Recurrent(cell=RecurrentCell.TANH, bias=False).reading(
+        (TensorSpec((STEPS, BATCH, HIDDEN)),)
+    )
+    random = np.random.default_rng(5)
+    x, w, r = (
+        random.standard_normal(shape).astype(np.float32)
+        for shape in ((STEPS, BATCH, HIDDEN), (HIDDEN, HIDDEN), (HIDDEN, HIDDEN))
+    )
+    h, y = np.zeros((BATCH, HIDDEN), np.float32), []
+    for x_t in x:
+        h = np.tanh(x_t @ w.T / np.float32(8) + h @ r.T)  # all in float32
+        y.append(h)
+    read = {"x": x.astype(float), "w": w.astype(float) / 8, "r": r.astype(float)}
+    there = read | {"y": np.stack(y).astype(float)}
+    own, bound = layer.reference(there, F)["y"], layer.tolerance(there, F)["y"]
+    assert (np.abs(own - there["y"]) <= bound).all()
+    assert bound[-60:].max() < 2 * bound[:60].max() < 1e-3
+    free = np.abs(layer.reference(read, F)["y"] - there["y"])
+    assert free[:5].max() < 1e-4
+    assert free[-20:].max() > 0.1
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "relu", "tanh"])
+def test_a_step_that_is_wrong_is_told_whichever_it_is(tmp_path: Path, cell: str) -> None:
+    settings = (("shape", "7x3x10"), ("cell", cell))
+    workload = lowered("recurrent_fwd", *settings)
+    assert verdict_on(tmp_path / "right", workload, lambda tensors: None).passed
+
+    def spoil(tensors: dict[str, Any]) -> None:
+        tensors["recurrent.y"][5, 2, 7] += 1e-3
+
+    found = verdict_on(tmp_path / "wrong", workload, spoil)
+    (y,) = [each for each in found.verdicts if each.tensor == "recurrent.y"]
+    places = {point.index for point in y.comparison.worst if point.ratio > 1}
+    assert not y.passed
+    assert (5, 2, 7) in places
+    assert {(t, n) for t, n, _ in places} <= {(5, 2), (6, 2)}  # the next one had another state
+
+
+def test_a_state_that_no_step_reads_is_told(tmp_path: Path) -> None:
+    """All steps as if they were the first: each is right for itself, and none for its state."""
+    workload = lowered("recurrent_fwd", ("shape", "5x2x6"), ("cell", "gru"))
+
+    def forget(tensors: dict[str, Any]) -> None:
+        layer = Recurrent(cell=RecurrentCell.GRU)
+        inputs = data_file.load(tmp_path / "b" / "data.h5", workload)
+        read = {port: inputs[f"recurrent.{port}"].astype(float) for port in ("w", "r", "bw", "br")}
+        x = inputs["recurrent.x"].astype(float)
+        for t in range(5):
+            alone = np.stack([x[t], x[t]])
+            made = layer.reference({**read, "x": alone}, F)
+            for port, values in made.items():
+                tensors[f"recurrent.{port}"][t] = values[0]
+
+    found = verdict_on(tmp_path / "b", workload, forget)
+    assert not found.passed
+
+
+NET = "[Recurrent]\nname=a\nshape=3x2x4\n[Recurrent]\nname=b\nprevious_layer=a\ncell=gru\n"
+
+
+@pytest.mark.parametrize("passes", [(F, Pass.BACKWARD), (F, BW, BX)])
+def test_weights_get_the_gradients_that_the_pass_for_data_leaves(passes: tuple[Pass, ...]) -> None:
+    planned = lowered_text(NET, passes)
+    backward = [(step.layer, step.direction) for step in planned.steps[2:]]
+    assert backward == [("b", BX), ("b", BW), ("a", BX), ("a", BW)]
+    written = {name for step in planned.steps for _, name in step.writes}
+    assert {"a.dgates", "b.drec", "a.y", "b.y"} <= written
+    assert {b.name.partition(".")[2] for b in planned.inputs} <= {"x", "w", "r", "bw", "br", "dy"}
+
+
+def test_states_are_not_thrown_away() -> None:
+    net = network.resolve(config.parse(NET, "net.dnnmark"))
+    with pytest.raises(UsageError, match="--reuse-memory: the time steps of layer 'a'"):
+        lowering.lower(net, "net", (F,), 0, reuse_memory=True)
+
+
+def test_each_step_is_one_launch_and_begins_where_the_last_one_ended() -> None:
+    settings = (("shape", "4x3x8"), ("cell", "relu"), ("input_mode", "skip"), ("reverse", "true"))
+    planned = lowered("recurrent_fwd", *settings)
+    assert len(planned.launches) == 4
+    nbytes = 3 * 8 * 4
+    before = [dict(launch.places[1:2])["recurrent.y"] for launch in planned.launches]
+    after = [launch.places[-1] for launch in planned.launches]
+    assert after == [("recurrent.y", t * nbytes) for t in (3, 2, 1, 0)]
+    assert before[1:] == [t * nbytes for t in (3, 2, 1)]
+    first, *others = (launch.kernel for launch in planned.launches)
+    assert first.endswith("_first")
+    assert set(others) == {first.removesuffix("_first")}
