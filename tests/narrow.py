@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONFIG = Path(__file__).parent / "data" / "narrow.dnnmark"
 INTEGERS = CONFIG.with_name("integers.dnnmark")
+QUANTISED = CONFIG.with_name("quantised.dnnmark")
 TYPES = ("f16", "bf16")
 PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
@@ -36,9 +37,9 @@ def planned(
     return lowering.lower(layers, found.name, found.passes, 0, loss_scale=2.0)
 
 
-def planned_integers() -> Workload:
+def planned_integers(config: Path = INTEGERS) -> Workload:
     """Products of 8-bit integers."""
-    return planned("i8", INTEGERS, (Pass.FORWARD,))
+    return planned("i8", config, (Pass.FORWARD,))
 
 
 def wrong(bundle: Bundle, result: Result) -> list[str]:

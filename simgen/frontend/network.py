@@ -556,8 +556,12 @@ def _dtype(
         takes = "floating-point types up to 32 bits" if layer.any_float else "type f32 alone"
         takes += "".join(f", {each}" for each in layer.integers)
         fact = f"layer {name!r}: [{section.name}] has {takes}, and its input is {asked}"
-        cast = given and not said
-        cure = "insert [Cast] with type=f32 before it" if cast else "choose another type"
+        cure = "choose another type"
+        if given and not said:
+            cure = "insert [Cast] with type=f32 before it"
+            if not asked.is_float:
+                cure = "take another layer before it"
+                cure += ", or give that one scales" if DType.I8 in layer.integers else ""
         raise ConfigError(where, f"{fact}; {cure}")
     if given and asked != found:
         raise ConfigError(

@@ -94,14 +94,23 @@ def key(
     least: float | None = None,
     most: float | None = None,
     hint: bool = False,
+    of_integers: bool = False,
     text: str = "",
 ) -> Any:
     """A layer parameter, set by any of the config keys `names`, with its inclusive range.
 
-    A `hint` says how results are computed, or which, and never what they are. `text` says in half
-    a line what the parameter is, for the reference of config keys.
+    A `hint` says how results are computed, or which, and never what they are. One `of_integers`
+    means nothing else than its default where inputs are floats. `text` says in half a line what the
+    parameter is, for the reference of config keys.
     """
-    metadata = {"keys": names, "least": least, "most": most, "hint": hint, "text": text}
+    metadata = {
+        "keys": names,
+        "least": least,
+        "most": most,
+        "hint": hint,
+        "of_integers": of_integers,
+        "text": text,
+    }
     return field(default=default, metadata=metadata)
 
 

@@ -3,7 +3,8 @@
     v = sum [+ bias]    v = w (v - mean) / sqrt(var + epsilon) + b    v = activation(v)
 
 The last two are there or not. The operations and their order are those of the kernels that the
-layers have for themselves, so that fusing them changes no bit.
+layers have for themselves, so that fusing them changes no bit. Sums of integers are requantised in
+their place, or stay as they are (simgen/layers/requantisation.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.dtypes import DType
+from simgen.layers.requantisation import Requantisation
 from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
@@ -27,11 +30,12 @@ class Epilogue:
     activation: str = ""  # a mode; "": there is none
     ceiling: float = 0.0  # of clipped_relu
     alpha: float = 0.0  # of elu
+    requantisation: Requantisation = Requantisation()
 
     @property
     def ports(self) -> tuple[str, ...]:
         """The kernel's arguments for it, after those of the sum."""
-        return () if self.epsilon is None else PORTS
+        return (*(() if self.epsilon is None else PORTS), *self.requantisation.ports)
 
     @property
     def constants(self) -> Constants:
@@ -42,6 +46,7 @@ class Epilogue:
             ("activation", self.activation or "none"),
             ("activation_ceiling", float32(self.ceiling)),
             ("activation_alpha", float32(self.alpha)),
+            *self.requantisation.constants,
         )
 
     @property
@@ -51,7 +56,11 @@ class Epilogue:
         if self.activation:
             value = {"clipped_relu": self.ceiling, "elu": self.alpha}.get(self.activation)
             parts.append(self.activation + ("" if value is None else identifier(value)))
-        return tuple(parts)
+        return (*parts, *self.requantisation.name)
+
+    def result(self, dtype: DType) -> DType:
+        """The type of what is left of products of factors of a type."""
+        return DType.I8 if self.requantisation else dtype.product
 
 
 NOTHING = Epilogue()

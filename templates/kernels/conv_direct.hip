@@ -60,6 +60,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
+#if WITH_CHANNEL_SCALES
+    const float* __restrict__ channel_scales,
+#endif
     Element* __restrict__ target)
 {
     alignas(16) __shared__ Total taps[CHUNK * TAPS * STRIPE];
@@ -162,7 +165,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 continue;
             Element* out = target + (image * (GROUPS * GROUP_OUT) + first + k) * TARGET_SIZE + out_row * COLUMNS_EXTENT;
             const Total shift = WITH_BIAS ? load(bias, first + k) : Total{};
-            const Epilogue epilogue = epilogue_of(first + k, bn_w, bn_b, running_mean, running_var);
+            const Epilogue epilogue = epilogue_of(first + k, bn_w, bn_b, running_mean, running_var, channel_scales);
             if constexpr (COLUMNS_STEP == 1 && WIDE == 4 && COLUMNS_COUNT % 4 == 0) {
                 Total results[WIDE];
 #pragma unroll

@@ -154,6 +154,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
+#if WITH_CHANNEL_SCALES
+    const float* __restrict__ channel_scales,
+#endif
     Element* __restrict__ target)
 {
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
@@ -183,7 +186,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);
             const unsigned channel = group * GROUP_OUT + (GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? m : GROUP_OUT - 1);
-            const Epilogue epilogue = epilogue_of(channel, bn_w, bn_b, running_mean, running_var);
+            const Epilogue epilogue = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales);
 #pragma unroll
             for (unsigned j = 0; j < ITEM_N; j++)
                 sum[i][j] = epilogue(sum[i][j]);

@@ -144,6 +144,8 @@ struct Whole {
     {
         return (static_cast<int>(word << (32 - BITS)) >> (32 - BITS)) - ZERO;
     }
+    /* The bits of a number, which is in range. */
+    static __device__ __forceinline__ unsigned narrow(int x) { return static_cast<unsigned>(x) & ((1u << BITS) - 1); }
 };
 
 /* Together with those of float (common.h), wherever this is included. */
@@ -173,6 +175,8 @@ static __device__ __forceinline__ auto load(const T* from) -> decltype(T::widen(
 /* A narrow element is never stored by itself. Nothing defines this: what needs it does not link. */
 template <unsigned E, unsigned M, int B, Special S>
 __device__ void store(Narrow<E, M, B, S>* tensor, unsigned at, float value);
+template <int ZERO>
+__device__ void store(Whole<ZERO>* tensor, unsigned at, int value);
 
 template <int ZERO>
 static __device__ __forceinline__ int4 load4(const Whole<ZERO>* from)
@@ -205,6 +209,12 @@ static __device__ __forceinline__ void put4(T* to, unsigned x, unsigned y, unsig
     else
         *reinterpret_cast<int2*>(to) = int2{
             static_cast<int>(opaque(x) | opaque(y) << 16), static_cast<int>(opaque(z) | opaque(w) << 16)};
+}
+template <int ZERO>
+static __device__ __forceinline__ void store4(Whole<ZERO>* to, int4 value)
+{
+    using T = Whole<ZERO>;
+    put4(to, T::narrow(value.x), T::narrow(value.y), T::narrow(value.z), T::narrow(value.w));
 }
 template <unsigned E, unsigned M, int B, Special S>
 static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 value)

@@ -100,6 +100,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
+#if WITH_CHANNEL_SCALES
+    const float* __restrict__ channel_scales,
+#endif
     Element* __restrict__ y
 #ifdef BY_WARPGROUPS
     , const char* __restrict__ maps
@@ -147,9 +150,10 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
                     if constexpr (WITH_C)
-                        value = fused(static_cast<Total>(BETA), element_of(added, at + part), value);
+                        value = plus_multiple(value, BETA, element_of(added, at + part));
                     if constexpr (WITH_EPILOGUE)
-                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, n + part) : value);
+                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var, channel_scales)(
+                            WITH_BIAS ? plus(value, load(bias, n + part)) : value);
                     else if constexpr (WITH_BIAS) {
                         const auto shift = load(bias, n + part);
                         value = plus(value, shift);

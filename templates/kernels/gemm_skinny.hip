@@ -57,6 +57,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
 #endif
+#if WITH_CHANNEL_SCALES
+    const float* __restrict__ channel_scales,
+#endif
     Element* __restrict__ y)
 {
     const auto* x = chosen<X_FIRST>(a, b);
@@ -120,10 +123,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     total *= ALPHA;
                 if constexpr (WITH_C)
-                    total = fused(static_cast<Total>(BETA), load(c, f * Y_FEW + g * Y_MANY), total);
+                    total = plus_multiple(total, BETA, load(c, f * Y_FEW + g * Y_MANY));
                 const unsigned channel = FEW_COLUMNS ? f : g;
                 if constexpr (WITH_EPILOGUE)
-                    total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? total + load(bias, channel) : total);
+                    total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(
+                        WITH_BIAS ? plus(total, load(bias, channel)) : total);
                 else if constexpr (WITH_BIAS)
                     total = plus(total, load(bias, channel));
                 store(to, f * Y_FEW + g * Y_MANY, total);
@@ -170,10 +174,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     value *= ALPHA;
                 if constexpr (WITH_C)
-                    value = fused(static_cast<Total>(BETA), load(c, f * Y_FEW + (g + part) * Y_MANY), value);
+                    value = plus_multiple(value, BETA, load(c, f * Y_FEW + (g + part) * Y_MANY));
                 const unsigned channel = FEW_COLUMNS ? f : g + part;
                 if constexpr (WITH_EPILOGUE)
-                    value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var)(WITH_BIAS ? value + load(bias, channel) : value);
+                    value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(
+                        WITH_BIAS ? plus(value, load(bias, channel)) : value);
                 else if constexpr (WITH_BIAS)
                     value = plus(value, load(bias, channel));
             }

@@ -27,7 +27,7 @@ static __device__ __forceinline__ auto read(const Stored* term, unsigned at)
 /* What becomes of the sums of results i, i + 1 and so on. */
 struct Finish {
     const AddedElement *bias, *c;
-    const float *bn_w, *bn_b, *running_mean, *running_var;
+    const float *bn_w, *bn_b, *running_mean, *running_var, *channel_scales;
 
     __device__ __forceinline__ Total operator()(Total sum, unsigned i) const
     {
@@ -36,9 +36,9 @@ struct Finish {
         if constexpr (WITH_BIAS)
             sum = plus(sum, load(bias, i % COLUMNS));
         if constexpr (WITH_C)
-            sum = fused(static_cast<Total>(BETA), SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : Total{}, sum);
+            sum = plus_multiple(sum, BETA, SIZE % WIDTH == 0 || i < SIZE ? load(c, i) : Total{});
         if constexpr (WITH_EPILOGUE)
-            sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var)(sum);
+            sum = epilogue_of(i / INNER % CHANNELS, bn_w, bn_b, running_mean, running_var, channel_scales)(sum);
         return sum;
     }
     __device__ __forceinline__ Vector<Total, 2> operator()(Vector<Total, 2> sums, unsigned i) const
@@ -62,6 +62,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if WITH_BATCH_NORM
     const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var,
+#endif
+#if WITH_CHANNEL_SCALES
+    const float* __restrict__ channel_scales,
 #endif
     Element* __restrict__ y)
 {
@@ -89,6 +92,6 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     if (at >= SIZE)
         return;
     if constexpr (ALPHA != 1 || WITH_BIAS || WITH_C || WITH_EPILOGUE)
-        sum = Finish{bias, c, bn_w, bn_b, running_mean, running_var}(sum, at);
+        sum = Finish{bias, c, bn_w, bn_b, running_mean, running_var, channel_scales}(sum, at);
     store_whole(y + at, sum);
 }

@@ -1,18 +1,20 @@
 /* Matrices turned: (BATCH, ROWS, COLUMNS) becomes (BATCH, COLUMNS, ROWS). */
 #include "prelude.h"
+#include "vector.h"
 #include "constants/turn.h"
 
 constexpr unsigned SIDE = 32; /* of a tile */
 constexpr unsigned PITCH = SIDE + 1; /* banks of LDS differ along both sides */
 constexpr unsigned EACH = BLOCK / SIDE; /* rows of a tile that are read at once */
 constexpr unsigned MATRIX = ROWS * COLUMNS;
+using Number = decltype(load(static_cast<const Source*>(nullptr), 0u)); /* float, or int */
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Source* __restrict__ x, Target* __restrict__ y)
 {
     const unsigned item = threadIdx.x;
     if constexpr (TILED) {
-        __shared__ float tile[SIDE * PITCH];
+        __shared__ Number tile[SIDE * PITCH];
         const unsigned first_column = blockIdx.x * SIDE, first_row = blockIdx.y * SIDE;
         const unsigned matrix = blockIdx.z * MATRIX;
         const unsigned column = item % SIDE, row = item / SIDE;
@@ -25,9 +27,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         if constexpr (sizeof(Target) < 4) { /* ROWS is a multiple of 4 */
             const unsigned across = item / (SIDE / 4), down = item % (SIDE / 4) * 4;
             if (first_column + across < COLUMNS && first_row + down < ROWS) {
-                const float* from = tile + across * PITCH + down;
+                const Number* from = tile + across * PITCH + down;
                 store4(y + matrix + (first_column + across) * ROWS + first_row + down,
-                    float4{from[0], from[1], from[2], from[3]});
+                    Vector<Number, 4>{from[0], from[1], from[2], from[3]});
             }
         } else {
 #pragma unroll
@@ -39,13 +41,13 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     } else {
         const unsigned at = (blockIdx.x * BLOCK + item) * 4;
         if (at < BATCH * MATRIX) {
-            float four[4];
+            Number four[4];
 #pragma unroll
             for (unsigned k = 0; k < 4; k++) {
                 const unsigned to = at + k < BATCH * MATRIX ? at + k : at;
                 four[k] = load(x, to / MATRIX * MATRIX + to % ROWS * COLUMNS + to % MATRIX / ROWS);
             }
-            store4(y + at, float4{four[0], four[1], four[2], four[3]});
+            store4(y + at, Vector<Number, 4>{four[0], four[1], four[2], four[3]});
         }
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import h5py
@@ -15,6 +16,7 @@ from simgen.dtypes import BF16, F8E4M3FN, F16, DType
 from simgen.errors import ConfigError, UnsupportedError
 from simgen.frontend import network, problem
 from simgen.ir import Distribution, Fill, Pass, TensorSpec
+from simgen.layers.requantisation import Requantisation
 from simgen.numerics import storing
 from simgen.numerics.integers import wrapped
 from simgen.numerics.spread import Spread
@@ -99,6 +101,14 @@ REFUSED = {
     ),
     "layer 'gemm': alpha is 2 and beta 0, but sums of i8 are integers; let alpha be 1, beta 0 or "
     "1": ("gemm_fwd", "i8", (("alpha", "2"),)),
+    "layer 'fc': x_scale without w_scale, y_scale; give x_scale, w_scale, y_scale, or none": (
+        "fc_fwd", "i8", (("x_scale", ".1"),)
+    ),
+    "layer 'conv': y_zero_point without x_scale, w_scale, y_scale; give x_scale, w_scale, y_scale, "
+    "or none": ("conv_fwd", "i8", (("y_zero_point", "3"),)),
+    "layer 'gemm': b_zero_point is given, and the input is f16; leave it out, or take i8": (
+        "gemm_fwd", "f16", (("b_zero_point", "3"),)
+    ),
     "layer 'conv': algorithm im2col takes no i8; choose direct or implicit_gemm, or leave algo "
     "out": ("conv_fwd", "i8", (("algo", "im2col"),)),
     "--set pool1.type=f16: type is f16, but the previous layer's output is f32; leave it out, or "
@@ -135,3 +145,12 @@ def test_sums_of_integers_are_exact_without_other_values() -> None:
 def test_sums_of_integers_wrap_around() -> None:
     ends = np.array([2.0**31 - 1, 2.0**31, -(2.0**31) - 1, 3 * 2.0**32 + 5])
     assert wrapped(ends).tolist() == [2.0**31 - 1, -(2.0**31), 2.0**31 - 1, 5.0]
+
+
+def test_requantisation_is_that_of_real_numbers() -> None:
+    """Of whole numbers and scales that float32 has: rounded half to even, and saturated."""
+    sums = np.arange(-4000, 4000, dtype=np.float64)
+    for scale, zero in ((0.5, 0), (0.125, -7), (3.0, 20), (2.0**-9, 127)):
+        found = Requantisation(scale, zero).of(sums)
+        wanted = [min(127, max(-128, round(Fraction(s) * Fraction(scale)) + zero)) for s in sums]
+        assert found.tolist() == wanted

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from layer_variants import accepts, inputs_of, lowered, read_tensors, variants
+from layer_variants import (
+    accepts,
+    fields_of_floats,
+    inputs_of,
+    lowered,
+    read_tensors,
+    variants,
+)
 
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
@@ -63,7 +70,8 @@ def others(layer: Layer, name: str) -> Iterator[Any]:
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
-        yield from (value + 1, value - 1)
+        near = (value + 1, value - 1)  # a multiple of some number may have no neighbours
+        yield from near if any(changed(layer, name, each) for each in near) else (2 * value,)
     else:
         yield from (value * factor for factor in (0.1, 0.9, 1.1, 10.0))
         yield from (0.0, 1.0) if value else (0.5,)
@@ -84,7 +92,7 @@ def pairs(layer: Layer) -> Iterator[tuple[str, Layer, Layer]]:
     known = (
         {each.name for each in layer.first.keyed_fields()} if isinstance(layer, Fused) else set()
     )
-    for field in layer.keyed_fields():
+    for field in fields_of_floats(type(layer)):
         if field.metadata["hint"] or field.name in known:  # known: of conv, which is tested itself
             continue
         for value in others(layer, field.name):
@@ -174,7 +182,7 @@ def test_every_other_key_changes_some_result(kind: str) -> None:
                 told.add(name)
     own = {
         f.name
-        for f in LAYERS[kind].keyed_fields()
+        for f in fields_of_floats(LAYERS[kind])
         if not f.metadata["hint"] and not isinstance(f.default, DType)
     }
     first = getattr(LAYERS[kind], "first", None)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from layer_bundles import Made
 
     from simgen.compile.build import Builder
+    from simgen.ir import Workload
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"
@@ -73,17 +74,66 @@ MISTAKES = {
         EVERY - {"few", "batched"},
     ),
     "no bias": ({"load(bias, ": "0 * load(bias, "}, {"fc", "few", "direct", "product"}),
-    "no c": ({"load(c, ": "0 * load(c, "}, {"chunks"}),
+    "no c": ({"load(c, ": "0 * load(c, "}, {"chunks", "rows"}),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_in_products_are_seen(tmp_path: Path, builder: Builder, mistake: str) -> None:
-    work = narrow.planned_integers()
+    assert seen(tmp_path, builder, narrow.planned_integers(), *MISTAKES[mistake])
+
+
+ALL = {"first", "second", "classes", "wide", "chunks", "turned"}
+INSIDE = "minimum(maximum(static_cast<float>(sum) * scale, LOW), HIGH)"
+ROUNDED = "static_cast<int>(as_uint(inside + 12582912.0f) - 0x4b400000u)"
+QUANTISED_MISTAKES = {
+    "truncation": ({ROUNDED: "static_cast<int>(inside)"}, ALL),
+    "ties away from zero": (
+        {ROUNDED: "static_cast<int>(inside + (inside < 0 ? -0.5f : 0.5f))"},
+        {"first", "wide", "turned"},
+    ),
+    "no saturation": ({INSIDE: "static_cast<float>(sum) * scale + 0 * (LOW + HIGH)"}, ALL),
+    "saturation that forgets the zero point": (
+        {"scale, LOW), HIGH)": "scale, LOW + ZERO_POINT), HIGH + ZERO_POINT)"},
+        ALL - {"classes", "turned"},
+    ),
+    "no zero points of factors": ({" - ZERO;": ";"}, {"first", "second", "classes", "chunks"}),
+    "no zero point of the result": ({") + ZERO_POINT;": ");"}, ALL - {"classes", "turned"}),
+    "one factor for all channels": (
+        {"channel_scales[channel]": "channel_scales[0]"},
+        {"second", "classes"},
+    ),
+    "padding that is not zero": (
+        {": Vector<Held, 1>{};": ": Vector<Held, 1>{20};"},
+        {"second"},
+    ),
+}
+
+
+def test_integers_of_8_bits_again(tmp_path: Path, builder: Builder) -> None:
+    """With every access checked, stored by fours and by another kernel."""
+    work = narrow.planned_integers(narrow.QUANTISED)
+    assert {b.spec.dtype.name for b in work.outputs} == {"i8"}
+    assert wrong(make(tmp_path, work, builder, sanitize=True)) == set()
+
+
+@pytest.mark.parametrize("mistake", QUANTISED_MISTAKES)
+def test_mistakes_in_requantisation_are_seen(
+    tmp_path: Path, builder: Builder, mistake: str
+) -> None:
+    work = narrow.planned_integers(narrow.QUANTISED)
+    assert seen(tmp_path, builder, work, *QUANTISED_MISTAKES[mistake])
+
+
+def seen(
+    tmp_path: Path, builder: Builder, work: Workload, texts: dict[str, str], layers: set[str]
+) -> bool:
+    """Whether these layers, and no others, are wrong where texts of kernels are others."""
     sources = render.kernels(work)
-    texts, layers = MISTAKES[mistake]
     for right, mistaken in texts.items():
         assert any(right in text for text in sources.values()), right
-        by = mistaken.format(right)
+        by = mistaken.replace("{}", right)
         sources = {name: text.replace(right, by) for name, text in sources.items()}
-    assert wrong(make(tmp_path, work, builder, sources=sources)) == layers
+    found = wrong(make(tmp_path, work, builder, sources=sources))
+    assert found == layers
+    return True

@@ -1,5 +1,5 @@
 """Convolution: where it reads, its algorithms, and their kernels, references and errors.
 
 May import: layers.base, layers.contract, layers.epilogue, layers.layout, layers.product,
-layers.window, layers.written.
+layers.requantisation, layers.window, layers.written.
 """

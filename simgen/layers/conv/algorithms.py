@@ -334,10 +334,26 @@ class ConvJob:
     @property
     def stores(self) -> bool:
         """Whether they store them, or the sum of what they leave does; if not, it is float32."""
-        if not self.g.dtype.product.is_narrow:
+        if not self.g.dtype.is_float:
             return True
         if not self.reads or self.splits > 1:
             return self.reads
+        return self._by_fours
+
+    @property
+    def _sums_follow(self) -> bool:
+        """Whether another kernel adds partial sums, or stores integers by fours."""
+        narrow = self._result.is_narrow and not self.g.dtype.is_float
+        return self.splits > 1 or (narrow and not self._by_fours)
+
+    @property
+    def _result(self) -> DType:
+        """The type of what is computed."""
+        return self.names.epilogue.result(self.g.dtype)
+
+    @property
+    def _by_fours(self) -> bool:
+        """Whether the kernels store by fours what they compute."""
         gathers = self._gathers()
         if self.algorithm is not Algorithm.DIRECT:
             return implicit_gemm.stores(gathers, self.g)
@@ -347,7 +363,10 @@ class ConvJob:
     def typed(self) -> Names:
         """The names with the types of elements that the kernels have."""
         dtype = self.g.dtype if self.reads else DType.F32
-        return replace(self.names, dtype=dtype, stored=dtype.product if self.stores else DType.F32)
+        if self._sums_follow and self.splits == 1:
+            names = replace(self.names, dtype=dtype).summing
+            return replace(names, target=self.names.partial)
+        return replace(self.names, dtype=dtype, stored=self._result if self.stores else DType.F32)
 
     def check(self) -> None:
         """Raises:
@@ -406,7 +425,7 @@ class ConvJob:
         if self.algorithm is Algorithm.IM2COL:
             gathers = self._gathers() if self._gathers() else to_result(self.g)
             found.append((implicit_gemm.WINDOWS, implicit_gemm.windows(gathers)))
-        if self.splits > 1:
+        if self._sums_follow:
             shape = (self.splits, self._size())
             found.append((self.names.partial, TensorSpec(shape, self.g.dtype.accumulation)))
         return tuple(found)
@@ -414,10 +433,10 @@ class ConvJob:
     def lower(self) -> Lowering:
         """Kernels and launches, without those of the bias's gradient."""
         made, splits = self._products(), self.splits
-        if splits == 1:
+        if not self._sums_follow:
             return made
         channels = Channels(self.names.epilogue, *self._channels())
-        stored = self.typed.stored
+        stored = self._result if self.stores else DType.F32
         kernel, grid = sum_of(
             self.g.machine,
             "conv",
@@ -425,6 +444,7 @@ class ConvJob:
             self._size(),
             channels=channels,
             of=self.g.dtype.accumulation,
+            added=self.g.dtype.accumulation,
             result=stored,
         )
         args = (self.names.partial, *self.names.epilogue.ports, self.names.target)

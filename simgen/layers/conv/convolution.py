@@ -16,6 +16,8 @@ That is conv_mode "cross_correlation". "convolution" turns the filters by 180 de
 stands for w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx:
 w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
 
+Of x and w of i8, y is i32, or i8 where scales are given (simgen/layers/requantisation.py).
+
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
 MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
 "cross_correlation". In simgen, a config means the same on every machine: what it means in cuDNN.)
@@ -45,8 +47,16 @@ from simgen.layers.conv import (
 from simgen.layers.conv import written as written
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
 from simgen.layers.conv.geometry import Geometry, Names
-from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.epilogue import Epilogue
 from simgen.layers.layout import ChoosesLayout
+from simgen.layers.requantisation import (
+    SCALES,
+    Requantisation,
+    chosen,
+    per_channel_key,
+    scale_key,
+    zero_key,
+)
 from simgen.layers.window import positions, spread
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
@@ -97,7 +107,7 @@ class Convolution(ChoosesLayout):
         Pass.BACKWARD_DATA,
         Pass.BACKWARD_WEIGHT,
     )
-    parameters: ClassVar[tuple[str, ...]] = ("w", "b")
+    parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     algorithms: ClassVar[tuple[str, ...]] = tuple(map(str, Algorithm))
     shape_given = ("dx",)
     any_float = True
@@ -145,6 +155,13 @@ class Convolution(ChoosesLayout):
         "group", default=1, least=1, text="groups of channels that are convolved by themselves"
     )
     bias: bool = key("bias", default=False, text="add a bias to each channel of y?")
+    x_scale: float = scale_key("x")
+    x_zero_point: int = zero_key("x")
+    w_scale: float = scale_key("w")
+    w_zero_point: int = zero_key("w")
+    w_scale_per_channel: bool = per_channel_key()
+    y_scale: float = scale_key("y")
+    y_zero_point: int = zero_key("y")
     propagation: bool = key(
         "propagation", default=True, hint=True, text="compute dx? The first layer needs none"
     )
@@ -165,9 +182,13 @@ class Convolution(ChoosesLayout):
     data_preference: Preference = _preference("conv_bwd_data_pref", "bwd_data")
 
     @property
+    def _dtype(self) -> DType:
+        return self.types[0] if self.types else DType.F32
+
+    @property
     def _whole(self) -> bool:
         """Whether all are integers, which nothing rounds."""
-        return bool(self.types) and not self.types[0].is_float
+        return not self._dtype.is_float
 
     @property
     def propagates(self) -> bool:
@@ -176,7 +197,16 @@ class Convolution(ChoosesLayout):
     @property
     def epilogue(self) -> Epilogue:
         """What a forward pass does to y before it is stored."""
-        return NOTHING
+        return Epilogue(requantisation=self.requantisation(self._dtype))
+
+    def requantisation(self, dtype: DType) -> Requantisation:
+        """What is done to sums, where x has a type."""
+        return chosen(
+            dtype,
+            {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale},
+            {"x": self.x_zero_point, "w": self.w_zero_point, "y": self.y_zero_point},
+            per_channel=self.w_scale_per_channel,
+        )
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, C / G, R, S), and (C, K / G, R, S) for "transpose"."""
@@ -195,7 +225,8 @@ class Convolution(ChoosesLayout):
             fact = f"{x.shape[1]} channels and {self.num_output} filters"
             raise ValueError(f"{fact} in groups of equal size; make group a divisor of both")
         shape = (x.shape[0], self.num_output, *self._extents(x.shape))
-        y = TensorSpec(shape, x.dtype.product)
+        made = Epilogue(requantisation=self.requantisation(x.dtype)).result(x.dtype)
+        y = TensorSpec(shape, made)
         for direction in self.passes if x.dtype.is_float else (Pass.FORWARD,):
             job = self._job(x.shape, direction, x.dtype)
             job.check()
@@ -228,7 +259,7 @@ class Convolution(ChoosesLayout):
         y, w = self.output(inputs), self.weights(x)
         n, _, p, q = (x if self.mode is ConvMode.TRANSPOSE else y).shape
         products = 2 * w.size * n * p * q
-        added, b = (y.size, y.dtype.nbytes * self.num_output) if self.bias else (0, 0)
+        added, b = (y.size, x.dtype.product.nbytes * self.num_output) if self.bias else (0, 0)
         if direction is Pass.FORWARD:
             return OpCount(products + added, 0, x.nbytes + w.nbytes + b, y.nbytes)
         filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
@@ -254,7 +285,9 @@ class Convolution(ChoosesLayout):
         ]
         if direction is Pass.FORWARD:
             shift = [Port("b", b, Fill.usual(b.dtype, 0.1))] if self.bias else []
-            return (Port("x", x, normal), Port("w", w, weights), *shift, *work, Port("y", y))
+            scales = self.epilogue.requantisation.tensors(self.num_output, self.w_scale)
+            read = (Port("x", x, normal), Port("w", w, weights), *shift, *scales)
+            return (*read, *work, Port("y", y))
         if direction is Pass.BACKWARD_DATA:
             return (Port("w", w, weights), Port("dy", y, normal), *work, Port("dx", x))
         gradients = [Port("dw", w)]
@@ -343,7 +376,8 @@ class Convolution(ChoosesLayout):
             dilation=(self.dilation_h, self.dilation_w),
             flipped=self.mode is ConvMode.CONVOLUTION,
             machine=self.machine,
-            dtype=dtype or (self.types[0] if self.types else DType.F32),
+            dtype=dtype or self._dtype,
+            shifted=bool(self.x_zero_point or self.w_zero_point),
         )
 
     def _job(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None = None) -> ConvJob:
@@ -361,7 +395,10 @@ class Convolution(ChoosesLayout):
             return ConvJob.of(g, Unknown.FILTERS, wanted, names, in_place=small)
         if direction is Pass.FORWARD:
             unknown = Unknown.IMAGE if transposed else Unknown.RESULT
-            names = Names(suffix, "x", "w", "y", "b" if added else "", self.epilogue)
+            zeros = self.x_zero_point, self.w_zero_point
+            names = Names(
+                suffix, "x", "w", "y", "b" if added else "", self.epilogue, zero_points=zeros
+            )
             wanted = conv_algorithms.for_forward(self.algo)
             small = self.forward_preference is Preference.NO_WORKSPACE
             return ConvJob.of(g, unknown, wanted, names, in_place=small)
@@ -379,6 +416,8 @@ class Convolution(ChoosesLayout):
             return conv_reference.filter_gradient(image, result, g)
         forward = direction is Pass.FORWARD
         source, w = tensors["x" if forward else "dy"], tensors["w"]
+        if self._whole:  # what is around the image is 0
+            source, w = source - self.x_zero_point, w - self.w_zero_point
         if forward is transposed:
             return conv_reference.image_gradient(source, w, g)
         return conv_reference.result(source, w, g)
@@ -391,7 +430,10 @@ class Convolution(ChoosesLayout):
             db = {"db": tensors["dy"].sum(axis=(0, 2, 3))} if self.bias else {}
             return {"dw": made, **db}
         made = made + tensors["b"][:, None, None] if self.bias else made
-        return {"y": wrapped(made) if self._whole else made}
+        if self._whole:
+            factors = tensors.get(SCALES, np.ones(1))[:, None, None]
+            made = self.epilogue.requantisation.of(wrapped(made), factors)
+        return {"y": made}
 
     def plain_tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self._whole:

@@ -45,6 +45,7 @@ class Geometry:
     flipped: bool  # filter[r, s] of the relation is stored at [R-1-r, S-1-s]
     machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
     dtype: DType = DType.F32  # of the elements of all three
+    shifted: bool = False  # whether some have a zero point that is not 0
 
     @property
     def group_channels(self) -> int:
@@ -158,6 +159,7 @@ class Gather:
     group_stride: int
     machine: Machine = field(default_factory=fitted, repr=False)
     dtype: DType = DType.F32
+    shifted: bool = False
 
     @property
     def depth(self) -> int:
@@ -220,6 +222,7 @@ def to_result(g: Geometry) -> tuple[Gather, ...]:
             group_stride=g.group_filters * g.group_channels * taps,
             machine=g.machine,
             dtype=g.dtype,
+            shifted=g.shifted,
         ),
     )  # fmt: skip
 
@@ -245,6 +248,7 @@ def to_image(g: Geometry) -> tuple[Gather, ...]:
             group_stride=g.group_filters * g.group_channels * taps,
             machine=g.machine,
             dtype=g.dtype,
+            shifted=g.shifted,
         )
         for rows in axes[0]
         for columns in axes[1]
@@ -344,6 +348,7 @@ class Names:
     epilogue: Epilogue = NOTHING  # what is done to each element before it is stored
     dtype: DType = DType.F32  # of the elements that are read
     stored: DType = DType.F32  # of those that are written at last
+    zero_points: tuple[int, int] = (0, 0)  # of the source and the filters, where they are integers
 
     @property
     def partial(self) -> str:
@@ -353,6 +358,8 @@ class Names:
     def kernel(self, algorithm: str, phase: int | None = None) -> str:
         """A kernel's name, of a gather that has phases or not."""
         types = name_of((self.dtype, self.stored)) if self.dtype.is_narrow else ()
+        zeros = "_".join(f"{each}".replace("-", "m") for each in self.zero_points)
+        types = (*types, f"z{zeros}") if any(self.zero_points) else types
         end = ("" if phase is None else f"_phase{phase}") + "".join(f"_{each}" for each in types)
         return f"conv_{algorithm}_{self.suffix}{end}"
 
@@ -374,7 +381,11 @@ class Names:
 
     def elements(self, *types: str) -> Constants:
         """The element types of what is read, of a kernel that calls them so, if not float32."""
-        return tuple(made for each in types for made in constant(f"{each}element", self.dtype))
+        zeros = dict(zip(("source", "filter"), self.zero_points))
+        of = ((each, zeros.get(each, 0)) for each in types)
+        return tuple(
+            made for each, zero in of for made in constant(f"{each}element", self.dtype, zero)
+        )
 
     @property
     def result(self) -> Constants:

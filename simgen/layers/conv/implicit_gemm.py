@@ -20,7 +20,6 @@ from simgen.layers.conv.geometry import Split, to_result
 from simgen.layers.product import fragment, tile
 
 if TYPE_CHECKING:
-    from simgen.dtypes import DType
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Gather, Geometry, Names
     from simgen.machine import Machine
@@ -43,9 +42,14 @@ UNROLLED = (  # what a kernel that unrolls them reads of a gather
 )  # fmt: skip
 
 
-def _tiles(machine: Machine, dtype: DType) -> tuple[tile.Tile, ...]:
+def _factors(of: Gather | Geometry) -> str:
+    """What matrix instructions would multiply."""
+    return fragment.factors_of(of.dtype, of.dtype, shifted=of.shifted)
+
+
+def _tiles(machine: Machine, factors: str) -> tuple[tile.Tile, ...]:
     """Those of matrix instructions, where they are to multiply."""
-    return fragment.tiles(machine, dtype.name) or TILES
+    return fragment.tiles(machine, factors) or TILES
 
 
 def gather(gathers: tuple[Gather, ...], names: Names, *, unrolled: bool) -> Lowering:
@@ -85,7 +89,7 @@ def _cut(each: Gather, *, several: bool) -> tile.Cut:
     # Phases write one partial tensor together: each would need as many chunks as the others.
     splits = 1 if several else tile.SPLITS
     m, n, k = each.group_out, each.count, each.depth
-    tiles = _tiles(each.machine, each.dtype)
+    tiles = _tiles(each.machine, _factors(each))
     return tile.cut(
         m,
         n,
@@ -122,7 +126,7 @@ def gather_choices(gathers: tuple[Gather, ...]) -> tuple[Choice, ...]:
     each = gathers[0]
     splits = 1 if len(gathers) > 1 else tile.SPLITS
     sides = each.group_out, each.count, each.depth
-    tiles, how = _tiles(each.machine, each.dtype), fragment.told(each.machine, each.dtype.name)
+    tiles, how = _tiles(each.machine, _factors(each)), fragment.told(each.machine, _factors(each))
     nbytes = (each.dtype.nbytes,) * 3
     told = tile.told(
         *sides, each.groups, machine=each.machine, tiles=tiles, splits=splits, nbytes=nbytes
@@ -137,7 +141,7 @@ def filter_choices(g: Geometry) -> tuple[Choice, ...]:
         *sides,
         g.groups,
         machine=g.machine,
-        tiles=_tiles(g.machine, g.dtype),
+        tiles=_tiles(g.machine, _factors(g)),
         nbytes=(g.dtype.nbytes,) * 3,
     )
     found = _filter_cut(g)
@@ -146,7 +150,7 @@ def filter_choices(g: Geometry) -> tuple[Choice, ...]:
     why = f"{groups} work-groups on {g.machine.units} units share all pixels"
     if found.splits > 1:
         chunks = Choice(chunks.what, f"{found.splits} of {found.chunk}", why)
-    return (*fragment.told(g.machine, g.dtype.name), Choice(size.what, size.chosen, why), chunks)
+    return (*fragment.told(g.machine, _factors(g)), Choice(size.what, size.chosen, why), chunks)
 
 
 def _filter_cut(g: Geometry) -> tile.Cut:
@@ -157,7 +161,7 @@ def _filter_cut(g: Geometry) -> tile.Cut:
         *sides,
         g.groups,
         machine=g.machine,
-        tiles=_tiles(g.machine, g.dtype),
+        tiles=_tiles(g.machine, _factors(g)),
         nbytes=(g.dtype.nbytes,) * 3,
     )
     across, down = found.tile.grid(g.group_filters, columns)

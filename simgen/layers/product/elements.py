@@ -24,6 +24,7 @@ class Elements:
     right: DType = DType.F32
     added: DType = DType.F32
     result: DType = DType.F32
+    zero_points: tuple[int, int] = (0, 0)  # of both factors, where they are integers
 
     @classmethod
     def all(cls, dtype: DType) -> Elements:
@@ -43,22 +44,26 @@ class Elements:
     @property
     def name(self) -> tuple[str, ...]:
         """Part of a kernel's name; nothing where all are float32."""
-        return name_of((self.left, self.right, self.added, self.result))
+        types = name_of((self.left, self.right, self.added, self.result))
+        zeros = "_".join(f"{each}".replace("-", "m") for each in self.zero_points)
+        return (*types, f"z{zeros}") if any(self.zero_points) else types
 
     @property
     def constants(self) -> Constants:
         """What constants/gemm.h declares."""
         return (
-            *constant("leftelement", self.left),
-            *constant("rightelement", self.right),
+            *constant("leftelement", self.left, self.zero_points[0]),
+            *constant("rightelement", self.right, self.zero_points[1]),
             *constant("addedelement", self.added),
             *constant("element", self.result),
             *constant("total", self.total),
         )
 
 
-def constant(name: str, dtype: DType) -> Constants:
+def constant(name: str, dtype: DType, zero_point: int = 0) -> Constants:
     """The constant that names a type of elements to a kernel, where it is not float32."""
+    if dtype == DType.I8:
+        return ((name, f"Whole<{zero_point}>"),)
     return () if dtype == DType.F32 else ((name, dtype.c),)
 
 

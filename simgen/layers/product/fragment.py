@@ -137,8 +137,11 @@ def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
     return tuple(each for each in known if each.k == deepest[each.m])
 
 
-def factors_of(left: DType, right: DType) -> str:
-    """The element type of both factors; or both, for which there are no matrix instructions."""
+def factors_of(left: DType, right: DType, *, shifted: bool = False) -> str:
+    """The element type of both factors; or both, or that with zero points that are not 0: for these
+    there are no matrix instructions."""
+    if shifted:
+        return f"{left} with zero points"
     return left.name if left == right else f"{left} and {right}"
 
 

@@ -8,6 +8,8 @@
     x, dx  (N, C, H, W) seen as (N, I), I = C H W      w, dw  (K, I), K = num_output
     y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
 
+Of x and w of i8, y is i32, or i8 where scales are given (simgen/layers/requantisation.py).
+
 x may have any rank: `axis`, which is 1 unless the config says otherwise, and all axes behind it are
 laid flat. With axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1
 keeps four axes.
@@ -18,7 +20,7 @@ Source: InnerProduct of Caffe, whose `axis` this is; DNNMark's FullyConnectedLay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,6 +31,14 @@ from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
+from simgen.layers.requantisation import (
+    SCALES,
+    Requantisation,
+    chosen,
+    per_channel_key,
+    scale_key,
+    zero_key,
+)
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
@@ -65,7 +75,7 @@ class FullyConnected(Layer):
         Pass.BACKWARD_DATA,
         Pass.BACKWARD_WEIGHT,
     )
-    parameters: ClassVar[tuple[str, ...]] = ("w", "b")
+    parameters: ClassVar[tuple[str, ...]] = ("w", "b", SCALES)
     data_parallel = True
     shape_given = ("dx",)
     any_float = True
@@ -84,6 +94,13 @@ class FullyConnected(Layer):
     )
     bias: bool = key("bias", default=False, text="add a bias to each output?")
     axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
+    x_scale: float = scale_key("x")
+    x_zero_point: int = zero_key("x")
+    w_scale: float = scale_key("w")
+    w_zero_point: int = zero_key("w")
+    w_scale_per_channel: bool = per_channel_key()
+    y_scale: float = scale_key("y")
+    y_zero_point: int = zero_key("y")
 
     def rows(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """(N, I) of the shape of x."""
@@ -92,7 +109,16 @@ class FullyConnected(Layer):
     @property
     def epilogue(self) -> Epilogue:
         """What a forward pass does to y before it is stored."""
-        return NOTHING
+        return Epilogue(requantisation=self.requantisation(self._dtype))
+
+    def requantisation(self, dtype: DType) -> Requantisation:
+        """What is done to sums, where x has a type."""
+        return chosen(
+            dtype,
+            {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale},
+            {"x": self.x_zero_point, "w": self.w_zero_point, "y": self.y_zero_point},
+            per_channel=self.w_scale_per_channel,
+        )
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, I)."""
@@ -101,7 +127,8 @@ class FullyConnected(Layer):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         self.product(x, Pass.FORWARD).check()
-        return TensorSpec(self._results(x.shape), x.dtype.product)
+        made = Epilogue(requantisation=self.requantisation(x.dtype)).result(x.dtype)
+        return TensorSpec(self._results(x.shape), made)
 
     def _results(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of y for that of x."""
@@ -118,12 +145,13 @@ class FullyConnected(Layer):
             Pass.BACKWARD_WEIGHT: (k, i, n),
         }[direction]
         forward = direction is Pass.FORWARD
+        epilogue = self.epilogue if forward else NOTHING
         return Product(
             *extents,
             *LAYOUT[direction],
             bias=self.bias and forward,
-            epilogue=self.epilogue if forward else NOTHING,
-            elements=Elements.all(x.dtype),
+            epilogue=epilogue,
+            elements=self._elements(x.dtype, epilogue),
             machine=self.machine,
         )
 
@@ -151,7 +179,9 @@ class FullyConnected(Layer):
         partial = (Port("partial", workspace, scratch=True),) if workspace else ()
         if direction is Pass.FORWARD:
             bias = (Port("b", b, Fill.usual(b.dtype, 0.1)),) if self.bias else ()
-            return (Port("x", x, normal), Port("w", w, weights), *bias, Port("y", y), *partial)
+            scales = self.epilogue.requantisation.tensors(self.num_output, self.w_scale)
+            read = (Port("x", x, normal), Port("w", w, weights), *bias, *scales)
+            return (*read, Port("y", y), *partial)
         if direction is Pass.BACKWARD_DATA:
             return (Port("w", w, weights), Port("dy", y, normal), Port("dx", x), *partial)
         db = (Port("db", b),) if self.bias else ()
@@ -189,9 +219,11 @@ class FullyConnected(Layer):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         rows = {name: self._matrix(name, values) for name, values in tensors.items()}
         if direction is Pass.FORWARD:
-            y = rows["x"] @ rows["w"].T
+            y = (rows["x"] - self.x_zero_point) @ (rows["w"] - self.w_zero_point).T
             made = y + tensors["b"] if self.bias else y
-            made = wrapped(made) if self._whole else made
+            if self._whole:
+                factors = tensors.get(SCALES, np.ones(1))
+                made = self.epilogue.requantisation.of(wrapped(made), factors)
             return {"y": made.reshape(self._results(tensors["x"].shape))}
         if direction is Pass.BACKWARD_DATA:
             dx = rows["dy"] @ rows["w"]
@@ -226,6 +258,10 @@ class FullyConnected(Layer):
     def _dtype(self) -> DType:
         return self.types[0] if self.types else DType.F32
 
+    def _elements(self, dtype: DType, epilogue: Epilogue) -> Elements:
+        zeros = self.x_zero_point, self.w_zero_point
+        return replace(Elements.all(dtype), result=epilogue.result(dtype), zero_points=zeros)
+
     @property
     def _whole(self) -> bool:
         return not self._dtype.is_float
@@ -237,7 +273,7 @@ class FullyConnected(Layer):
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
         right = right.T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        elements = Elements.all(self._dtype)
+        elements = self._elements(self._dtype, NOTHING)
         product = Product(m, n, k, *LAYOUT[direction], elements=elements, machine=self.machine)
         return product, left, right
 

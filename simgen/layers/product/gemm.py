@@ -13,7 +13,7 @@ here.
 
 y has the element type of a. Types may differ; by itself, the layer reads `type`. Where a and b are
 i8, y and c are i32, alpha is 1 and beta 0 or 1, as cublasGemmEx has it of CUBLAS_COMPUTE_32I; there
-is only a forward pass then.
+is only a forward pass then. With scales, y is i8 (simgen/layers/requantisation.py).
 
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
 two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer
@@ -31,10 +31,12 @@ from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
+from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
+from simgen.layers.requantisation import Requantisation, chosen, scale_key, zero_key
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
 from simgen.numerics.rounding import TINY, U
@@ -104,6 +106,12 @@ class Gemm(Layer):
         most=1e6,
         text="factor of c; c is read only where it is not 0",
     )
+    a_scale: float = scale_key("a")
+    a_zero_point: int = zero_key("a")
+    b_scale: float = scale_key("b")
+    b_zero_point: int = zero_key("b")
+    y_scale: float = scale_key("y")
+    y_zero_point: int = zero_key("y")
 
     @property
     def _scales(self) -> tuple[float, float]:
@@ -139,7 +147,8 @@ class Gemm(Layer):
         """Of a, b, c or y, for those of the inputs; y has that of products of a."""
         given = dict(zip(self._reads, types))
         if name == "y":
-            return given.get("a", self.type).product
+            a = given.get("a", self.type)
+            return Epilogue(requantisation=self._requantisation(a)).result(a)
         return given.get(name, self.type.product if name == "c" else self.type)
 
     def _check_types(self, a: DType, b: DType, c: DType) -> None:
@@ -159,6 +168,14 @@ class Gemm(Layer):
     def _whole(self) -> bool:
         """Whether all are integers."""
         return not self._dtype("a", self.types).is_float
+
+    def _requantisation(self, dtype: DType) -> Requantisation:
+        """What is done to sums, where a has a type."""
+        return chosen(
+            dtype,
+            {"a": self.a_scale, "b": self.b_scale, "y": self.y_scale},
+            {"a": self.a_zero_point, "b": self.b_zero_point, "y": self.y_zero_point},
+        )
 
     def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
         """Of a, b and y (c is like y).
@@ -240,13 +257,17 @@ class Gemm(Layer):
             return specs[name.removeprefix("d")].dtype
 
         alpha, beta = self._scales
-        more = dtype(added or port)
+        whole = not dtype(left).is_float
+        more = dtype(left).product if whole else dtype(added or port)
+        zeros = (self.a_zero_point, self.b_zero_point) if whole else (0, 0)
+        made = Epilogue(requantisation=self._requantisation(dtype(left))) if whole else NOTHING
         product = Product(
             *sides,
             alpha,
             beta if added else 0.0,
             batch=batch,
-            elements=Elements(dtype(left), dtype(right), more, dtype(port)),
+            epilogue=made,
+            elements=Elements(dtype(left), dtype(right), more, dtype(port), zeros),
             machine=self.machine,
         )
         return PassProduct(port, left, right, product, added)
@@ -290,10 +311,16 @@ class Gemm(Layer):
             if part.product.workspace
         )
         if direction is Pass.FORWARD:
-            c = (Port("c", specs["c"], Fill.usual(specs["c"].dtype)),) if self._added else ()
+            c = (Port("c", specs["c"], self._fill(specs["c"].dtype)),) if self._added else ()
             return (*read, *c, Port("y", y), *workspaces)
         dc = (Port("dc", specs["c"]),) if self._added else ()
         return (*read, Port("dy", y, normal), Port("da", a), Port("db", b), *dc, *workspaces)
+
+    def _fill(self, c: DType) -> Fill:
+        """Integers that are not narrowed have more than the 24 bits of a factor."""
+        if c.is_float or self.y_scale:
+            return Fill.usual(c)
+        return Fill(Distribution.UNIFORM, -(2.0**28), 2.0**28)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         specs = self._specs(inputs)
@@ -360,6 +387,8 @@ class Gemm(Layer):
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         def product(part: PassProduct, a: Array, b: Array) -> Array:
+            if self._whole():
+                a, b = a - self.a_zero_point, b - self.b_zero_point
             y: Array = part.product.alpha * (a @ b)
             return y
 
@@ -369,7 +398,10 @@ class Gemm(Layer):
             made["y"] = made["y"] + beta * tensors["c"]
         elif beta != 0:
             made["dc"] = beta * tensors["dy"]
-        return {port: wrapped(each) for port, each in made.items()} if self._whole() else made
+        if self._whole():
+            requantisation = self._requantisation(self._dtype("a", self.types))
+            made = {port: requantisation.of(wrapped(each)) for port, each in made.items()}
+        return made
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         def bound(part: PassProduct, a: Array, b: Array, y: Array) -> Array:

@@ -112,7 +112,17 @@ class Product:
     @property
     def stores(self) -> bool:
         """Whether the kernels store the result's type; if not, they leave float32."""
-        if not self.elements.result.is_narrow or self.chunks[1] > 1:
+        return self.whole or self.chunks[1] > 1 or self._by_fours
+
+    @property
+    def _sums_follow(self) -> bool:
+        """Whether a second kernel adds partial sums, or stores integers by fours."""
+        return self.chunks[1] > 1 or (self.whole and not self._by_fours)
+
+    @property
+    def _by_fours(self) -> bool:
+        """Whether the first kernel can store the result's type."""
+        if not self.elements.result.is_narrow:
             return True
         by_rows = not self.short or (not self._along_k and (self._few_rows or self.n == 1))
         return by_rows and self.n % TOGETHER == 0
@@ -157,7 +167,7 @@ class Product:
         _, splits = self.chunks
         batch = (self.batch,) if self.batch > 1 else ()
         shape = (splits, *batch, self.m, self.n)
-        return TensorSpec(shape, self.elements.total) if splits > 1 else None
+        return TensorSpec(shape, self.elements.total) if self._sums_follow else None
 
     def lower(
         self, prefix: str, a: str, b: str, added: str | None, y: str, partial: str = "partial"
@@ -167,12 +177,13 @@ class Product:
         `a`, `b`, `y`, `added` (c or the bias) and `partial` (the workspace) are names of ports.
         """
         _, splits = self.chunks
-        target = partial if splits > 1 else y
+        alone = not self._sums_follow
+        target = y if alone else partial
         after = (*((added,) if added else ()), *self.epilogue.ports)
-        extra = after if splits == 1 else ()
+        extra = after if alone else ()
         kernel, grid = (self._short if self.short else self._tiled)(prefix)
         launch = Launch(kernel.name, grid, (a, b, *extra, target))
-        if splits == 1:
+        if alone:
             return (kernel,), (launch,)
         second, grid = sum_of(
             self.machine,
@@ -327,8 +338,9 @@ class Product:
         chunk, splits = self.chunks
         extents = (*((self.batch,) if self.batch > 1 else ()), self.m, self.n, self.k)
         parts = [prefix, self._layout, "x".join(map(str, extents)), how]
-        if splits > 1:
-            return "_".join((*parts, f"by{chunk}", *self._leaves.name))
+        if self._sums_follow:
+            by = (f"by{chunk}",) if splits > 1 else ()
+            return "_".join((*parts, *by, *self._leaves.name))
         bias = ("bias",) if self.bias else ()
         after = (*_scales(self._scales), *bias, *self.epilogue.name)
         return "_".join((*parts, *after, *self._leaves.name))
@@ -336,7 +348,7 @@ class Product:
     @property
     def _leaves(self) -> Elements:
         """The first kernel's types: nothing is added to partial sums."""
-        if self.chunks[1] > 1:
+        if self._sums_follow:
             total = self.elements.total
             return replace(self.elements, added=total, result=total)
         return replace(self.elements, result=self._stored)
@@ -364,7 +376,8 @@ class Product:
     @property
     def _factors(self) -> str:
         """The type of what matrix instructions would multiply."""
-        return fragment.factors_of(self.elements.left, self.elements.right)
+        of = self.elements
+        return fragment.factors_of(of.left, of.right, shifted=any(of.zero_points))
 
     @property
     def _by_matrix(self) -> bool:
@@ -380,7 +393,7 @@ class Product:
         return tile.TILES if min(self._widths) > 1 else UNALIGNED
 
     def _tiled(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
-        found = self._cut
+        found, alone = self._cut, not self._sums_follow
         left_width, right_width = self._widths
         if found.tile.stages:
             left_width = right_width = fragment.RUN_NBYTES // found.tile.nbytes
@@ -388,10 +401,10 @@ class Product:
             ("m", self.m),
             ("n", self.n),
             ("k", self.k),
-            ("alpha", self.alpha if found.splits == 1 else 1.0),
-            ("beta", self.beta if found.splits == 1 else 0.0),
-            ("with_c", int(self.beta != 0 and found.splits == 1)),
-            ("with_bias", int(self.bias and found.splits == 1)),
+            ("alpha", self.alpha if alone else 1.0),
+            ("beta", self.beta if alone else 0.0),
+            ("with_c", int(self.beta != 0 and alone)),
+            ("with_bias", int(self.bias and alone)),
             ("batch", self.batch),
             ("splits", found.splits),
             ("chunk", found.chunk),
@@ -403,7 +416,7 @@ class Product:
             ("stages", found.tile.stages),
             ("tensor_maps", int(found.tile.by_warpgroups)),
             *found.tile.constants,
-            *(self.epilogue if found.splits == 1 else NOTHING).constants,
+            *(self.epilogue if alone else NOTHING).constants,
             *self._leaves.constants,
         )
         name = self._name(prefix, f"t{found.tile}")
@@ -457,6 +470,7 @@ class Product:
 
     def _short(self, prefix: str) -> tuple[Kernel, tuple[int, int, int]]:
         chunk, splits = self.chunks
+        alone = not self._sums_follow
         m, n, k = self.m, self.n, self.k
         # Elements between neighbours along m and k, and along n and k.
         a = (1, m) if self.a_transposed else (k, 1)
@@ -484,12 +498,12 @@ class Product:
             ("x_first", int(self._few_rows)),
             ("splits", splits),
             ("chunk", chunk),
-            ("alpha", self.alpha if splits == 1 else 1.0),
-            ("beta", self.beta if splits == 1 else 0.0),
-            ("with_c", int(self.beta != 0 and splits == 1)),
-            ("with_bias", int(self.bias and splits == 1)),
+            ("alpha", self.alpha if alone else 1.0),
+            ("beta", self.beta if alone else 0.0),
+            ("with_c", int(self.beta != 0 and alone)),
+            ("with_bias", int(self.bias and alone)),
             ("few_columns", int(not self._few_rows)),
-            *(self.epilogue if splits == 1 else NOTHING).constants,
+            *(self.epilogue if alone else NOTHING).constants,
             *self._leaves.constants,
         )
         kernel = Kernel(self._name(prefix, "skinny"), "gemm_skinny.hip", BLOCK, constants)

@@ -6,3 +6,8 @@ constexpr float BN_EPSILON = 1e-05f;
 constexpr Activation ACTIVATION = Activation::NONE;
 constexpr float ACTIVATION_CEILING = 6.0f; /* of clipped_relu */
 constexpr float ACTIVATION_ALPHA = 1.0f;   /* of elu */
+/* Of sums of integers (simgen/layers/requantisation.py). */
+constexpr bool REQUANTISED = false;
+#define WITH_CHANNEL_SCALES 0
+constexpr float REQUANTISATION_SCALE = 1.0f;
+constexpr int ZERO_POINT = 0;

@@ -1,0 +1,143 @@
+"""Sums of products of 8-bit integers, narrowed to 8 bits again: scale, zero point, saturation.
+
+An integer q of a tensor stands for the real number scale (q - zero_point). So of x, w and y
+
+    sum = sum over k of (x - x_zero_point) (w - w_zero_point)  [+ bias]        in 32 bits
+    y   = saturate(round(scale sum) + y_zero_point)     scale = x_scale w_scale / y_scale
+
+where `round` goes to the nearest whole number, of two to the even one, and `saturate` to the end of
+8 bits, -128 or 127. A bias has the scale x_scale w_scale and the zero point 0. With
+`w_scale_per_channel`, each output channel has a w_scale of its own, in the tensor w_scales. Padding
+is real zero.
+
+Source: QLinearConv and QLinearMatMul of ONNX, with QuantizeLinear's rounding; Jacob et al.,
+"Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
+2018.
+
+Each step is one float32 operation: the sum is converted, and multiplied by `scale`, which is
+rounded from its factors once (of channels: w_scale times the rest, rounded). Machines round all of
+these alike, so that results are known to the bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.ir import Distribution, Fill, TensorSpec
+from simgen.layers.base import Port, key
+from simgen.numerics.rounding import float32, identifier
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simgen.dtypes import DType
+    from simgen.ir import Constants
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+LOW, HIGH = -128, 127
+SCALES = "w_scales"  # of the channels
+
+
+@dataclass(frozen=True)
+class Requantisation:
+    """By default there is none."""
+
+    scale: float = 0.0  # float32; 0: sums stay as they are
+    zero_point: int = 0
+    per_channel: bool = False  # whether each has a factor of its own beside
+
+    def __bool__(self) -> bool:
+        return self.scale > 0
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """A kernel's arguments for it."""
+        return (SCALES,) if self.per_channel and self else ()
+
+    @property
+    def constants(self) -> Constants:
+        """What templates/kernels/constants/epilogue.h declares."""
+        return (
+            ("requantised", int(bool(self))),
+            ("with_channel_scales", int(bool(self.ports))),
+            ("requantisation_scale", self.scale),
+            ("zero_point", self.zero_point),
+        )
+
+    def tensors(self, channels: int, usual: float) -> tuple[Port, ...]:
+        """What it reads: factors around the usual one."""
+        fill = Fill(Distribution.UNIFORM, usual / 2, usual * 3 / 2)
+        return tuple(Port(each, TensorSpec((channels,)), fill) for each in self.ports)
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """Parts of a kernel's name."""
+        if not self:
+            return ()
+        zero = f"z{self.zero_point}".replace("-", "m")
+        return (f"q{identifier(self.scale)}{zero}{'c' * self.per_channel}",)
+
+    def of(self, sums: Array, factors: Array | float = 1.0) -> Array:
+        """What is stored of sums; `factors` are those of channels."""
+        if not self:
+            return sums
+        scale = np.asarray(factors).astype(np.float32) * np.float32(self.scale)
+        scaled = sums.astype(np.float32) * scale
+        inside = np.clip(scaled, LOW - self.zero_point, HIGH - self.zero_point)
+        found: Array = np.rint(inside).astype(np.float64) + self.zero_point
+        return found
+
+
+def scale_key(of: str) -> Any:
+    """The key of the scale of a tensor."""
+    text = f"scale of {of}, of i8"
+    return key(f"{of}_scale", default=0.0, least=0.0, most=1e6, of_integers=True, text=text)
+
+
+def zero_key(of: str) -> Any:
+    """The key of its zero point."""
+    text = f"what stands for 0 in {of}, of i8"
+    name = f"{of}_zero_point"
+    return key(name, default=0, least=LOW, most=HIGH, of_integers=True, text=text)
+
+
+def per_channel_key() -> Any:
+    """The key that gives each output channel a scale of its own."""
+    text = f"has each output channel a w_scale of its own, in {SCALES}?"
+    return key("w_scale_per_channel", default=False, of_integers=True, text=text)
+
+
+def chosen(
+    dtype: DType,
+    scales: dict[str, float],
+    zero_points: dict[str, int],
+    *,
+    per_channel: bool = False,
+) -> Requantisation:
+    """What a layer does whose inputs have a type, from its keys; the last ones are of its result.
+
+    Raises:
+        ValueError: keys of integers beside floats, or some without the others.
+    """
+    given = {f"{name}_scale": value for name, value in scales.items() if value}
+    missing = [f"{name}_scale" for name, value in scales.items() if not value]
+    shifted = [f"{name}_zero_point" for name, value in zero_points.items() if value]
+    per = ["w_scale_per_channel"] if per_channel else []
+    result = f"{list(scales)[-1]}_zero_point"
+    if dtype.is_float and (given or shifted or per):
+        first = (*given, *shifted, *per)[0]
+        raise ValueError(f"{first} is given, and the input is {dtype}; leave it out, or take i8")
+    if missing and (given or per or result in shifted):
+        beside = (*given, *per, *(each for each in shifted if each == result))
+        fact = f"{', '.join(beside)} without {', '.join(missing)}"
+        raise ValueError(f"{fact}; give {', '.join(f'{each}_scale' for each in scales)}, or none")
+    if not given:
+        return Requantisation()
+    left, right, last = scales.values()
+    scale = float32(left / last if per_channel else left * right / last)
+    if not 2.0**-126 <= scale <= 2.0**20:
+        raise ValueError(f"sums are scaled by {scale:g}; let the scales give 1e-37 to 1e6")
+    return Requantisation(scale, zero_points[list(scales)[-1]], per_channel)
