@@ -1,6 +1,7 @@
 /* The product of a time step: SUMS sums for each unit and sample of a work-group, over K terms. */
 #pragma once
 #include "prelude.h"
+#include "constants/recurrent.h"
 #include "vector.h"
 
 constexpr unsigned DEPTH = 64; /* of k, in LDS at a time */

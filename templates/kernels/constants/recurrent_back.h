@@ -3,21 +3,13 @@
 
 enum class Cell { LSTM, GRU, RELU, TANH };
 
-#define KERNEL recurrent_back_sample
-constexpr unsigned BLOCK = 256;
 constexpr Cell CELL = Cell::LSTM;
 constexpr unsigned GATES = 4;
 constexpr unsigned BATCH = 16;
-constexpr unsigned HIDDEN = 512; /* units */
 constexpr bool FIRST = false; /* whether there is no step behind */
 constexpr bool START = false; /* whether there is no step before */
-constexpr unsigned UNITS = 16; /* of a work-group */
-constexpr unsigned SAMPLES = 16; /* of a work-group */
-constexpr unsigned HELD = 4; /* samples of a work-item */
-constexpr unsigned SLICES = 4; /* work-items that share a sum */
 constexpr unsigned LEFT_WIDTH = 4; /* elements of a load from the gradients behind */
 constexpr unsigned WIDTH = 4; /* of one from the weights */
-using WeightElement = float; /* of weights */
 #define WITH_GATES 1
 #define WITH_CELL 1
 #define WITH_CANDIDATE 0

@@ -1,0 +1,11 @@
+/* What both directions of a time step of a recurrent layer share, with sample values. */
+#pragma once
+
+#define KERNEL recurrent_sample
+constexpr unsigned BLOCK = 256;
+constexpr unsigned HIDDEN = 512; /* units */
+constexpr unsigned UNITS = 16; /* of a work-group */
+constexpr unsigned SAMPLES = 16; /* of a work-group */
+constexpr unsigned HELD = 4; /* samples of a work-item */
+constexpr unsigned SLICES = 4; /* work-items that share a sum */
+using WeightElement = float; /* of weights and biases */
