@@ -52,6 +52,9 @@ class Distribution(StrEnum):
     # the list of its elements each row begins, and the last one ends; the column of each element.
     ROWS = "rows"
     COLUMNS = "columns"
+    PAIRS = (
+        "pairs"  # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
+    )
 
 
 @dataclass(frozen=True)

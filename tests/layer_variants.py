@@ -65,6 +65,7 @@ BASE: dict[str, dict[str, str]] = {
     "fc": {"num_output": "7"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
     "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
+    "structured_gemm": {"m": "33", "n": "20", "k": "40"},
     "fused_conv": {  # what conv is tested with is left as it is
         "num_output": "6", "kernel_size_h": "3", "kernel_size_w": "3", "pad_h": "1", "pad_w": "1",
         "conv_mode": "cross_correlation", "propagation": "true", "algo": "direct", "algod": "0",
@@ -246,6 +247,15 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {"m": "9", "n": "300", "k": "130", "sparsity": "0.95"},
         {"m": "67", "n": "13", "k": "33", "sparsity": "0"},
         {"m": "20", "n": "66", "k": "50", "nonzeros": "9"},
+        {"m": "34", "n": "20", "k": "40", "sparsity": "0.5", "side": "2"},
+        {"m": "33", "n": "3", "k": "42", "sparsity": "0.5", "side": "3"},
+        {"m": "64", "n": "264", "k": "96", "sparsity": "0.5", "side": "16"},
+    ],
+    "structured_gemm": [
+        {"m": "1", "n": "1", "k": "4"},
+        {"m": "67", "n": "13", "k": "36"},
+        {"m": "9", "n": "300", "k": "64"},
+        {"m": "20", "n": "66", "k": "132"},
     ],
 }
 
@@ -264,7 +274,8 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "heads": (
         (1, 1, 2), (2, 3, 10), (3, 17, 48), (2, 300, 6), (1, 2, 1, 1), (3, 2, 9, 8), (2, 2, 100, 3),
     ),
-    "sparse_gemm": ((1, 1, 1, 1),),  # its keys say all extents
+    "sparse_gemm": ((1, 1, 1, 1),),  # keys say all extents
+    "structured_gemm": ((1, 1, 1, 1),),
     "slice": ((1, 2, 1, 1), (2, 6, 2, 6), (3, 300, 1, 3), (5, 514, 1, 1), (2, 4, 48, 48)),
 }  # fmt: skip
 
@@ -443,6 +454,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "fused_conv": {**SMALL, "batch_norm": "true", "activation_mode": "tanh"},
     "gemm": {"m": "33", "n": "17", "k": "19"},
     "sparse_gemm": {"m": "33", "n": "12", "k": "40", "sparsity": "0.75"},
+    "structured_gemm": {"m": "33", "n": "12", "k": "40"},
     "heads": {"shape": "2x5x6", "heads": "3"},
     "recurrent": {"shape": "3x2x6", "cell": "gru"},
 }

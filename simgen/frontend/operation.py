@@ -312,6 +312,7 @@ class SparseOperation(LibraryOperation):
     n: int = said()
     k: int = said()
     sparsity: float = said(least=0.0, most=1.0)  # share of the elements of a that are zero
+    side: int = said(1)  # of the blocks that a is stored in
     ta: bool = said(False)
     tb: bool = said(False)
     type: str = said("f32")
@@ -332,7 +333,7 @@ class SparseOperation(LibraryOperation):
             raise UnsupportedError(
                 where, "ta or tb is 1, but [SparseGemm] transposes nothing; write 0"
             )
-        given = {key: getattr(self, key) for key in ("m", "n", "k", "sparsity")}
+        given = {key: getattr(self, key) for key in ("m", "n", "k", "sparsity", "side")}
         return _section("SparseGemm", "sparse_gemm", given, where)
 
 

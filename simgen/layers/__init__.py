@@ -17,7 +17,6 @@ from simgen.layers import input as input
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
-from simgen.layers import sparse_gemm as sparse_gemm
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer
 from simgen.layers.conv import convolution as convolution
@@ -28,3 +27,5 @@ from simgen.layers.pool import pooling as pooling
 from simgen.layers.product import fully_connected as fully_connected
 from simgen.layers.product import gemm as gemm
 from simgen.layers.recurrent import recurrent as recurrent
+from simgen.layers.sparse import sparse_gemm as sparse_gemm
+from simgen.layers.sparse import structured_gemm as structured_gemm

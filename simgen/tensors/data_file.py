@@ -92,6 +92,7 @@ _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.WHOLE: ("largest", "share_not_zero"),
     Distribution.ROWS: ("matrix_rows", "matrix_columns"),
     Distribution.COLUMNS: ("matrix_rows", "matrix_columns"),
+    Distribution.PAIRS: ("from", "below"),
 }
 
 

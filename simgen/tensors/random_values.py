@@ -118,7 +118,9 @@ def fill_block(block: NDArray[Any], key: int, index: int, fill: Fill) -> None:
     import numpy as np
 
     philox = np.random.Philox(key=key, counter=index << 64)
-    if block.dtype.kind == "i":
+    if fill.distribution is Distribution.PAIRS:
+        sparse_pattern.draw_pairs(block, philox)
+    elif block.dtype.kind == "i":
         stream = np.random.Generator(philox)
         block[:] = stream.integers(int(fill.a), int(fill.b), block.size, np.int32)
     elif fill.distribution is Distribution.NORMAL:
@@ -215,6 +217,8 @@ def _integer_fault(dtype: DType, fill: Fill) -> str | None:
         return "factors are of real numbers only"
     if fill.distribution in sparse_pattern.DISTRIBUTIONS and dtype == DType.I32:
         return sparse_pattern.fault(fill)
+    if fill.distribution is Distribution.PAIRS and dtype == DType.I32:
+        return None
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
     limits = np.iinfo(dtype.array)
@@ -243,7 +247,7 @@ def _float_fault(dtype: DType, fill: Fill, given: tuple[float, ...]) -> str | No
         return _whole_fault(dtype, fill)
     if fill.distribution is Distribution.NORMAL:
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
-    if fill.distribution in sparse_pattern.DISTRIBUTIONS:
+    if fill.distribution in sparse_pattern.INDICES:
         return f"{fill.distribution} is a distribution of whole numbers"
     # Of the numbers of a narrow type, none may lie between two of float32.
     some = a < b and (dtype == DType.F32 or _below(fill.b, dtype) >= a)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int32]
 
 DISTRIBUTIONS = (Distribution.ROWS, Distribution.COLUMNS)
+INDICES = (*DISTRIBUTIONS, Distribution.PAIRS)
+PAIRS = tuple(low | high << 2 for high in range(4) for low in range(high))  # 4 bits each
 MOST = 2**30  # places of a matrix
 _LOCK = Lock()  # threads fill parts of one tensor: the first makes the pattern for all
 
@@ -66,6 +68,18 @@ def _places(stream: np.random.Philox, size: int, count: int) -> NDArray[np.int64
     kept = np.ones(size, bool)
     kept[found] = False
     return np.flatnonzero(kept)
+
+
+def draw_pairs(block: Indices, stream: np.random.Philox) -> None:
+    """Set each word to 8 pairs, all equally likely."""
+    import numpy as np
+
+    drawn = np.atleast_1d(stream.random_raw(block.size)) >> np.uint64(11)
+    words = np.zeros(block.size, np.uint32)
+    for shift in range(0, 32, 4):
+        drawn, chosen = np.divmod(drawn, np.uint64(len(PAIRS)))
+        words |= np.array(PAIRS, np.uint32)[chosen] << np.uint32(shift)
+    block[:] = words.view(np.int32)
 
 
 def fault(fill: Fill) -> str | None:

@@ -1,26 +1,13 @@
-/* y = a b: a (M, K) in compressed rows, b (K, N) and y (M, N) dense, by rows. Elements rows[i] to rows[i + 1] of `values` are those
- * of row i, and `columns` says where in it they are. */
+/* y = a b: a (M, K) in compressed rows of blocks, b (K, N) and y (M, N) dense, by rows. Blocks rows[i] to rows[i + 1] of `values` are
+ * those of row i of blocks, and `columns` says where in it they are. With blocks of one element that is CSR. */
 #include "prelude.h"
 #include "vector.h"
+#include "add_multiple.h"
 #include "constants/sparse_gemm.h"
 
-constexpr unsigned ROWS = BLOCK / LANES; /* of a work-group */
-constexpr unsigned UNROLLED = Unrolled<4, LeftElement, RightElement>::COUNT;
-
-/* sum += factor * of, element by element, each rounded once. */
-static __device__ __forceinline__ void add_multiple(float& sum, float factor, float of) { sum = fused(factor, of, sum); }
-static __device__ __forceinline__ void add_multiple(float2& sum, float factor, float2 of)
-{
-    sum.x = fused(factor, of.x, sum.x);
-    sum.y = fused(factor, of.y, sum.y);
-}
-static __device__ __forceinline__ void add_multiple(float4& sum, float factor, float4 of)
-{
-    sum.x = fused(factor, of.x, sum.x);
-    sum.y = fused(factor, of.y, sum.y);
-    sum.z = fused(factor, of.z, sum.z);
-    sum.w = fused(factor, of.w, sum.w);
-}
+constexpr unsigned ROWS = BLOCK / LANES; /* of blocks, of a work-group */
+constexpr unsigned UNROLLED_INSIDE = SIDE <= 4 ? SIDE : 1; /* a block's elements are uniform: scalar registers are few */
+constexpr unsigned UNROLLED = SIDE == 1 ? Unrolled<4, LeftElement, RightElement>::COUNT : 1;
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const LeftElement* __restrict__ values, const int* __restrict__ columns, const int* __restrict__ rows,
@@ -62,16 +49,26 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 store(y, first * N + at, held[at % N * BLOCK + at / N * LANES]);
     } else {
         const unsigned column = (blockIdx.y * LANES + lane) * WIDTH;
-        if ((M % ROWS != 0 && row >= M) || (N % (LANES * WIDTH) != 0 && column >= N))
+        if ((M % (ROWS * SIDE) != 0 && row >= M / SIDE) || (N % (LANES * WIDTH) != 0 && column >= N))
             return;
-        Piece sum = {};
+        Piece sum[SIDE] = {};
         const unsigned end = rows[row + 1];
 #pragma unroll UNROLLED
-        for (unsigned at = rows[row]; at < end; at++)
-            add_multiple(
-                sum, load(values, at), fetched<float, WIDTH>(b + (static_cast<unsigned>(columns[at]) * N + column)));
-        float results[WIDTH];
-        unpack(sum, results);
-        store_vector<WIDTH>(y + (row * N + column), results);
+        for (unsigned at = rows[row]; at < end; at++) {
+            const RightElement* from = b + (static_cast<unsigned>(columns[at]) * SIDE * N + column);
+#pragma unroll UNROLLED_INSIDE
+            for (unsigned k = 0; k < SIDE; k++) {
+                const Piece piece = fetched<float, WIDTH>(from + k * N);
+#pragma unroll
+                for (unsigned r = 0; r < SIDE; r++)
+                    add_multiple(sum[r], load(values, (at * SIDE + r) * SIDE + k), piece);
+            }
+        }
+#pragma unroll
+        for (unsigned r = 0; r < SIDE; r++) {
+            float results[WIDTH];
+            unpack(sum[r], results);
+            store_vector<WIDTH>(y + ((row * SIDE + r) * N + column), results);
+        }
     }
 }

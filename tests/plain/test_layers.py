@@ -224,9 +224,20 @@ def all_reduce(variant: Variant, x: Array) -> Array:
 
 
 def sparse_gemm(variant: Variant, values: Array, columns: Array, rows: Array, b: Array) -> Array:
-    shape = (len(rows) - 1, len(b))
-    a = sparse.csr_array((values, columns.astype(int), rows.astype(int)), shape=shape)
+    side = 1 if values.ndim == 1 else values.shape[1]
+    blocks = values.reshape(-1, side, side)
+    shape = ((len(rows) - 1) * side, len(b))
+    a = sparse.bsr_array((blocks, columns.astype(int), rows.astype(int)), shape=shape)
     y: Array = a @ b
+    return y
+
+
+def structured_gemm(variant: Variant, values: Array, positions: Array, b: Array) -> Array:
+    y = np.zeros((len(values), b.shape[1]))
+    for i, g in np.ndindex(len(values), len(b) // 4):
+        pair = int(positions[i, g // 8]) % 2**32 >> 4 * (g % 8) & 15
+        for at, place in enumerate((pair & 3, pair >> 2)):
+            y[i] += values[i, 2 * g + at] * b[4 * g + place]
     return y
 
 
@@ -486,6 +497,7 @@ INDEPENDENT = {
     "activation": activation,
     "gemm": gemm,
     "sparse_gemm": sparse_gemm,
+    "structured_gemm": structured_gemm,
     "fc": fully_connected,
     "layer_norm": layer_norm,
     "slice": slice_,

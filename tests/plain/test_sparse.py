@@ -91,6 +91,51 @@ def test_a_matrix_of_no_elements_or_too_many_is_one_line(simgen, settings, fact)
     fails(simgen(f"show sparse_gemm_fwd {settings}"), 2, fact)
 
 
+NO_BLOCKS = {
+    "a is 30 x 42, no whole blocks of 4 x 4; make m and k multiples": "m=30 k=42 side=4",
+    "10 elements are no whole blocks of 2 x 2; set nonzeros to a multiple of 4": (
+        "m=30 k=42 side=2 nonzeros=10"
+    ),
+    "side is 17; it must be at most 16": "side=17",
+}
+
+
+@pytest.mark.parametrize("fact", NO_BLOCKS)
+def test_what_is_no_matrix_of_blocks_is_one_line(simgen, fact):
+    settings = " ".join(f"--set {each}" for each in NO_BLOCKS[fact].split())
+    fails(simgen(f"show sparse_gemm_fwd {settings}"), 2, fact)
+
+
+def test_blocks_are_counted_whole(simgen):
+    shown = simgen("show sparse:m=64,n=8,k=96,sparsity=0.75,side=8 --json").json()
+    blocks = 8 * 12 // 4
+    assert shown["total"]["flops"] == 2 * blocks * 64 * 8
+    assert shown["total"]["read_bytes"] == 4 * (blocks * 65 + 9 + 96 * 8)
+
+
+def test_pairs_are_all_those_of_different_places():
+    fill = Fill(Distribution.PAIRS, 0.0, 4.0)
+    words = generate("positions", TensorSpec((3000,), DType.I32), fill, 1).view(np.uint32)
+    pairs = words[:, np.newaxis] >> np.arange(0, 32, 4, np.uint32) & 15
+    found, counts = np.unique(pairs, return_counts=True)
+    assert found.tolist() == [4, 8, 9, 12, 13, 14]
+    assert counts.min() > 0.9 * counts.mean()
+
+
+def test_positions_that_do_not_ascend_are_one_line(simgen, tmp_path):
+    np.savez(tmp_path / "a.npz", **{"structured_gemm.positions": np.full((3, 1), 0x44494444)})
+    sizes = "--set m=3 --set n=2 --set k=32"
+    assert not simgen(f"show structured_gemm_fwd {sizes} --values a.npz").code
+    np.savez(tmp_path / "a.npz", **{"structured_gemm.positions": np.full((3, 1), 0x44144444)})
+    fact = "positions of row 0, group 5, are 1 and 0; write two that ascend"
+    done = simgen(f"build structured_gemm_fwd {sizes} --values a.npz --target host -o c")
+    fails(done, 2, fact)
+
+
+def test_groups_are_whole(simgen):
+    fails(simgen("show structured_gemm_fwd --set k=30"), 2, "k is 30, no whole groups of 4")
+
+
 def test_strings_of_sparse_products_are_read_again():
     made = operation.read("sparse:m=7680,n=1,k=2560,sparsity=0.95")
     assert operation.read(str(made)) == made

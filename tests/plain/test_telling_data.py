@@ -70,7 +70,8 @@ def others(layer: Layer, name: str) -> Iterator[Any]:
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
-        yield from (value + 1, value - 1)
+        near = (value + 1, value - 1)  # a multiple of some number may have no neighbours
+        yield from near if any(changed(layer, name, each) for each in near) else (2 * value,)
     else:
         yield from (value * factor for factor in (0.1, 0.9, 1.1, 10.0))
         yield from (0.0, 1.0) if value else (0.5,)

@@ -1,0 +1,168 @@
+"""A matrix of which two of every four neighbours are stored, times a dense one (2:4 sparsity).
+
+    y(i, j) = sum over groups g of  values(i, 2 g) b(4 g + p(i, g, 0), j)
+                                 +  values(i, 2 g + 1) b(4 g + p(i, g, 1), j)
+
+    a          (m, k)  in each row, two of each four neighbouring elements may be other than 0
+    values     (m, k / 2)  these two of each group
+    positions  (m, ceil(k / 32))  where in their groups, 0 <= p(i, g, 0) < p(i, g, 1) <= 3: 2 bits
+               for each, 8 groups in a word, the first in the lowest bits
+    b          (k, n)  and y (m, n) dense, by rows
+
+It is computed by scalar arithmetic. NVIDIA's mma.sp and AMD's V_SMFMAC take a compressed matrix as
+an operand of its own, beside its positions; a tile's fragments have no place for that.
+
+Source: A. Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021; the order of the bits is
+that of the metadata of PTX's mma.sp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.dtypes import DType
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers.base import Lowering, Port, Sums, key
+from simgen.layers.product.elements import constant, name_of
+from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
+from simgen.layers.written import Places, Writes, cut, writes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.sparse.rows import Indices
+    from simgen.layers.written import Values
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+GROUP = 4  # neighbours
+GROUPS = 8  # in a word of positions
+
+
+@dataclass(frozen=True)
+class StructuredGemm(SparseProduct):
+    kind = "structured_gemm"
+    section = "StructuredGemm"
+    passes = (Pass.FORWARD,)
+    input_names: ClassVar[tuple[str, ...]] = ("b",)
+    rank = None
+    takes_input = False
+    input_keys: ClassVar[tuple[str, ...]] = ("n", "k", "type")
+    sample: ClassVar[Mapping[str, str]] = {"m": "256", "n": "64", "k": "256"}
+
+    m: int = key("m", default=256, least=1, text="rows of a and y")
+    n: int = key("n", default=64, least=1, text="columns of b and y")
+    k: int = key("k", default=256, least=1, text="columns of a, rows of b: a multiple of 4")
+    type: DType = key("type", default=DType.F32, text="element type of a and b")
+
+    def _b(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        """Raises:
+        ValueError: the input is no matrix.
+        """
+        if not inputs:
+            return TensorSpec((self.k, self.n), self.type)
+        (b,) = inputs
+        if len(b.shape) != 2:
+            raise ValueError(f"b has {len(b.shape)} axes, and is no matrix; take another tensor")
+        return b
+
+    def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:
+        k, n = self._b(inputs).shape
+        if k % GROUP:
+            raise ValueError(f"k is {k}, no whole groups of {GROUP}; make it a multiple of {GROUP}")
+        largest = max(self.m * k, k * n, self.m * n)
+        if largest > LARGEST:
+            fact = f"a matrix of {largest} elements is larger than {LARGEST}"
+            raise ValueError(f"{fact}; make it smaller")
+        return RowPlan(self.m, n, k, self.m * k // 2)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        plan = self.plan(inputs)
+        return TensorSpec((plan.m, plan.n), self._b(inputs).dtype)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """A multiply-add for each stored element and each column of b. All tensors count once in
+        the bytes."""
+        ports = {port.name: port.spec.nbytes for port in self.ports(inputs, direction)}
+        plan = self.plan(inputs)
+        written = ports.pop("y")
+        return OpCount(2 * plan.nonzeros * plan.n, 0, sum(ports.values()), written)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        plan, b = self.plan(inputs), self._b(inputs)
+        of_one = Fill(Distribution.NORMAL, 0.0, (plan.k / 2) ** -0.5)  # results of about 1
+        words = TensorSpec((plan.m, ceil(plan.k / (GROUP * GROUPS))), DType.I32)
+        return (
+            Port("values", TensorSpec((plan.m, plan.k // 2), b.dtype), of_one),
+            Port("positions", words, Fill(Distribution.PAIRS, 0.0, GROUP)),
+            Port("b", b, Fill(Distribution.NORMAL, 0.0, 1.0)),
+            Port("y", self.output(inputs)),
+        )
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        plan, b = self.plan(inputs), self._b(inputs).dtype
+        y = b if plan.stores_narrow else DType.F32
+        extents = f"{plan.m}x{plan.n}x{plan.k}"
+        constants = (
+            ("m", plan.m),
+            ("n", plan.n),
+            ("k", plan.k),
+            ("lanes", plan.lanes),
+            ("width", plan.width),
+            *constant("leftelement", b),
+            *constant("rightelement", b),
+            *constant("element", y),
+        )
+        name = "_".join((self.kind, extents, *name_of((b, y))))
+        kernel = Kernel(name, "structured_gemm.hip", plan.block, constants)
+        args = ("values", "positions", "b", "y")
+        return Lowering((kernel,), (Launch(kernel.name, plan.grid, args),))
+
+    def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
+        plan = self.plan(inputs)
+        return {} if inputs else {"m": plan.rows, "n": plan.columns, "k": GROUP * GROUPS}
+
+    def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
+        if "positions" not in given:
+            return ""
+        places = _places(given["positions"].astype(np.int64), self.plan(inputs).k)
+        falls = places[..., 0] >= places[..., 1]
+        if not falls.any():
+            return ""
+        row, group = np.unravel_index(int(np.argmax(falls)), falls.shape)
+        first, second = places[row, group]
+        fact = f"positions of row {row}, group {group}, are {first} and {second}"
+        return f"{fact}; write two that ascend, 2 bits each"
+
+    def matrices(self, tensors: Tensors) -> tuple[Compressed, Array, RowPlan]:
+        b, values = tensors["b"], tensors["values"]
+        m, k = len(values), len(b)
+        places = _places(tensors["positions"].astype(np.int64), k)
+        columns = places + np.arange(0, k, GROUP)[:, np.newaxis]
+        rows = np.arange(m + 1) * (k // 2)
+        a = Compressed(values.reshape(-1), columns.reshape(-1), rows, k)
+        return a, b, RowPlan(m, b.shape[1], k, values.size)
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums(self.plan(inputs).k // 2)
+
+
+def _places(words: Indices, k: int) -> Indices:
+    """Where in its group each stored element is, (m, k / 4, 2)."""
+    shifts = np.arange(0, 32, 2)
+    found: Indices = words[:, :, np.newaxis] >> shifts & 3
+    return found.reshape(len(words), -1)[:, : k // 2].reshape(len(words), k // GROUP, 2)
+
+
+@writes("structured_gemm")
+def _written(c: Values, block: int) -> list[Writes]:
+    columns = Places(c["n"], 1, c["lanes"] * c["width"])
+    return [Writes(-1, cut(Places(c["m"], c["n"], block // c["lanes"])), cut(columns))]
