@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import exp, log
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import simgen
 from simgen.errors import SimgenError
 from simgen.frontend import deepbench
-from simgen.frontend.operation import FAMILIES
+from simgen.frontend.operation import FAMILIES, RnnOperation
 from simgen.ir import Pass
+from simgen.layers.recurrent.recurrent import InputMode
 from simgen.storage.files import write_atomic
 from simgen.workload import costs
 
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from simgen.frontend.operation import LibraryOperation
+
 KEPT_EVERY = 5.0  # seconds between two writings of the rows
 RIGHT = "right"
 REFUSED = "refused: "
+OF_SEVERAL_GPUS = ("allreduce",)
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Row:
     ours: float | None = None
     library: float | None = None
     result: str = ""  # RIGHT, or what is wrong; or why there is none
+    told: str = ""  # by the library, where it does not do it
 
     @property
     def ratio(self) -> float | None:
@@ -90,11 +95,11 @@ def tasks(families: Iterable[str], types: Iterable[str]) -> list[Task]:
     """Each different problem once, in each pass and type that its sets have, in order of need."""
     found: dict[tuple[Any, str, str], list[Any]] = {}
     for family in families:
-        if FAMILIES[family].has_layer():
+        if FAMILIES[family].has_layer() and family not in OF_SEVERAL_GPUS:
             for each in deepbench.problems(family):
                 for direction in each.passes:
                     for dtype in each.types:
-                        key = (each.operation, str(direction), dtype)
+                        key = (measured(each.operation), str(direction), dtype)
                         found.setdefault(key, []).append(each)
     made = [
         Task(
@@ -102,14 +107,22 @@ def tasks(families: Iterable[str], types: Iterable[str]) -> list[Task]:
             direction,
             dtype,
             first.family,
-            str(first.operation),
-            first.operation.flops,
+            str(operation),
+            operation.flops,
             tuple(each.name for each in more),
         )
-        for (_, direction, dtype), (first, *more) in found.items()
+        for (operation, direction, dtype), (first, *more) in found.items()
         if dtype in types
     ]
     return stratified(made)
+
+
+def measured(operation: LibraryOperation) -> LibraryOperation:
+    """What is measured for an operation: recurrent layers multiply their inputs too, since PyTorch
+    has them do so."""
+    if isinstance(operation, RnnOperation):
+        return replace(operation, input=InputMode.LINEAR)
+    return operation
 
 
 def stratified(made: Iterable[Task]) -> list[Task]:
@@ -241,6 +254,9 @@ def _prepare(prepare: Callable[[Task, Path], Any], root: Path, task: Task) -> Ma
 
 
 def planned(task: Task, **choices: Any) -> simgen.PlannedBuild:
+    """The plan of what is measured."""
+    if task.family == "rnn":
+        choices["set"] = {"input_mode": str(InputMode.LINEAR)}
     passes = None if task.direction == Pass.FORWARD else task.direction
     return simgen.plan(task.name, passes=passes, type=task.type, **choices)
 
@@ -365,7 +381,7 @@ def page(todo: list[Task], rows: Rows, head: list[str]) -> str:
             "",
             f"Machine: {', '.join(machines)}. {len(todo)} different problems, passes and types; "
             f"{twins} more are there twice. {len(wrong)} of what was timed is wrong, "
-            f"{len(failed)} failed.",
+            f"{len(failed)} failed. What is measured, and how results are checked, on_gpu.py says.",
             "",
             *summary(todo, rows),
             "",

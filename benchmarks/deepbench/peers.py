@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import recurrent_peer
+
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass
 
@@ -29,6 +31,9 @@ SHARE = 2**27  # elements that are compared at a time
 class Peer:
     work: Callable[[], object] | None  # what is timed; None: the library does not do it
     truth: Callable[[], Mapping[str, Any]]  # what the pass writes, in float64, by port
+    less: Callable[[], object] | None = None  # part of the work that is not of the pass
+    # Where results are never exact, the same in float32: as far from float64 others may be too.
+    like: Callable[[], Mapping[str, Any]] | None = None
 
 
 def dtype(torch: Any, name: str) -> Any:
@@ -46,7 +51,8 @@ def of(torch: Any, workload: Workload, tensors: Mapping[str, Any]) -> Peer | Non
 
 
 def gemm(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer | None:
-    """cuBLAS adds to c in place: the sum of many rounds stands there, and takes as long."""
+    """cuBLAS adds to c in place: the sum of many rounds stands there, and takes as long. Of 8-bit
+    integers PyTorch has the product alone, without c, and of some sizes."""
     if direction is not Pass.FORWARD or t["a"].dim() != 2:
         return None
     a = t["a"].mT if layer.transa else t["a"]
@@ -57,8 +63,8 @@ def gemm(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer 
         y = layer.alpha * (a.double() @ b.double())
         return {"y": y + layer.beta * t["c"].double() if added else y}
 
-    if not t["a"].is_floating_point():
-        return Peer(None, truth)
+    if not t["a"].is_floating_point():  # no c there
+        return Peer(lambda: torch._int_mm(a, b), truth)
     into = torch.zeros_like(t["y"])
 
     def work() -> object:
@@ -97,13 +103,51 @@ def conv(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer 
         with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
             return {written: operation(t[first].double(), t[second].double())}
 
-    return Peer(lambda: operation(t[first], t[second]), truth)
+    whole = not t[first].is_floating_point()  # PyTorch has no such convolution
+    return Peer(None if whole else lambda: operation(t[first], t[second]), truth)
+
+
+def sparse_gemm(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer:
+    """cuSPARSE, on the same compressed rows."""
+    b, shape = t["b"], (len(t["rows"]) - 1, len(t["b"]))
+
+    def matrix(values: Any) -> Any:
+        return torch.sparse_csr_tensor(t["rows"], t["columns"], values, shape)
+
+    def truth() -> Mapping[str, Any]:
+        return {"y": matrix(t["values"].double()).to_dense() @ b.double()}
+
+    a = matrix(t["values"])  # of the values in their place, now and later
+    return Peer(lambda: torch.mm(a, b), truth)
+
+
+def recurrent(torch: Any, layer: Any, direction: Pass, t: Mapping[str, Any]) -> Peer:
+    """cuDNN, which PyTorch lets multiply the input with weights in any case."""
+
+    def computed(in_type: Any) -> Mapping[str, Any]:
+        given = {port: each.to(in_type) for port, each in t.items()}
+        return recurrent_peer.formulas(torch, layer, direction, given)
+
+    work, less = None, None
+    if not layer.skips:
+        work, less = recurrent_peer.library(torch, layer, direction, t)
+    return Peer(work, lambda: computed(torch.float64), less, lambda: computed(torch.float32))
 
 
 KINDS: dict[str, Callable[[Any, Any, Pass, Mapping[str, Any]], Peer | None]] = {
     "gemm": gemm,
     "conv": conv,
+    "sparse_gemm": sparse_gemm,
+    "recurrent": recurrent,
 }
+
+
+def farther(torch: Any, ours: Any, truth: Any, like: Any) -> float:
+    """How much farther from the truth a result is than may be; not above 1, if it is right."""
+    rounded = torch.finfo(ours.dtype).eps / 2 * float(truth.abs().max())
+    allowed = recurrent_peer.MORE * float((like.double() - truth).abs().max()) + 2 * rounded
+    distance = (ours.double() - truth).abs().max()
+    return float(distance / allowed) if bool(distance.isfinite()) else float("inf")
 
 
 def different(torch: Any, ours: Any, truth: Any, *, exact: bool) -> int:

@@ -94,10 +94,12 @@ def compile_some(asked) -> None:
     print(*failed, sep="\n")
 
 
-def sample(count: int):
+def sample(count: int, families):
     """As many of each family, set and pass, spread over their work."""
     strata = {}
     for each, direction, _ in problems(types=False):
+        if each.family not in families:
+            continue
         strata.setdefault((each.family, each.set, direction), []).append((each, direction))
     share, more = divmod(count, len(strata))
     for at, found in enumerate(strata.values()):
@@ -114,7 +116,7 @@ def targets_of(asked) -> list[str]:
 def run(asked) -> None:
     heads = ("problem", "pass", "operations", "scaled to", *targets_of(asked), "not kept")
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-    for each, direction in sample(asked.count or 60):
+    for each, direction in sample(asked.count or 60, asked.families):
         folder = Path(tempfile.mkdtemp())
         try:
             row = one(each, direction, asked, folder)

@@ -105,6 +105,8 @@ def _conv(
         group=layer.group,
         mode=FilterMode.CONV if turned else FilterMode.CROSS,
         bias=layer.bias,
+        layout=layer.layout,
+        filter_layout=layer.filter_layout,
         passes=tuple(each for each in ConvOperation.PASSES if each in directions),
         type=dtype,
     )

@@ -33,6 +33,7 @@ from simgen.frontend.config import Entry, Place, Section
 from simgen.ir import Pass
 from simgen.layers.all_reduce import Route
 from simgen.layers.base import check_range, parse_value
+from simgen.layers.layout import FilterLayout, Layout
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.recurrent import InputMode
 
@@ -209,6 +210,8 @@ class ConvOperation(LibraryOperation):
     group: int = said(1)
     mode: FilterMode = said(FilterMode.CROSS)
     bias: bool = said(False)
+    layout: Layout = said(Layout.NCHW)  # of images and results
+    filter_layout: FilterLayout = said(FilterLayout.KCRS)
     passes: Passes = said((Pass.FORWARD,))
     type: str = said("f32")
 
@@ -241,7 +244,9 @@ class ConvOperation(LibraryOperation):
             "kernel_size_w": self.s,
         }
         same = ("pad_h", "pad_w", "stride_h", "stride_w", "dilation_h", "dilation_w", "group")
+        formats = ("layout", "filter_layout")
         given |= {key: getattr(self, key) for key in (*same, "bias")}
+        given |= {key: getattr(self, key) for key in formats if key in self.said()}
         return _section("Convolution", self.family, given, where)
 
 

@@ -68,6 +68,12 @@ class ChoosesLayout(Layer):
         """What is stored otherwise than a layer before or behind it has its tensors."""
         return (str(self.layout),) if self.layout in LAST else ()
 
+    def check_formats(self, dtype: DType) -> None:
+        """Raises ValueError if tensors of this type cannot be converted."""
+        if not dtype.is_float and any(map(self._turned, (*self.images, *self.filters))):
+            cure = "leave layout and filter_layout out"
+            raise ValueError(f"conversions of formats move floats, and x is {dtype}; {cure}")
+
     def _turned(self, port: str) -> bool:
         """Whether a port's tensor is stored with channels last."""
         images = port in self.images and self.layout in LAST

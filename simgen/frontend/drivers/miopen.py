@@ -1,8 +1,7 @@
 """MIOpenDriver: `MIOpenDriver conv -n 100 -c 3 -H 32 -W 32 -k 32 -y 3 -x 3 -F 1`.
 
-What MIOpen logs with MIOPEN_ENABLE_LOGGING_CMD=1 are such lines. Images lie as NCHW in simgen
-whatever -I, -f and -O say. Without -F, convolutions and recurrent layers run forward and both ways
-backward.
+What MIOpen logs with MIOPEN_ENABLE_LOGGING_CMD=1 are such lines. Images and results have one
+layout. Without -F, convolutions and recurrent layers run forward and both ways backward.
 
     MIOpenDriver rnn -n 16 -W 512 -H 512 -k 25 -m lstm -p 0 -b 1 -F 1
 
@@ -26,6 +25,7 @@ from simgen.frontend.operation import (
     RnnOperation,
 )
 from simgen.ir import Pass
+from simgen.layers.layout import FilterLayout, Layout
 from simgen.layers.recurrent.recurrent import InputMode
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ RNN = {
 CELLS = {"relu": Cell.VANILLA, "tanh": Cell.TANH, "lstm": Cell.LSTM, "gru": Cell.GRU}
 RNN_TYPES = ("f32", "f16")
 LAYOUTS = ("NCHW", "NHWC")
+FILTERS = dict(zip(LAYOUTS, FilterLayout, strict=True))
 USUAL_MEASURING = {"iter": "i", "verify": "V", "time": "t", "wall": "w"}
 CONV_MEASURING = {
     **USUAL_MEASURING,
@@ -228,6 +229,8 @@ def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
     given.only("-L", ("1",), "only tensors that are no vectors are read; leave it out")
     for layout in ("-I", "-O", "-f"):
         given.only(layout, LAYOUTS, "only NCHW and NHWC are read")
+    images = given.text("-I", "NCHW")
+    given.only("-O", (images,), f"only that of the images is read; write {images}")
     return ConvOperation(
         n=given.whole("-n", 100),
         c=given.whole("-c", 3),
@@ -244,6 +247,8 @@ def _conv(given: GivenOptions, dtype: str) -> ConvOperation:
         dilation_w=given.whole("-j", 1),
         group=given.whole("-g", 1),
         bias=given.flag("-b"),
+        layout=Layout(images.lower()),
+        filter_layout=FILTERS[given.text("-f", "NCHW")],
         passes=_passes(given),
         type=dtype,
     )
@@ -253,5 +258,9 @@ def _conv_text(conv: ConvOperation) -> str:
     image = f"-n {conv.n} -c {conv.c} -H {conv.h} -W {conv.w}"
     filters = f"-k {conv.k} -y {conv.r} -x {conv.s} -p {conv.pad_h} -q {conv.pad_w}"
     steps = f"-u {conv.stride_h} -v {conv.stride_w} -l {conv.dilation_h} -j {conv.dilation_w}"
+    if conv.layout is Layout.NHWC:
+        steps += " -I NHWC -O NHWC"
+    if conv.filter_layout is FilterLayout.KRSC:
+        steps += " -f NHWC"
     rest = f"-g {conv.group} -b {int(conv.bias)} -F {_bits(conv.passes)}"
     return f"{image} {filters} {steps} -m conv {rest}"

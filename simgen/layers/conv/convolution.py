@@ -221,6 +221,7 @@ class Convolution(ChoosesLayout):
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
+        self.check_formats(x.dtype)
         if x.shape[1] % self.group or self.num_output % self.group:
             fact = f"{x.shape[1]} channels and {self.num_output} filters"
             raise ValueError(f"{fact} in groups of equal size; make group a divisor of both")
