@@ -98,7 +98,7 @@ def plan(
         scale_to: make a product or a convolution smaller, until it has at most so many operations.
         layout: the storage format of images, "nchw" or "nhwc", of layers that have a choice.
         matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
-            that pays.
+            that pays; "tf32" is as "auto", but they multiply f32 too, of which they keep 11 bits.
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.

@@ -25,6 +25,7 @@ FITTED = "h200"  # the machine that the constants of plans were fitted on
 MACHINES, ARCHITECTURES = "machines", "architectures"  # folders in data/
 MAX_NBYTES = 2**20  # of a file
 AUTO, YES, NO = "auto", "yes", "no"  # whether matrix instructions multiply
+TF32 = "tf32"  # they do where that pays, and f32 too, of which they keep 11 bits
 MODELS = ("gem5-", "mgpusim-")  # begin the names of simulators' models of machines
 
 Name = Annotated[str, Matching(r"[a-z0-9_.-]{1,64}", "a name")]
@@ -135,7 +136,7 @@ OPTIONS = {
     "gpu_clock": "clock",
     "matrix": "use_matrix",
 }
-WORDS = {"use_matrix": (AUTO, YES, NO)}  # of fields that are no numbers
+WORDS = {"use_matrix": (AUTO, YES, NO, TF32)}  # of fields that are no numbers
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _QUANTITY = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMG]i|[kMG])?(B|Hz)?", re.ASCII)
 

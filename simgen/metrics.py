@@ -104,6 +104,8 @@ _ROWS = (
     # Times. Of a simulator, `seconds` are simulated ones.
     Metric("seconds", "seconds", TIME, "Time of each layer", "", True, True, "time"),
     Metric("seconds_min", "seconds", TIME, "Time in the fastest round"),
+    Metric("seconds_q1", "seconds", TIME, "Time that a quarter of the rounds do not exceed"),
+    Metric("seconds_q3", "seconds", TIME, "Time that three quarters of the rounds do not exceed"),
     Metric("seconds_max", "seconds", TIME, "Time in the slowest round"),
     Metric("rounds", "rounds", COUNTER, "Timed rounds"),
     Metric("simulated_seconds", "seconds", TIME, "Time since the launch before, CPUs included"),

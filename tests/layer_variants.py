@@ -262,6 +262,9 @@ EXTRA: dict[str, list[dict[str, str]]] = {
 
 # Where a layer has many kernels: the shapes that tell them apart, in place of all.
 SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
+    "all_reduce": (  # of one sample there is none
+        (2, 6, 2, 3), (3, 1, 1, 1), (67, 4, 1, 1), (2, 4099, 1, 1), (3, 37, 11, 11),
+    ),
     "conv": (
         (1, 1, 1, 1), (2, 3, 5, 7), (2, 6, 9, 12), (3, 27, 11, 11), (2, 2, 48, 48),
         (1, 2, 2, 150),
@@ -476,3 +479,9 @@ def small_problems() -> list[tuple[str, tuple[str, ...]]]:
             for choice in choices
         ]
     return found
+
+
+def problems_of_one_gpu() -> list[tuple[str, tuple[str, ...]]]:
+    """Those of `small_problems` that a build for one GPU takes."""
+    several = {f"{kind}_{each}" for kind in lowered() if LAYERS[kind].needs_gpus for each in Pass}
+    return [each for each in small_problems() if each[0] not in several]

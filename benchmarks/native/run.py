@@ -4,10 +4,12 @@
 
 The problems are those of table 3 of the DNNMark paper, and some more, of DeepBench too. Each is
 built and run with the `cuda` target; a time counts only if `simgen diff` finds the same kernels
-right on a batch of CHECKED samples. Bytes and operations are those that the algorithm needs
-(`simgen show`). The copy is from device memory to device memory and counts bytes read and written;
-SGEMM is 8192^3 by cuBLAS. PyTorch runs in the same type with TF32 off and cuDNN's measured choice
-of algorithm, timed between events, behind a like delay.
+right on a batch of CHECKED samples, or on ROWS rows of a large product. Bytes and operations are
+those that the algorithm needs (`simgen show`). The copy is from device memory to device memory and
+counts bytes read and written; SGEMM is 8192^3 by cuBLAS. PyTorch runs in the same type with TF32
+off and cuDNN's measured choice of algorithm, timed between events, behind a like delay. The L2
+cache is cold for both, before all launches of ours and before PyTorch's operation. Products
+of 16-bit types are planned once more with mma.sync in place of wgmma.
 """
 
 from __future__ import annotations
@@ -26,8 +28,11 @@ from simgen.frontend import network, problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROUNDS = {"warmup": 5, "repeats": 30}
+ROUNDS = {"warmup": 5, "repeats": 30, "l2": "cold"}
+L2 = 2**27  # bytes that are written between rounds of what ours is compared with: more than a cache
 CHECKED = 4  # samples; the float64 reference of a whole batch takes minutes
+ROWS = 1024  # the same of a large product: its tile is that of all rows
+LARGE = 2**35  # multiply-adds
 IMAGES = ["n=100", "c=32", "h=256", "w=256"]
 DEEP = [
     "n=16", "c=256", "h=28", "w=28", "num_output=256", "kernel_size=3", "pad=1",
@@ -49,6 +54,7 @@ STEM = [
     "n=32", "c=3", "h=224", "w=224", "num_output=64", "kernel_size=7", "pad=3", "stride=2",
     "conv_mode=cross_correlation",
 ]  # fmt: skip
+PLAN = "plan_for=a100"  # of the setting: by mma.sync, as on every GPU from sm_80 on
 PROBLEMS = [
     ("conv_fwd", ["n=100", "conv_mode=cross_correlation"]),
     ("conv_bwd_data", ["n=100", "conv_mode=cross_correlation"]),
@@ -94,12 +100,31 @@ PROBLEMS = [
     ("gemm_fwd", ["m=7680", "n=16", "k=2560"]),
     ("gemm_fwd", ["m=35", "n=8457", "k=1760"]),
     ("gemm_fwd", ["m=5124", "n=700", "k=2048"]),
-    ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "transb=true", "type=bf16"]),
+    *(
+        ("gemm_fwd", [f"m={m}", f"n={n}", f"k={k}", "transb=true", "type=bf16"])
+        for m, n, k in (
+            (1024, 1024, 1024),
+            (2048, 2048, 2048),
+            (4096, 4096, 4096),
+            (8192, 8192, 8192),
+            (2048, 8192, 2048),
+            (1024, 1024, 8192),
+            (1, 8192, 2048),
+            (16, 8192, 2048),
+            (128, 8192, 2048),
+        )
+    ),
     ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "type=bf16"]),
-    ("gemm_fwd", ["m=4096", "n=4096", "k=4096", "transb=true", "type=f16"]),
-    ("gemm_fwd", ["m=2048", "n=8192", "k=2048", "transb=true", "type=bf16"]),
-    ("gemm_fwd", ["m=16", "n=8192", "k=2048", "transb=true", "type=bf16"]),
-    ("gemm_fwd", ["m=1", "n=8192", "k=2048", "transb=true", "type=bf16"]),
+    ("gemm_fwd", ["m=8192", "n=8192", "k=8192", "type=bf16"]),
+    *(
+        ("gemm_fwd", [f"m={m}", f"n={m}", f"k={m}", "transb=true", "type=f16"])
+        for m in (1024, 4096)
+    ),
+    *(("gemm_fwd", [f"m={m}", f"n={m}", f"k={m}", "transb=true", "type=i8"]) for m in (4096, 8192)),
+    *(
+        ("gemm_fwd", [f"m={m}", f"n={m}", f"k={m}", "transb=true", "type=bf16", PLAN])
+        for m in (4096, 8192)
+    ),
 ]
 
 
@@ -134,11 +159,15 @@ def shrunk(setting: str) -> str:
 def row(folder: Path, name: str, settings: list[str], copy: float, sgemm: float) -> None:
     small = [s for s in settings if not s.startswith("n=") or name.startswith(("gemm", "softmax"))]
     checked = settings if small == settings else [*small, f"n={CHECKED}"]
+    sides = dict(s.split("=") for s in settings)
+    if name.startswith("gemm") and int(sides["m"]) * int(sides["n"]) * int(sides["k"]) > LARGE:
+        checked = [s for s in settings if not s.startswith("m=")] + [f"m={ROWS}"]
     bundle, _ = made(folder / "checked", name, checked, {"repeats": 1})
     (report,) = bundle.diff().reports
     _, result = made(folder / "timed", name, settings, ROUNDS)
     seconds = sum(launch["seconds"] for launch in result.launches)
-    found = problem.find(name, [tuple(s.split("=")) for s in settings], None)
+    given = [tuple(s.split("=")) for s in settings if s != PLAN]
+    found = problem.find(name, given, None)
     (placed,) = network.resolve(found.config, found.settings).layers
     work = placed.layer.count(placed.node.inputs, found.passes[0])
     nbytes, flops = work.read_bytes + work.written_bytes, work.flops + work.transcendentals
@@ -157,7 +186,8 @@ def row(folder: Path, name: str, settings: list[str], copy: float, sgemm: float)
 def made(
     folder: Path, name: str, settings: list[str], rounds: dict[str, int]
 ) -> tuple[simgen.BuiltBundle, simgen.Result]:
-    plan = simgen.plan(name, set=dict(setting.split("=") for setting in settings))
+    given = dict(setting.split("=") for setting in settings)
+    plan = simgen.plan(name, plan_for=given.pop("plan_for", "h200"), set=given)
     bundle = plan.build(folder, "cuda", replace=True)
     return bundle, bundle.run("cuda", options=rounds)
 
@@ -204,10 +234,12 @@ def torch_seconds(name: str, placed: network.Placed) -> float:
     torch.backends.cudnn.benchmark = True
     work = torch_work(name, placed)
     times = []
-    for _ in range(35):
+    flushed = torch.empty(L2, dtype=torch.uint8, device="cuda")
+    for at in range(35):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         torch.cuda._sleep(3_000_000)  # cycles: outlasts the CPU's launching
+        flushed.fill_(at)
         start.record()
         work()
         end.record()
@@ -224,6 +256,12 @@ def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
     layer, kind, direction = placed.layer, *name.split("_", 1)
     if kind == "gemm":
         extents = (layer.m, layer.k), (layer.n, layer.k) if layer.transb else (layer.k, layer.n)
+        if layer.type.name == "i8":
+            a, b = (
+                torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda")
+                for shape in extents
+            )
+            return lambda: torch._int_mm(a, b.T if layer.transb else b)
         dtype = {"bf16": torch.bfloat16, "f16": torch.float16}.get(layer.type.name, torch.float32)
         a, b = (torch.randn(shape, device="cuda").to(dtype) for shape in extents)
         return lambda: torch.matmul(a, b.T if layer.transb else b)

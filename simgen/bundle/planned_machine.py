@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from simgen.bundle import folder
 from simgen.errors import SimgenError, UsageError, printable
-from simgen.machine import YES, descriptions, find, named
+from simgen.machine import TF32, YES, descriptions, find, named
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ def with_matrix(found: PlannedMachine, matrix: str | None) -> PlannedMachine:
         raise UsageError(
             f"--matrix yes: {machine.name} has no matrix instructions; leave it out, or take "
             f"--plan-for {', '.join(having[:-1])} or {having[-1]}"
+        )
+    if machine.use_matrix == TF32 and TF32 not in {each.factors for each in machine.matrix}:
+        raise UsageError(
+            f"--matrix tf32: {machine.name} has no matrix instructions for it; leave it out, or "
+            "take --plan-for a100, h100 or h200"
         )
     return PlannedMachine(machine, found.why)
 

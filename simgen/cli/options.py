@@ -262,9 +262,9 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
     ),
     click.option(
         "--matrix",
-        type=click.Choice(("auto", "yes", "no")),
+        type=click.Choice(("auto", "yes", "no", "tf32")),
         help="Whether the machine's matrix instructions multiply: auto where that pays, and of f32 "
-        "nowhere. [default: auto]",
+        "nowhere; tf32 so, but products of f32 too, cut off to 11 bits. [default: auto]",
     ),
     click.option(
         "--layout",

@@ -88,7 +88,7 @@ class AllReduce(Layer):
         size = prod(x.shape[1:])
         vector = VECTOR if size % VECTOR == 0 else 1
         name = f"all_reduce_{x.shape[0]}x{size}"
-        constants = (("vectors", x.shape[0]), ("size", size), ("width", vector))
+        constants = (("ranks", x.shape[0]), ("size", size), ("width", vector))
         kernel = Kernel(name, "all_reduce.hip", BLOCK, constants)
         groups = -(-size // (BLOCK * vector))
         return Lowering((kernel,), (Launch(name, (groups, 1, 1), ("x", "y")),))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.compile.build import Builder
+    from simgen.ir import Workload
     from simgen.targets.base import Job
 
 CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
@@ -42,7 +43,19 @@ class Cuda(Target):
 
     name: ClassVar[str] = "cuda"
     summary: ClassVar[str] = "this machine's NVIDIA GPU, through CuPy, timed with CUDA events"
-    run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
+    run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
+        "noise": RunOption(
+            "SIMGEN_NOISE",
+            "more rounds, until the standard deviation of their times is so many per cent",
+            pattern=r"\d{1,2}(\.\d{1,3})?",
+            example="0.5",
+        ),
+        "l2": RunOption(
+            "SIMGEN_L2",
+            "what L2 holds before a layer: left by the one before, nothing, its own",
+            choices=("left", "cold", "warm"),
+        ),
+    }
 
     l1: str = l1_setting()
 
@@ -64,7 +77,7 @@ class Cuda(Target):
 
     @property
     def reader(self) -> Reader:
-        return CudaReader(launch_rows.ROUND_COLUMNS)
+        return CudaReader()
 
 
 class NvidiaGpu(Requirements):
@@ -119,7 +132,12 @@ class CudaWatcher(Watcher):
 
 
 class CudaReader(launch_rows.RowsReader):
-    """`seconds` is the median over the timed rounds, between CUDA events."""
+    """`seconds` is the median over the timed rounds, between CUDA events. Quartiles are there since
+    run.py leaves them: results of a bundle that was built before have none."""
+
+    def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
+        launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
+        return launch_rows.read(results, workload)
 
     def machine(self, results: Path) -> Mapping[str, str]:
         return machine_file.texts(machine_file.read(results))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from simgen.compile.legalise import as_it_says, support
 from simgen.errors import RefusedError
 from simgen.ir import DType
-from simgen.machine import Matrix, named
+from simgen.machine import TF32, Matrix, named
 
 if TYPE_CHECKING:
     from simgen.ir import Kernel, Workload
@@ -39,6 +39,8 @@ def instruction(kernel: Kernel) -> Matrix | None:
     types = {dtype.c: dtype for dtype in DType.table.values()}
     stored = [str(constants[name]) for name in STORED if name in constants]
     factors = types.get(stored[0], DType.F32) if stored else DType.F32
+    if constants["multiply"] == "mma" and factors == DType.F32:
+        return Matrix(*shape, TF32, factors.name)
     return Matrix(*shape, factors.name, factors.accumulation.name)
 
 

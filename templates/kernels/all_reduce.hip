@@ -9,7 +9,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     if (SIZE % (BLOCK * WIDTH) != 0 && at >= SIZE)
         return;
     Vector<float, WIDTH> sum = vector_at<WIDTH>(x + at);
-    for (unsigned v = 1; v < VECTORS; v++) {
+    for (unsigned v = 1; v < RANKS; v++) {
         const Vector<float, WIDTH> next = vector_at<WIDTH>(x + (v * SIZE + at));
         sum += next;
     }

@@ -1,4 +1,5 @@
-/* NVIDIA's matrix instructions of a warp, mma.sync, as a fragment of a product (tile.h): of 16-bit factors, from sm_80 on.
+/* NVIDIA's matrix instructions of a warp, mma.sync, as a fragment of a product (tile.h): of 16-bit factors and of 8-bit
+ * integers, whose sums are exact in 32 bits, and of float32 cut off to tf32, of which 13 bits less are read; from sm_80 on.
  *
  * An instruction adds to D, 16 x 8, the product of A, 16 x K, and B, K x 8; a row of A and a column of B have 32 bytes. Lane l holds
  * of A the words l % 4 and 4 + l % 4 of rows l / 4 and 8 + l / 4, of B the same words of column l / 4, and of D the columns
@@ -72,7 +73,12 @@ struct Mma {
 
     static __device__ __forceinline__ void add(const Words& a, const unsigned* b, float& x, float& y, float& below_x, float& below_y)
     {
-        if constexpr (Stored::HALF)
+        if constexpr (sizeof(Stored) == 4)
+            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                         "{%0, %1, %2, %3};"
+                         : "+f"(x), "+f"(y), "+f"(below_x), "+f"(below_y)
+                         : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[0]), "r"(b[1]));
+        else if constexpr (Stored::HALF)
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                          "{%0, %1, %2, %3};"
                          : "+f"(x), "+f"(y), "+f"(below_x), "+f"(below_y)
@@ -84,6 +90,13 @@ struct Mma {
                          : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[0]), "r"(b[1]));
     }
 
+    static __device__ __forceinline__ void add(const Words& a, const unsigned* b, int& x, int& y, int& below_x, int& below_y)
+    {
+        asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+r"(x), "+r"(y), "+r"(below_x), "+r"(below_y)
+                     : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[0]), "r"(b[1]));
+    }
+
     __device__ __forceinline__ void multiply(typename Tile::Sum& sum) const
     {
 #pragma unroll
@@ -92,8 +105,8 @@ struct Mma {
             for (unsigned j = 0; j < ACROSS; j++)
 #pragma unroll
                 for (unsigned half = 0; half < 2; half++) {
-                    float* above = sum[2 * i] + 4 * j + 2 * half;
-                    float* below = sum[2 * i + 1] + 4 * j + 2 * half;
+                    auto* above = sum[2 * i] + 4 * j + 2 * half;
+                    auto* below = sum[2 * i + 1] + 4 * j + 2 * half;
                     add(left[i], right[j].words + 2 * half, above[0], above[1], below[0], below[1]);
                 }
     }
@@ -111,6 +124,15 @@ struct Mma {
         return held;
     }
 
+    /* As it is multiplied: of float32, instructions for tf32 read the upper bits. */
+    static auto factor(unsigned word)
+    {
+        if constexpr (sizeof(Stored) == 4)
+            return as_float(word & 0xffffe000u);
+        else
+            return Stored::widen(word);
+    }
+
     void multiply(typename Tile::Sum& sum) const
     {
         constexpr unsigned OF_WORD = 4 / sizeof(Stored); /* elements */
@@ -126,11 +148,11 @@ struct Mma {
             for (unsigned j = 0; j < Tile::ITEM_N; j++)
                 for (unsigned k = 0; k < DEPTH; k++) {
                     const unsigned word = k / OF_WORD;
-                    const unsigned shift = k % OF_WORD * Stored::BITS;
+                    const unsigned shift = k % OF_WORD * 8 * sizeof(Stored);
                     const unsigned x = 2 * (lane() % 4) + j % 2; /* the instruction's column */
                     const unsigned a = lefts[warp][i / 2][lane() / 4 * 4 + word % 4].words[word / 4 * 2 + i % 2];
                     const unsigned b = rights[warp][j / 4][x * 4 + word % 4].words[j % 4 / 2 * 2 + word / 4];
-                    sum[i][j] = fused(Stored::widen(a >> shift), Stored::widen(b >> shift), sum[i][j]);
+                    sum[i][j] = fused(factor(a >> shift), factor(b >> shift), sum[i][j]);
                 }
         __syncthreads();
     }

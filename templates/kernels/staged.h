@@ -1,8 +1,8 @@
-/* The main loop of a product of 16-bit factors whose tiles wait in LDS several steps ahead, on NVIDIA GPUs from sm_80 on: cp.async
+/* The main loop of a product of 16-bit factors, or of 8-bit integers along k, whose tiles wait in LDS several steps ahead, on NVIDIA GPUs from sm_80 on: cp.async
  * moves 16 bytes from memory to LDS, and needs no register. On this CPU it is a copy.
  *
  * A step of an operand lies in rows of 128 bytes, of 8 pieces: along k, a row for each m or n; else a row for each k, of 64 m or n
- * side by side, one such panel after the other. Piece p of row r lies in place p ^ r % 8: so 8 lanes that read the same piece of 8
+ * side by side, one such panel after the other (of 16-bit factors). Piece p of row r lies in place p ^ r % 8: so 8 lanes that read the same piece of 8
  * rows meet no bank twice, and neither do those that store a row. It is what PTX ISA calls the 128-byte swizzle.
  *
  * Operands are those of tile.h with a WIDTH of 16 bytes. Their lines have place(step), where load(step) would read, and ends(step),
@@ -40,6 +40,12 @@ static __device__ __forceinline__ float neighbours(float value)
 {
     float other;
     asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 31, -1;" : "=f"(other) : "f"(value));
+    return other;
+}
+static __device__ __forceinline__ int neighbours(int value)
+{
+    int other;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 31, -1;" : "=r"(other) : "r"(value));
     return other;
 }
 #else
@@ -132,6 +138,7 @@ struct StagedMma : Mma<Tile, Stored> {
     template <class A, class B>
     __device__ __forceinline__ void read(const unsigned char* a, const unsigned char* b, unsigned k)
     {
+        static_assert((A::ALONG_K && B::ALONG_K) || sizeof(Stored) == 2, "ldmatrix turns elements of 16 bits");
         const unsigned lane = Base::lane(), run = Base::RUN;
         const unsigned left_at = Base::warp_row() + (A::ALONG_K ? lane % 16 : lane / 8 % 2 * run);
         const unsigned left_k = lane / 16 * run + (A::ALONG_K ? 0 : lane % 8);
@@ -173,9 +180,9 @@ struct StagedMma : Mma<Tile, Stored> {
             for (unsigned j = 0; j < Tile::ITEM_N; j += 4)
 #pragma unroll
                 for (unsigned part = 0; part < 2; part++) {
-                    float& low = sum[i][j + part];
-                    float& high = sum[i][j + 2 + part];
-                    const float other = neighbours(odd ? low : high);
+                    auto& low = sum[i][j + part];
+                    auto& high = sum[i][j + 2 + part];
+                    const auto other = neighbours(odd ? low : high);
                     low = odd ? other : low;
                     high = odd ? high : other;
                 }
@@ -197,9 +204,10 @@ struct StagedMma : Mma<Tile, Stored> {
         __syncthreads();
         return held;
     }
-    static void settle(typename Tile::Sum& sum)
+    template <class Total>
+    static void settle(Total (&sum)[Tile::ITEM_M][Tile::ITEM_N])
     {
-        __shared__ float given[Tile::ITEMS][2];
+        __shared__ Total given[Tile::ITEMS][2];
         const bool odd = Base::lane() % 2;
         for (unsigned i = 0; i < Tile::ITEM_M; i++)
             for (unsigned j = 0; j < Tile::ITEM_N; j += 4) {

@@ -2,7 +2,8 @@
  * by all columns of B, both in LDS as staged.h says; the tensor memory accelerator moves them there, by tensor maps that the launcher
  * makes (templates/launchers/cuda_run.py), and fills what is beyond the end of a matrix with zeros.
  *
- * An instruction adds to D, 64 x N, the product of A, 64 x 16, and B, 16 x N. Lane l of warp w of a warpgroup holds of D what it would
+ * An instruction adds to D, 64 x N, the product of A, 64 x 16, and B, 16 x N; of 8-bit integers, with 32
+ * of k, of tf32, with 8. Lane l of warp w of a warpgroup holds of D what it would
  * hold by mma.sync of rows 16 w to 16 w + 15 (PTX ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"). So this CPU multiplies as
  * there (StagedMma). */
 #pragma once
@@ -21,22 +22,32 @@
     "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
     "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
     "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define WGMMA_D(j) "+f"(sum[0][2 * (j)]), "+f"(sum[0][2 * (j) + 1]), "+f"(sum[1][2 * (j)]), "+f"(sum[1][2 * (j) + 1])
-#define WGMMA_D4(j) WGMMA_D(j), WGMMA_D(j + 1), WGMMA_D(j + 2), WGMMA_D(j + 3)
-#define WGMMA_D8 WGMMA_D4(0), WGMMA_D4(4)
-#define WGMMA_D16 WGMMA_D8, WGMMA_D4(8), WGMMA_D4(12)
-#define WGMMA_D32 WGMMA_D16, WGMMA_D4(16), WGMMA_D4(20), WGMMA_D4(24), WGMMA_D4(28)
-/* %A and so on are the operands behind D. */
+#define WGMMA_D(C, j) C(sum[0][2 * (j)]), C(sum[0][2 * (j) + 1]), C(sum[1][2 * (j)]), C(sum[1][2 * (j) + 1])
+#define WGMMA_D4(C, j) WGMMA_D(C, j), WGMMA_D(C, j + 1), WGMMA_D(C, j + 2), WGMMA_D(C, j + 3)
+#define WGMMA_D8(C) WGMMA_D4(C, 0), WGMMA_D4(C, 4)
+#define WGMMA_D16(C) WGMMA_D8(C), WGMMA_D4(C, 8), WGMMA_D4(C, 12)
+#define WGMMA_D32(C) WGMMA_D16(C), WGMMA_D4(C, 16), WGMMA_D4(C, 20), WGMMA_D4(C, 24), WGMMA_D4(C, 28)
+/* A, B and so on are the numbers of the operands behind D. */
 #define WGMMA(N, TYPE, REGISTERS, A, B, TURNED_A, TURNED_B, ...) \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #TYPE "." #TYPE " {" REGISTERS "}, " A ", " B ", 1, 1, 1, " TURNED_A ", " \
                  TURNED_B ";" \
                  : __VA_ARGS__ \
                  : "l"(a), "l"(b), "n"(TURN_A), "n"(TURN_B))
-#define WGMMA_OF(N, REGISTERS, A, B, TURNED_A, TURNED_B, ...) \
-    if constexpr (Stored::HALF) \
-        WGMMA(N, f16, REGISTERS, A, B, TURNED_A, TURNED_B, __VA_ARGS__); \
+#define WGMMA_S8(N, REGISTERS, A, B, ...) \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8 {" REGISTERS "}, " A ", " B ", 1;" : __VA_ARGS__ : "l"(a), "l"(b))
+#define WGMMA_TF32(N, REGISTERS, A, B, ...) \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" REGISTERS "}, " A ", " B ", 1, 1, 1;" \
+                 : __VA_ARGS__ \
+                 : "l"(a), "l"(b))
+#define WGMMA_OF(N, REGISTERS, A, B, TURNED_A, TURNED_B, D) \
+    if constexpr (sizeof(Stored) == 1) \
+        WGMMA_S8(N, REGISTERS, A, B, D("+r")); \
+    else if constexpr (sizeof(Stored) == 4) \
+        WGMMA_TF32(N, REGISTERS, A, B, D("+f")); \
+    else if constexpr (Stored::HALF) \
+        WGMMA(N, f16, REGISTERS, A, B, TURNED_A, TURNED_B, D("+f")); \
     else \
-        WGMMA(N, bf16, REGISTERS, A, B, TURNED_A, TURNED_B, __VA_ARGS__)
+        WGMMA(N, bf16, REGISTERS, A, B, TURNED_A, TURNED_B, D("+f"))
 
 template <class Tile, class Left, class Right, unsigned COUNT>
 struct WarpgroupProduct {
@@ -49,6 +60,7 @@ struct WarpgroupProduct {
     static constexpr unsigned DEPTH = 32 / sizeof(Stored);
     static constexpr unsigned TURN_A = A::ALONG_K ? 0 : 1, TURN_B = B::ALONG_K ? 0 : 1;
     static_assert(Tile::ITEM_M == 2 && Tile::M * 2 == Tile::ITEMS && Tile::ITEM_N * 4 == Tile::N && COUNT > 1);
+    static_assert((A::ALONG_K && B::ALONG_K) || sizeof(Stored) == 2, "wgmma turns elements of 16 bits");
 
     static __device__ __forceinline__ unsigned row(unsigned i) { return Fragment::row(i); }
     static __device__ __forceinline__ unsigned column(unsigned j) { return Fragment::column(j); }
@@ -78,7 +90,10 @@ struct WarpgroupProduct {
         for (unsigned i = 0; i < Tile::ITEM_M; i++)
 #pragma unroll
             for (unsigned j = 0; j < Tile::ITEM_N; j++)
-                asm volatile("" : "+f"(sum[i][j])::"memory");
+                if constexpr (sizeof(Stored) == 1)
+                    asm volatile("" : "+r"(sum[i][j])::"memory");
+                else
+                    asm volatile("" : "+f"(sum[i][j])::"memory");
     }
 
     /* Barriers are in LDS: a phase ends when as many have arrived as begin() says, and all bytes that were expected. */

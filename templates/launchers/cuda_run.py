@@ -8,6 +8,15 @@ RESULTS too.
 Environment:
     SIMGEN_WARMUP   rounds of all launches before the timed ones (0)
     SIMGEN_REPEATS  timed rounds (1); the outputs are those of the first round of all
+    SIMGEN_NOISE    more rounds, until the standard deviation of a round's time is at most so many
+                    per cent of the mean, or LONGEST seconds have passed (no more)
+    SIMGEN_L2       what the L2 cache holds before the timed launches of a step: `left`, what the
+                    step before has left (the default); `cold`, nothing; `warm`, what it leaves
+                    itself
+
+A round after which the clock of the GPU is below SLOWEST of its highest is timed again: so many
+rounds at most as are wanted. The measures are NVBench's (its docs/benchmarks.md, cold and batch
+measurements; stdrel stopping criterion; throttling detection).
 
 Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json. Where it
 finds a state.bin there, the layers that are marked in it are not run (tensors/state_file.py).
@@ -15,6 +24,7 @@ finds a state.bin there, the layers that are marked in it are not run (tensors/s
 
 import csv
 import ctypes
+import itertools
 import json
 import math
 import os
@@ -22,6 +32,7 @@ import re
 import struct
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import cupy
@@ -32,19 +43,26 @@ BUNDLE = Path(__file__).resolve().parent.parent
 PAGE = 4096
 TO_RUN, FINISHED, GIVEN = 0, 1, 3  # marks of steps
 # Holds the GPU until the CPU has enqueued a round: without it, the events around a short kernel
-# would measure how fast the CPU launches.
+# would measure how fast the CPU launches. It leaves the clock's cycles and the nanoseconds.
 WAIT = """
-extern "C" __global__ void wait(unsigned long long nanoseconds)
+extern "C" __global__ void wait(unsigned long long nanoseconds, unsigned long long* counted)
 {
     unsigned long long start, now;
+    const long long first = clock64();
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
     do
         asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     while (now - start < nanoseconds);
+    counted[0] = clock64() - first;
+    counted[1] = now - start;
 }
 """
 BLOCKING = "with CUDA_LAUNCH_BLOCKING=1 the message names the kernel that did it"
 ENQUEUE = 40_000  # nanoseconds that the CPU is given for each launch
+CLOCKED = 50_000  # nanoseconds in which the clock is counted after a round
+SLOWEST = 0.75  # of the highest clock
+LONGEST = 15.0  # seconds that rounds are added for
+L2 = ("left", "cold", "warm")
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
 
 
@@ -64,18 +82,57 @@ def main(results: Path, past_l1: bool) -> None:
     functions = functions_of(workload, results if past_l1 else None)
     steps = restore(results / "state.bin", workload, buffers, arena)
     launches = [launch for step in steps for launch in step["launches"]]
-    calls, _maps = calls_of(workload, launches, functions, arena.data.ptr)
+    every, _maps = calls_of(workload, launches, functions, arena.data.ptr)
+    ends = list(itertools.accumulate(len(step["launches"]) for step in steps))
+    calls = [every[first:end] for first, end in zip([0, *ends], ends)]
     wait = cupy.RawModule(code=WAIT).get_function("wait")
-    seconds = [run_round(calls, wait)]
+    seconds, clock = run_round(calls, wait)
     outputs = arena[workload["outputs_offset"] :].get()
-    for _ in range(count("SIMGEN_WARMUP", 0)):
-        run_round(calls, wait)
-    repeats = count("SIMGEN_REPEATS", 1)
-    if repeats > 1 or count("SIMGEN_WARMUP", 0):
-        seconds = [run_round(calls, wait) for _ in range(repeats)]
+    timed = measure(calls, wait) or ([seconds], {"sm_clock": megahertz(clock)})
     outputs.tofile(results / "outputs.bin")
-    write_times(results / "launches.csv", launches, np.array(seconds))
-    (results / "machine.json").write_text(json.dumps(machine()))
+    write_times(results / "launches.csv", launches, np.array(timed[0]))
+    (results / "machine.json").write_text(json.dumps(machine() | timed[1]))
+
+
+def measure(calls: list, wait: cupy.RawKernel) -> tuple[list, dict[str, str]] | None:
+    """Seconds of the launches of each timed round, and what is told of them; None: the first
+    round of all is what was asked for."""
+    warmup, repeats = count("SIMGEN_WARMUP", 0), count("SIMGEN_REPEATS", 1)
+    noise, l2 = percent("SIMGEN_NOISE"), os.environ.get("SIMGEN_L2") or "left"
+    if l2 not in L2:
+        stop(2, "SIMGEN_L2", f"{l2!r} is unknown; write one of {', '.join(L2)}")
+    if repeats == 1 and not warmup and noise is None and l2 == "left":
+        return None
+    for _ in range(warmup):
+        run_round(calls, wait, l2)
+    rounds, slow = [], 0
+    highest = cupy.cuda.Device().attributes.get("ClockRate", 0) * 1e3  # it is in kHz
+    end = time.monotonic() + LONGEST
+    while len(rounds) < repeats or (noisy(rounds, noise) and time.monotonic() < end):
+        seconds, clock = run_round(calls, wait, l2)
+        if clock < SLOWEST * highest and slow < repeats:
+            slow += 1
+        else:
+            rounds.append((seconds, clock))
+    clocks = [clock for _, clock in rounds]
+    told = {
+        "l2": l2,
+        "sm_clock": f"{megahertz(float(np.median(clocks)))}, lowest {megahertz(min(clocks))}",
+        "slow_rounds_left_out": str(slow),
+    }
+    return [seconds for seconds, _ in rounds], told
+
+
+def noisy(rounds: list, percents: float | None) -> bool:
+    """Whether the standard deviation of a round's time is more of the mean than that."""
+    totals = [sum(seconds) for seconds, _ in rounds]
+    if percents is None:
+        return False
+    return len(totals) < 3 or np.std(totals, ddof=1) > percents / 100 * np.mean(totals)
+
+
+def megahertz(clock: float) -> str:
+    return f"{clock / 1e6:.0f} MHz"
 
 
 def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawKernel]:
@@ -88,7 +145,7 @@ def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawK
 
 
 def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tuple[list, list]:
-    """(what `run_round` takes, what must stay as long): launches in an arena at an address."""
+    """(what `start` takes, what must stay as long): launches in an arena at an address."""
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     calls, kept = [], []  # tensor maps
@@ -244,35 +301,53 @@ def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
     return cupy.asarray(np.frombuffer(whole, np.uint8))
 
 
-def run_round(calls: list, wait: cupy.RawKernel) -> list[float]:
-    """Run all launches in order; seconds of each, between two events on the stream."""
-    events = [cupy.cuda.Event() for _ in range(2 * len(calls))]
+def run_round(calls: list, wait: cupy.RawKernel, l2: str = "left") -> tuple[list[float], float]:
+    """Run all launches in order; seconds of each, between two events on the stream, and the clock
+    in Hz, behind the last one. `calls` are those of each step."""
+    launches = sum(map(len, calls))
+    events = [cupy.cuda.Event() for _ in range(2 * launches)]
+    counted = cupy.zeros(2, np.uint64)
+    flushed = cupy.empty(2 * cupy.cuda.Device().attributes["L2CacheSize"], np.uint8)
     cupy.cuda.Device().synchronize()
-    wait((1,), (1,), (np.uint64(min(ENQUEUE * (len(calls) + 1), 1_000_000_000)),))
-    for at, (function, grid, block, args, lds) in enumerate(calls):
-        events[2 * at].record()
-        try:
-            function(grid, block, args, shared_mem=lds)
-        except cupy.cuda.driver.CUDADriverError as error:
-            stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
-        events[2 * at + 1].record()
+    wait((1,), (1,), (np.uint64(min(ENQUEUE * (launches + 1), 1_000_000_000)), counted))
+    recorded = iter(events)
+    for step in calls:
+        if l2 == "cold":
+            flushed.data.memset_async(0, flushed.nbytes)
+        for call in step if l2 == "warm" else ():
+            start(call)
+        for call in step:
+            next(recorded).record()
+            start(call)
+            next(recorded).record()
+    wait((1,), (1,), (np.uint64(CLOCKED), counted))
     try:
-        events[-1].synchronize()
+        cycles, nanoseconds = counted.get().tolist()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         stop(5, "cuda", f"a kernel failed ({error}); {BLOCKING}")
     pairs = zip(events[::2], events[1::2])
-    return [cupy.cuda.get_elapsed_time(start, end) / 1e3 for start, end in pairs]
+    seconds = [cupy.cuda.get_elapsed_time(before, after) / 1e3 for before, after in pairs]
+    return seconds, cycles / nanoseconds * 1e9
+
+
+def start(call: tuple) -> None:
+    function, grid, block, args, lds = call
+    try:
+        function(grid, block, args, shared_mem=lds)
+    except cupy.cuda.driver.CUDADriverError as error:
+        stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
 
 
 def write_times(path: Path, launches: list, seconds: np.ndarray) -> None:
     """One line per launch; `seconds` is (rounds, launches)."""
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["launch", "kernel", "seconds", "seconds_min", "seconds_max", "rounds"])
+        times = ["seconds", "seconds_min", "seconds_q1", "seconds_q3", "seconds_max"]
+        writer.writerow(["launch", "kernel", *times, "rounds"])
         for at, launch in enumerate(launches):
-            column = seconds[:, at]
-            times = [f"{t:.9f}" for t in (np.median(column), column.min(), column.max())]
-            writer.writerow([at, launch["kernel"], *times, len(column)])
+            median, *others = np.quantile(seconds[:, at], [0.5, 0, 0.25, 0.75, 1])
+            values = [f"{t:.9f}" for t in (median, *others)]
+            writer.writerow([at, launch["kernel"], *values, len(seconds)])
 
 
 def machine() -> dict[str, str]:
@@ -292,6 +367,15 @@ def count(variable: str, default: int) -> int:
     if text and not text.isdecimal():
         stop(2, variable, f"{text!r} is not a count; write a whole number")
     return int(text or default)
+
+
+def percent(variable: str) -> float | None:
+    text = os.environ.get(variable, "")
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", text):
+        stop(2, variable, f"{text!r} is no number of per cent; write it like 0.5")
+    return float(text)
 
 
 def stop(code: int, place: object, fact: str) -> None:

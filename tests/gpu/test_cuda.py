@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
+from simgen.machine import find
 from simgen.running import process
 from simgen.targets.cuda import Cuda
 from simgen.tensors import data_file as data
@@ -87,6 +90,40 @@ def test_matrix_instructions_agree_with_the_reference(tmp_path: Path, dtype: str
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "machine"),
+    [
+        ("bf16", "a100"),
+        ("f32", "h200,matrix=tf32"),
+        ("f32", "a100,matrix=tf32"),
+        ("i8", "h200"),
+        ("i8", "a100"),
+    ],
+)
+def test_factors_along_k_agree_with_the_reference(tmp_path: Path, dtype: str, machine: str) -> None:
+    sides = {"large": (520, 264, 1040), "few": (16, 2048, 4096), "deep": (130, 132, 8208)}
+    problems = {
+        name: Problem(
+            Variant("gemm", (("m", str(m)), ("n", str(n)), ("k", str(k)), ("b_t", "true"))),
+            (1, 1, 1, 1),
+        )
+        for name, (m, n, k) in sides.items()
+    }
+    planned = find(machine, "test")
+    workload = plan(problems, Pass.FORWARD, dtype=DType.table[dtype], machine=planned)
+    multiply = [dict(kernel.constants).get("multiply") for kernel in workload.kernels]
+    assert multiply.count("mma") == len(sides)
+    builder = Builder(Cache(tmp_path / "cache"))
+    bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
+
+    folder = process.run(bundle, "cuda", timeout=600)
+
+    result = results.collect(bundle, Cuda(), folder)
+    inputs = data.load(bundle.path / bundles.DATA, workload)
+    wrong = failures(worst(diff(workload, inputs, result, None)))
+    assert not wrong, "\n".join(wrong)
+
+
 def simgen(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "simgen", *map(str, words)], capture_output=True, text=True
@@ -101,7 +138,26 @@ def test_repeats_are_timed_and_recorded(tmp_path: Path) -> None:
     header, line = (bundle / "results/cuda/launches.csv").read_text().splitlines()
     row = dict(zip(header.split(","), line.split(",")))
     assert row["rounds"] == "5"
-    assert 0 < float(row["seconds_min"]) <= float(row["seconds"]) <= float(row["seconds_max"])
+    order = ("seconds_min", "seconds_q1", "seconds", "seconds_q3", "seconds_max")
+    times = [float(row[name]) for name in order]
+    assert times[0] > 0
+    assert times == sorted(times)
+
+
+def test_rounds_are_added_and_caches_prepared(tmp_path: Path) -> None:
+    outputs = []
+    for l2 in ("cold", "warm"):
+        bundle = tmp_path / l2
+        simgen("build", "softmax_fwd", "--target", "cuda", "-o", bundle)
+        done = simgen("run", bundle, "--repeats", "4", "--noise", "5", "--l2", l2)
+        assert done.returncode == 0, done.stderr
+        told = json.loads((bundle / "results/cuda/machine.json").read_text())
+        assert told["l2"] == l2
+        assert re.fullmatch(r"\d{3,4} MHz, lowest \d{3,4} MHz", told["sm_clock"])
+        (row,) = csv.DictReader((bundle / "results/cuda/launches.csv").read_text().splitlines())
+        assert int(row["rounds"]) >= 4
+        outputs.append((bundle / "results/cuda/outputs.bin").read_bytes())
+    assert outputs[0] == outputs[1]
 
 
 def test_loads_past_l1_give_the_same_values(tmp_path: Path) -> None:

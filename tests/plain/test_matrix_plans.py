@@ -20,11 +20,13 @@ from simgen.numerics.rounding import U
 from simgen.targets import matrix
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from simgen.layers.product.tile import Tile
     from simgen.numerics.rounding import Array
 
 
-def forms(**choices: str) -> set[str]:
+def forms(**choices: Any) -> set[str]:
     """The matrix instructions of a product's kernels."""
     found = [matrix.instruction(k) for k in simgen.plan("gemm_fwd", **choices).workload.kernels]
     return {f"{each.m}x{each.n}x{each.k} {each.factors}" for each in found if each}
@@ -44,6 +46,28 @@ def test_narrow_types_have_them_where_the_machine_has() -> None:
     assert forms(plan_for="gem5-se-gfx90a", type="bf16") == set()  # gem5 has MI300's opcodes
     assert forms(plan_for="mi210", type="f16", matrix="no") == set()
     assert forms(plan_for="gem5-gfx902", type="f16") == set()
+
+
+def test_nvidia_has_warpgroups_and_tf32_where_it_is_asked_for() -> None:
+    assert forms(plan_for="a100", type="bf16") == {"16x8x16 bf16"}
+    assert forms(plan_for="h200", type="bf16", matrix="no") == set()
+    along_k = {"m": 4096, "n": 4096, "k": 512, "transb": "true"}
+    assert forms(plan_for="h200", set={**along_k, "type": "bf16"}) == {"64x256x16 bf16"}
+    assert forms(plan_for="h200", set={**along_k, "type": "i8"}) == {"64x256x32 i8"}
+    assert forms(plan_for="h200", set=along_k) == set()
+    assert forms(plan_for="h200", set=along_k, matrix="tf32") == {"64x256x8 tf32"}
+    assert forms(plan_for="a100", set=along_k, matrix="tf32") == {"16x8x8 tf32"}
+    assert forms(plan_for="a100", matrix="tf32") == set()  # b does not lie along k
+    with pytest.raises(UsageError, match=r"--matrix tf32: mi210 has no matrix instructions"):
+        simgen.plan("gemm_fwd", plan_for="mi210", matrix="tf32")
+
+
+def test_tf32_says_of_which_numbers_it_has_all_bits() -> None:
+    machine = find("h200,matrix=tf32", "test")
+    kept = np.array([0.0, 1.0, -2047.0, 2047 * 2.0**-130, 2.0**100])
+    assert fragment.whole(machine, kept)
+    assert not fragment.whole(machine, kept, np.array([2049.0]))
+    assert fragment.whole(named("h200"), np.array([2049.0]))
 
 
 def test_the_choice_is_part_of_the_machine_and_of_what_results_say() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import narrow
 import numpy as np
 import pytest
-from layer_variants import small_problems
+from layer_variants import problems_of_one_gpu
 
 import simgen
 from simgen.bundle import writing as bundles
@@ -78,7 +78,7 @@ def instructions(bundle: BuiltBundle) -> int:
 
 
 @pytest.mark.parametrize("arch", ["gfx902", "gfx900"])
-@pytest.mark.parametrize(("name", "settings"), small_problems())
+@pytest.mark.parametrize(("name", "settings"), problems_of_one_gpu())
 def test_every_layer_and_pass_computes_what_the_reference_says(
     place: Path, name: str, settings: tuple[str, ...], arch: str
 ):

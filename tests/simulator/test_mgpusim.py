@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from layer_variants import small_problems
+from layer_variants import problems_of_one_gpu
 
 from simgen import api
 from simgen.bundle import finding, results
@@ -142,8 +142,8 @@ def test_wider_kernels_are_right(tmp_path: Path, name: str, settings: str, arch:
 def layers_and_passes() -> Iterator[tuple[str, tuple[str, ...], str]]:
     """(workload, settings, architecture). Where a pass has several algorithms, those that are asked
     for by name take turns with the architectures."""
-    turns = {name: itertools.cycle(GPUS.values()) for name, _ in small_problems()}
-    for name, settings in [*small_problems(), *WORKLOADS.items()]:
+    turns = {name: itertools.cycle(GPUS.values()) for name, _ in problems_of_one_gpu()}
+    for name, settings in [*problems_of_one_gpu(), *WORKLOADS.items()]:
         named = any(setting.startswith("algo=") for setting in settings)
         for arch in [next(turns[name])] if named else GPUS.values():
             yield name, settings, arch

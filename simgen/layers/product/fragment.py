@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
-from simgen.machine import AUTO, MODELS, NO, YES
+from simgen.machine import AUTO, MODELS, NO, TF32, YES
 from simgen.numerics.rounding import U
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ MFMA = frozenset(
 )  # fmt: skip
 # (element type of the factors, m, n and k) of NVIDIA's.
 MMA = frozenset((("f16", 16, 8, 16), ("bf16", 16, 8, 16)))
+# The same of those that multiply only what waits in LDS, and lies along k.
+MMA_ALONG_K = frozenset((("i8", 16, 8, 32), ("tf32", 16, 8, 8)))
+TF32_PLACE = 2.0**-10  # of a factor, of which lower bits are cut off, as instructions for tf32 do
 # Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
 # AMD CDNA 2 white paper, 2021, table 1.
 SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
@@ -101,15 +104,18 @@ STAGED_TILES = (
     (128, 256, 64, 64, 1, 8.4), (256, 128, 64, 64, 1, 8.2), (128, 128, 64, 64, 2, 7.5),
     (64, 128, 32, 64, 2, 6.0), (128, 64, 64, 32, 2, 5.9), (64, 64, 32, 32, 3, 3.2),
     (32, 128, 32, 32, 2, 2.1), (128, 32, 32, 32, 2, 2.1),
-    (16, 128, 16, 32, 3, 1.5), (128, 16, 32, 16, 3, 1.5),
+    (16, 128, 16, 32, 2, 1.5), (128, 16, 32, 16, 2, 1.5),
+    (16, 64, 16, 16, 2, 1.3), (64, 16, 16, 16, 2, 1.3),
 )  # fmt: skip
-# The same of wgmma (warpgroups.h), which has 64 rows for each warpgroup.
+# The same of wgmma (warpgroups.h), which has 64 rows for each warpgroup. Of one in a unit, more
+# steps wait: that pays where there are few work-groups.
 WARPGROUP_TILES = (
-    (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 2, 9.1),
-    (64, 128, 2, 6.2), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
+    (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 1, 9.4), (128, 128, 2, 9.1),
+    (64, 128, 1, 6.6), (64, 128, 2, 6.2), (128, 64, 1, 5.9), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
 )  # fmt: skip
+RATED_NBYTES = 2  # of the factors that they were measured with
 RATED_FMAS = 128  # float32 multiply-adds of a unit of the machine that they were measured on
-STAGES = 4  # steps in LDS at most: they hide what memory takes
+STAGES = 8  # steps in LDS at most: they hide what memory takes
 STAGED_NBYTES = 128  # of a row of a factor, in a step
 GROUP_NBYTES = 1024  # of LDS that CUDA keeps of each work-group
 
@@ -140,7 +146,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
     Raises:
         ValueError: they are asked for, and there are none.
     """
-    if machine.use_matrix == NO or (machine.use_matrix == AUTO and factors == "f32"):
+    if machine.use_matrix == NO or (machine.use_matrix != YES and factors == "f32"):
         return ()
     found = instructions(machine, factors)
     if _asked(machine) and not found:
@@ -193,12 +199,20 @@ def staged(
     They move runs of 16 bytes. `left` and `right` are of each factor the extent along which its
     elements lie side by side, and whether that is k.
     """
-    if not machine.arch.startswith("sm_") or not tiles(machine, factors):
+    if not machine.arch.startswith("sm_") or machine.use_matrix == NO:
         return ()
-    run = RUN_NBYTES // DType.table[factors].nbytes
+    found = instructions(machine, factors)
+    run = RUN_NBYTES // DType.table[factors].nbytes if " " not in factors else 1
+    if factors == DType.F32.name and machine.use_matrix == TF32:
+        factors = TF32
+    if left[1] and right[1]:
+        along_k = (each for each in machine.matrix if each.factors == factors)
+        found += tuple(each for each in along_k if (factors, each.m, each.n, each.k) in MMA_ALONG_K)
+    if not found:
+        return ()
     if left[0] % run or right[0] % run:
         return ()
-    made = _staged_tiles(instructions(machine, factors), machine)
+    made = _staged_tiles(found, machine)
     made = (*_warpgroup_tiles(factors, machine), *made)
     return tuple(
         each
@@ -209,9 +223,10 @@ def staged(
 
 @lru_cache(maxsize=64)
 def _staged_tiles(found: tuple[Matrix, ...], machine: Machine) -> tuple[Tile, ...]:
-    made, scale = [], RATED_FMAS / machine.fmas
+    made = []
     for each in found:
-        nbytes = DType.table[each.factors].nbytes
+        nbytes = _nbytes(each.factors)
+        scale = RATED_FMAS / machine.fmas * RATED_NBYTES / nbytes
         for rows, columns, down, across, groups, rate in STAGED_TILES:
             room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
             stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES))
@@ -227,7 +242,7 @@ def _staged_tiles(found: tuple[Matrix, ...], machine: Machine) -> tuple[Tile, ..
 @lru_cache(maxsize=64)
 def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
     made = []
-    nbytes = DType.table[factors].nbytes
+    nbytes = _nbytes(factors)
     found = {(each.n, each.k): each for each in machine.matrix if _of_warpgroups(each, factors)}
     for rows, columns, groups, rate in WARPGROUP_TILES:
         each = found.get((columns, 32 // nbytes))
@@ -235,9 +250,15 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
         stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES + 16))
         if each and stages >= 2:
             depth = STAGED_NBYTES // nbytes
+            rate *= RATED_NBYTES / nbytes
             tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
             made.append(replace(tile, stages=stages, at_once=groups))
     return tuple(made)
+
+
+def _nbytes(factors: str) -> int:
+    """Of an element in LDS."""
+    return DType.table[DType.F32.name if factors == TF32 else factors].nbytes
 
 
 def _of_warpgroups(each: Matrix, factors: str) -> bool:
@@ -257,8 +278,23 @@ def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     return tuple(made)
 
 
-def told(machine: Machine, factors: str = "f32") -> tuple[Choice, ...]:
-    """Whether matrix instructions multiply, and why; nothing where the machine has none."""
+def whole(machine: Machine, *factors: Array) -> bool:
+    """Whether matrix instructions multiply float32 factors as they are: tf32 has all their bits."""
+    if machine.use_matrix != TF32:
+        return True
+    cut = (2 * np.frexp(each)[0] / TF32_PLACE for each in factors)  # 11 bits before the point
+    return all(bool((each == np.rint(each)).all()) for each in cut)
+
+
+def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tuple[Choice, ...]:
+    """Whether matrix instructions multiply, and why; nothing where the machine has none. `tile` is
+    what is chosen, where tiles may be `staged`."""
+    if machine.use_matrix == TF32 and factors == DType.F32.name:
+        if tile is not None and tile.matrix:
+            return (Choice("matrix cores", "yes", "--matrix tf32: factors are cut off to 11 bits"),)
+        return (Choice("matrix cores", "no", "tf32 is for runs of 16 bytes along k, in both"),)
+    if tile is not None and tile.matrix and not instructions(machine, factors):
+        return (Choice("matrix cores", "yes", f"{machine.name} has them for {factors} along k"),)
     if not instructions(machine, factors):
         return ()
     if tiles(machine, factors):
@@ -281,6 +317,8 @@ def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
         small_a, small_b = np.where(a < least, a, 0.0), np.where(b < least, b, 0.0)
         if small_a.any() or small_b.any():  # which CDNA2 takes for zeros
             found = found + small_a @ b + a @ small_b
+    if dtype == DType.F32 and machine.use_matrix == TF32:
+        found = found + (2 * TF32_PLACE + TF32_PLACE**2) * (a @ b)
     for each in machine.rounds_products:
         if each.factors == dtype.name:
             found = found + _rounded_products(a, b, dtype, each)
@@ -351,7 +389,10 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
 
 
 def biased(dtype: DType, machine: Machine) -> bool:
-    """Whether sums are cut off downwards: those of narrow floats on CDNA3 and CDNA4."""
+    """Whether sums are cut off downwards: those of narrow floats on CDNA3 and CDNA4, and those of
+    factors of which lower bits are cut off."""
+    if dtype == DType.F32 and machine.use_matrix == TF32:
+        return True
     arch, model = machine.arch, machine.name.startswith(MODELS)
     return dtype.is_narrow and dtype.is_float and arch in ("gfx942", "gfx950") and not model
 

@@ -29,6 +29,7 @@ from simgen.ir import Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.product import fragment
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.layers.requantisation import (
@@ -292,6 +293,8 @@ class FullyConnected(Layer):
         if self.bias and direction is Pass.BACKWARD_WEIGHT:
             grains["db"] = exactness.grain(tensors["dy"])
         if not any(grains.values()):
+            return {}
+        if not fragment.whole(self.machine, *(tensors[factor] for factor in factors)):
             return {}
         values = self.reference(tensors, direction)
         sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)

@@ -34,6 +34,7 @@ from simgen.dtypes import DType
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
+from simgen.layers.product import fragment
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.layers.requantisation import Requantisation, chosen, scale_key, zero_key
@@ -445,7 +446,7 @@ class Gemm(Layer):
 def _exact(product: Product, a: Array, b: Array, c: Array | None) -> Array | None:
     """The results that are not rounded, NaN elsewhere; None where all are."""
     grain = exactness.grain(a, b)
-    if not grain:
+    if not grain or not fragment.whole(product.machine, a, b):
         return None
     alpha, beta = product.alpha, product.beta
     magnitudes = np.abs(a) @ np.abs(b)

@@ -140,7 +140,7 @@ class Product:
             told = tile.told(
                 *sides, machine=self.machine, tiles=self._tiles, nbytes=self.elements.nbytes
             )
-            return (*fragment.told(self.machine, self._factors), *told)
+            return (*fragment.told(self.machine, self._factors, self._cut.tile), *told)
         side = "row" if self._few_rows else "column"
         kernel = Choice(
             "kernel", f"few {side}s", "reading the other matrix once is all of the work"

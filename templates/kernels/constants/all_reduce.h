@@ -3,6 +3,6 @@
 
 #define KERNEL all_reduce_sample
 constexpr unsigned BLOCK = 256;
-constexpr unsigned VECTORS = 4;
+constexpr unsigned RANKS = 4;
 constexpr unsigned SIZE = 1000; /* elements of each */
 constexpr unsigned WIDTH = 4; /* elements of an access */
