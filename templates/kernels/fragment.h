@@ -3,10 +3,13 @@
 #include "tile.h"
 #include "mfma.h"
 #include "mma.h"
+#include "wmma.h"
 #include "constants/tile.h"
 
 /* Of factors that are stored as Stored. */
 template <class Tile, class Stored = float>
 using Fragment = Either<
     MULTIPLY == Multiply::MFMA, Mfma<Tile, Stored, MATRIX_SIDE, MATRIX_EACH>,
-    Either<MULTIPLY == Multiply::MMA, Mma<Tile, Stored>, Scalars<Tile>>>;
+    Either<
+        MULTIPLY == Multiply::MMA, Mma<Tile, Stored>,
+        Either<MULTIPLY == Multiply::WMMA, Wmma<Tile, Stored, MATRIX_EACH>, Scalars<Tile>>>>;

@@ -26,7 +26,7 @@
 #include "vector.h"
 
 enum class Along { K, M, N };
-enum class Multiply { SCALARS, MFMA, MMA }; /* what multiplies (fragment.h) */
+enum class Multiply { SCALARS, MFMA, MMA, WMMA }; /* what multiplies (fragment.h) */
 
 /* One of two types. */
 template <bool FIRST, class One, class Other>

@@ -19,7 +19,7 @@ from test_tiles import forced
 from simgen.compile import render, toolchain
 from simgen.ir import DType, Pass
 from simgen.layers.product import fragment
-from simgen.machine import find
+from simgen.machine import find, named
 from simgen.targets.host import Host
 from simgen.tensors import data_file
 
@@ -38,13 +38,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 MACHINE = find("mi210,matrix=yes", "test")
-MACHINES = {
-    machine.arch: machine
-    for machine in (
-        MACHINE,
-        *(find(f"{n},matrix=yes", "test") for n in ("mi100", "mi300a", "mi355x")),
-    )
-}
+NAMES = ("mi100", "mi210", "mi300a", "mi355x", "rx7900xtx", "rx9060xt")
+MACHINES = {named(name).arch: find(f"{name},matrix=yes", "test") for name in NAMES}
 TYPES = ("f32", "f16", "bf16", "f8e4m3fnuz", "f8e5m2fnuz", "f8e4m3fn", "f8e5m2", "i8")
 TILES = {
     (dtype, str(each)): each
@@ -78,6 +73,12 @@ MORE = (
     ("gfx950", "bf16", "32x64x16_m32x16", "v_mfma_f32_32x32x16_bf16"),
     ("gfx950", "i8", "64x64x64_m16x64", "v_mfma_i32_16x16x64_i8"),
     ("gfx950", "i8", "32x64x32_m32x32", "v_mfma_i32_32x32x32_i8"),
+    ("gfx1100", "f16", "64x64x32_m16x16w16", "v_wmma_f32_16x16x16_f16"),
+    ("gfx1100", "bf16", "32x64x32_m16x16w16", "v_wmma_f32_16x16x16_bf16"),
+    ("gfx1100", "i8", "64x64x64_m16x16w16", "v_wmma_i32_16x16x16_iu8"),
+    ("gfx1200", "f16", "32x64x32_m16x16w8", "v_wmma_f32_16x16x16_f16"),
+    ("gfx1200", "bf16", "64x64x32_m16x16w8", "v_wmma_f32_16x16x16_bf16"),
+    ("gfx1200", "i8", "64x64x64_m16x16w8", "v_wmma_i32_16x16x16_iu8"),
 )
 # Rests in all extents, with loads of one element, and of four; each side lies both ways.
 PRODUCTS = {
@@ -219,7 +220,7 @@ def test_more_amd_code(
     planned = plan(given, Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINES[arch])
     text = toolchain.assembly(together(list(planned.kernels)), arch)
     no_scratch_no_stack_no_spills(text)
-    assert set(re.findall(r"^\s+(v_mfma_\w+)", text, re.M)) == {mnemonic}
+    assert set(re.findall(r"^\s+(v_w?mf?ma_\w+)", text, re.M)) == {mnemonic}
 
 
 # On the host, what differs is the type, and how many elements a lane gives.
@@ -239,5 +240,30 @@ def test_more_products_are_right(
     given = {"gemm": problems("1" if dtype == "i8" else "0.5")["rests"]}
     planned = plan(given, Pass.FORWARD, dtype=DType.table[dtype], machine=MACHINES[arch])
     tiled = [kernel for kernel in planned.kernels if "multiply" in dict(kernel.constants)]
-    assert {dict(kernel.constants)["multiply"] for kernel in tiled} == {"mfma"}
+    assert {dict(kernel.constants)["multiply"] for kernel in tiled} <= {"mfma", "wmma"}
     assert not failures(make(tmp_path, planned, builder).good())
+
+
+@pytest.mark.parametrize(
+    ("arch", "old", "new"),
+    [
+        ("gfx1100", "lane() % 2 * 8 + lane() % 16 / 2", "lane() % 16"),
+        (
+            "gfx1200",
+            "0 : lane() / 16 * EACH",
+            "0 : 0",
+        ),
+    ],
+)
+def test_wmma_with_lanes_swapped_is_caught(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, arch: str, old: str, new: str
+) -> None:
+    tile = "64x64x32_m16x16w16" if arch == "gfx1100" else "64x64x32_m16x16w8"
+    forced(monkeypatch, TILES["f16", tile], splits=False)
+    given = {"gemm": problems()["rests"]}
+    planned = plan(given, Pass.FORWARD, dtype=DType.table["f16"], machine=MACHINES[arch])
+    name, text = next(iter(render.kernels(planned).items()))
+    assert old in text
+    made = make(tmp_path, planned, builder, sources={name: text.replace(old, new)})
+    (verdict,) = made.good().values()
+    assert not verdict.passed

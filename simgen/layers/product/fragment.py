@@ -20,6 +20,8 @@ AMD's MFMA (templates/kernels/mfma.h), how they add up the products of one resul
 What is largest, the exponents say: there a subnormal factor counts as the least normal one. Of
 CDNA4 nothing was published; it is taken to add up as CDNA3 does.
 
+Nor was anything of RDNA's WMMA (templates/kernels/wmma.h): it is taken to add up as one of these.
+
 NVIDIA's mma.sync (templates/kernels/mma.h), by the same and by Khattak and Mikaitis, "Accurate
 Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
 
@@ -79,6 +81,13 @@ MMA = frozenset((("f16", 16, 8, 16), ("bf16", 16, 8, 16)))
 # The same of those that multiply only what waits in LDS, and lies along k.
 MMA_ALONG_K = frozenset((("i8", 16, 8, 32), ("tf32", 16, 8, 8)))
 TF32_PLACE = 2.0**-10  # of a factor, of which lower bits are cut off, as instructions for tf32 do
+# The same of RDNA's, from gfx11 on.
+WMMA = frozenset((name, 16, 16, 16) for name in ("f16", "bf16", "i8"))
+RDNA = ("gfx11", "gfx12")
+# Multiply-adds of a unit in a cycle, for one of float32 without dual issue, of gfx11 and of gfx12:
+# V_WMMA in AMD's RDNA3 and RDNA4 Instruction Set Architecture.
+WMMA_SPEEDUP = {True: 4.0, False: 8.0}
+MOST_RESULTS = 64  # of a lane: it has 256 registers, which hold both factors too
 # Multiply-adds of a unit in a cycle, for one of its vector units for float32, by bits of a factor:
 # AMD CDNA 2 white paper, 2021, table 1.
 SPEEDUP = {32: 2.0, 16: 8.0, 8: 8.0}
@@ -125,6 +134,8 @@ def instructions(machine: Machine, factors: str = "f32") -> tuple[Matrix, ...]:
     of_type = [each for each in machine.matrix if each.factors == factors]
     if machine.arch.startswith("sm_"):
         return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in MMA)
+    if machine.arch.startswith(RDNA):
+        return tuple(each for each in of_type if (factors, each.m, each.n, each.k) in WMMA)
     if not machine.arch.startswith("gfx9"):
         return ()
     known = [each for each in of_type if each.m == each.n and (factors, each.m, each.k) in MFMA]
@@ -157,7 +168,9 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
             f"--matrix yes: {machine.name} has no matrix instruction for {factors} that kernels "
             f"use{types}; choose another type or machine, or --matrix auto"
         )
-    return _mma_tiles(found) if machine.arch.startswith("sm_") else _tiles(found)
+    if machine.arch.startswith("sm_"):
+        return _mma_tiles(found)
+    return _wmma_tiles(found, machine.arch) if machine.wavefront == 32 else _tiles(found)
 
 
 @lru_cache(maxsize=64)
@@ -187,6 +200,24 @@ def _tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
             # Of a large work-group whose LDS leaves no room for a second one, work-items get more
             # than the 256 registers that gem5's GPUs have for each.
             if tile.block < 256 or tile.groups > 1:
+                made.append(tile)
+    return tuple(made)
+
+
+@lru_cache(maxsize=64)
+def _wmma_tiles(found: tuple[Matrix, ...], arch: str) -> tuple[Tile, ...]:
+    """Those of which wavefronts have parts as of MFMA; each lane has twice the results."""
+    made, older = [], arch.startswith("gfx11")
+    for each in found:
+        nbytes = DType.table[each.factors].nbytes
+        for rows, columns, down, across in TILES:
+            items = down // each.m, across * each.n // (LANES // 2)
+            read = LANES * nbytes / LDS_RATE * (down + across) / (down * across)
+            loaded = LANES * nbytes / L1_RATE * (rows + columns) / (rows * columns)
+            rate = 1 / (1 / WMMA_SPEEDUP[older] + read + loaded)
+            depth = RUN_NBYTES // nbytes * 4
+            tile = Tile(rows, columns, depth, *items, False, rate, each, nbytes, LANES // 2, older)
+            if tile.block >= LANES and tile.item_rows * tile.item_columns <= MOST_RESULTS:
                 made.append(tile)
     return tuple(made)
 

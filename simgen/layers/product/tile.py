@@ -44,6 +44,7 @@ class Tile:
     matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
     nbytes: int = 4  # of a factor's element in LDS
     wavefront: int = 0  # of the machines that it is for, if not for all
+    twice: bool = False  # whether both halves of a wavefront give an instruction the same factors
     stages: int = 0  # steps that wait in LDS, which a launch asks for (staged.h); 0: two, as below
     at_once: int = 0  # work-groups that a unit shall hold, if not as many as `groups` says
 
@@ -120,7 +121,7 @@ class Tile:
     @property
     def each(self) -> int:
         """Elements of a factor that each lane gives to a matrix instruction."""
-        lanes = {"mfma": 64, "mma": 32}
+        lanes = {"mfma": 64, "mma": 32, "wmma": 16 if self.twice else 32}
         return self.matrix.m * self.matrix.k // lanes[self.multiply] if self.matrix else 1
 
     @property
@@ -135,7 +136,8 @@ class Tile:
             return "scalars"
         if self.by_warpgroups:  # where lanes hold results as by mma.sync
             return "mma"
-        return "mfma" if self.matrix.m == self.matrix.n else "mma"
+        square = "wmma" if self.wavefront == 32 else "mfma"
+        return square if self.matrix.m == self.matrix.n else "mma"
 
     def roundings(self, products: int) -> int:
         """Of a sum of so many products, at most, beside those of chunks (fragment.py)."""
@@ -153,6 +155,8 @@ class Tile:
             how = f"_m{self.matrix.m}x{self.matrix.k}"
         if self.by_warpgroups:
             how = "_wg"
+        if self.multiply == "wmma":  # which is not MFMA, and differs between machines
+            how += f"w{self.each}"
         if self.multiply == "mma":  # of which warps have parts of several sizes
             how += f"w{self.block // 32}"
         if self.stages:
