@@ -203,7 +203,9 @@ def _literal(item: Kernel, slot: _Slot, value: int | float | str) -> str:
     match value:
         case str() if kind == "macro" and value.isidentifier():
             return value
-        case str() if kind == "alias" and re.fullmatch(r"\w+|Narrow<[\w, :]+>|Whole<-?\d+>", value):
+        case str() if kind == "alias" and re.fullmatch(
+            r"\w+|Narrow<[\w, :]+>|(?:Whole|Counted)<-?\d+>", value
+        ):
             return value
         case str() if kind == "list" and re.fullmatch(r"\d+( \d+)*", value):
             return f"{{{', '.join(value.split())}}}"

@@ -100,7 +100,7 @@ def key(
     """A layer parameter, set by any of the config keys `names`, with its inclusive range.
 
     A `hint` says how results are computed, or which, and never what they are. One `of_integers`
-    means nothing else than its default where inputs are floats. `text` says in half a line what the
+    has its default where inputs are floats of more than 8 bits. `text` says in half a line what the
     parameter is, for the reference of config keys.
     """
     metadata = {
@@ -270,6 +270,11 @@ class Layer(ABC):
     def magnifies(self, tensors: Tensors) -> float:
         """What follows a sum makes its error at most so many times larger, 1 or more."""
         return 1.0
+
+    @property
+    def forward_only(self) -> str:
+        """Why there is no backward pass, as "with scales", though others of its kind have one."""
+        return ""
 
     @property
     def propagates(self) -> bool:

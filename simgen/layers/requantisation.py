@@ -14,9 +14,13 @@ Source: QLinearConv and QLinearMatMul of ONNX, with QuantizeLinear's rounding; J
 "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only Inference",
 2018.
 
-Each step is one float32 operation: the sum is converted, and multiplied by `scale`, which is
-rounded from its factors once (of channels: w_scale times the rest, rounded). Machines round all of
-these alike, so that results are known to the bit.
+Of 8-bit floats, too, a number stands for its scale times itself. Then y = scale sum [+ bias], in
+float32, is rounded to the type of y as all floats are, as by cublasLtMatmul, whose factor of D is
+1 / y_scale. Zero points and factors of channels are of integers alone.
+
+Of integers, each step is one float32 operation: the sum is converted, and multiplied by `scale`,
+which is rounded from its factors once (of channels: w_scale times the rest, rounded). Machines
+round all of these alike, so that results are known to the bit.
 """
 
 from __future__ import annotations
@@ -24,14 +28,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.ir import Distribution, Fill, TensorSpec
+from simgen.ir import Distribution, DType, Fill, TensorSpec
 from simgen.layers.base import Port, key
 from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from simgen.dtypes import DType
     from simgen.ir import Constants
     from simgen.numerics.rounding import Array
 else:
@@ -116,8 +119,11 @@ def chosen(
     zero_points: dict[str, int],
     *,
     per_channel: bool = False,
+    floats: bool = False,
 ) -> Requantisation:
     """What a layer does whose inputs have a type, from its keys; the last ones are of its result.
+
+    `floats` says that the layer has scales of 8-bit floats too.
 
     Raises:
         ValueError: keys of integers beside floats, or some without the others.
@@ -127,17 +133,29 @@ def chosen(
     shifted = [f"{name}_zero_point" for name, value in zero_points.items() if value]
     per = ["w_scale_per_channel"] if per_channel else []
     result = f"{list(scales)[-1]}_zero_point"
-    if dtype.is_float and (given or shifted or per):
-        first = (*given, *shifted, *per)[0]
-        raise ValueError(f"{first} is given, and the input is {dtype}; leave it out, or take i8")
+    has_scales = floats and dtype.nbytes == DType.I8.nbytes
+    refused = (*(() if has_scales else given), *shifted, *per)
+    if dtype.is_float and refused:
+        fact = f"{refused[0]} is given, and the input is {dtype}"
+        eight = " or an 8-bit float" if floats and refused[0] in given else ""
+        raise ValueError(f"{fact}; leave it out, or take i8{eight}")
     if missing and (given or per or result in shifted):
         beside = (*given, *per, *(each for each in shifted if each == result))
         fact = f"{', '.join(beside)} without {', '.join(missing)}"
         raise ValueError(f"{fact}; give {', '.join(f'{each}_scale' for each in scales)}, or none")
     if not given:
         return Requantisation()
-    left, right, last = scales.values()
-    scale = float32(left / last if per_channel else left * right / last)
+    scale = factor(scales, per_channel=per_channel)
     if not 2.0**-126 <= scale <= 2.0**20:
         raise ValueError(f"sums are scaled by {scale:g}; let the scales give 1e-37 to 1e6")
+    if dtype.is_float:
+        return Requantisation()
     return Requantisation(scale, zero_points[list(scales)[-1]], per_channel)
+
+
+def factor(scales: dict[str, float], *, per_channel: bool = False) -> float:
+    """What sums are multiplied by; 1 without scales. The right one is that of channels, or not."""
+    left, right, last = scales.values()
+    if not last:
+        return 1.0
+    return float32(left / last if per_channel else left * right / last)

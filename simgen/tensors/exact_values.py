@@ -101,7 +101,7 @@ def _survey(workload: Workload) -> _Survey:
         layer = make_layer(node, workload.machine)
         sums = layer.sums(node.inputs, step.direction)
         read = {name for _, name in step.reads}
-        if any(_is_integer(buffers[name]) for name in read):
+        if _is_integer(buffers[step.reads[0][1]]):
             found.integers = True
             continue
         if sums is None or read & found.broken:

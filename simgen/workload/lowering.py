@@ -114,8 +114,9 @@ class _Draft:
             own = dict.fromkeys(each for each in layer.passes if each in own)
         if not layer.passes or (not own and Pass.BACKWARD_WEIGHT not in wanted):
             raise _unsupported(placed, wanted)
-        if not placed.output.dtype.is_float and set(own) != {Pass.FORWARD}:
-            fact = f"layer {placed.node.name!r}: [{layer.section}] of integers has pass fwd alone"
+        why = layer.forward_only if placed.output.dtype.is_float else "of integers"
+        if why and set(own) != {Pass.FORWARD}:
+            fact = f"layer {placed.node.name!r}: [{layer.section}] {why} has pass fwd alone"
             raise UnsupportedError(placed.where, f"{fact}; build that, or choose a type of floats")
         for direction in own:
             self._step(placed, direction, bound)

@@ -148,6 +148,16 @@ struct Whole {
     static __device__ __forceinline__ unsigned narrow(int x) { return static_cast<unsigned>(x) & ((1u << BITS) - 1); }
 };
 
+/* The same where what is computed with is float32. */
+template <int ZERO>
+struct Counted {
+    static constexpr unsigned BITS = 8;
+
+    unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
+
+    static __device__ __forceinline__ float widen(unsigned word) { return static_cast<float>(Whole<ZERO>::widen(word)); }
+};
+
 /* Together with those of float (common.h), wherever this is included. */
 using ::keep4;
 using ::load;
@@ -184,6 +194,14 @@ static __device__ __forceinline__ int4 load4(const Whole<ZERO>* from)
     using T = Whole<ZERO>;
     const unsigned word = *reinterpret_cast<const unsigned*>(from);
     return int4{T::widen(word), T::widen(word >> 8), T::widen(word >> 16), T::widen(word >> 24)};
+}
+
+template <int ZERO>
+static __device__ __forceinline__ float4 load4(const Counted<ZERO>* from)
+{
+    using T = Counted<ZERO>;
+    const unsigned word = *reinterpret_cast<const unsigned*>(from);
+    return float4{T::widen(word), T::widen(word >> 8), T::widen(word >> 16), T::widen(word >> 24)};
 }
 
 template <unsigned E, unsigned M, int B, Special S>

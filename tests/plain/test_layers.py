@@ -730,7 +730,7 @@ def test_each_pass_is_a_built_in_workload(kind: str) -> None:
 @each_kind
 def test_variants_cover_every_choice(kind: str) -> None:
     chosen = {pair for variant in variants(kind) for pair in variant.parameters}
-    for f in LAYERS[kind].keyed_fields():
+    for f in fields_of_floats(LAYERS[kind]):
         type_ = field_types(LAYERS[kind])[f.name]
         if issubclass(type_, StrEnum) and f.metadata["keys"][0] not in BASE.get(kind, {}):
             assert {(f.metadata["keys"][0], str(choice)) for choice in type_} <= chosen

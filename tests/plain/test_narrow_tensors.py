@@ -109,6 +109,17 @@ REFUSED = {
     "layer 'gemm': b_zero_point is given, and the input is f16; leave it out, or take i8": (
         "gemm_fwd", "f16", (("b_zero_point", "3"),)
     ),
+    "layer 'fc': x_scale is given, and the input is f16; leave it out, or take i8 or an 8-bit "
+    "float": ("fc_fwd", "f16", (("x_scale", ".1"),)),
+    "layer 'fc': x_zero_point is given, and the input is f8e5m2; leave it out, or take i8": (
+        "fc_fwd", "f8e5m2", (("x_zero_point", "3"),)
+    ),
+    "layer 'fc': w_type is i8 without w_scale; give it, such as w_scale=.01": (
+        "fc_fwd", "bf16", (("w_type", "i8"),)
+    ),
+    "layer 'fc': y_scale is given beside w_type=i8, and x is no i8; leave it out, or take i8": (
+        "fc_fwd", "bf16", (("w_type", "i8"), ("w_scale", ".1"), ("y_scale", "1"))
+    ),
     "layer 'conv': algorithm im2col takes no i8; choose direct or implicit_gemm, or leave algo "
     "out": ("conv_fwd", "i8", (("algo", "im2col"),)),
     "--set pool1.type=f16: type is f16, but the previous layer's output is f32; leave it out, or "
@@ -126,6 +137,14 @@ def test_types_that_cannot_be_are_one_line(message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         network.resolve(found.config, found.settings, dtype=dtype)
     assert str(caught.value).endswith(message)
+
+
+def test_scaled_floats_have_no_backward_pass() -> None:
+    settings = (("x_scale", "2"), ("w_scale", "2"), ("y_scale", "2"))
+    found = problem.find("fc_bwd_weight", settings, None)
+    layers = network.resolve(found.config, found.settings, dtype="f8e4m3fn")
+    with pytest.raises(UnsupportedError, match="with scales has pass fwd alone; build that"):
+        lowering.lower(layers, found.name, found.passes, 0)
 
 
 @pytest.mark.parametrize("word", ["conv_bwd_data", "fc_bwd_weight", "gemm_bwd"])

@@ -237,6 +237,97 @@ def test_mistakes_in_products_are_seen(tmp_path: Path, builder: Builder, mistake
     assert seen == {"tiled.y", "short.y", "direct.y"}
 
 
+SCALED = """
+[FullyConnected]
+name=tiled
+n=36
+c=70
+num_output=20
+bias=true
+x_scale=.5
+w_scale=.3
+y_scale=.125
+[FullyConnected]
+name=short
+n=2
+c=700
+num_output=7
+x_scale=.5
+w_scale=.3
+y_scale=.125
+[Gemm]
+name=matrix
+m=9
+n=9
+k=601
+beta=1
+a_scale=3
+b_scale=.7
+y_scale=.5
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f8e4m3fn", "f8e5m2"])
+def test_scales_of_8_bit_floats(tmp_path: Path, builder: Builder, dtype: str) -> None:
+    config = tmp_path / "scaled.dnnmark"
+    config.write_text(SCALED)
+    work = narrow.planned(dtype, config, (Pass.FORWARD,))
+    assert wrong(make(tmp_path / "right", work, builder, sanitize=True)) == []
+    sources = {
+        name: text.replace("*= ALPHA;", "+= 0 * ALPHA;")
+        for name, text in render.kernels(work).items()
+    }
+    found = wrong(make(tmp_path / "unscaled", work, builder, sources=sources))
+    assert {line.split(":")[0] for line in found} == {"tiled.y", "short.y", "matrix.y"}
+
+
+MIXED = """
+[FullyConnected]
+name=tiled
+n=36
+c=70
+num_output=20
+bias=true
+w_type=i8
+w_scale=.013
+w_zero_point=-9
+[FullyConnected]
+name=short
+n=2
+c=701
+num_output=8
+w_type=i8
+w_scale=.013
+w_zero_point=3
+"""
+MIXED_MISTAKES = {
+    "none": {},
+    "no scale": {"*= ALPHA;": "+= 0 * ALPHA;"},
+    "no zero point": {" - ZERO;": ";"},
+    "a sum in the narrow type": {
+        "fused(left[i], right[j], sum[i][j])": f"{NARROWED}{{}}))",
+        "fused(a, b, sum)": f"{NARROWED}{{}}))",
+    },
+}
+
+
+@pytest.mark.parametrize("mistake", MIXED_MISTAKES)
+def test_weights_of_integers(tmp_path: Path, builder: Builder, mistake: str) -> None:
+    """Which floats are multiplied by."""
+    config = tmp_path / "mixed.dnnmark"
+    config.write_text(MIXED)
+    work = narrow.planned("bf16", config, (Pass.FORWARD,))
+    assert {work.buffer(name).spec.dtype.name for name in ("tiled.w", "short.w")} == {"i8"}
+    sources = render.kernels(work)
+    for right, by in MIXED_MISTAKES[mistake].items():
+        assert any(right in text for text in sources.values()), right
+        by = by.replace("{}", right)
+        sources = {name: text.replace(right, by) for name, text in sources.items()}
+    made = make(tmp_path, work, builder, sanitize=mistake == "none", sources=sources)
+    found = {line.split(":")[0] for line in wrong(made)}
+    assert found == (set() if mistake == "none" else {"tiled.y", "short.y"})
+
+
 @pytest.fixture
 def new_type() -> Iterator[DType]:
     """A type that simgen does not have: one row, and nothing else."""

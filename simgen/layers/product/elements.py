@@ -32,6 +32,11 @@ class Elements:
         return cls(dtype, dtype, dtype.product, dtype.product)
 
     @property
+    def mixed(self) -> bool:
+        """Whether floats are multiplied by integers, which are made floats as they are loaded."""
+        return self.left.is_float and not self.right.is_float
+
+    @property
     def total(self) -> DType:
         """Of what is multiplied and added up."""
         return self.left.accumulation
@@ -53,7 +58,11 @@ class Elements:
         """What constants/gemm.h declares."""
         return (
             *constant("leftelement", self.left, self.zero_points[0]),
-            *constant("rightelement", self.right, self.zero_points[1]),
+            *(
+                (("rightelement", f"Counted<{self.zero_points[1]}>"),)
+                if self.mixed
+                else constant("rightelement", self.right, self.zero_points[1])
+            ),
             *constant("addedelement", self.added),
             *constant("element", self.result),
             *constant("total", self.total),

@@ -8,7 +8,9 @@
     x, dx  (N, C, H, W) seen as (N, I), I = C H W      w, dw  (K, I), K = num_output
     y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
 
-Of x and w of i8, y is i32, or i8 where scales are given (simgen/layers/requantisation.py).
+Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scales or not
+(simgen/layers/requantisation.py). Beside floats, w may be of i8: y = w_scale sum of x (w -
+w_zero_point) [+ b], where elements of w are made float32 as they are loaded.
 
 x may have any rank: `axis`, which is 1 unless the config says otherwise, and all axes behind it are
 laid flat. With axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1
@@ -21,6 +23,7 @@ Source: InnerProduct of Caffe, whose `axis` this is; DNNMark's FullyConnectedLay
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
@@ -36,13 +39,14 @@ from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
     chosen,
+    factor,
     per_channel_key,
     scale_key,
     zero_key,
 )
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32
 from simgen.numerics.spread import Spread, order, sum_spread
 
 if TYPE_CHECKING:
@@ -65,6 +69,13 @@ FACTORS = {  # what a pass writes, and the tensors that it multiplies
     Pass.BACKWARD_DATA: ("dx", "dy", "w"),
     Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
 }
+
+
+class WeightType(StrEnum):
+    """Of the elements of w."""
+
+    OF_X = "of_x"
+    I8 = "i8"
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,12 @@ class FullyConnected(Layer):
     )
     bias: bool = key("bias", default=False, text="add a bias to each output?")
     axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
+    w_type: WeightType = key(
+        "w_type",
+        default=WeightType.OF_X,
+        of_integers=True,
+        text="element type of w, where x is f32, f16 or bf16",
+    )
     x_scale: float = scale_key("x")
     x_zero_point: int = zero_key("x")
     w_scale: float = scale_key("w")
@@ -114,16 +131,53 @@ class FullyConnected(Layer):
 
     def requantisation(self, dtype: DType) -> Requantisation:
         """What is done to sums, where x has a type."""
+        if self._mixed(dtype):
+            self._check_mixed()
+            return Requantisation()
         return chosen(
             dtype,
-            {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale},
+            self._scales,
             {"x": self.x_zero_point, "w": self.w_zero_point, "y": self.y_zero_point},
             per_channel=self.w_scale_per_channel,
+            floats=True,
         )
+
+    @property
+    def _scales(self) -> dict[str, float]:
+        return {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale}
+
+    def _alpha(self, dtype: DType, direction: Pass) -> float:
+        """What sums of floats are multiplied by."""
+        if not dtype.is_float or direction is not Pass.FORWARD:
+            return 1.0
+        return float32(self.w_scale) if self._mixed(dtype) else factor(self._scales)
+
+    def _mixed(self, dtype: DType) -> bool:
+        """Whether w has integers, and x floats."""
+        return dtype.is_float and self.w_type is WeightType.I8
+
+    def _check_mixed(self) -> None:
+        """Raises:
+        ValueError: there is no scale of w, or something of x and y that floats have not.
+        """
+        if not self.w_scale:
+            raise ValueError("w_type is i8 without w_scale; give it, such as w_scale=.01")
+        others = ("x_scale", "x_zero_point", "w_scale_per_channel", "y_scale", "y_zero_point")
+        for each in others:
+            if getattr(self, each):
+                fact = f"{each} is given beside w_type=i8, and x is no i8"
+                raise ValueError(f"{fact}; leave it out, or take i8")
+
+    @property
+    def forward_only(self) -> str:
+        if self._mixed(self._dtype):
+            return "with weights of i8"
+        return "with scales" if self.y_scale else ""
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, I)."""
-        return TensorSpec((self.num_output, self.rows(x.shape)[1]), x.dtype)
+        dtype = DType.I8 if self._mixed(x.dtype) else x.dtype
+        return TensorSpec((self.num_output, self.rows(x.shape)[1]), dtype)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -150,6 +204,7 @@ class FullyConnected(Layer):
         return Product(
             *extents,
             *LAYOUT[direction],
+            self._alpha(x.dtype, direction),
             bias=self.bias and forward,
             epilogue=epilogue,
             elements=self._elements(x.dtype, epilogue),
@@ -221,6 +276,7 @@ class FullyConnected(Layer):
         rows = {name: self._matrix(name, values) for name, values in tensors.items()}
         if direction is Pass.FORWARD:
             y = (rows["x"] - self.x_zero_point) @ (rows["w"] - self.w_zero_point).T
+            y = self._alpha(self._dtype, direction) * y
             made = y + tensors["b"] if self.bias else y
             if self._whole:
                 factors = tensors.get(SCALES, np.ones(1))
@@ -261,7 +317,8 @@ class FullyConnected(Layer):
 
     def _elements(self, dtype: DType, epilogue: Epilogue) -> Elements:
         zeros = self.x_zero_point, self.w_zero_point
-        return replace(Elements.all(dtype), result=epilogue.result(dtype), zero_points=zeros)
+        made = replace(Elements.all(dtype), result=epilogue.result(dtype), zero_points=zeros)
+        return replace(made, right=DType.I8) if self._mixed(dtype) else made
 
     @property
     def _whole(self) -> bool:
@@ -272,10 +329,12 @@ class FullyConnected(Layer):
         _, a, b = FACTORS[direction]
         left, right = self._matrix(a, tensors[a]), self._matrix(b, tensors[b])
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
-        right = right.T if direction is Pass.FORWARD else right
+        right = (right - self.w_zero_point).T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
         elements = self._elements(self._dtype, NOTHING)
-        product = Product(m, n, k, *LAYOUT[direction], elements=elements, machine=self.machine)
+        alpha = self._alpha(self._dtype, direction)
+        sides = (m, n, k, *LAYOUT[direction], alpha)
+        product = Product(*sides, elements=elements, machine=self.machine)
         return product, left, right
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
@@ -296,9 +355,18 @@ class FullyConnected(Layer):
             return {}
         if not fragment.whole(self.machine, *(tensors[factor] for factor in factors)):
             return {}
+        alpha = self._alpha(self._dtype, direction)
+        if alpha != 1 or self._mixed(self._dtype):  # the product with it is rounded
+            return {} if self.bias else {port: self._scaled(tensors, alpha)}
         values = self.reference(tensors, direction)
         sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
         return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
+
+    def _scaled(self, tensors: Tensors, alpha: float) -> Array:
+        """Exact sums, multiplied once."""
+        x, w = self._matrix("x", tensors["x"]), tensors["w"] - self.w_zero_point
+        sums = exactness.settled(x @ w.T, np.abs(x) @ np.abs(w.T), exactness.grain(x, w))
+        return exactness.scaled(sums, alpha).reshape(self._results(tensors["x"].shape))
 
     def _matrix(self, port: str, tensor: Array) -> Array:
         """x as (N, I), y as (N, K), and so their gradients; weights as they are."""

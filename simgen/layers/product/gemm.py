@@ -13,7 +13,8 @@ here.
 
 y has the element type of a. Types may differ; by itself, the layer reads `type`. Where a and b are
 i8, y and c are i32, alpha is 1 and beta 0 or 1, as cublasGemmEx has it of CUBLAS_COMPUTE_32I; there
-is only a forward pass then. With scales, y is i8 (simgen/layers/requantisation.py).
+is only a forward pass then. With scales, y is i8 (simgen/layers/requantisation.py). 8-bit floats
+have scales, or not.
 
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
 two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer
@@ -37,7 +38,7 @@ from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
-from simgen.layers.requantisation import Requantisation, chosen, scale_key, zero_key
+from simgen.layers.requantisation import Requantisation, chosen, factor, scale_key, zero_key
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
 from simgen.numerics.rounding import TINY, U
@@ -120,6 +121,14 @@ class Gemm(Layer):
         return float(np.float32(self.alpha)), float(np.float32(self.beta))
 
     @property
+    def _factors(self) -> dict[str, float]:
+        return {"a": self.a_scale, "b": self.b_scale, "y": self.y_scale}
+
+    @property
+    def forward_only(self) -> str:
+        return "with scales" if self.y_scale else ""
+
+    @property
     def _added(self) -> str | None:
         """The port of what is added, where anything is."""
         return "c" if self._scales[1] != 0 else None
@@ -174,8 +183,9 @@ class Gemm(Layer):
         """What is done to sums, where a has a type."""
         return chosen(
             dtype,
-            {"a": self.a_scale, "b": self.b_scale, "y": self.y_scale},
+            self._factors,
             {"a": self.a_zero_point, "b": self.b_zero_point, "y": self.y_zero_point},
+            floats=True,
         )
 
     def _shapes(self, inputs: tuple[TensorSpec, ...]) -> dict[str, Shape]:
@@ -259,6 +269,8 @@ class Gemm(Layer):
 
         alpha, beta = self._scales
         whole = not dtype(left).is_float
+        if not whole and port == "y":
+            alpha = float(np.float32(alpha * factor(self._factors)))
         more = dtype(left).product if whole else dtype(added or port)
         zeros = (self.a_zero_point, self.b_zero_point) if whole else (0, 0)
         made = Epilogue(requantisation=self._requantisation(dtype(left))) if whole else NOTHING
@@ -285,13 +297,12 @@ class Gemm(Layer):
         """2 m n k for each product, and for each result one multiplication by alpha, unless it is
         1; one multiply-add with beta, unless that is 0. Every matrix counts once in the bytes."""
         specs = self._specs(inputs)
-        alpha, _ = self._scales
         a, b, y = (specs[name].nbytes for name in ("a", "b", "y"))
         flops = sum(
             part.product.batch
             * part.product.m
             * part.product.n
-            * (2 * part.product.k + (alpha != 1))
+            * (2 * part.product.k + (part.product.alpha != 1))
             for part in self._parts(specs, direction)
         )
         size, c = (specs["c"].size, specs["c"].nbytes) if self._added else (0, 0)
