@@ -75,7 +75,7 @@ class Row:
     @property
     def ratio(self) -> float | None:
         """Above 1, ours is the faster one."""
-        return self.library / self.ours if self.library and self.ours else None
+        return self.library / self.ours if (self.library or 0) > 0 and self.ours else None
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ def refusals(rows: Rows) -> list[str]:
 
 
 def _times(seconds: float | None, flops: float) -> tuple[str, str]:
-    if not seconds:
+    if seconds is None or seconds <= 0:
         return "", ""
     return f"{seconds * 1e3:.4g}", f"{flops / seconds / 1e12:.3g}"
 

@@ -191,6 +191,8 @@ class OnGpu:
                 row.library = self._seconds(peer.work, len(calls))
                 if peer.less:
                     row.library -= self._seconds(peer.less, len(calls))
+                    if row.library <= 0:  # what is taken away is nearly all of it
+                        row.library, row.told = None, "the library's time is lost in a difference"
             except RuntimeError as error:  # the library does not do it
                 row.told = str(error).partition(chr(10))[0]
         del kept  # until here the kernels read it
