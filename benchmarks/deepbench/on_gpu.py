@@ -23,7 +23,7 @@ import hashlib
 import importlib.util
 import os
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -88,15 +88,15 @@ def launcher() -> Any:
     return module
 
 
-def prepare(task: Task, folder: Path) -> tuple[Workload, Workload]:
+def prepare(task: Task, folder: Path, plan_for: str) -> tuple[Workload, Workload]:
     """The workload with random and with exact values. Its kernels are compiled: CuPy keeps them.
 
     Raises:
         SimgenError: it cannot be planned.
     """
-    made = native.planned(task).workload
+    made = native.planned(task, plan_for=plan_for).workload
     try:
-        exact = native.planned(task, values="exact").workload
+        exact = native.planned(task, plan_for=plan_for, values="exact").workload
     except UsageError:
         exact = made
     source = folder / "src"
@@ -114,9 +114,13 @@ def prepare(task: Task, folder: Path) -> tuple[Workload, Workload]:
 class OnGpu:
     """The machine of `native.run`."""
 
+    plan_for: str
     device: str = "cuda"
 
-    prepare = staticmethod(prepare)
+    @property
+    def prepare(self) -> Callable[[Task, Path], tuple[Workload, Workload]]:
+        """Without this object, which other processes cannot have."""
+        return partial(prepare, plan_for=self.plan_for)
 
     @cached_property
     def torch(self) -> Any:
@@ -145,7 +149,8 @@ class OnGpu:
 
         versions = f"CuPy {cupy.__version__}, PyTorch {self.torch.__version__}"
         cudnn = self.torch.backends.cudnn.version()
-        return f"{self.torch.cuda.get_device_name()} ({versions}, cuDNN {cudnn})"
+        gpu = f"{self.torch.cuda.get_device_name()}, planned for {self.plan_for}"
+        return f"{gpu} ({versions}, cuDNN {cudnn})"
 
     def measure(self, made: Made, row: Row) -> None:
         """Fills the row; what goes wrong in one problem is said there.

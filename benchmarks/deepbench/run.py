@@ -155,7 +155,7 @@ def run_natively(asked) -> None:
     rows = native.Rows.at(asked.rows)
     todo = native.tasks(asked.families, asked.types)
     todo = todo[: asked.count] if asked.count else todo
-    machine = native.OnHost(asked.scale_to) if asked.on == ["host"] else OnGpu()
+    machine = native.OnHost(asked.scale_to) if asked.on == ["host"] else OnGpu(asked.plan_for)
     with tempfile.TemporaryDirectory() as folder:
         # One cache of compiled kernels for all processes, and none that stays.
         os.environ["CUPY_CACHE_DIR"] = f"{folder}/cupy"
@@ -169,7 +169,7 @@ def run_natively(asked) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("plan", "compile", "run", "native"))
-    parser.add_argument("--plan-for", default="mgpusim-mi300a")
+    parser.add_argument("--plan-for", help="mgpusim-mi300a; of `native`: h200")
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--on", nargs="+", help="targets of `run`: host mgpusim; `native`: host")
     parser.add_argument("--count", type=int, help="problems of `run`: 60; of `native`: all")
@@ -181,6 +181,7 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--types", nargs="+", choices=TYPES, default=list(TYPES))
     asked = parser.parse_args()
+    asked.plan_for = asked.plan_for or ("h200" if asked.what == "native" else "mgpusim-mi300a")
     what = {"plan": plan, "compile": compile_some, "run": run, "native": run_natively}
     what[asked.what](asked)
 
