@@ -95,7 +95,8 @@ def plan(
         seed: the seed of the random inputs.
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
-        scale_to: make a product or a convolution smaller, until it has at most so many operations.
+        scale_to: make a product, convolution or recurrent layer smaller, until it has at most so
+            many operations.
         layout: the storage format of images, "nchw" or "nhwc", of layers that have a choice.
         matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
             that pays; "tf32" is as "auto", but they multiply f32 too, of which they keep 11 bits.

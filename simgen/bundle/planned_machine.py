@@ -64,9 +64,14 @@ def with_matrix(found: PlannedMachine, matrix: str | None) -> PlannedMachine:
             f"--plan-for {', '.join(having[:-1])} or {having[-1]}"
         )
     if machine.use_matrix == TF32 and TF32 not in {each.factors for each in machine.matrix}:
+        having = [
+            name
+            for name, told in descriptions().items()
+            if TF32 in {each.factors for each in told.machine.matrix}
+        ]
         raise UsageError(
             f"--matrix tf32: {machine.name} has no matrix instructions for it; leave it out, or "
-            "take --plan-for a100, h100 or h200"
+            f"take --plan-for {', '.join(having[:-1])} or {having[-1]}"
         )
     return PlannedMachine(machine, found.why)
 

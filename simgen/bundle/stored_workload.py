@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import astuple
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.dtypes import WORD
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 MAX_ARENA = 2**50  # bytes
 MAX_RANK = 8
+MAX_LDS = 2**18  # bytes
+MAX_BOX = 256  # elements of a side, as CUDA's driver takes them
 WRONG = (  # what a layer may raise that is made of parameters or shapes that no config gives
     SimgenError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError,
     AttributeError, RecursionError, MemoryError,
@@ -49,7 +52,7 @@ def workload(value: Any) -> Workload:
     for buffer in made.buffers:
         _check_buffer(made, buffer)
     for kernel in made.kernels:
-        _need(0 < kernel.block <= 1024, f"kernels: {kernel.name}", "no such work-group")
+        _check_kernel(kernel)
     _need(bool(made.steps), "steps", "there is none")
     known = {buffer.name for buffer in made.inputs}
     for at, step in enumerate(made.steps):
@@ -97,6 +100,16 @@ def _check_buffer(made: Workload, buffer: Buffer) -> None:
     _need(inside, place, "lies outside of its part of the arena")
     digest = buffer.values is None or re.fullmatch(r"[0-9a-f]{64}", buffer.values)
     _need(bool(digest), place, "values is not a SHA-256")
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    place = f"kernels: {kernel.name}"
+    _need(0 < kernel.block <= 1024, place, "no such work-group")
+    _need(0 <= kernel.lds_nbytes <= MAX_LDS, place, "no such LDS")
+    for tensor in kernel.maps:
+        sizes = all(0 < extent <= MAX_INT for extent in tensor.shape)
+        boxes = all(0 < extent <= MAX_BOX for extent in tensor.box)
+        _need(tensor.nbytes in (1, 2, 4) and sizes and boxes, place, "no such tensor map")
 
 
 def _check_step(
@@ -155,6 +168,13 @@ def _check_launches(
             0 <= more < buffers[name].spec.held and more % WORD == 0 for name, more in launch.places
         )
         _need(inside, place, "an argument that points out of its buffer, or into a word")
+        for tensor in kernels[launch.kernel].maps:
+            found = 0 <= tensor.argument < len(launch.args)
+            _need(found, place, "a tensor map of an argument that there is not")
+            name, more = launch.places[tensor.argument]
+            held = buffers[name].spec.held - more
+            whole = prod(tensor.shape) * tensor.nbytes <= held
+            _need(whole, place, "a tensor map that is larger than its buffer")
         x, y, z = launch.grid
         _need(
             0 < x < 2**32 and 0 < y < 2**16 and 0 < z < 2**16,

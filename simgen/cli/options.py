@@ -256,9 +256,9 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "--scale-to",
         type=Real(1),
         metavar="OPS",
-        help="Make a product or a convolution smaller until it has at most so many operations, as "
-        "2e7, and keep what its kernels meet: remainders of tiles, operations per byte, "
-        "work-groups per unit. `simgen show` says what became of it.",
+        help="Make a product, convolution or recurrent layer smaller until it has at most so many "
+        "operations, as 2e7, and keep what its kernels meet: remainders of tiles, operations per "
+        "byte, work-groups per unit. `simgen show` says what became of it.",
     ),
     click.option(
         "--matrix",

@@ -114,10 +114,12 @@ class _Draft:
             own = dict.fromkeys(each for each in layer.passes if each in own)
         if not layer.passes or (not own and Pass.BACKWARD_WEIGHT not in wanted):
             raise _unsupported(placed, wanted)
-        why = layer.forward_only if placed.output.dtype.is_float else "of integers"
+        why, cure = "of integers", "choose a type of floats"
+        if placed.output.dtype.is_float:
+            why, cure = layer.forward_only, "leave them out"
         if why and set(own) != {Pass.FORWARD}:
             fact = f"layer {placed.node.name!r}: [{layer.section}] {why} has pass fwd alone"
-            raise UnsupportedError(placed.where, f"{fact}; build that, or choose a type of floats")
+            raise UnsupportedError(placed.where, f"{fact}; build that, or {cure}")
         for direction in own:
             self._step(placed, direction, bound)
 

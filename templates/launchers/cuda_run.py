@@ -97,7 +97,7 @@ def main(results: Path, past_l1: bool) -> None:
 def measure(calls: list, wait: cupy.RawKernel) -> tuple[list, dict[str, str]] | None:
     """Seconds of the launches of each timed round, and what is told of them; None: the first
     round of all is what was asked for."""
-    warmup, repeats = count("SIMGEN_WARMUP", 0), count("SIMGEN_REPEATS", 1)
+    warmup, repeats = count("SIMGEN_WARMUP", 0), max(1, count("SIMGEN_REPEATS", 1))
     noise, l2 = percent("SIMGEN_NOISE"), os.environ.get("SIMGEN_L2") or "left"
     if l2 not in L2:
         stop(2, "SIMGEN_L2", f"{l2!r} is unknown; write one of {', '.join(L2)}")
@@ -307,7 +307,8 @@ def run_round(calls: list, wait: cupy.RawKernel, l2: str = "left") -> tuple[list
     launches = sum(map(len, calls))
     events = [cupy.cuda.Event() for _ in range(2 * launches)]
     counted = cupy.zeros(2, np.uint64)
-    flushed = cupy.empty(2 * cupy.cuda.Device().attributes["L2CacheSize"], np.uint8)
+    nbytes = 2 * cupy.cuda.Device().attributes["L2CacheSize"] if l2 == "cold" else 0
+    flushed = cupy.empty(nbytes, np.uint8)
     cupy.cuda.Device().synchronize()
     wait((1,), (1,), (np.uint64(min(ENQUEUE * (launches + 1), 1_000_000_000)), counted))
     recorded = iter(events)

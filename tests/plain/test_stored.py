@@ -25,6 +25,9 @@ def through_text(value):
 REAL = through_text(lowered_text(CHAIN, BOTH))
 
 
+MAP = {"argument": 0, "nbytes": 4, "shape": [1, 1, 1], "box": [1, 1]}
+
+
 @pytest.mark.parametrize("name", problem.built_in())
 def test_what_is_lowered_is_accepted(name):
     made = lowered(name, passes=None if "_" in name else TRAINING)
@@ -83,6 +86,11 @@ def changed(*changes):
         (("steps", 0, "launches", 0, "offsets"), [2, 0], "or into a word"),
         (("steps", 0, "launches", 0, "grid"), [0, 1, 1], "no grid of 0 x 1 x 1"),
         (("kernels", 0, "block"), 10**6, "no such work-group"),
+        (("kernels", 0, "lds_nbytes"), -1, "no such LDS"),
+        (("kernels", 0, "maps"), [{**MAP, "nbytes": 3}], "no such tensor map"),
+        (("kernels", 0, "maps"), [{**MAP, "box": [0, 1]}], "no such tensor map"),
+        (("kernels", 0, "maps"), [{**MAP, "argument": 9}], "an argument that there is not"),
+        (("kernels", 0, "maps"), [{**MAP, "shape": [1, 1, 2**20]}], "larger than its buffer"),
     ],
 )
 def test_what_cannot_be_is_told(path, value, fact):

@@ -94,7 +94,7 @@ func (b *buffer) isOf(whole *buffer, gpus int) bool {
 
 func (r *reduction) fit(w *workload, nbytes uint64) bool {
 	for _, c := range r.Chunks {
-		if c.Start > nbytes || c.Size > nbytes/4-c.Start/4 {
+		if c.Start > nbytes/4 || c.Size > nbytes/4-c.Start { // both count elements
 			return false
 		}
 		if c.Size > 0 && (c.Groups == 0 || w.block(c.Add) == 0 || w.block(c.Copy) == 0) {
