@@ -35,7 +35,8 @@ Rate = Annotated[float, Within(1e-3, 1e18)]
 
 
 class NoRoomError(ValueError):
-    """A machine has no room for a kernel, however that is planned; the message is "fact; cure"."""
+    """A machine has no room for a kernel, however that is planned, or none of the instructions that
+    are asked for; the message is "fact; cure"."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,9 @@ def expected(
     the whole batch are so over parts of it.
     """
     found = _rounded(layer, tensors, direction, gpus)
-    for port, values in layer.exact(tensors, direction).items():
+    # Whole numbers are not exact where the machine rounds their products, as gem5 does.
+    known = {} if layer.machine.rounds_products else layer.exact(tensors, direction)
+    for port, values in known.items():
         reference, bound, spread = found[port]
         sigma = exactness.cleared(spread.sigma, values)
         found[port] = (

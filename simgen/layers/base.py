@@ -100,7 +100,7 @@ def key(
     """A layer parameter, set by any of the config keys `names`, with its inclusive range.
 
     A `hint` says how results are computed, or which, and never what they are. One `of_integers`
-    has its default where inputs are floats of more than 8 bits. `text` says in half a line what the
+    matters only where a factor has 8 bits. `text` says in half a line what the
     parameter is, for the reference of config keys.
     """
     metadata = {

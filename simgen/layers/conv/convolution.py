@@ -262,7 +262,9 @@ class Convolution(ChoosesLayout):
         products = 2 * w.size * n * p * q
         added, b = (y.size, x.dtype.product.nbytes * self.num_output) if self.bias else (0, 0)
         if direction is Pass.FORWARD:
-            return OpCount(products + added, 0, x.nbytes + w.nbytes + b, y.nbytes)
+            factors = self.epilogue.requantisation.tensors(self.num_output, 1.0)
+            read = x.nbytes + w.nbytes + b + sum(port.spec.nbytes for port in factors)
+            return OpCount(products + added, 0, read, y.nbytes)
         filters = OpCount(products + added, 0, x.nbytes + y.nbytes, w.nbytes + b)
         # Of the gradients, y stands for dy, and x for dx.
         data = OpCount(products, 0, w.nbytes + y.nbytes, x.nbytes)

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING
 from simgen.dtypes import FLUSHED, DType
 from simgen.layers.base import Choice
 from simgen.layers.product.tile import WARPGROUP_ROWS, Tile
-from simgen.machine import AUTO, MODELS, NO, TF32, YES
+from simgen.machine import AUTO, MODELS, NO, TF32, YES, NoRoomError
 from simgen.numerics.rounding import U
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
     """The tiles of products of such factors by matrix instructions; none: they are not to be used.
 
     Raises:
-        ValueError: they are asked for, and there are none.
+        NoRoomError: they are asked for, and there are none.
     """
     if machine.use_matrix == NO or (machine.use_matrix != YES and factors == "f32"):
         return ()
@@ -164,7 +164,7 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
         named = {each.factors for each in machine.matrix}
         having = sorted(each for each in named if instructions(machine, each))
         types = f"; it has some for {', '.join(having)}" if having else ""
-        raise ValueError(
+        raise NoRoomError(
             f"--matrix yes: {machine.name} has no matrix instruction for {factors} that kernels "
             f"use{types}; choose another type or machine, or --matrix auto"
         )
@@ -323,7 +323,8 @@ def told(machine: Machine, factors: str = "f32", tile: Tile | None = None) -> tu
     if machine.use_matrix == TF32 and factors == DType.F32.name:
         if tile is not None and tile.matrix:
             return (Choice("matrix cores", "yes", "--matrix tf32: factors are cut off to 11 bits"),)
-        return (Choice("matrix cores", "no", "tf32 is for runs of 16 bytes along k, in both"),)
+        why = "runs of 16 bytes along k, in both" if tile is not None else "matrix products alone"
+        return (Choice("matrix cores", "no", f"tf32 is for {why}"),)
     if tile is not None and tile.matrix and not instructions(machine, factors):
         return (Choice("matrix cores", "yes", f"{machine.name} has them for {factors} along k"),)
     if not instructions(machine, factors):

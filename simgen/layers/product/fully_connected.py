@@ -220,7 +220,9 @@ class FullyConnected(Layer):
         flops, extra = 2 * self.rows(x.shape)[0] * w.size, (y.size if self.bias else 0)
         b_nbytes = b.nbytes if self.bias else 0
         if direction is Pass.FORWARD:
-            return OpCount(flops + extra, 0, x.nbytes + w.nbytes + b_nbytes, y.nbytes)
+            factors = self.epilogue.requantisation.tensors(self.num_output, 1.0)
+            read = x.nbytes + w.nbytes + b_nbytes + sum(port.spec.nbytes for port in factors)
+            return OpCount(flops + extra, 0, read, y.nbytes)
         if direction is Pass.BACKWARD_DATA:
             return OpCount(flops, 0, y.nbytes + w.nbytes, x.nbytes)
         return OpCount(flops + extra, 0, x.nbytes + y.nbytes, w.nbytes + b_nbytes)
