@@ -235,7 +235,8 @@ class FusedConvolution(Fused, Convolution):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         if self.layout in LAST or self.filter_layout in LAST:
             raise ValueError(
-                "what follows a convolution has nchw and kcrs only; leave layout and filter_layout out"
+                "what follows a convolution has nchw and kcrs only; leave layout and filter_layout "
+                "out"
             )
         return super().output(inputs)
 

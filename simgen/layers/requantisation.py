@@ -16,7 +16,8 @@ Source: QLinearConv and QLinearMatMul of ONNX, with QuantizeLinear's rounding; J
 
 Of 8-bit floats, too, a number stands for its scale times itself. Then y = scale sum [+ bias], in
 float32, is rounded to the type of y as all floats are, as by cublasLtMatmul, whose factor of D is
-1 / y_scale; a bias, and beta c, are in units of y and not scaled. Zero points and factors of channels are of integers alone.
+1 / y_scale; a bias, and beta c, are in units of y and not scaled. Zero points and factors of
+channels are of integers alone.
 
 Of integers, each step is one float32 operation: the sum is converted, and multiplied by `scale`,
 which is rounded from its factors once (of channels: w_scale times the rest, rounded). Machines
