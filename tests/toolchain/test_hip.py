@@ -434,8 +434,8 @@ class TestTarget:
         assert re.match(r"simgen: error: hip: there is no /dev/kfd .*gfx90a", done.stderr)
 
     def test_an_unknown_gpu_is_refused(self):
-        with pytest.raises(UsageError, match="--arch 'gfx90b': unknown; did you mean 'gfx90a'"):
-            Hip(arch="gfx90b")
+        with pytest.raises(UsageError, match="--arch 'gfx90aa': unknown; did you mean 'gfx90a'"):
+            Hip(arch="gfx90aa")
 
     def test_the_programs_error_is_the_diagnosis(self):
         log = "x\nsimgen: error: hipMalloc: hipErrorOutOfMemory (out of memory); cure\n"

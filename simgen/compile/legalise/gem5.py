@@ -173,7 +173,7 @@ def _halves(kernel: str, item: Instruction) -> list[Instruction]:
     if results[1] in of_low:
         raise RefusedError(
             f"gem5-se: kernel {kernel}: {item}: gem5 computes it wrongly, and it cannot be split; "
-            "run it on another target"
+            "use another algorithm (--algo), or another target"
         )
     return [high, low]
 
