@@ -97,7 +97,7 @@ class Requantisation:
 
 def scale_key(of: str) -> Any:
     """The key of the scale of a tensor."""
-    text = f"scale of {of}, of i8"
+    text = f"scale of {of}, where elements have 8 bits"
     return key(f"{of}_scale", default=0.0, least=0.0, most=1e6, of_integers=True, text=text)
 
 
