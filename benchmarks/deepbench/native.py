@@ -95,7 +95,7 @@ def tasks(families: Iterable[str], types: Iterable[str]) -> list[Task]:
     """Each different problem once, in each pass and type that its sets have, in order of need."""
     found: dict[tuple[Any, str, str], list[Any]] = {}
     for family in families:
-        if FAMILIES[family].has_layer() and family not in OF_SEVERAL_GPUS:
+        if family not in OF_SEVERAL_GPUS:
             for each in deepbench.problems(family):
                 for direction in each.passes:
                     for dtype in each.types:

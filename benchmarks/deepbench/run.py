@@ -41,12 +41,11 @@ from simgen.tensors import data_file
 
 def problems(types: bool = True):
     """(problem, pass, type) of all that simgen has a layer for."""
-    for family, kind in FAMILIES.items():
-        if kind.has_layer():
-            for each in deepbench.problems(family):
-                for direction in each.passes:
-                    for dtype in each.types if types else ("f32",):
-                        yield each, direction, dtype
+    for family in FAMILIES:
+        for each in deepbench.problems(family):
+            for direction in each.passes:
+                for dtype in each.types if types else ("f32",):
+                    yield each, direction, dtype
 
 
 def planned(each, direction, dtype, machine, scale_to=None):

@@ -204,7 +204,6 @@ def _list_deepbench(family: str | None) -> list[dict[str, Any]]:
             "types": " ".join(each.types),
             "passes": " ".join(each.passes),
             "GFLOP": f"{each.operation.flops / 1e9:.4g}",
-            "kernels": "yes" if each.operation.has_layer() else "not yet",
             "note": each.note,
         }
         for each in found

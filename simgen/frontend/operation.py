@@ -80,21 +80,13 @@ class LibraryOperation(ABC):
         """What a user has to know to find the operation's tensors in the workload."""
         return ()
 
+    @abstractmethod
     def section(self, where: Place) -> Section:
         """The layer that does it, as a config says it.
 
         Raises:
-            UnsupportedError: simgen has no such layer.
+            UnsupportedError: simgen's layer does not do all of it.
         """
-        known = ", ".join(name for name, each in FAMILIES.items() if each.has_layer())
-        raise UnsupportedError(
-            where, f"{self.title}, for which simgen has no layer yet; take one of {known}"
-        )
-
-    @classmethod
-    def has_layer(cls) -> bool:
-        """Whether `section` gives one."""
-        return cls.section is not LibraryOperation.section
 
     @classmethod
     def read(cls, texts: Iterable[tuple[str, str]], where: object) -> Self:

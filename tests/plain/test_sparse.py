@@ -139,4 +139,3 @@ def test_groups_are_whole(simgen):
 def test_strings_of_sparse_products_are_read_again():
     made = operation.read("sparse:m=7680,n=1,k=2560,sparsity=0.95")
     assert operation.read(str(made)) == made
-    assert made.has_layer()

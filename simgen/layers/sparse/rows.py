@@ -11,7 +11,8 @@ from functools import cached_property
 from math import ceil, isqrt, log2
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import TOGETHER
+from simgen.dtypes import TOGETHER, DType
+from simgen.ir import OpCount, TensorSpec
 from simgen.layers.base import Choice, Layer
 from simgen.layers.contract import Contract
 from simgen.numerics import exactness
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.ir import Pass, TensorSpec
+    from simgen.ir import Pass
     from simgen.layers.base import Tensors
     from simgen.numerics.rounding import Array
 
@@ -145,6 +146,33 @@ class SparseProduct(Layer):
 
     any_float: ClassVar[bool] = True
     contract: ClassVar[Contract] = Contract(cancels=True)
+
+    k: int
+    n: int
+    type: DType
+
+    def _b(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        """Raises:
+        ValueError: the input is no matrix.
+        """
+        if not inputs:
+            return TensorSpec((self.k, self.n), self.type)
+        (b,) = inputs
+        if len(b.shape) != 2:
+            raise ValueError(f"b has {len(b.shape)} axes, and is no matrix; take another tensor")
+        return b
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        plan = self.plan(inputs)
+        return TensorSpec((plan.m, plan.n), self._b(inputs).dtype)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """A multiply-add for each stored element of a and each column of b. All tensors count once
+        in the bytes: values and indices, b and y."""
+        ports = {port.name: port.spec.nbytes for port in self.ports(inputs, direction)}
+        plan = self.plan(inputs)
+        written = ports.pop("y")
+        return OpCount(2 * plan.nonzeros * plan.n, 0, sum(ports.values()), written)
 
     @abstractmethod
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:

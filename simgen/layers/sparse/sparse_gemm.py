@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
@@ -82,17 +82,6 @@ class SparseGemm(SparseProduct):
     )
     type: DType = key("type", default=DType.F32, text="element type of a and b")
 
-    def _b(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        """Raises:
-        ValueError: the input is no matrix.
-        """
-        if not inputs:
-            return TensorSpec((self.k, self.n), self.type)
-        (b,) = inputs
-        if len(b.shape) != 2:
-            raise ValueError(f"b has {len(b.shape)} axes, and is no matrix; take another tensor")
-        return b
-
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:
         """Raises:
         ValueError: b is no matrix, a has no elements or too many, or a matrix is too large.
@@ -115,18 +104,6 @@ class SparseGemm(SparseProduct):
             cure = "set nonzeros lower" if count else "make sparsity smaller, or set nonzeros"
             raise ValueError(f"{count} elements of a, which has {places} places; {cure}")
         return _planned(self.m, n, k, count, self.side)
-
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        plan = self.plan(inputs)
-        return TensorSpec((plan.m, plan.n), self._b(inputs).dtype)
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """A multiply-add for each element of a and each column of b. All tensors count once in the
-        bytes: values and indices, b and y."""
-        ports = {port.name: port.spec.nbytes for port in self.ports(inputs, direction)}
-        plan = self.plan(inputs)
-        written = ports.pop("y")
-        return OpCount(2 * plan.nonzeros * plan.n, 0, sum(ports.values()), written)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         plan, b = self.plan(inputs), self._b(inputs)

@@ -23,7 +23,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
 from simgen.layers.base import Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
@@ -63,17 +63,6 @@ class StructuredGemm(SparseProduct):
     k: int = key("k", default=256, least=1, text="columns of a, rows of b: a multiple of 4")
     type: DType = key("type", default=DType.F32, text="element type of a and b")
 
-    def _b(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        """Raises:
-        ValueError: the input is no matrix.
-        """
-        if not inputs:
-            return TensorSpec((self.k, self.n), self.type)
-        (b,) = inputs
-        if len(b.shape) != 2:
-            raise ValueError(f"b has {len(b.shape)} axes, and is no matrix; take another tensor")
-        return b
-
     def plan(self, inputs: tuple[TensorSpec, ...]) -> RowPlan:
         k, n = self._b(inputs).shape
         if k % GROUP:
@@ -83,18 +72,6 @@ class StructuredGemm(SparseProduct):
             fact = f"a matrix of {largest} elements is larger than {LARGEST}"
             raise ValueError(f"{fact}; make it smaller")
         return RowPlan(self.m, n, k, self.m * k // 2)
-
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        plan = self.plan(inputs)
-        return TensorSpec((plan.m, plan.n), self._b(inputs).dtype)
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """A multiply-add for each stored element and each column of b. All tensors count once in
-        the bytes."""
-        ports = {port.name: port.spec.nbytes for port in self.ports(inputs, direction)}
-        plan = self.plan(inputs)
-        written = ports.pop("y")
-        return OpCount(2 * plan.nonzeros * plan.n, 0, sum(ports.values()), written)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         plan, b = self.plan(inputs), self._b(inputs)
