@@ -173,7 +173,7 @@ def _watch(paths: Sequence[Path]) -> None:
     from rich.console import Console
     from rich.live import Live
 
-    from simgen.running.status import State
+    from simgen.running.status import RunState
 
     console, before = Console(), set[tuple[str, ...]]()
     with Live(console=console, auto_refresh=False) as live:
@@ -187,7 +187,7 @@ def _watch(paths: Sequence[Path]) -> None:
                     if row not in before:
                         print("  ".join(cell for cell in row if cell), flush=True)
                 before = set(rows)
-            if all(each.state is not State.RUNNING for each in told):
+            if all(each.state is not RunState.RUNNING for each in told):
                 return
             time.sleep(INTERVAL)
 

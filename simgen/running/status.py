@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOG = "log.txt"
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     NOT_RUN = "not run"
     RUNNING = "running"
     STOPPED = "stopped"  # can be continued
@@ -38,7 +38,7 @@ class Standing:
 
     bundle: str
     result: str
-    state: State
+    state: RunState
     steps: int | None = None  # layers and passes that are done
     of: int | None = None  # of so many
     when: str = ""  # UTC: begun, if it is running; otherwise ended
@@ -72,7 +72,7 @@ def of_bundle(bundle: Bundle) -> list[Standing]:
     found = []
     for target in bundle.targets:
         results = list(_of_target(bundle, target))
-        found += results or [Standing(str(bundle.path), target, State.NOT_RUN)]
+        found += results or [Standing(str(bundle.path), target, RunState.NOT_RUN)]
     return found
 
 
@@ -108,17 +108,17 @@ def _of_result(
         process = locks.holder(home / f"{locks.RESULT}{name}").strip(" ()")
         done = _done(bundle, part) if part else (None, None)
         begun = _time(part or home / f"{locks.RESULT}{name}")
-        yield Standing(path, name, State.RUNNING, *done, begun, fact=process)
+        yield Standing(path, name, RunState.RUNNING, *done, begun, fact=process)
     elif stopped.is_dir() or part:
         left = stopped if stopped.is_dir() else part
         assert left is not None
         done = _done(bundle, left)
         if done[0]:
             cure = f"continue: simgen run {path} --on {name.partition('@')[0]} --resume"
-            yield Standing(path, name, State.STOPPED, *done, _time(left), fact=cure)
+            yield Standing(path, name, RunState.STOPPED, *done, _time(left), fact=cure)
     if failed and not runs and not whole.is_dir():
         log = failed / LOG if failed.is_dir() else failed
-        yield Standing(path, name, State.FAILED, when=_time(failed), fact=f"log: {log}")
+        yield Standing(path, name, RunState.FAILED, when=_time(failed), fact=f"log: {log}")
 
 
 def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:
@@ -128,13 +128,13 @@ def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:
         run = run_record.read(folder, bundle.workload)
         outcomes = verdict_file.read(folder)
     except DamagedError as error:
-        return Standing(path, name, State.DAMAGED, fact=str(error))
+        return Standing(path, name, RunState.DAMAGED, fact=str(error))
     count = len(run.steps) if run else len(bundle.workload.steps)
     right = sum(each == verdict_file.RIGHT for each in outcomes.values())
     verdict = verdict_file.UNCHECKED
     if outcomes:
         verdict = "right" if right == len(outcomes) else f"{right} of {len(outcomes)} right"
-    return Standing(path, name, State.FINISHED, count, count, _time(folder / seal.FILE), verdict)
+    return Standing(path, name, RunState.FINISHED, count, count, _time(folder / seal.FILE), verdict)
 
 
 def _done(bundle: Bundle, folder: Path) -> tuple[int | None, int | None]:
