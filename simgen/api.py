@@ -63,6 +63,9 @@ def plan(
     type: str | None = None,
     rate: float | None = None,
     loss_scale: float | None = None,
+    optimizer: str | None = None,
+    loss: str | None = None,
+    steps: int | None = None,
     inference: bool | None = None,
     fuse: bool = False,
     reuse_memory: bool = False,
@@ -86,6 +89,11 @@ def plan(
         rate: the learning rate of pass sgd.
         loss_scale: what the gradients are multiplied by that the backward pass begins with, and the
             steps of pass sgd divided by.
+        optimizer: of pass sgd: "sgd", "adam" or "adamw", with settings behind it:
+            "sgd,momentum=0.9,weight_decay=5e-4".
+        loss: that the network is to end in: "cross_entropy", "squared_error" or "none"; None: in
+            training, cross-entropy in the place of a last softmax.
+        steps: training steps, each from what the one before left, with inputs of its own.
         inference: True: the network as in inference; False: as in training; None: as the config
             says.
         fuse: merge batch normalisation and activations into the kernels before them.
@@ -114,6 +122,9 @@ def plan(
         type=type,
         rate=rate,
         loss_scale=loss_scale,
+        optimizer=optimizer,
+        loss=loss,
+        steps=steps,
         inference=inference,
         fuse=fuse,
         reuse_memory=reuse_memory,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from simgen.targets import Target
     from simgen.targets.base import RunOption
 
-RATE = 0.01  # learning rate; as in simgen.bundle.planning, which the help does not import
 # What is done with a network, and how that is written on the command line.
 CHOICES = {
     "passes": "--pass",
@@ -29,6 +28,9 @@ CHOICES = {
     "type": "--type",
     "rate": "--rate",
     "loss_scale": "--loss-scale",
+    "optimizer": "--optimizer",
+    "loss": "--loss",
+    "steps": "--steps",
     "plan_for": "--plan-for",
     "scale_to": "--scale-to",
     "matrix": "--matrix",
@@ -209,7 +211,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "--rate",
         type=Real(0),
         metavar="R",
-        help=f"Learning rate of pass sgd. [default: {RATE}]",
+        help="Learning rate of pass sgd. [default: 0.01; of adam 0.001]",
     ),
     click.option(
         "--loss-scale",
@@ -217,6 +219,25 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         metavar="S",
         help="Multiply the gradients that the backward pass begins with, and divide steps of pass "
         "sgd by the same: small gradients then do not vanish in f16. [default: 1]",
+    ),
+    click.option(
+        "--optimizer",
+        metavar="O",
+        help="What pass sgd does: sgd, adam or adamw, with settings behind it: "
+        "sgd,momentum=0.9,weight_decay=5e-4,nesterov=true. [default: sgd]",
+    ),
+    click.option(
+        "--loss",
+        metavar="L",
+        help="The loss that the network ends in: cross_entropy, squared_error, or none. [default: "
+        "with --training, cross_entropy in the place of a last softmax]",
+    ),
+    click.option(
+        "--steps",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Training steps, each with the parameters that the one before left, and with a batch "
+        "and labels of its own. [default: 1]",
     ),
     click.option(
         "--inference/--training",
@@ -302,6 +323,9 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         type=given["type"],
         rate=given["rate"],
         loss_scale=given["loss_scale"],
+        optimizer=given["optimizer"],
+        loss=given["loss"],
+        steps=given["steps"],
         inference=given["inference"],
         fuse=given["fuse"],
         reuse_memory=given["reuse_memory"],
