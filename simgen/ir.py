@@ -241,6 +241,15 @@ class Workload:
         return tuple(launch for step in self.steps for launch in step.launches)
 
     @cached_property
+    def first_launches(self) -> tuple[int, ...]:
+        """Of each step, the index of its first launch."""
+        firsts, at = [], 0
+        for step in self.steps:
+            firsts.append(at)
+            at += len(step.launches)
+        return tuple(firsts)
+
+    @cached_property
     def inputs(self) -> tuple[Buffer, ...]:
         return tuple(b for b in self.buffers if b.role is Role.INPUT)
 

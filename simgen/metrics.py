@@ -210,6 +210,7 @@ _ROWS = (
     ),
 )  # fmt: skip
 METRICS = {metric.name: metric for metric in _ROWS}
+OF_HOST = ("host_seconds", "all_reduce_host_seconds")  # what the simulator took, not the machine
 
 
 def derived(counted: Mapping[str, float]) -> dict[str, float]:

@@ -388,12 +388,16 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
     if not found:  # an emulator counts no time
         return
     rows = []
+    inferred = {result.name: results.inferred(result) for result in found}
     order = [(step, launch) for step in workload.steps for launch in step.launches]
     for at, (step, launch) in enumerate(order):
         times = [result.launches[at].get("seconds") for result in found]
         if not any(result.launches[at] for result in found):  # the runs were about other layers
             continue
         cells = ["" if t is None else seconds(t) for t in times]
+        for cell, result in enumerate(found):
+            if at in (like := inferred[result.name]):
+                cells[cell] += f", as {like[at]}"
         if len(found) == 2:
             a, b = times
             cells.append(f"{a / b:.3g}" if a is not None and b else "")
