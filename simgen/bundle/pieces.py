@@ -26,18 +26,18 @@ FOLDER = "pieces"
 Given = dict[tuple[int, str], Any]  # (step, buffer) -> what the step read there
 
 
-class Tensor(Protocol):
+class PieceTensor(Protocol):
     """An output, as simgen.bundle.results has it."""
 
     @property
     def values(self) -> NDArray[Any]: ...
 
 
-T = TypeVar("T", bound=Tensor)
-T_co = TypeVar("T_co", bound=Tensor, covariant=True)
+T = TypeVar("T", bound=PieceTensor)
+T_co = TypeVar("T_co", bound=PieceTensor, covariant=True)
 
 
-class Part(Protocol[T_co]):
+class PieceResult(Protocol[T_co]):
     """The result of a piece."""
 
     @property
@@ -68,7 +68,7 @@ def tensors(workload: Workload, piece: Piece) -> list[str]:
     return [name for name in dict.fromkeys(used) if name in outputs]
 
 
-def together(workload: Workload, run: Run, parts: Sequence[Part[T]]) -> Together[T]:
+def together(workload: Workload, run: Run, parts: Sequence[PieceResult[T]]) -> Together[T]:
     """One result of those of the run's pieces, in their order.
 
     Raises:
