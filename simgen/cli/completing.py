@@ -95,7 +95,7 @@ def _algorithms(ctx: click.Context) -> Iterable[str]:
 
 
 def _types(ctx: click.Context) -> Iterable[str]:
-    from simgen.dtypes import DType
+    from simgen.ir import DType
 
     return list(DType.table)
 
