@@ -122,6 +122,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
     "sgd": [{"gradient_type": "f16", "copy_type": "bf16", "loss_scale": "1024"}],
     "embedding": [{"features": "8"}, {"features": "5", "zipf": "0.0"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
+    "cross_entropy": [{"axis": "-1"}, {"axis": "2", "ignore_index": "1"}],
     "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
     "recurrent": [  # weights with fewer and more columns than rows, sums in several pieces
         {"hidden_size": "5"},

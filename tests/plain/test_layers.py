@@ -191,6 +191,19 @@ def softmax(variant: Variant, x: Array) -> Array:
     return special.softmax(x, axis=axis)
 
 
+def cross_entropy(variant: Variant, x: Array, labels: Array) -> Array:
+    given = dict(variant.parameters)
+    log_p = np.moveaxis(special.log_softmax(x, axis=int(given["axis"])), int(given["axis"]), -1)
+    rows = log_p.reshape(-1, log_p.shape[-1])
+    pairs = zip(rows, labels.astype(int).flat, strict=True)
+    losses = [-row[label] for row, label in pairs if label != int(given["ignore_index"])]
+    return np.array([math.fsum(losses) / max(1, len(losses))])
+
+
+def squared_error(variant: Variant, x: Array, target: Array) -> Array:
+    return np.array([math.fsum((x - target).ravel() ** 2) / x.size])
+
+
 def activation(variant: Variant, x: Array) -> Array:
     given = dict(variant.parameters)
     ceiling = np.float64(np.float32(float(given["activation_ceiling"])))
@@ -518,6 +531,8 @@ INDEPENDENT = {
     "dropout": dropout,
     "sgd": sgd,
     "softmax": softmax,
+    "cross_entropy": cross_entropy,
+    "squared_error": squared_error,
     "activation": activation,
     "gemm": gemm,
     "sparse_gemm": sparse_gemm,
