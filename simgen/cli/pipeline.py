@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.cli import completing
 from simgen.cli.numbers import Real, Whole
 from simgen.cli.options import (
     BuildCommand,
@@ -99,9 +100,13 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 
 
 @click.command(cls=RunCommand)
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
 @click.option(
-    "--on", "target", metavar="T", help="The target. [default: the first that can run here]"
+    "--on",
+    "target",
+    metavar="T",
+    shell_complete=completing.targets,
+    help="The target. [default: the first that can run here]",
 )
 @click.option(
     "--timeout",
@@ -114,6 +119,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "grid",
     multiple=True,
     metavar="O=V,V...",
+    shell_complete=completing.axes,
     help="Run at each of several values of an option below, or of a setting of the build (n, algo, "
     "conv1.n), which are built beside BUNDLE; repeat it for all combinations.",
 )
@@ -121,6 +127,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 @click.option(
     "--layers",
     metavar="L",
+    shell_complete=completing.layers,
     help="Run only these layers: conv1..pool1, or layers separated by commas.",
 )
 @click.option(

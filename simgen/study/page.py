@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simgen import metrics
@@ -17,7 +17,7 @@ from simgen.bundle import results, verdict_file
 from simgen.compile import render
 from simgen.frontend.network import make_layer
 from simgen.storage.files import write_atomic
-from simgen.study import correlation, figures, sweep_figures
+from simgen.study import correlation, figures, peaks, sweep_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,6 +50,7 @@ class Row:
     operations: int  # that the algorithm needs: flops and transcendentals
     nbytes: int  # that it must move
     metrics: Mapping[str, float]
+    peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
     verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
     inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
 
@@ -94,6 +95,7 @@ def rows(
                     operations,
                     nbytes,
                     _total(launches),
+                    peaks.of(result),
                     verdict_file.INFERRED
                     if at in like
                     else told.get(f"{step.layer} {step.direction}", no_verdict),
@@ -128,7 +130,8 @@ def doubts(found: Sequence[Row]) -> list[str]:
 
 def derived(row: Row) -> dict[str, float]:
     """What follows from a row's counts: accesses and hit rates, utilization, rates per second."""
-    return metrics.derived({**row.metrics, "operations": row.operations, "bytes": row.nbytes})
+    needed = {"operations": row.operations, "bytes": row.nbytes}
+    return metrics.derived({**row.metrics, **row.peaks, **needed})
 
 
 def to_csv(found: Sequence[Row]) -> str:
