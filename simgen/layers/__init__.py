@@ -12,12 +12,15 @@ from simgen.layers import bypass as bypass
 from simgen.layers import cast as cast
 from simgen.layers import concat as concat
 from simgen.layers import dropout as dropout
+from simgen.layers import embedding as embedding
 from simgen.layers import fused as fused
 from simgen.layers import heads as heads
 from simgen.layers import input as input
+from simgen.layers import mask as mask
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
+from simgen.layers import transpose as transpose
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer
 from simgen.layers.conv import convolution as convolution

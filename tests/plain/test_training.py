@@ -100,7 +100,8 @@ def test_each_step_reads_what_the_one_before_left_and_inputs_of_its_own() -> Non
 
 def test_masters_and_running_statistics_are_carried() -> None:
     text = "[Convolution]\nname=conv\nn=2\nc=3\nh=4\nw=4\nnum_output=4\nkernel_size=3\ntype=f16\n"
-    text += "[BatchNorm]\nname=bn\nbatchnorm_mode=spatial\nexp_avg_factor=0.25\nprevious_layer=conv\n"
+    text += "[BatchNorm]\nname=bn\nbatchnorm_mode=spatial\n"
+    text += "exp_avg_factor=0.25\nprevious_layer=conv\n"
     workload = lowered(text, 2, "sgd", 0.1, loss_scale=1024.0)
     read = {(step.layer, port): name for step in workload.steps for port, name in step.reads}
     assert read["conv_w_sgd", "x"] == "conv.new_master_w"
