@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import time
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -59,10 +60,9 @@ extern "C" __global__ void hold(unsigned long long nanoseconds)
     while (now - start < nanoseconds);
 }
 """
-ENQUEUE = 40_000  # nanoseconds that the CPU is given for each launch
-DELAY = 500_000  # nanoseconds, beside what each launch is given
+SPARE, HELD_FOR = 100e-6, 1.0  # seconds that the GPU is held at least, and at most
 WARM, LEAST, MOST = 2, 5, 25  # rounds before those that count; of these
-ROUNDS_TAKE = 0.05  # seconds, if that is more than LEAST
+ROUNDS_TAKE = 0.02  # seconds, if that is more than LEAST
 CANARY = 0xFF  # of every byte: NaNs of all types
 WHOLE_UP_TO = 2.0  # in place of exact values, where no sums are exact
 KEPT = 60 * 2**30  # bytes that PyTorch may keep of what is free
@@ -194,12 +194,12 @@ class OnGpu:
         row.result = self._verdict(workload, exact is not workload, arena, tensors, peer)
         if not by_bounds:
             self._fill(workload, tensors, whole=False)
-        row.ours = self._seconds(self._graph(ours) if len(calls) > 1 else ours, 1)
+        row.ours = self._seconds(self._graph(ours) if len(calls) > 1 else ours)
         if peer and peer.work:
             try:
-                row.library = self._seconds(peer.work, len(calls))
+                row.library = self._seconds(peer.work)
                 if peer.less:
-                    row.library -= self._seconds(peer.less, len(calls))
+                    row.library -= self._seconds(peer.less)
                     if row.library <= 0:  # what is taken away is nearly all of it
                         row.library, row.told = None, "the library's time is lost in a difference"
             except RuntimeError as error:  # the library does not do it
@@ -292,24 +292,26 @@ class OnGpu:
             graph = stream.end_capture()
         return lambda: graph.launch(cupy.cuda.Stream.null)
 
-    def _seconds(self, work: Callable[[], object], launches: int) -> float:
-        """The median of some rounds."""
+    def _seconds(self, work: Callable[[], object]) -> float:
+        """The median of some rounds. The GPU is held for longer than the CPU has been seen to take
+        for enqueuing one."""
         import numpy as np
 
-        torch, times = self.torch, []
-        delay = np.uint64(DELAY + ENQUEUE * launches)
-        rounds = LEAST
+        torch, times, enqueued, rounds = self.torch, [], [], LEAST
         for at in range(WARM + MOST):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda.synchronize()
-            self.wait((1,), (1,), (delay,))
+            delay = min(HELD_FOR, SPARE + 1.5 * min(enqueued, default=0.0))
+            self.wait((1,), (1,), (np.uint64(1e9 * delay),))
+            before = time.perf_counter()
             start.record()
             work()
             end.record()
+            enqueued.append(time.perf_counter() - before)
             end.synchronize()
             times.append(start.elapsed_time(end) / 1e3)
             if at == WARM:
-                rounds = min(MOST, max(LEAST, int(ROUNDS_TAKE / max(times[-1], 1e-6))))
+                rounds = min(MOST, max(LEAST, int(ROUNDS_TAKE / (times[-1] + delay))))
             if at >= WARM + rounds - 1:
                 break
         return float(median(times[WARM:]))
