@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from simgen.studies.definition import Figure
-    from simgen.studies.measuring import Measured, Planned, Scope
+    from simgen.studies.measuring import Measured, PlannedCase, Scope
     from simgen.study.figures import Series
     from simgen.study.page import Row
 
@@ -60,7 +60,7 @@ class _Of:
 
     figure: Figure
     measured: Sequence[Measured]
-    planned: Sequence[Planned]
+    planned: Sequence[PlannedCase]
     scope: Scope
 
     def at(
@@ -79,7 +79,7 @@ class _Of:
 
 
 def draw(
-    figure: Figure, measured: Sequence[Measured], planned: Sequence[Planned], scope: Scope
+    figure: Figure, measured: Sequence[Measured], planned: Sequence[PlannedCase], scope: Scope
 ) -> Drawn:
     """A figure of a study from all that there is."""
     made = Drawn(figure)
@@ -130,7 +130,7 @@ def _place(of: _Of, row: Row, case: str) -> str:
 
 
 def _table(of: _Of, found: Sequence[Measured], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Place -> values of the metrics that it has."""
+    """StudyPlace -> values of the metrics that it has."""
     table: dict[str, dict[str, float]] = {}
     for each in found:
         for row in each.rows:

@@ -22,7 +22,7 @@ DEFAULT = ("gem5-se", "mgpusim", "cuda", "hip", "host")  # those that are here, 
 
 
 @dataclass(frozen=True)
-class Place:
+class StudyPlace:
     """A target as one of the machines of a study."""
 
     target: str
@@ -43,18 +43,18 @@ class Place:
 
 TIMING: Mapping[str, str | int] = {"mode": "timing"}
 ROUNDS: Mapping[str, str | int] = {"warmup": 2, "repeats": 10}
-PLACES: Mapping[str, tuple[Place, ...]] = {
+PLACES: Mapping[str, tuple[StudyPlace, ...]] = {
     "gem5-se": (
-        Place("gem5-se", "A", "gem5's APU, 4 compute units"),
-        Place("gem5-se", "B", "the same with 8", options={"num_compute_units": 8}),
+        StudyPlace("gem5-se", "A", "gem5's APU, 4 compute units"),
+        StudyPlace("gem5-se", "B", "the same with 8", options={"num_compute_units": 8}),
     ),
     "mgpusim": (
-        Place("mgpusim", "A", "MGPUSim's R9 Nano", {"arch": "gfx803"}, TIMING),
-        Place("mgpusim", "B", "MGPUSim's MI300A", {"arch": "gfx942"}, TIMING),
+        StudyPlace("mgpusim", "A", "MGPUSim's R9 Nano", {"arch": "gfx803"}, TIMING),
+        StudyPlace("mgpusim", "B", "MGPUSim's MI300A", {"arch": "gfx942"}, TIMING),
     ),
-    "cuda": (Place("cuda", "A", "the NVIDIA GPU that is here", options=ROUNDS),),
-    "hip": (Place("hip", "A", "the AMD GPU that is here", options=ROUNDS),),
-    "host": (Place("host", "A", "this CPU"),),
+    "cuda": (StudyPlace("cuda", "A", "the NVIDIA GPU that is here", options=ROUNDS),),
+    "hip": (StudyPlace("hip", "A", "the AMD GPU that is here", options=ROUNDS),),
+    "host": (StudyPlace("host", "A", "this CPU"),),
 }
 
 

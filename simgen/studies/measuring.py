@@ -20,7 +20,7 @@ from simgen.running.runs import Wish
 from simgen.running.sweeps import SweepListener
 from simgen.studies import definition
 from simgen.studies.definition import OF_PLAN, Draws
-from simgen.studies.machines import PLACES, Place
+from simgen.studies.machines import PLACES, StudyPlace
 from simgen.study import page
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Point:
+class StudyPoint:
     """A run."""
 
     case: Case
     batch: int
-    place: Place
+    place: StudyPlace
     variant: str = BASE
 
     @property
@@ -76,12 +76,12 @@ class Point:
 class Measured:
     """What came of a point."""
 
-    point: Point
+    point: StudyPoint
     rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedCase:
     """A case at a size of the batch, as no target has planned it yet: shapes, work, memory."""
 
     case: Case
@@ -108,7 +108,7 @@ class StudyListener(SweepListener):
         """It has no result; the next one follows."""
 
 
-def points(study: Study, scope: Scope) -> list[Point]:
+def points(study: Study, scope: Scope) -> list[StudyPoint]:
     """All points of a study, in the order in which they are run: small ones first."""
     found = []
     for target in scope.targets:
@@ -117,7 +117,7 @@ def points(study: Study, scope: Scope) -> list[Point]:
                 continue
             for batch in sorted(scope.batches):
                 for case in study.cases:
-                    point = Point(case, batch, place)
+                    point = StudyPoint(case, batch, place)
                     found += [point, *_variants(study, scope, point)]
     return found
 
@@ -126,7 +126,7 @@ def _needs_second(study: Study) -> bool:
     return any(each.machine == "B" or each.draws is Draws.SPEED_UP for each in study.figures)
 
 
-def _variants(study: Study, scope: Scope, point: Point) -> list[Point]:
+def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
     """At the largest batch, on machine A: without L1, and with fused kernels."""
     if point.place.machine != "A" or point.batch != max(scope.batches):
         return []
@@ -143,7 +143,7 @@ def bypasses(target: str) -> bool:
     return target in ("gem5-se", "cuda", "hip")
 
 
-def planned(study: Study, scope: Scope) -> list[Planned]:
+def planned(study: Study, scope: Scope) -> list[PlannedCase]:
     """The workloads, for figures that need no run.
 
     Raises:
@@ -153,7 +153,7 @@ def planned(study: Study, scope: Scope) -> list[Planned]:
     sizes = scope.batches if study.draws(Draws.SIZES) else (largest,)
     wanted = sorted({*sizes, largest}) if study.draws(*OF_PLAN) else []
     return [
-        Planned(case, batch, _plan(case, batch, scope, BASE, ()).workload)
+        PlannedCase(case, batch, _plan(case, batch, scope, BASE, ()).workload)
         for case in study.cases
         for batch in wanted
     ]
@@ -192,7 +192,9 @@ def measure(
     return found, failed
 
 
-def _rows(point: Point, scope: Scope, output: Path, listener: StudyListener) -> tuple[Row, ...]:
+def _rows(
+    point: StudyPoint, scope: Scope, output: Path, listener: StudyListener
+) -> tuple[Row, ...]:
     """What a point measured, after a run if there was none."""
     own = {"l1": BYPASS} if point.variant == BYPASS else {}
     target = point.place.made(**own)

@@ -14,7 +14,7 @@ from simgen.errors import MissingError, UsageError
 from simgen.studies import STUDIES, definition, drawing, explaining, machines, measuring
 from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
 from simgen.studies.machines import PLACES
-from simgen.studies.measuring import Measured, Point, Scope
+from simgen.studies.measuring import Measured, StudyPoint, Scope
 from simgen.study.page import Row
 
 ICPE = STUDIES["icpe18"]
@@ -74,7 +74,7 @@ def measured(place, batch: int, factor: float, variant: str = "") -> Measured:
         row("conv1", "fwd", 2 * factor, f32_fma_operations=640.0, l1_hits=3.0, l1_misses=1.0),
         row("conv1", "bwd", 6 * factor, f32_fma_operations=320.0, f32_add_operations=5.0),
     )
-    return Measured(Point(CASE, batch, place, variant), rows)
+    return Measured(StudyPoint(CASE, batch, place, variant), rows)
 
 
 def drawn(draws: Draws, *found: Measured, **more):
