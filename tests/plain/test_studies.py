@@ -14,7 +14,7 @@ from simgen.errors import MissingError, UsageError
 from simgen.studies import STUDIES, definition, drawing, explaining, machines, measuring
 from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
 from simgen.studies.machines import PLACES
-from simgen.studies.measuring import Measured, StudyPoint, Scope
+from simgen.studies.measuring import Measured, Scope, StudyPoint
 from simgen.study.page import Row
 
 ICPE = STUDIES["icpe18"]
