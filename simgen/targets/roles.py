@@ -78,6 +78,11 @@ class Requirements:
         """Why the bundle must not be run where it lies ("fact; cure"), or None."""
         return None
 
+    def identity(self) -> str:
+        """Which build of the simulator a run would use, for what is measured of it; empty where
+        nobody can tell."""
+        return ""
+
     def memory_nbytes(self, workload: Workload) -> int:
         """What a run takes of this machine's memory, in bytes; 0 where run.sh looks for itself."""
         return 0
