@@ -72,6 +72,7 @@ def plan(
     fuse: bool = False,
     reuse_memory: bool = False,
     values: Where | Iterable[Where] = (),
+    data: Where | None = None,
     seed: int = 0,
     plan_for: str | None = None,
     scale_to: float | None = None,
@@ -102,6 +103,8 @@ def plan(
         reuse_memory: give a tensor's memory to later ones after its last use.
         values: files with input values of your own, or "exact": whole numbers whose sums are not
             rounded.
+        data: a file of samples for inputs and labels: images of MNIST or CIFAR-10, a text, pairs of
+            sentences; or the name of one that comes with simgen.
         seed: the seed of the random inputs.
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
@@ -131,6 +134,7 @@ def plan(
         fuse=fuse,
         reuse_memory=reuse_memory,
         values=tuple(os.fspath(each) for each in files),
+        data=None if data is None else os.fspath(data),
         seed=seed,
         plan_for=plan_for,
         scale_to=scale_to,

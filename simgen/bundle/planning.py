@@ -25,6 +25,7 @@ from simgen.ir import Pass
 from simgen.layers.base import Phase
 from simgen.targets import TARGETS
 from simgen.tensors import exact_values, own_values
+from simgen.tensors.samples import filling
 from simgen.workload import lowering as workload
 from simgen.workload import sharding
 
@@ -156,8 +157,9 @@ class Plan:
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
         paths = [Path(word) for word in self.choices.values if word != exact_values.WORD]
-        only = self.choices.of_values
-        return own_values.read(paths, self._lowered, only) if paths else {}
+        only, word = self.choices.of_values, self.choices.data
+        samples = filling.values(filling.find(word), self._lowered) if word else {}
+        return samples | (own_values.read(paths, self._lowered, only) if paths else {})
 
     @functools.cached_property
     def _lowered(self) -> Workload:

@@ -56,6 +56,7 @@ class Choices:
     loss: str | None = None  # that the network ends in; None: that of training
     optimizer: str | None = None  # of pass sgd, with its settings
     steps: int | None = None  # of training
+    data: str | None = None  # a file of samples; recipes have its values, in data.h5
     scale_to: float | None = None  # operations at most; recipes have what came of it
 
 

@@ -32,6 +32,7 @@ CHOICES = {
     "optimizer": "--optimizer",
     "loss": "--loss",
     "steps": "--steps",
+    "data": "--data",
     "plan_for": "--plan-for",
     "scale_to": "--scale-to",
     "matrix": "--matrix",
@@ -274,6 +275,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "rounded.",
     ),
     click.option(
+        "--data",
+        metavar="FILE",
+        help="Samples for inputs and labels: images of MNIST or CIFAR-10 in their binary formats, "
+        "a text, or pairs of sentences with tabs between them; or what comes with simgen: "
+        "digits-images-idx3-ubyte.gz, words.txt.",
+    ),
+    click.option(
         "--plan-for",
         metavar="M",
         shell_complete=completing.machines,
@@ -338,6 +346,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         fuse=given["fuse"],
         reuse_memory=given["reuse_memory"],
         values=tuple(given["values"]),
+        data=given["data"],
         seed=given["seed"],
         plan_for=given["plan_for"],
         scale_to=given["scale_to"],
