@@ -55,6 +55,7 @@ class Distribution(StrEnum):
     PAIRS = (
         "pairs"  # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
     )
+    ZIPF = "zipf"  # whole numbers k of [0, a), as often as 1 / (k + 1)^b (tensors/word_ids.py)
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,11 @@ class Fill:
     # In a port, a port of the same layer.
     like: str | None = None
     nonzeros: int | None = None  # elements of the sparse matrix
+
+    @property
+    def end(self) -> float:
+        """What all whole numbers of the fill are below."""
+        return self.a if self.distribution is Distribution.ZIPF else self.b
 
     @classmethod
     def usual(cls, dtype: DType, deviation: float = 1.0) -> Fill:
@@ -239,6 +245,15 @@ class Workload:
     def launches(self) -> tuple[Launch, ...]:
         """All launches in order."""
         return tuple(launch for step in self.steps for launch in step.launches)
+
+    @cached_property
+    def first_launches(self) -> tuple[int, ...]:
+        """Of each step, the index of its first launch."""
+        firsts, at = [], 0
+        for step in self.steps:
+            firsts.append(at)
+            at += len(step.launches)
+        return tuple(firsts)
 
     @cached_property
     def inputs(self) -> tuple[Buffer, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.cli import standing
 from simgen.cli.numbers import SEED
 from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workload_options
 from simgen.errors import MissingError, UsageError, did_you_mean
@@ -33,11 +34,14 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def show(form: str | None, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
-    """Print layers, shapes, work and memory of WORKLOAD.
+    """Print layers, shapes, work and memory of WORKLOAD, or of what a bundle was built from.
 
     Operations are floating-point operations and special functions; bytes are the traffic that no
     kernel can avoid, each tensor read or written once. The command lines that run the bundle are
-    printed too; -v adds settings and launches. Layers may have no kernels for the pass.
+    printed too; -v adds parameters, settings and launches. Layers may have no kernels for the pass.
+
+    A folder that is a bundle is shown as it was built, with its results, unless options of a
+    workload are given.
 
     \b
     simgen show softmax_fwd
@@ -48,6 +52,9 @@ def show(form: str | None, as_json: bool, quiet: bool, verbose: bool, **given: A
     from simgen.cli import present
     from simgen.errors import UnsupportedError
 
+    if form is None and (bundle := standing.shown_bundle(given)):
+        standing.show_bundle(bundle, as_json, verbose)
+        return
     plan, output, targets = planned(given)
     if form is not None:
         _show_lines(plan, form, as_json, quiet)
@@ -72,6 +79,7 @@ def show(form: str | None, as_json: bool, quiet: bool, verbose: bool, **given: A
     if unsupported:
         print(f"no kernels: {unsupported}")
     elif workload:
+        present.inputs(workload, parameters=verbose)
         present.work(workload)
         present.planned(workload, plan.planned_for.why)
         if verbose:

@@ -54,7 +54,9 @@ SMALL = {  # settings with which the float64 references take a second or so
     "classifier": [],
     "attention": [],
     "transformer": [],
+    "language_model": [],
 }
+UNPUBLISHED = {"classifier", "attention", "transformer", "language_model"}
 INFERRED = ("lenet5_i8",)  # of integers, which are not trained
 
 
@@ -74,8 +76,7 @@ def lowered(name: str, settings: list[tuple[str, str]], passes: tuple[Pass, ...]
 
 
 def test_every_network_is_known_here():
-    assert set(NETWORKS) == {*PUBLISHED, "classifier", "attention", "transformer", *INFERRED}
-    assert set(NETWORKS) == set(SMALL)
+    assert set(NETWORKS) == {*PUBLISHED, *INFERRED} | UNPUBLISHED == set(SMALL)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -109,7 +110,8 @@ def test_the_batch_rescales_the_whole_network(name):
     planned = lowered(name, [("n", "5")], passes_of(name))
     for node in planned.nodes:
         if node.kind != "sgd":
-            assert all(spec.shape[0] == 5 for spec in node.inputs)
+            # Recurrent layers have time steps first.
+            assert all(5 in spec.shape[:2] for spec in node.inputs)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
