@@ -314,6 +314,7 @@ _ROWS = (
     *_busy("dram", "DRAM channels", "dram_bytes_per_second / peak_dram_rate"),
 )  # fmt: skip
 METRICS = {metric.name: metric for metric in _ROWS}
+OF_HOST = ("host_seconds", "all_reduce_host_seconds")  # what the simulator took, not the machine
 
 
 def derived(counted: Mapping[str, float]) -> dict[str, float]:

@@ -175,7 +175,8 @@ class AttentionSum(Layer):
         return made
 
     def _gradient(self, tensors: Tensors) -> Array:
-        return tensors["dy"] / tensors["total"] if self.log else tensors["dy"]
+        dy: Array = tensors["dy"]
+        return dy / tensors["total"] if self.log else dy
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is F:

@@ -52,6 +52,7 @@ class Row:
     metrics: Mapping[str, float]
     peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
     verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
+    inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
 
     @property
     def step(self) -> str:
@@ -76,6 +77,7 @@ def rows(
         if results.is_statistics_only(result):
             no_verdict = verdict_file.SILENT
         kernels = results.kernels(result, bundle.workload)
+        like = _inferred(bundle.workload, result)
         for at, step in enumerate(bundle.workload.steps):
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
             if launches and not any(launches):  # the run was about other layers
@@ -94,10 +96,23 @@ def rows(
                     nbytes,
                     _total(launches),
                     peaks.of(result),
-                    told.get(f"{step.layer} {step.direction}", no_verdict),
+                    verdict_file.INFERRED
+                    if at in like
+                    else told.get(f"{step.layer} {step.direction}", no_verdict),
+                    like.get(at, ""),
                 )
             )
     return made
+
+
+def _inferred(workload: Workload, result: Result) -> dict[int, str]:
+    """Step -> those that ran in its place, of steps that have metrics and did not run."""
+    of = [at for at, step in enumerate(workload.steps) for _ in step.launches]
+    found: dict[int, dict[str, None]] = {}
+    for launch, like in results.inferred(result).items():
+        ran = workload.steps[of[like]]
+        found.setdefault(of[launch], {})[f"{ran.layer} {ran.direction}"] = None
+    return {at: ", ".join(steps) for at, steps in found.items()}
 
 
 def doubts(found: Sequence[Row]) -> list[str]:
@@ -124,7 +139,7 @@ def to_csv(found: Sequence[Row]) -> str:
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
     head = (
         "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
-        "operations", "bytes",
+        "inferred_from", "operations", "bytes",
     )  # fmt: skip
     lines = []
     for row in found:
@@ -132,7 +147,7 @@ def to_csv(found: Sequence[Row]) -> str:
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
         step = (
             row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
-            row.target, row.verdict,
+            row.target, row.verdict, row.inferred_from,
         )  # fmt: skip
         lines.append([*step, row.operations, row.nbytes, *cells])
     return _csv([*head, *metrics], lines)
