@@ -166,7 +166,8 @@ class AttentionSum(Layer):
     def _meets(self, tensors: Tensors) -> Array:
         """1 where a candidate stands at a place, else 0: (samples, candidates, places)."""
         same = tensors["candidates"][:, :, np.newaxis] == tensors["ids"][:, np.newaxis, :]
-        return same.astype(np.float64)
+        meets: Array = same.astype(np.float64)
+        return meets
 
     def _total(self, tensors: Tensors) -> Array:
         epsilon = float32(self.epsilon) if self.log else 0.0
