@@ -26,13 +26,15 @@ from simgen.bundle import writing as bundles
 from simgen.bundle.results import Result
 from simgen.check import judging
 from simgen.check.judging import Judgement
-from simgen.errors import UsageError
+from simgen.errors import UsageError, did_you_mean, printable
 from simgen.running import runs, sweeps
+from simgen.running.pieces import Cutting
 from simgen.running.runs import Wish
 from simgen.running.sweeps import SweepListener
 from simgen.study import reporting
 from simgen.study.reporting import Report
 from simgen.targets import TARGETS, Target
+from simgen.workload.pieces import Warm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -246,6 +248,9 @@ class BuiltBundle:
         layers: str | Iterable[str] | None = None,
         inputs: Where | None = None,
         resume: bool = False,
+        representatives: bool = False,
+        jobs: int | None = None,
+        warm: str = "previous",
         options: Mapping[str, str | int] | None = None,
         progress: Progress | None = None,
         notice: Notice | None = None,
@@ -258,6 +263,10 @@ class BuiltBundle:
             layers: run only these layers: "conv1..pool1", or names.
             inputs: where these layers' inputs come from: a target, a results.h5 or "reference".
             resume: continue a stopped run after its last finished layer.
+            representatives: simulate only the first of launches that are alike; the others get its
+                metrics.
+            jobs: simulate pieces of the network side by side, so many at a time.
+            warm: what fills the caches of a piece: "previous", the layer before it, or "none".
             options: options of the target, as in `simgen run --help`: {"num_compute_units": 8}.
             progress: called as the input data are checked, and as launches end, where the target
                 tells.
@@ -269,7 +278,9 @@ class BuiltBundle:
             RunError: the run failed or took too long.
             DamagedError: a file of the bundle is not what was built.
         """
-        wish = Wish(timeout, _joined(layers), os.fspath(inputs) if inputs else None, resume)
+        cutting = _cutting(representatives, jobs, warm)
+        source = os.fspath(inputs) if inputs else None
+        wish = Wish(timeout, _joined(layers), source, resume, cutting)
         with bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
@@ -411,6 +422,17 @@ def _check_options(bundle: bundles.Bundle, target: str | None, options: Mapping[
                 of_target[option].read(str(options[option]))
             except ValueError as error:
                 raise UsageError(f"{planning.spelling(option)} {error}") from None
+
+
+def _cutting(representatives: bool, jobs: int | None, warm: str) -> Cutting | None:
+    """How a network is to be cut; None: it is run whole."""
+    if warm not in list(Warm):
+        raise UsageError(f"--warm {printable(warm)}: unknown; {did_you_mean(warm, list(Warm))}")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}: write a whole number, 1 or more")
+    if representatives or jobs is not None:
+        return Cutting(representatives, Warm(warm), jobs or 1)
+    return None
 
 
 def _targets(given: Sequence[str | Target], settings: Mapping[str, Any]) -> list[Target]:

@@ -55,6 +55,7 @@ class Distribution(StrEnum):
     PAIRS = (
         "pairs"  # 8 pairs of different places of 4 in a word: 2 bits each, the lower place first
     )
+    ZIPF = "zipf"  # whole numbers k of [0, a), as often as 1 / (k + 1)^b (tensors/word_ids.py)
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,11 @@ class Fill:
     like: str | None = None
     nonzeros: int | None = None  # elements of the sparse matrix
 
+    @property
+    def end(self) -> float:
+        """What all whole numbers of the fill are below."""
+        return self.a if self.distribution is Distribution.ZIPF else self.b
+
     @classmethod
     def usual(cls, dtype: DType, deviation: float = 1.0) -> Fill:
         """Normal numbers; of integers all of 8 bits, or sums of a few products of these."""
@@ -129,6 +135,17 @@ Constants = tuple[tuple[str, int | float | str], ...]  # by name, for a template
 
 
 @dataclass(frozen=True)
+class Windows:
+    """Of images with channels last, which pixels a filter's first tap meets, in order; pairs are
+    (rows, columns)."""
+
+    extents: tuple[int, int]  # of an image
+    first: tuple[int, int]  # what the first one begins at
+    beyond: tuple[int, int]  # what the last one begins at, from the last row and column on
+    strides: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class TensorMap:
     """What NVIDIA's tensor memory accelerator has to know of an argument of a kernel.
 
@@ -139,6 +156,7 @@ class TensorMap:
     nbytes: int  # of an element
     shape: tuple[int, int, int]  # matrices, rows, elements of a row
     box: tuple[int, int]  # rows, and elements of each, that are moved at once
+    windows: Windows | None = None  # of images: matrices are samples, boxes are pixels and channels
 
 
 @dataclass(frozen=True)
@@ -239,6 +257,15 @@ class Workload:
     def launches(self) -> tuple[Launch, ...]:
         """All launches in order."""
         return tuple(launch for step in self.steps for launch in step.launches)
+
+    @cached_property
+    def first_launches(self) -> tuple[int, ...]:
+        """Of each step, the index of its first launch."""
+        firsts, at = [], 0
+        for step in self.steps:
+            firsts.append(at)
+            at += len(step.launches)
+        return tuple(firsts)
 
     @cached_property
     def inputs(self) -> tuple[Buffer, ...]:

@@ -4,9 +4,9 @@ A target leaves numbers for each launch under these names, with these meanings; 
 count it leaves out. Tables, figures, correlations and the trace database take names, units, titles
 and formulas from here, so that a new metric is one row.
 
-A formula is an expression of other metrics, and of `operations` and `bytes`, which the algorithm
-needs. It is an expression of SQL too, so that the trace database computes the same. What lacks a
-term, or divides by zero, has no value.
+A formula is an expression of other metrics, and of GIVEN: `operations` and `bytes`, which the
+algorithm needs, and what the machine that ran it can do at most. It is an expression of SQL too, so
+that the trace database computes the same. What lacks a term, or divides by zero, has no value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     Formula = ast.expr
 
@@ -61,10 +61,24 @@ PARTS = {
         True,
     ),
     "transactions": ("Memory transactions", "transactions", "l1_accesses", False),
+    "floats": (
+        "Floating-point operations by kind",
+        "instructions of work-items",
+        "f32_fma_operations",
+        False,
+    ),
 }
 WAITS = "waits"
 
-GIVEN = ("operations", "bytes")  # names in formulas that are no metrics: of the step itself
+NEEDED = ("operations", "bytes")  # of the step itself
+# Of the machine that ran it (simgen.study.peaks): work-items of a wavefront, instructions of
+# the vector ALU of a unit in a cycle, bytes in a cycle of an L1 and of all of L2, of the DRAM in a
+# second, bytes of a line.
+PEAKS = (
+    "peak_lanes", "peak_valu_issue", "peak_l1_rate", "peak_l2_rate", "peak_dram_rate",
+    "line_bytes",
+)  # fmt: skip
+GIVEN = (*NEEDED, *PEAKS)  # names in formulas that are no metrics
 
 
 def _cache(
@@ -92,6 +106,25 @@ def _cache(
 def _wait(reason: str, label: str, title: str) -> Metric:
     """A part of the cycles of wavefronts."""
     return Metric(f"{reason}_cycles", "cycles", COUNTER, title, parts=((WAITS, label),))
+
+
+def _float(kind: str, label: str, title: str) -> Metric:
+    """A kind of float32 operations."""
+    name, full = f"f32_{kind}_operations", f"{title} in float32"
+    return Metric(name, "operations", COUNTER, full, parts=(("floats", label),))
+
+
+def _busy(unit: str, title: str, formula: str = "") -> tuple[Metric, Metric]:
+    """How much of what it could do a unit has done: as a profiler counts it, or else by formula."""
+    busy = f"{unit}_busy_seconds"
+    counted = f"{busy} / counted_seconds"
+    return (
+        Metric(busy, "seconds", TIME, f"Time that the work of {title} takes at their peak"),
+        Metric(
+            f"{unit}_utilization", "share of peak", SHARE, f"Utilization of {title}",
+            f"coalesce({counted}, {formula})" if formula else counted, figure=True,
+        ),
+    )  # fmt: skip
 
 
 def _kind(name: str, label: str, title: str, *more: tuple[str, str]) -> Metric:
@@ -136,6 +169,39 @@ _ROWS = (
         "instructions / cycles", figure=True,
     ),
     Metric("vector_operations", "operations", COUNTER, "Vector instructions times work-items"),
+    Metric(
+        "valu_operations", "operations", COUNTER,
+        "Instructions of the vector ALU times work-items that execute them",
+    ),
+    Metric("thread_instructions", "instructions", COUNTER, "Instructions of threads"),
+    Metric(
+        "thread_instructions_on", "instructions", COUNTER,
+        "Instructions of threads whose predicate is true",
+    ),
+    Metric(
+        "warp_execution_efficiency", "active / all work-items", SHARE,
+        "Work-items that execute an instruction",
+        "coalesce(thread_instructions / (instructions * peak_lanes),"
+        " valu_operations / (valu_instructions * peak_lanes))",
+        figure=True,
+    ),
+    Metric(
+        "warp_nonpredicated_efficiency", "active / all work-items", SHARE,
+        "Work-items that execute an instruction and whose predicate is true",
+        "thread_instructions_on / (instructions * peak_lanes)", figure=True,
+    ),
+    # Of work-items, with float32: a fused multiply-add counts once.
+    _float("fma", "fused multiply-add", "Multiply-adds"),
+    _float("add", "add", "Additions"),
+    _float("mul", "multiply", "Products"),
+    _float("special", "special function", "Reciprocals, roots, exponentials and the like"),
+    _float("other", "other", "Those that a target does not tell apart, comparisons included"),
+    Metric(
+        "f32_flops", "flops", COUNTER, "Floating-point operations that were executed",
+        "2 * f32_fma_operations + coalesce(f32_add_operations, 0)"
+        " + coalesce(f32_mul_operations, 0) + coalesce(f32_special_operations, 0)"
+        " + coalesce(f32_other_operations, 0)",
+    ),
     Metric("lds_reads", "accesses", COUNTER, "Loads from LDS"),
     Metric("lds_writes", "accesses", COUNTER, "Stores to LDS"),
     Metric("lds_bank_accesses", "accesses", COUNTER, "Accesses to banks of LDS"),
@@ -163,11 +229,48 @@ _ROWS = (
     _wait("stall_barrier", "barrier", "Cycles at barriers"),
     _wait("stall_vgpr", "vector register", "Cycles of waiting for a vector register"),
     _wait("stall_sgpr", "scalar register", "Cycles of waiting for a scalar register"),
+    _wait("stall_dependency", "result before", "Cycles of waiting for the instruction before"),
+    _wait("stall_pipe", "busy unit", "Cycles of waiting for a functional unit or its queue"),
+    _wait("stall_other", "other, or executing", "Cycles that a target does not tell apart"),
+    Metric(
+        "eligible_wavefronts", "of a compute unit", RATE, "Wavefronts that may issue, per cycle",
+        "ready_cycles / cu_active_cycles", figure=True,
+    ),
+    Metric(
+        "counted_seconds", "seconds", TIME,
+        "Time under a profiler, which is that of its shares, not of the run",
+    ),
+    *_busy("alu", "vector ALUs", "valu_instructions / (cu_cycles * peak_valu_issue)"),
+    *_busy(
+        "special", "special-function units",
+        "f32_special_operations / (cu_cycles * peak_lanes * peak_valu_issue)",
+    ),
+    *_busy(
+        "ldst", "load/store units", "(vector_memory_reads + vector_memory_writes) / cu_cycles"
+    ),
+    *_busy("control", "branch units"),
+    *_busy("lds", "LDS", "lds_instructions / cu_cycles"),
     # Memory.
     *_cache("l1", "L1", compared=True, column="L1 hits"),
     *_cache("l1_scalar", "L1 scalar"),
     *_cache("l1_instruction", "L1 instruction"),
     *_cache("l2", "L2", compared=True, column="L2 hits"),
+    Metric("l1_sector_bytes", "bytes", COUNTER, "Bytes that L1 was asked for, in sectors"),
+    Metric("l2_sector_bytes", "bytes", COUNTER, "Bytes that L2 was asked for, in sectors"),
+    Metric(
+        "l1_bytes_per_second", "bytes / second", RATE, "L1 throughput",
+        "coalesce(l1_sector_bytes, l1_accesses * line_bytes)"
+        " / coalesce(counted_seconds, seconds)",
+        figure=True,
+    ),
+    Metric(
+        "l2_bytes_per_second", "bytes / second", RATE, "L2 throughput",
+        "coalesce(l2_sector_bytes, l2_accesses * line_bytes)"
+        " / coalesce(counted_seconds, seconds)",
+        figure=True,
+    ),
+    *_busy("l1", "L1 caches", "l1_accesses * line_bytes / (cu_cycles * peak_l1_rate)"),
+    *_busy("l2", "L2 caches", "l2_accesses * line_bytes / (cycles * peak_l2_rate)"),
     Metric("dram_reads", "transactions", COUNTER, "DRAM reads", parts=(("transactions", "DRAM"),)),
     Metric(
         "dram_writes", "transactions", COUNTER, "DRAM writes", parts=(("transactions", "DRAM"),)
@@ -206,10 +309,12 @@ _ROWS = (
     # gem5 counts the DRAM's traffic over more time than that in which the GPU worked.
     Metric(
         "dram_bytes_per_second", "bytes / second", RATE, "DRAM throughput",
-        "dram_bytes / coalesce(simulated_seconds, seconds)", figure=True,
+        "dram_bytes / coalesce(simulated_seconds, counted_seconds, seconds)", figure=True,
     ),
+    *_busy("dram", "DRAM channels", "dram_bytes_per_second / peak_dram_rate"),
 )  # fmt: skip
 METRICS = {metric.name: metric for metric in _ROWS}
+OF_HOST = ("host_seconds", "all_reduce_host_seconds")  # what the simulator took, not the machine
 
 
 def derived(counted: Mapping[str, float]) -> dict[str, float]:
@@ -321,6 +426,45 @@ def counted(names: Iterable[str]) -> list[str]:
         else:
             found.add(name)
     return [metric.name for metric in METRICS.values() if metric.name in found]
+
+
+def expressed(name: str, counted: Container[str]) -> str | None:
+    """A metric as a formula of those that a target counts, and GIVEN; None where it lacks one."""
+    found = _expressed(_parsed(name), counted)
+    return None if found is None else ast.unparse(found)
+
+
+def terms(formula: str) -> list[str]:
+    """The names in a formula, in their order."""
+    found = (n.id for n in ast.walk(ast.parse(formula, mode="eval")) if isinstance(n, ast.Name))
+    return [name for name in dict.fromkeys(found) if name in METRICS]
+
+
+def _expressed(node: Formula, counted: Container[str]) -> Formula | None:
+    """The expression of counts that has the value of `node`; None where it has none."""
+    match node:
+        case ast.Constant():
+            return node
+        case ast.Name(id=name):
+            formula = METRICS[name].formula if name in METRICS else ""
+            if name in counted or name in GIVEN:
+                return node
+            return _expressed(_parsed(formula), counted) if formula else None
+        case ast.Call(func=ast.Name(id="coalesce"), args=args):
+            found = (_expressed(arg, counted) for arg in args)
+            return next((each for each in found if each is not None), None)
+        case ast.Call(func=ast.Name(id="max") as function, args=args):
+            every = [each for arg in args if (each := _expressed(arg, counted)) is not None]
+            return ast.Call(function, every, []) if len(every) == len(args) else None
+        case ast.BinOp(left=left, op=sign, right=right):
+            a, b = _expressed(left, counted), _expressed(right, counted)
+            if a is None or b is None:
+                return None
+            nothing = isinstance(b, ast.Constant) and b.value == 0
+            if nothing and isinstance(sign, ast.Add | ast.Sub):  # a part that the target lacks
+                return a
+            return ast.BinOp(a, sign, b)
+    raise _unknown(node)
 
 
 def _unknown(node: Formula) -> ValueError:

@@ -51,7 +51,8 @@ CREATE TABLE run ( -- what a target left of a bundle
 CREATE TABLE property ( -- of a run
     run INTEGER NOT NULL REFERENCES run,
     part TEXT NOT NULL, -- settings (of the target), options (of a sweep), config, machine,
-                        -- verdict (of simgen diff, by layer and pass)
+                        -- verdict (of simgen diff, by layer and pass), inferred (launch that did
+                        -- not run -> the launch that has its metrics, both by position)
     name TEXT NOT NULL,
     value TEXT NOT NULL, -- text, or JSON
     PRIMARY KEY (run, part, name)

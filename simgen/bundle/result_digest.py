@@ -36,20 +36,28 @@ def text(
     outputs: Mapping[str, DigestedTensor],
     launches: Sequence[Mapping[str, float]],
     provenance: Mapping[str, Any],
+    given: Mapping[tuple[int, str], NDArray[Any]],
 ) -> str:
-    """The dataset: JSON with the SHA-256 of each output, of the metrics and of the provenance."""
-    found = {
+    """The dataset: JSON with the SHA-256 of each output, of what steps of a run by pieces were
+    `given`, of the metrics and of the provenance."""
+    found: dict[str, Any] = {
         INPUTS: provenance.get(INPUTS, ""),
         "outputs": {name: _tensor(output) for name, output in sorted(outputs.items())},
         "statistics": _of(json.dumps([sorted(each.items()) for each in launches])),
         "provenance": _of(json.dumps(provenance, sort_keys=True)),
     }
+    if given:
+        found["given"] = {f"{at}:{name}": _values(read) for (at, name), read in given.items()}
     return json.dumps(found, sort_keys=True)
 
 
 def _tensor(output: DigestedTensor) -> str:
-    values = arrays.ascontiguousarray(output.values)
-    told = (str(values.dtype), list(values.shape), output.untouched, output.guard_intact)
+    return _values(output.values, output.untouched, output.guard_intact)
+
+
+def _values(read: NDArray[Any], *more: int) -> str:
+    values = arrays.ascontiguousarray(read)
+    told = (str(values.dtype), list(values.shape), *more)
     digest = hashlib.sha256(json.dumps(told).encode())
     digest.update(memoryview(values.reshape(-1).view("u1")))
     return digest.hexdigest()

@@ -9,8 +9,10 @@
                           a metric that a launch does not have is NaN
     /provenance           JSON: simgen version, compiler, config, target and settings, options of
                           a sweep's point, machine, number of GPUs; `part` and `resumed` of such
-                          runs, `kernels` where a library's ran in place of the workload's: then it
-                          has no tensors
+                          runs, `pieces` and `inferred` of a run by pieces (launches whose metrics
+                          are those of another one), `kernels` where a library's ran in place of the
+                          workload's: then it has no tensors
+    /given/STEP:NAME      of a run by pieces, what a step (from 0) read of other steps' tensors
     /digests              see simgen.bundle.result_digest
     attribute "schema"    this schema
 
@@ -22,13 +24,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen import metrics
-from simgen.bundle import manifest, result_digest, result_names, run_record, saved_result
+from simgen.bundle import (
+    manifest,
+    pieces,
+    result_digest,
+    result_names,
+    run_record,
+    saved_result,
+)
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
 from simgen.ir import GUARD
 from simgen.machine import ProductRounding
@@ -80,6 +89,7 @@ class Result:
         launches: the metrics of each launch, in their order.
         provenance: versions, config, target and its settings, and the machine that ran it.
         seal: the digest of `complete`; empty for a file, and where there is none yet.
+        given: of a run by pieces, what (a step, a tensor) of it read where another step wrote.
     """
 
     name: str
@@ -87,6 +97,7 @@ class Result:
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
     seal: str = ""
+    given: Mapping[tuple[int, str], NDArray[Any]] = field(default_factory=dict)
 
 
 def collect(
@@ -112,6 +123,8 @@ def collect(
     built = (bundle.digest, bundle.targets.get(target.name))
     if run and (run.workload, run.settings) != built:
         raise DamagedError(f"{folder}: a result of another build; run it again, or move it away")
+    if run and run.pieces:
+        return _of_pieces(bundle, folder, run, name or target.name, closed)
     launches = _launches(bundle.workload, target, folder, run)
     own = target.reader.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
@@ -148,6 +161,21 @@ def collect(
     return Result(name or target.name, outputs, tuple(launches), provenance, digest)
 
 
+def _of_pieces(bundle: Bundle, folder: Path, run: Run, name: str, closed: seal.Seal) -> Result:
+    """The result of a run by pieces; raises as `collect` does."""
+    workload = bundle.workload
+    parts = [load(pieces.path(folder, piece), workload) for piece in run.pieces]
+    if any(part.provenance.get("workload") != bundle.digest for part in parts):
+        raise DamagedError(f"{folder}: a piece is of another build; run it again")
+    try:
+        found = pieces.together(workload, run, parts)
+    except KeyError as error:
+        raise DamagedError(f"{folder}: no piece has {error}; run it again") from None
+    told = {**parts[0].provenance, "options": result_names.options_of(name), **_history(run)}
+    digest = closed.digest if closed.files else ""
+    return Result(name, found.outputs, found.launches, told, digest, found.given)
+
+
 def rounds_products(result: Result) -> tuple[ProductRounding, ...]:
     """How the simulator that made it rounds products, as `Machine.rounds_products` has it."""
     told = result.provenance.get("rounds_products", ())
@@ -175,6 +203,9 @@ def _history(run: Run | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if run and run.layers:
         found["part"] = {"layers": run.layers, "inputs": run.inputs, "steps": list(run.steps)}
+    if run and run.pieces:
+        found["pieces"] = [asdict(piece) for piece in run.pieces]
+        found["inferred"] = [list(pair) for pair in run.inferred]
     if run and run.resumed:
         found["resumed"] = list(run.resumed)
     return found
@@ -184,6 +215,11 @@ def steps(result: Result, workload: Workload) -> set[int]:
     """The steps that ran, by their indices in the workload."""
     part = result.provenance.get("part")
     return set(part["steps"] if part else range(len(workload.steps)))
+
+
+def inferred(result: Result) -> dict[int, int]:
+    """Launch -> the one that stands for it, of launches that did not run and have metrics."""
+    return {int(at): int(like) for at, like in result.provenance.get("inferred", ())}
 
 
 def kernels(result: Result, workload: Workload) -> list[tuple[int, str]]:
@@ -222,13 +258,19 @@ def save(result: Result, workload: Workload, path: Path) -> None:
         hdf5.write_text(h5, "schema", SCHEMA)
         told = json.dumps(result.provenance, sort_keys=True)
         hdf5.write_document(h5, saved_result.PROVENANCE, told)
-        digests = result_digest.text(result.outputs, result.launches, result.provenance)
+        digests = result_digest.text(
+            result.outputs, result.launches, result.provenance, result.given
+        )
         hdf5.write_document(h5, result_digest.DATASET, digests)
         tensors = h5.create_group("tensors")
         for name, output in result.outputs.items():
             dataset = element_types.write(tensors, name, output.values)
             dataset.attrs["untouched"] = output.untouched
             dataset.attrs["guard_intact"] = output.guard_intact
+        if result.given:
+            given = h5.create_group(saved_result.GIVEN)
+            for (step, name), values in result.given.items():
+                element_types.write(given, f"{step}:{name}", values)
         launches = h5.create_group("launches")
         for column, values in _columns(result, workload).items():
             launches[column] = values
@@ -259,19 +301,20 @@ def load(path: Path, workload: Workload | None = None) -> Result:
         name: Output(each.values, each.untouched, each.guard_intact)
         for name, each in found.tensors.items()
     }
-    if found.digests != result_digest.text(outputs, found.launches, found.provenance):
+    told = result_digest.text(outputs, found.launches, found.provenance, found.given)
+    if found.digests != told:
         raise _damaged(path, "not what was written")
-    return Result(str(path), outputs, found.launches, found.provenance)
+    return Result(str(path), outputs, found.launches, found.provenance, given=found.given)
 
 
 def _check_is_of(path: Path, found: saved_result.Saved, workload: Workload) -> None:
     """Raise an error unless a file's tensors and launches are some of the workload's."""
     specs = {buffer.name: buffer.spec for buffer in workload.outputs}
-    for name, tensor in found.tensors.items():
+    values = [(name, tensor.values) for name, tensor in found.tensors.items()]
+    values += [(name, read) for (_, name), read in found.given.items()]
+    for name, each in values:
         spec = specs.get(name)
-        same = spec and (spec.shape, spec.dtype.array) == (
-            tensor.values.shape, tensor.values.dtype,
-        )  # fmt: skip
+        same = spec and (spec.shape, spec.dtype.array) == (each.shape, each.dtype)
         if not same:
             raise UsageError(
                 f"{path}: a result of another workload; run this bundle again on that target"

@@ -15,6 +15,7 @@ from simgen.errors import DamagedError, printable
 from simgen.storage import schema
 from simgen.storage.files import read_regular, write_atomic
 from simgen.storage.schema import SchemaError, Within, from_json
+from simgen.workload.pieces import Piece  # noqa: TC001 - a schema's types are read when it is used
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,9 @@ class Run:
     finished: Mapping[str, Metrics] | None = None  # launch -> metrics, of earlier times
     resumed: tuple[Index, ...] = ()  # how many launches were finished, each time it was continued
     machine: Mapping[str, str] = field(default_factory=dict)  # where it began
+    # Of a run by pieces, a process each, which begin with the reference's tensors:
+    pieces: tuple[Piece, ...] = ()
+    inferred: tuple[tuple[Index, Index], ...] = ()  # (launch, the one that stands for it)
 
 
 def read(folder: Path, workload: Workload) -> Run | None:
@@ -68,11 +72,26 @@ def _check(run: Run, workload: Workload) -> None:
     ordered = all(before < after for before, after in itertools.pairwise(steps))
     if not steps or not ordered or steps[-1] >= len(workload.steps):
         raise SchemaError("not steps of the workload in their order").under("Run.steps")
+    _check_pieces(run)
     count = len(workload.launches)
+    if any(max(pair) >= count for pair in run.inferred):
+        raise SchemaError("not launches of the workload").under("Run.inferred")
     for name in run.finished or {}:
         if not re.fullmatch(r"0|[1-9]\d{0,9}", name, re.ASCII) or int(name) >= count:
             fact = f"{printable(name)} is not a launch of the workload"
             raise SchemaError(fact).under("Run.finished")
+
+
+def _check_pieces(run: Run) -> None:
+    if not run.pieces:
+        return
+    for piece in run.pieces:
+        steps = piece.all
+        ordered = all(before < after for before, after in itertools.pairwise(steps))
+        if not piece.steps or not ordered or steps[0] < 0:
+            raise SchemaError("not steps in their order").under("Run.pieces")
+    if tuple(at for piece in run.pieces for at in piece.steps) != run.steps:
+        raise SchemaError("not the steps that ran").under("Run.pieces")
 
 
 def machine() -> dict[str, str]:
@@ -97,11 +116,7 @@ def todo(workload: Workload, run: Run) -> list[int]:
 
 def first_launches(workload: Workload) -> list[int]:
     """Of each step, the index of its first launch in the workload."""
-    firsts, at = [], 0
-    for step in workload.steps:
-        firsts.append(at)
-        at += len(step.launches)
-    return firsts
+    return list(workload.first_launches)
 
 
 def write(folder: Path, run: Run) -> None:

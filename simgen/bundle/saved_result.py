@@ -8,6 +8,7 @@ read.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ from simgen.storage.hdf5 import FormatError
 from simgen.storage.schema import SchemaError, Sized, Within, from_json
 from simgen.tensors import element_types
 from simgen.workload import sharding
+from simgen.workload.pieces import Piece  # noqa: TC001 - as above
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "simgen results 2"
 PROVENANCE = "provenance"
+GIVEN = "given"
 TEXTS = ("layer", "pass", "kernel")  # columns of the launches that are no metrics
 MAX_LAUNCHES = 10**7
 Index = Annotated[int, Within(0, 2**31)]
@@ -66,6 +69,8 @@ class Provenance:
     part: Part | None = None
     resumed: tuple[Index, ...] = ()
     kernels: tuple[tuple[Index, Short], ...] | None = None
+    pieces: tuple[Piece, ...] = ()
+    inferred: tuple[tuple[Index, Index], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class Saved:
     launches: tuple[Mapping[str, float], ...]
     provenance: Mapping[str, Any]
     digests: str  # as simgen.bundle.result_digest makes them
+    given: Mapping[tuple[int, str], NDArray[Any]]  # as simgen.bundle.results has it
 
 
 def check_provenance(told: Any, workload: Workload | None) -> None:
@@ -91,6 +97,8 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
     steps = {*(found.part.steps if found.part else ()), *(at for at, _ in found.kernels or ())}
     if steps and max(steps) >= len(workload.steps):
         raise SchemaError("steps that the workload does not have").under("Provenance")
+    if any(max(pair) >= len(workload.launches) for pair in found.inferred):
+        raise SchemaError("launches that the workload does not have").under("Provenance")
     gpus = found.gpus
     batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
     if any(n % gpus for n in batches if n > 1):
@@ -108,7 +116,9 @@ def read(path: Path, workload: Workload | None) -> Saved:
         tensors = hdf5.group(file, "tensors")
         found = {name: _tensor(tensors, name) for name in hdf5.names(tensors)}
         launches = _launches(hdf5.group(file, "launches"))
-        return Saved(found, launches, told, hdf5.document(file, result_digest.DATASET))
+        digests = hdf5.document(file, result_digest.DATASET)
+        given = _given(hdf5.group(file, GIVEN)) if GIVEN in file else {}
+        return Saved(found, launches, told, digests, given)
 
 
 def _provenance(file: h5py.File, workload: Workload | None) -> Mapping[str, Any]:
@@ -128,6 +138,19 @@ def _tensor(tensors: h5py.Group, name: str) -> SavedTensor:
     untouched = hdf5.whole(found, "untouched", size)
     intact = bool(hdf5.whole(found, "guard_intact", 1))
     return SavedTensor(element_types.read(found, dtype), untouched, intact)
+
+
+def _given(group: h5py.Group) -> dict[tuple[int, str], NDArray[Any]]:
+    """Of a run by pieces, what (a step, a tensor) of it was."""
+    found = {}
+    for name in hdf5.names(group):
+        step, colon, tensor = name.partition(":")
+        dataset = hdf5.dataset(group, name)
+        dtype = element_types.of(dataset)
+        if not colon or not re.fullmatch(r"\d{1,9}", step, re.ASCII) or dtype is None:
+            raise FormatError(f"dataset {printable(name)} is not what a step read")
+        found[int(step), tensor] = element_types.read(dataset, dtype)
+    return found
 
 
 def _launches(table: h5py.Group) -> tuple[Mapping[str, float], ...]:

@@ -110,6 +110,12 @@ def _check_kernel(kernel: Kernel) -> None:
         sizes = all(0 < extent <= MAX_INT for extent in tensor.shape)
         boxes = all(0 < extent <= MAX_BOX for extent in tensor.box)
         _need(tensor.nbytes in (1, 2, 4) and sizes and boxes, place, "no such tensor map")
+        if windows := tensor.windows:
+            corners = all(-128 <= each < 128 for each in (*windows.first, *windows.beyond))
+            steps = all(0 < each <= 8 for each in windows.strides)
+            whole = all(each > 0 for each in windows.extents)
+            _need(corners and steps and whole, place, "no such windows")
+            _need(prod(windows.extents) == tensor.shape[1], place, "windows of other images")
 
 
 def _check_step(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FILE = seal.VERDICT
 RIGHT = "same"  # as simgen.check.verdict says it, which has the other outcomes
 UNCHECKED = "not checked"  # nobody has compared it since it ran
+INFERRED = "inferred"  # it did not run: its metrics are those of launches that are like its own
 SILENT = "no outputs"  # there is nothing to compare
 DIGEST = "sha256"
 MAX_NBYTES = 2**26

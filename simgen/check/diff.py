@@ -111,10 +111,13 @@ def judge(
 
 
 def _notes(result: Result) -> list[str]:
-    """What its bounds allow for that is no rounding of a GPU."""
+    """What was not run, and what its bounds allow for that is no rounding of a GPU."""
+    inferred = len(results.inferred(result))
+    of = f"{inferred} of {len(result.launches)} launches"
+    ran = [f"{result.name}: {of} were not run, since others are like them"] if inferred else []
     built = result.provenance.get("settings", {}).get("gem5_version", "")
     version = result.provenance.get("machine", {}).get("gem5_version", built)
-    return [
+    return ran + [
         f"{result.name}: gem5 {version} rounds each product of {each.factors} matrix instructions "
         f"to {each.factors}; the bounds of this result allow for that"
         for each in results.rounds_products(result)
@@ -129,7 +132,11 @@ def _check_same(workload: Workload, result: Result) -> None:
         )
     names = {buffer.name: buffer.spec.shape for buffer in workload.outputs}
     got = {name: output.values.shape for name, output in result.outputs.items()}
-    if got != names or len(result.launches) != len(workload.launches):
+    ran = [workload.steps[at] for at in results.steps(result, workload)]
+    wrote = {name for step in ran for _, name in step.writes if name in names}
+    whole = wrote <= got.keys() if result.given or results.inferred(result) else got == names
+    same = whole and got.items() <= names.items()
+    if not same or len(result.launches) != len(workload.launches):
         raise UsageError(
             f"{result.name}: a result of another workload; run this bundle again on that target"
         )
@@ -156,30 +163,32 @@ def _judge_steps(
         if not steps:
             name = found[pair.a].name
             raise UsageError(f"{name}: no layer ran, nothing to compare; run it again")
-    for done, step in enumerate(workload.steps):
+    for done in range(len(workload.steps)):
         if progress:
             progress(done, len(workload.steps))
-        _step(workload, step, inputs, found, [p for p, s in zip(judged, both) if done in s])
+        _step(workload, done, inputs, found, [p for p, s in zip(judged, both) if done in s])
 
 
 def _step(
     workload: Workload,
-    step: Step,
+    index: int,
     inputs: Arrays,
     found: Sequence[Result],
     judged: Sequence[_Pair],
 ) -> None:
-    """Add the verdicts on what `step` writes to the pairs that have it."""
+    """Add the verdicts on what a step writes to the pairs that have it."""
+    step = workload.steps[index]
     layer = make_layer(workload.node(step.layer), workload.machine)
     layers = [_as_there(layer, result) for result in found]
     specs = {port: workload.buffer(name).spec for port, name in step.writes}
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
     comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
     have = [pair.a for pair in judged if pair.b is None]
+    had = {at: _read(step, index, inputs, found[at]) for at in have}
     for part in _slices(workload, step, layer):
         shared: list[tuple[Arrays, int, Layer, Expected]] = []
         expected = {
-            at: _expected(layers[at], step, inputs, found[at], part, given, shared, specs)
+            at: _expected(layers[at], step, had[at], found[at], part, given, shared, specs)
             for at in have
         }
         for pair, made in zip(judged, comparisons, strict=True):
@@ -283,21 +292,19 @@ def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
 def _expected(
     layer: Layer,
     step: Step,
-    inputs: Arrays,
+    had: Arrays,
     result: Result,
     part: slice,
     given: Mapping[str, tuple[int, ...]],
     shared: list[tuple[Arrays, int, Layer, Expected]],
     specs: Mapping[str, TensorSpec],
 ) -> Expected:
-    """What the step should write in `result`, from what it read there.
+    """What the step should write in `result`, from the tensors that it `had` there.
 
     `shared` has what was read and expected in other results, and gets this one's.
     """
     read = {
-        port: (result.outputs[name].values if name in result.outputs else inputs[name])[
-            slice(None) if port in layer.parameters else part
-        ]
+        port: had[name][slice(None) if port in layer.parameters else part]
         for port, name in step.reads
     }
     carried = layer.carried(step.direction)
@@ -315,6 +322,17 @@ def _expected(
         expected = shares.expected(layer, tensors, step.direction, gpus, specs)
     shared.append((read, gpus, layer, expected))
     return expected
+
+
+def _read(step: Step, index: int, inputs: Arrays, result: Result) -> Arrays:
+    """What the step with this index read in a result, by buffer."""
+    found = {}
+    for _, name in step.reads:
+        if (index, name) in result.given:
+            found[name] = result.given[index, name]
+        else:
+            found[name] = result.outputs[name].values if name in result.outputs else inputs[name]
+    return found
 
 
 def _same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
+from simgen.cli import completing
 from simgen.cli.options import verbosity
 
 
 @click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
-@click.argument("a", required=False)
-@click.argument("b", required=False)
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
+@click.argument("a", required=False, shell_complete=completing.results)
+@click.argument("b", required=False, shell_complete=completing.results)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--strict", is_flag=True, help="Fail also where a tensor proves nothing.")
 @verbosity

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress as RichProgress
 
+    from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
     from simgen.running.runs import Ended
@@ -127,10 +128,32 @@ def duration(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
+def _totals(result: Result) -> None:
+    """What all launches of a run by pieces come to, and how much of it was measured."""
+    from simgen.bundle import results
+
+    inferred = results.inferred(result)
+    if not inferred:
+        return
+    parts = []
+    for name, text in (("seconds", seconds), ("instructions", count)):
+        values = [each.get(name) for each in result.launches]
+        if None in values:
+            continue
+        whole = sum(value for value in values if value is not None)
+        like = sum(values[at] or 0.0 for at in inferred)
+        unit = "" if name == "seconds" else f" {name}"
+        parts.append(f"{text(whole)}{unit}, of which {text(whole - like)} measured")
+    if parts:
+        measured = len(result.launches) - len(inferred)
+        print(f"in all {'; '.join(parts)}: {measured} of {len(result.launches)} launches")
+
+
 def say_ran(bundle: Bundle, ended: Ended, verbose: bool) -> None:
     """The launches of a run that has ended; verbosely its log too."""
     from simgen.targets.base import log_text
 
     launches(bundle.workload, [ended.result])
+    _totals(ended.result)
     if verbose:
         print(log_text(ended.folder), end="")

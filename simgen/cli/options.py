@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simgen.cli import completing
 from simgen.cli.numbers import SEED, Real, Whole
 from simgen.errors import UsageError, did_you_mean
 
@@ -156,13 +157,14 @@ def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
-    click.argument("workload"),
+    click.argument("workload", shell_complete=completing.workload),
     click.option(
         "--target",
         "-t",
         "targets",
         multiple=True,
         metavar="T",
+        shell_complete=completing.targets,
         help="A target; may be repeated. [default: gem5-se and host]",
     ),
     click.option(
@@ -177,6 +179,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "settings",
         multiple=True,
         metavar="K=V",
+        shell_complete=completing.settings,
         help="Set a config key (n=4; in a network, conv1.n=4) or a $VARIABLE of a template; may be "
         "repeated.",
     ),
@@ -184,24 +187,28 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "--pass",
         "passes",
         metavar="P",
+        shell_complete=completing.passes,
         help="Passes of a network: fwd, bwd, sgd (parameter update), or several, such as fwd,bwd. "
         "[default: fwd]",
     ),
     click.option(
         "--layers",
         metavar="L",
+        shell_complete=completing.layers,
         help="A slice of a network: conv1..pool1, or layers separated by commas.",
     ),
     click.option(
         "--algo",
         "algorithm",
         metavar="A",
+        shell_complete=completing.algorithms,
         help="The algorithm of all layers that have a choice; see `simgen list algorithms`.",
     ),
     click.option(
         "--type",
         "type",
         metavar="T",
+        shell_complete=completing.types,
         help="The type of the input's elements, as f16 or bf16; of a layer: --set conv1.type=T. "
         "[default: f32]",
     ),
@@ -248,6 +255,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
     click.option(
         "--plan-for",
         metavar="M",
+        shell_complete=completing.machines,
         help="The machine to choose tiles, splits and algorithms for, of `simgen list machines`; "
         "with other hardware: gem5-gfx902,num_compute_units=16. [default: that of the first "
         "simulated target, or of the GPU; a bundle keeps its own]",
@@ -295,7 +303,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
     from simgen.bundle.planning import Choices, Plan, chosen_targets
 
     choices = Choices(
-        settings=_settings(given["settings"]),
+        settings=settings_given(given["settings"]),
         passes=given["passes"],
         layers=given["layers"],
         algorithm=given["algorithm"],
@@ -345,7 +353,7 @@ def reproduce(given: dict[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _settings(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def settings_given(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     settings = []
     for text in texts:
         key, equals, value = text.partition("=")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.cli.numbers import Real
+from simgen.cli import completing
+from simgen.cli.numbers import Real, Whole
 from simgen.cli.options import (
     BuildCommand,
     RunCommand,
@@ -22,6 +23,7 @@ from simgen.errors import UsageError
 if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.compile.cache import Cache
+    from simgen.running.pieces import Cutting
     from simgen.running.runs import Wish
 
 
@@ -98,9 +100,13 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 
 
 @click.command(cls=RunCommand)
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=click.Path(path_type=Path), shell_complete=completing.bundle)
 @click.option(
-    "--on", "target", metavar="T", help="The target. [default: the first that can run here]"
+    "--on",
+    "target",
+    metavar="T",
+    shell_complete=completing.targets,
+    help="The target. [default: the first that can run here]",
 )
 @click.option(
     "--timeout",
@@ -113,6 +119,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "grid",
     multiple=True,
     metavar="O=V,V...",
+    shell_complete=completing.axes,
     help="Run at each of several values of an option below, or of a setting of the build (n, algo, "
     "conv1.n), which are built beside BUNDLE; repeat it for all combinations.",
 )
@@ -120,6 +127,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 @click.option(
     "--layers",
     metavar="L",
+    shell_complete=completing.layers,
     help="Run only these layers: conv1..pool1, or layers separated by commas.",
 )
 @click.option(
@@ -127,6 +135,24 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     metavar="R",
     help="Take the inputs of these layers from a target that has run, a results.h5, or "
     "`reference`. [default: this target's result, or else the reference]",
+)
+@click.option(
+    "--representatives",
+    is_flag=True,
+    help="Simulate only the first of launches that are alike; the others get its figures.",
+)
+@click.option(
+    "--jobs",
+    type=Whole(1),
+    metavar="N",
+    help="Simulate pieces of the network side by side, N at a time, each from the reference's "
+    "tensors.",
+)
+@click.option(
+    "--warm",
+    type=click.Choice(("previous", "none")),
+    help="What fills the caches of such a piece: the layer before it, which runs first and is not "
+    "counted, or nothing. [default: previous]",
 )
 @click.option(
     "--resume", is_flag=True, help="Continue a stopped run after its last finished layer."
@@ -140,6 +166,9 @@ def run(
     again: bool,
     layers: str | None,
     inputs: str | None,
+    representatives: bool,
+    jobs: int | None,
+    warm: str | None,
     resume: bool,
     quiet: bool,
     verbose: bool,
@@ -156,10 +185,13 @@ def run(
     simgen run conv_fwd --sweep n=1,4,16 --sweep algo=direct,winograd
     simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
     simgen run alexnet --on gem5-se --resume
+    simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 8
 
     Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
     BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
-    the same command continues after an interruption. The result of --layers is TARGET@LAYERS.
+    the same command continues after an interruption. The result of --layers is TARGET@LAYERS, of
+    --representatives TARGET@representatives, of --jobs alone TARGET@pieces; these go on where they
+    were interrupted, too.
 
     Exit code 5: the run failed, or points of the sweep did.
     """
@@ -167,7 +199,11 @@ def run(
     from simgen.running.runs import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
-    wish = Wish(timeout, layers, inputs, resume)
+    wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm))
+    if grid and wish.cutting:
+        raise UsageError(
+            "--sweep: its points run whole networks; leave it out, or --representatives and --jobs"
+        )
     if grid and layers is not None:
         raise UsageError("--layers: a sweep runs the whole network; leave out --layers or --sweep")
     if again and not grid:
@@ -177,6 +213,21 @@ def run(
             _sweep(loaded, target, given, grid, again, wish, quiet, verbose)
         else:
             _run(loaded, target, given, wish, quiet, verbose)
+
+
+def _cutting(representatives: bool, jobs: int | None, warm: str | None) -> Cutting | None:
+    """How the network is to be cut; None: it is run whole."""
+    from simgen.running.pieces import Cutting
+    from simgen.workload.pieces import Warm
+
+    if not representatives and jobs is None:
+        if warm:
+            raise UsageError(
+                "--warm: a run of the whole network has the caches that it has; leave it out, or "
+                "add --representatives or --jobs"
+            )
+        return None
+    return Cutting(representatives, Warm(warm or Warm.PREVIOUS), jobs or 1)
 
 
 def _sweep(
@@ -211,7 +262,6 @@ def _run(
     *,
     verified: bool = False,
 ) -> None:
-    from simgen.bundle import results
     from simgen.cli.following import Printing, say_ran
     from simgen.running import runs
 
@@ -220,5 +270,5 @@ def _run(
         say_ran(bundle, ended, verbose)
         print(f"results: {ended.folder}")
         where = shlex.quote(str(bundle.path))
-        compared = (ended.folder / results.OUTPUTS).exists()
+        compared = bool(ended.result.outputs)
         print(f"next: simgen {f'diff {where}' if compared else f'report {where} -o report'}")

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from simgen.ir import DType
+from simgen.ir import DType, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.check.verdict import Diff, Verdict
     from simgen.frontend.network import Network, Source
-    from simgen.ir import OpCount, TensorSpec, Workload
+    from simgen.ir import Buffer, OpCount, TensorSpec, Workload
     from simgen.metrics import Metric
     from simgen.study.correlation import Correlation
     from simgen.study.page import Row
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Done = Callable[[int, int], None]  # (what is done, all of it)
 
 PLAIN_INTERVAL = 10.0  # seconds between lines of progress where there is no terminal
-PIPED_WIDTH = 200  # columns of a table where there is no terminal
+MOST = 1_000_000  # columns of a table where there is no terminal
 OF_BYTES = ("data", "checking data")  # kinds of work that are counted in them
 EXACT = "exact"  # in place of a share of a tolerance: there was none
 UNBROKEN = 24  # longest word that a narrow terminal does not break: names of kernels are longer
@@ -58,8 +58,14 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
     for row in cells:
         made.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
     console = _console()
-    # A terminal that is too narrow breaks the lines, not the words and numbers in them.
-    console.width = max(console.width, least)
+    # A terminal that is too narrow breaks the lines, not the words and numbers in them; what no
+    # terminal reads is as wide as its cells.
+    if console.is_terminal:
+        console.width = max(console.width, least)
+    else:
+        from rich.measure import Measurement
+
+        console.width = Measurement.get(console, console.options.update(width=MOST), made).maximum
     if title:
         console.print(Text(title, style="italic"), soft_wrap=True)
     console.print(made, soft_wrap=True)
@@ -80,7 +86,7 @@ SAID = {"same": "", "different": " is different", "proved nothing": " proved not
 def _console() -> Any:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else MOST, highlight=False)
 
 
 def size(nbytes: float) -> str:
@@ -227,6 +233,35 @@ def work(workload: Workload) -> None:
     table(None, (*heads, "tensors", "workspace"), rows)
     parts = [f"{what} {size(n)}" for what, n in held.items() if n]
     print(f"memory: {', '.join(parts[:-1])}; {parts[-1]}")
+
+
+def inputs(workload: Workload, *, parameters: bool) -> None:
+    """The tensors that come from data.h5, with what fills them; `parameters` too."""
+    from simgen.workload import costs as works
+
+    kinds = works.kinds_of_tensors(workload)
+    rows = [
+        (each.name, kinds[each.name].removesuffix("s"), tensor(each.spec), size(each.spec.nbytes),
+         _filling(each))
+        for each in workload.buffers
+        if each.role is Role.INPUT and (parameters or kinds[each.name] != "parameters")
+    ]  # fmt: skip
+    if rows:
+        table(None, ("tensor", "is", "shape", "bytes", "values"), rows)
+
+
+def _filling(buffer: Buffer) -> str:
+    """ "normal, mean 0, deviation 1"; what a user gave is said to be so."""
+    fill = buffer.fill
+    if buffer.values is not None or fill is None:
+        return "given"
+    a, b = f"{fill.a:g}", f"{fill.b:g}"
+    words = {
+        "uniform": f"uniform in [{a}, {b})",
+        "normal": f"normal, mean {a}, deviation {b}",
+        "whole": f"whole numbers to {a}",
+    }
+    return words.get(fill.distribution, str(fill.distribution))
 
 
 def _work_cells(work: OpCount, parameters: int, tensors: int, workspace: int) -> tuple[str, ...]:
@@ -388,12 +423,16 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
     if not found:  # an emulator counts no time
         return
     rows = []
+    inferred = {result.name: results.inferred(result) for result in found}
     order = [(step, launch) for step in workload.steps for launch in step.launches]
     for at, (step, launch) in enumerate(order):
         times = [result.launches[at].get("seconds") for result in found]
         if not any(result.launches[at] for result in found):  # the runs were about other layers
             continue
         cells = ["" if t is None else seconds(t) for t in times]
+        for cell, result in enumerate(found):
+            if at in (like := inferred[result.name]):
+                cells[cell] += f", as {like[at]}"
         if len(found) == 2:
             a, b = times
             cells.append(f"{a / b:.3g}" if a is not None and b else "")

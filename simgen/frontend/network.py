@@ -486,7 +486,7 @@ def _place(
     kind = _kind(section)
     common = LAYERS[kind].common_keys()
     own = [(e.key, e.value, e.where) for e in section.entries if e.key not in common]
-    if usual and not given and TYPE in LAYERS[kind].input_keys:
+    if usual and (LAYERS[kind].own_type or (not given and TYPE in LAYERS[kind].input_keys)):
         own = [(usual.key, usual.value, usual.where), *own]
     layer = LAYERS[kind].from_config(own, machine)
     inputs = _inputs(name, section, layer, given, usual)
@@ -528,15 +528,31 @@ def _inputs(
                 f"layer {name!r} takes a tensor (N, C, H, W), but {before.layer!r} gives one of "
                 f"{_times(each.shape)}; take another previous_layer",
             )
-    types = [_dtype(name, section, layer, each, usual) for _, each in given]
+    types = [
+        _index_type(name, section, port, source, each)
+        if port in layer.indices
+        else _dtype(name, section, layer, each, usual)
+        for port, (source, each) in zip(layer.input_names, given)
+    ]
     if given:
         checked = layer.takes_input
         return tuple(
             _input(name, section, each, dtype) if checked else each
             for (_, each), dtype in zip(given, types, strict=True)
         )
-    dtype = _dtype(name, section, layer, None, usual)
+    indices = any(port in layer.indices for port in layer.input_names[:1])
+    dtype = DType.I32 if indices else _dtype(name, section, layer, None, usual)
     return layer.workload_inputs(_input(name, section, None, dtype, layer.rank))
+
+
+def _index_type(name: str, section: Section, port: str, source: Source, given: TensorSpec) -> DType:
+    """Raises:
+    ConfigError: what the layer is given in place of indices is something else.
+    """
+    if given.dtype != DType.I32:
+        fact = f"layer {name!r}: {port} are indices of type i32, and {source} is {given.dtype}"
+        raise ConfigError(section.where, f"{fact}; name an [Input] that has type=i32")
+    return DType.I32
 
 
 def _dtype(

@@ -98,7 +98,7 @@ def find(
         content = config.built_in(kind, sample_section(kind))
         return Problem(word, content, (Pass(direction),), tuple(settings), dtype)
     if (path / "manifest.json").is_file():
-        cure = "name what it was built from, or use simgen run, diff or report"
+        cure = "name what it was built from, or use simgen show, run, diff or report"
         raise UsageError(f"workload {printable(word)}: a bundle, not a workload; {cure}")
     if word and path.is_dir():
         raise UsageError(f"workload {printable(word)}: a folder; name a workload or a config file")

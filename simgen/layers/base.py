@@ -158,6 +158,10 @@ class Layer(ABC):
     any_float: ClassVar[bool] = False  # its tensors may have every float type up to 32 bits
     integers: ClassVar[tuple[DType, ...]] = ()  # that they may have too, in forward passes
     type_key: ClassVar[str] = TYPE  # of the input's elements, in its section
+    # Input ports of indices: int32, without gradients. An [Input] that they read has such values as
+    # the layer wants. What no layer gives comes from the data file.
+    indices: ClassVar[tuple[str, ...]] = ()
+    own_type: ClassVar[bool] = False  # the key `type` is that of its own tensors, not of its input
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out
     # The gradients of its parameters are made of what the pass for dx leaves, which runs before.
     data_first: ClassVar[bool] = False
@@ -200,7 +204,9 @@ class Layer(ABC):
     @classmethod
     def common_keys(cls) -> tuple[str, ...]:
         """Keys of the layer's section that belong to its place in a network."""
-        return (*COMMON_KEYS, cls.type_key) if cls.takes_input else PLACE_KEYS
+        if not cls.takes_input:
+            return PLACE_KEYS
+        return COMMON_KEYS if cls.own_type else (*COMMON_KEYS, cls.type_key)
 
     @classmethod
     def from_config(

@@ -20,6 +20,7 @@ class Contract:
     cancelling_batch: so many samples leave a gradient in which nearly everything cancels: no bound
         is small beside it.
     copies: passes that compute nothing.
+    gathers: what a pass reads a part of, which indices name.
     prepares: some of the work is done once, for however many samples.
     rounds: what sums of whole numbers come to is rounded in any case.
     rounding_algorithms: of those of the layer, those of which `rounds` is true.
@@ -31,6 +32,7 @@ class Contract:
     slope_shape: tuple[int, ...] | None = None
     cancelling_batch: int | None = None
     copies: tuple[Pass, ...] = ()
+    gathers: tuple[str, ...] = ()
     prepares: bool = False
     rounds: bool = False
     rounding_algorithms: tuple[str, ...] = ()

@@ -206,14 +206,27 @@ class Softmax(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         outer, axis, inner = self.view(x.shape)
-        mapped = self.mapped(x.shape, direction)
-        forward = direction is Pass.FORWARD
-        reads, made = (("x",), "y") if forward else (("y", "dy"), "dx")
+        reads, made = (("x",), "y") if direction is Pass.FORWARD else (("y", "dy"), "dx")
         kept = tuple(port.name for port in self._kept(x, direction))
-        suffix = elementwise.suffix(x.dtype)
+        name = f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}"
+        name += elementwise.suffix(x.dtype)
+        kernel, grid = self.kernel(name, x, direction, whole=not kept)
+        if not kept:
+            return Lowering((kernel,), (Launch(kernel.name, grid, (*reads, made)),))
+        rest, launch = self._apply(x, direction, (*reads, *kept, made))
+        return Lowering((kernel, rest), (Launch(kernel.name, grid, (*reads, *kept)), launch))
+
+    def kernel(
+        self, name: str, x: TensorSpec, direction: Pass, *, whole: bool
+    ) -> tuple[Kernel, tuple[int, int, int]]:
+        """What goes over rows, and its grid; if not `whole`, it leaves what there is of each row:
+        the maximum and the sum's reciprocal or logarithm, or backward the sum.
+        """
+        outer, axis, inner = self.view(x.shape)
+        mapped = self.mapped(x.shape, direction)
         kernel = Kernel(
-            f"softmax_{direction}_{self.algo}_{outer}x{axis}x{inner}{suffix}",
-            "softmax_forward.hip" if forward else "softmax_backward.hip",
+            name,
+            "softmax_forward.hip" if direction is Pass.FORWARD else "softmax_backward.hip",
             mapped.block,
             (
                 ("algo", str(self.algo)),
@@ -226,15 +239,11 @@ class Softmax(Layer):
                 ("held", mapped.held),
                 ("in_registers", int(mapped.in_registers)),
                 ("finals", FINALS),
-                ("with_result", int(not kept)),
+                ("with_result", int(whole)),
                 *elementwise.element(x.dtype),
             ),
         )
-        grid = (ceil(outer * inner / mapped.rows), 1, 1)
-        if not kept:
-            return Lowering((kernel,), (Launch(kernel.name, grid, (*reads, made)),))
-        rest, launch = self._apply(x, direction, (*reads, *kept, made))
-        return Lowering((kernel, rest), (Launch(kernel.name, grid, (*reads, *kept)), launch))
+        return kernel, (ceil(outer * inner / mapped.rows), 1, 1)
 
     def _apply(
         self, x: TensorSpec, direction: Pass, args: tuple[str, ...]

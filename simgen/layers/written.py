@@ -35,10 +35,11 @@ class Places:
     count: int
     stride: int = 1
     each: int = 1  # the last piece may have fewer
+    empty: int = 0  # pieces behind them that are no places
 
     @property
     def pieces(self) -> int:
-        return ceil(self.count / self.each)
+        return ceil(self.count / self.each) + self.empty
 
 
 @dataclass(frozen=True)

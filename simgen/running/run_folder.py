@@ -61,10 +61,8 @@ def begin(
         MissingError: the bundle's folder cannot be written.
     """
     workload = bundle.workload
-    chosen = tuple(range(len(workload.steps)) if steps is None else steps)
-    variables = _variables(target, environment)
-    run = Run(bundle.digest, target.settings(), variables, chosen, layers, inputs)
-    run = replace(run, machine=run_record.machine())
+    chosen = range(len(workload.steps)) if steps is None else steps
+    run = record(bundle, target, environment, chosen, layers, inputs)
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{os.getpid()}"
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -75,7 +73,21 @@ def begin(
             f"results: the folder cannot be written ({error.strerror}); "
             "make the bundle's folder writable"
         ) from None
-    return Start(folder, result, run, run_record.part(workload, chosen), workload)
+    return Start(folder, result, run, run_record.part(workload, run.steps), workload)
+
+
+def record(
+    bundle: Bundle,
+    target: Target,
+    environment: Mapping[str, str],
+    steps: Sequence[int],
+    layers: str,
+    inputs: str,
+) -> Run:
+    """What a run of these steps is about, on this machine."""
+    variables = _variables(target, environment)
+    run = Run(bundle.digest, target.settings(), variables, tuple(steps), layers, inputs)
+    return replace(run, machine=run_record.machine())
 
 
 def discard(start: Start) -> None:

@@ -18,7 +18,7 @@ from simgen.bundle.planning import spelling
 from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean
-from simgen.running import process, run_folder, selection
+from simgen.running import pieces, process, run_folder, selection
 from simgen.storage import locks, seal
 from simgen.targets import TARGETS
 from simgen.workload import sharding
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
+    from simgen.running.pieces import Cutting
     from simgen.running.run_folder import Start
     from simgen.targets import Target
     from simgen.targets.base import Progress
@@ -46,6 +47,7 @@ class Wish:
     layers: str | None = None
     inputs: str | None = None
     resume: bool = False
+    cutting: Cutting | None = None  # by pieces, and how
 
 
 class Follower(Protocol):
@@ -108,6 +110,8 @@ def run(
     if not verified:
         verify(bundle, listener)
     bundle = extended(bundle, chosen, options)
+    if wish.cutting:
+        return bundle, _by_pieces(bundle, chosen, options, wish, listener)
     return bundle, once(bundle, chosen, options, wish, listener)
 
 
@@ -146,6 +150,12 @@ def check(wish: Wish, target: Target, options: Options) -> None:
         raise UsageError(
             f"--timeout {wish.timeout!r}: not a time; write a number of seconds above 0"
         )
+    if wish.cutting and (wish.layers or wish.resume or wish.inputs):
+        other = "--layers" if wish.layers else "--resume" if wish.resume else "--inputs"
+        raise UsageError(
+            f"{other}: a run by pieces has all layers, the inputs of the reference, and goes on by "
+            "itself; leave it out, or leave out --representatives and --jobs"
+        )
     if wish.inputs and not wish.layers:
         raise UsageError("--inputs: the whole network reads from the data file; add --layers")
     if wish.inputs and wish.resume:
@@ -177,6 +187,27 @@ def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
         return bundle
     files = target.package.extend(options, bundle.workload, Builder(cache.default()))
     return bundles.extend(bundle, folder, files)
+
+
+def _by_pieces(
+    bundle: Bundle, target: Target, options: Options, wish: Wish, listener: Listener
+) -> Ended:
+    assert wish.cutting
+    pieces.check(target, wish.cutting, options)
+    process.check(bundle, target)
+    given = {**options, **({"keep": "no"} if "keep" in target.run_options else {})}
+    environment = {target.run_options[k].variable: str(v) for k, v in given.items()}
+    return Ended(
+        *pieces.run(
+            bundle,
+            target,
+            environment,
+            wish.cutting,
+            wish.timeout,
+            listener.tell,
+            lambda todo: listener.following(target.name, todo),
+        )
+    )
 
 
 def once(

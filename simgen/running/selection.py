@@ -20,7 +20,7 @@ from simgen.tensors.state_file import Mark
 from simgen.workload import reference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -87,10 +87,15 @@ def prepare(start: Start, bundle: Bundle, source: Result | None) -> None:
     Raises:
         UsageError: `source` does not have what is needed.
     """
+    wanted = given(start.whole, start.run.steps)
+    names = [name for at in wanted for _, name in start.whole.steps[at].writes]
+    give(start, bundle, _of_result(source, names) if source else _reference(bundle, wanted))
+
+
+def give(start: Start, bundle: Bundle, tensors: Mapping[str, NDArray[Any]]) -> None:
+    """Put the state into the folder of a run that is to begin: `tensors` that its steps read."""
     workload = start.whole
     wanted = given(workload, start.run.steps)
-    names = [name for at in wanted for _, name in workload.steps[at].writes]
-    tensors = _of_result(source, names) if source else _reference(bundle, wanted)
     marks = [
         Mark.TO_RUN if at in start.run.steps else Mark.GIVEN if at in wanted else Mark.LEFT_OUT
         for at in range(len(workload.steps))
@@ -114,6 +119,14 @@ def _of_result(source: Result, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 def _reference(bundle: Bundle, wanted: Sequence[int]) -> Mapping[str, NDArray[Any]]:
     """What the steps write, in float64 from the inputs on, rounded at the end."""
+    found: dict[str, NDArray[Any]] = {}
+    for made in references(bundle, wanted):
+        found |= made
+    return found
+
+
+def references(bundle: Bundle, wanted: Collection[int]) -> Iterator[dict[str, NDArray[Any]]]:
+    """What these steps write, each in its turn, in float64 from the inputs on, then rounded."""
     workload = bundle.workload
     needed, todo = set(wanted), list(wanted)
     while todo:
@@ -122,9 +135,10 @@ def _reference(bundle: Bundle, wanted: Sequence[int]) -> Mapping[str, NDArray[An
         todo += before
     names = {name for at in wanted for _, name in workload.steps[at].writes}
     inputs = data_file.load(bundle.path / bundles.DATA, workload)
-    return {
-        name: values.astype(workload.buffer(name).spec.dtype.array)
-        for _, made in reference.run(run_record.part(workload, sorted(needed)), inputs)
-        for name, values in made.items()
-        if name in names
-    }
+    for _, made in reference.run(run_record.part(workload, sorted(needed)), inputs):
+        kept = {name: values for name, values in made.items() if name in names}
+        if kept:
+            yield {
+                name: values.astype(workload.buffer(name).spec.dtype.array)
+                for name, values in kept.items()
+            }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simgen import metrics
@@ -17,7 +17,7 @@ from simgen.bundle import results, verdict_file
 from simgen.compile import render
 from simgen.frontend.network import make_layer
 from simgen.storage.files import write_atomic
-from simgen.study import correlation, figures, sweep_figures
+from simgen.study import correlation, figures, peaks, sweep_figures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,10 @@ class Row:
     operations: int  # that the algorithm needs: flops and transcendentals
     nbytes: int  # that it must move
     metrics: Mapping[str, float]
+    peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
+    kind: str = ""  # of the layer
     verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
+    inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
 
     @property
     def step(self) -> str:
@@ -75,6 +78,7 @@ def rows(
         if results.is_statistics_only(result):
             no_verdict = verdict_file.SILENT
         kernels = results.kernels(result, bundle.workload)
+        like = _inferred(bundle.workload, result)
         for at, step in enumerate(bundle.workload.steps):
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
             if launches and not any(launches):  # the run was about other layers
@@ -92,10 +96,25 @@ def rows(
                     operations,
                     nbytes,
                     _total(launches),
-                    told.get(f"{step.layer} {step.direction}", no_verdict),
+                    peaks.of(result),
+                    bundle.workload.node(step.layer).kind,
+                    verdict_file.INFERRED
+                    if at in like
+                    else told.get(f"{step.layer} {step.direction}", no_verdict),
+                    like.get(at, ""),
                 )
             )
     return made
+
+
+def _inferred(workload: Workload, result: Result) -> dict[int, str]:
+    """Step -> those that ran in its place, of steps that have metrics and did not run."""
+    of = [at for at, step in enumerate(workload.steps) for _ in step.launches]
+    found: dict[int, dict[str, None]] = {}
+    for launch, like in results.inferred(result).items():
+        ran = workload.steps[of[like]]
+        found.setdefault(of[launch], {})[f"{ran.layer} {ran.direction}"] = None
+    return {at: ", ".join(steps) for at, steps in found.items()}
 
 
 def doubts(found: Sequence[Row]) -> list[str]:
@@ -113,7 +132,8 @@ def doubts(found: Sequence[Row]) -> list[str]:
 
 def derived(row: Row) -> dict[str, float]:
     """What follows from a row's counts: accesses and hit rates, utilization, rates per second."""
-    return metrics.derived({**row.metrics, "operations": row.operations, "bytes": row.nbytes})
+    needed = {"operations": row.operations, "bytes": row.nbytes}
+    return metrics.derived({**row.metrics, **row.peaks, **needed})
 
 
 def to_csv(found: Sequence[Row]) -> str:
@@ -121,7 +141,7 @@ def to_csv(found: Sequence[Row]) -> str:
     metrics = list(dict.fromkeys(n for row in found for n in {**row.metrics, **derived(row)}))
     head = (
         "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
-        "operations", "bytes",
+        "inferred_from", "operations", "bytes",
     )  # fmt: skip
     lines = []
     for row in found:
@@ -129,7 +149,7 @@ def to_csv(found: Sequence[Row]) -> str:
         cells = [f"{values[name]:.9g}" if name in values else "" for name in metrics]
         step = (
             row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
-            row.target, row.verdict,
+            row.target, row.verdict, row.inferred_from,
         )  # fmt: skip
         lines.append([*step, row.operations, row.nbytes, *cells])
     return _csv([*head, *metrics], lines)
@@ -244,7 +264,7 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
             parts = {label: _sums(at, places, n) for label, n in metrics.parts(key).items()}
             said, shown, parts = _readable(f"{title}: {series}", places, parts)
             draw = figures.stacked if as_shares else figures.grouped
-            drawn.append((said, draw(shown, _shares(parts) if as_shares else parts, unit)))
+            drawn.append((said, draw(shown, figures.shares(parts) if as_shares else parts, unit)))
     return drawn
 
 
@@ -260,15 +280,6 @@ def _readable(
     chosen = {label: [values[at] for at in kept] for label, values in series.items()}
     title = f"{title}, the largest {MOST_PLACES} of {len(places)}"
     return title, [places[at] for at in kept], chosen
-
-
-def _shares(parts: Mapping[str, Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """The parts of each place divided by their sum: small layers are as readable as large ones."""
-    sums = [sum(value or 0.0 for value in place) for place in zip(*parts.values())]
-    return {
-        label: [(value or 0.0) / total if total else None for value, total in zip(values, sums)]
-        for label, values in parts.items()
-    }
 
 
 def _scatters(found: Sequence[Row]) -> list[tuple[str, str]]:

@@ -10,7 +10,8 @@ kernel names with layers by hand: the workload says which launch is whose.
     launch     one run of a kernel: step, position (from 0, in the whole workload), kernel,
                invocation (from 1: which run of this kernel it is), work_groups, work_items
     run        what a target left of a bundle: target, finished (UTC), simgen, compiler
-    property   of a run: part (settings, options, config, machine or verdict), name, value
+    property   of a run: part (settings, options, config, machine, verdict
+               or inferred), name, value
     metric     run, launch, name, value: in the vocabulary of simgen.metrics
 
 and views, to ask in short:
@@ -58,6 +59,7 @@ STEP = (  # columns of the views
 )  # fmt: skip
 COUNTS, RATES = (Kind.TIME, Kind.COUNTER), (Kind.SHARE, Kind.RATE)
 VERDICT = "verdict"  # a part beside these, by layer and pass
+INFERRED = "inferred"  # and another: a launch, by position -> the launch that ran in its place
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,9 @@ def _add_run(
     finished = run.finished.astimezone(UTC).isoformat(timespec="seconds")
     row = (bundle, run.result.name, finished, told["simgen"], told["compiler"])
     key = _insert(database, "INSERT INTO run VALUES (NULL, ?, ?, ?, ?, ?)", row)
-    properties = [(key, *each) for each in _properties({**told, VERDICT: run.verdict})]
+    like = {str(at): str(ran) for at, ran in results.inferred(run.result).items()}
+    more = {**told, VERDICT: run.verdict, INFERRED: like}
+    properties = [(key, *each) for each in _properties(more)]
     database.executemany("INSERT INTO property VALUES (?, ?, ?, ?)", properties)
     values = [
         (key, launch, name, value)
@@ -195,7 +199,7 @@ def _add_run(
 
 def _properties(told: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """(part, name, value) of a result's provenance; what is not text becomes JSON."""
-    for part in (*PROPERTIES, VERDICT):
+    for part in (*PROPERTIES, VERDICT, INFERRED):
         for name, value in told.get(part, {}).items():
             text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
             yield part, name, text

@@ -93,6 +93,7 @@ _PARAMETERS = {  # attribute names of Fill.a and Fill.b
     Distribution.ROWS: ("matrix_rows", "matrix_columns"),
     Distribution.COLUMNS: ("matrix_rows", "matrix_columns"),
     Distribution.PAIRS: ("from", "below"),
+    Distribution.ZIPF: ("words", "exponent"),
 }
 
 

@@ -129,7 +129,10 @@ def _is_drawn(buffer: Buffer) -> bool:
 def _is_integer(buffer: Buffer) -> bool:
     """Whether it holds whole numbers to compute with, and no indices."""
     fill = buffer.fill and buffer.fill.distribution
-    return not buffer.spec.dtype.is_float and fill not in sparse_pattern.INDICES
+    return not buffer.spec.dtype.is_float and fill not in (
+        *sparse_pattern.INDICES,
+        Distribution.ZIPF,
+    )
 
 
 def _sizes(survey: _Survey, room: float) -> tuple[Fill, dict[str, Fill]]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import UsageError, printable
 from simgen.ir import Distribution, DType
-from simgen.tensors import sparse_pattern
+from simgen.tensors import sparse_pattern, word_ids
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,6 +120,8 @@ def fill_block(block: NDArray[Any], key: int, index: int, fill: Fill) -> None:
     philox = np.random.Philox(key=key, counter=index << 64)
     if fill.distribution is Distribution.PAIRS:
         sparse_pattern.draw_pairs(block, philox)
+    elif fill.distribution is Distribution.ZIPF:
+        word_ids.draw(block, philox, fill)
     elif block.dtype.kind == "i":
         stream = np.random.Generator(philox)
         block[:] = stream.integers(int(fill.a), int(fill.b), block.size, np.int32)
@@ -219,6 +221,8 @@ def _integer_fault(dtype: DType, fill: Fill) -> str | None:
         return sparse_pattern.fault(fill)
     if fill.distribution is Distribution.PAIRS and dtype == DType.I32:
         return None
+    if fill.distribution is Distribution.ZIPF and dtype == DType.I32:
+        return word_ids.fault(fill)
     if fill.distribution is not Distribution.UNIFORM:
         return f"{fill.distribution} is not a distribution of whole numbers"
     limits = np.iinfo(dtype.array)
@@ -247,7 +251,7 @@ def _float_fault(dtype: DType, fill: Fill, given: tuple[float, ...]) -> str | No
         return _whole_fault(dtype, fill)
     if fill.distribution is Distribution.NORMAL:
         return None if fill.b >= 0 else f"a negative standard deviation {fill.b}"
-    if fill.distribution in sparse_pattern.INDICES:
+    if fill.distribution in (*sparse_pattern.INDICES, Distribution.ZIPF):
         return f"{fill.distribution} is a distribution of whole numbers"
     # Of the numbers of a narrow type, none may lie between two of float32.
     some = a < b and (dtype == DType.F32 or _below(fill.b, dtype) >= a)

@@ -110,6 +110,14 @@ def weights(workload: Workload) -> list[float]:
 
 def memory(workload: Workload) -> dict[str, int]:
     """Bytes of the tensors by what they are, each tensor once; "arena" is what they take in all."""
+    found, kinds = dict.fromkeys(KINDS, 0), kinds_of_tensors(workload)
+    for buffer in workload.buffers:
+        found[kinds[buffer.name]] += buffer.spec.held
+    return {**found, "arena": workload.arena_nbytes}
+
+
+def kinds_of_tensors(workload: Workload) -> dict[str, str]:
+    """What each tensor is, one of KINDS, by the name of its buffer."""
     roles: dict[str, set[PortRole]] = {}  # of each buffer, to its own layer and at all its ports
     layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     for buffer in workload.buffers:
@@ -122,7 +130,7 @@ def memory(workload: Workload) -> dict[str, int]:
             roles[name].add(layers[step.layer].role(port))
         if step.direction is Pass.UPDATE:
             updated |= {name for _, name in step.writes}
-    found = dict.fromkeys(KINDS, 0)
+    kinds = {}
     for buffer in workload.buffers:
         own = roles[buffer.name]
         if buffer.name in updated:
@@ -135,8 +143,8 @@ def memory(workload: Workload) -> dict[str, int]:
             kind = "workspaces"
         else:
             kind = "gradients" if PortRole.GRADIENT in own else "activations"
-        found[kind] += buffer.spec.held
-    return {**found, "arena": workload.arena_nbytes}
+        kinds[buffer.name] = kind
+    return kinds
 
 
 def as_json(work: Work) -> dict[str, Any]:

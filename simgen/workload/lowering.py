@@ -195,14 +195,26 @@ def _check_reuse(network: Network, passes: Sequence[Pass]) -> None:
 
 
 def _given(network: Network) -> dict[str, Fill]:
-    """Buffer -> values of the tensors that layers without kernels give."""
-    return {
+    """Buffer -> values of the tensors that layers without kernels give.
+
+    Indices are such as all who read them can take: of several ranges, the smallest.
+    """
+    found = {
         f"{placed.node.name}.{port.name}": port.fill
         for placed in network.layers
         if placed.layer.given
         for port in placed.layer.ports(placed.node.inputs, Pass.FORWARD)
         if port.fill
     }
+    wanted: dict[str, list[Fill]] = defaultdict(list)
+    for placed in network.layers:
+        read = {str(source): port for port, source in placed.inputs if port in placed.layer.indices}
+        if read:
+            ports = placed.layer.ports(placed.node.inputs, Pass.FORWARD)
+            fills = {port.name: port.fill for port in ports if port.fill}
+            for name in read.keys() & found.keys():
+                wanted[name].append(fills[read[name]])
+    return found | {name: min(fills, key=lambda fill: fill.end) for name, fills in wanted.items()}
 
 
 def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
@@ -214,15 +226,19 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
     """
     readers: dict[Source, list[tuple[str, TensorSpec]]] = {}  # tensor -> its gradients
     edges = {
-        placed.node.name: list(placed.inputs)
+        placed.node.name: [
+            (port, source, spec)
+            for (port, source), spec in zip(placed.inputs, placed.node.inputs)
+            if port not in placed.layer.indices
+        ]
         for placed in network.layers
         if any(
             own in (Pass.BACKWARD, Pass.BACKWARD_DATA)
             for each in wanted
             for own in placed.layer.steps(each)
         )
-    }  # layer -> (port, tensor that it reads there)
-    fan_out = Counter(source for own in edges.values() for _, source in own)
+    }  # layer -> (port, tensor that it reads there, its shape)
+    fan_out = Counter(source for own in edges.values() for _, source, _ in own)
     for placed in reversed(network.layers):
         name = placed.node.name
         for at, (tensor, _) in enumerate(placed.outputs):
@@ -234,7 +250,7 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
                 ports = {f"x{at}": buffer for at, (buffer, _) in enumerate(found)}
                 draft.add(adder, (Pass.FORWARD,), {**ports, "y": source.gradient})
         bound = {}
-        for (port, source), spec in zip(edges.get(name, ()), placed.node.inputs):
+        for port, source, spec in edges.get(name, ()):
             shared = fan_out[source] > 1
             bound[f"d{port}"] = f"{name}.d{port}" if shared else source.gradient
             readers.setdefault(source, []).append((bound[f"d{port}"], spec))

@@ -284,6 +284,16 @@ struct StagedProduct {
     }
 };
 
+/* An element by itself: such a machine's memory takes 16 bits. */
+template <class Stored>
+static __device__ __forceinline__ void put(Stored* to, float value)
+{
+    if constexpr (sizeof(Stored) == 2)
+        *reinterpret_cast<unsigned short*>(to) = static_cast<unsigned short>(Stored::narrow(value));
+    else
+        *to = value;
+}
+
 /* Work-groups in bands of ROWS tiles down, so that those which run together share both factors in L2: (across, down). */
 template <unsigned TILES_ACROSS, unsigned TILES_DOWN, unsigned ROWS = 8>
 static __device__ __forceinline__ unsigned banded(unsigned across, unsigned down, bool second)

@@ -123,6 +123,18 @@ struct WarpgroupProduct {
                      "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
                      : "memory");
     }
+    /* The same of a window of images with channels last: channels c and on of as many pixels as the map says, of which the first one
+     * begins at (n, row, column), and is met by the tap that is so much further down and across. */
+    static __device__ __forceinline__ void move_windows(
+        unsigned to, const char* map, unsigned c, int column, int row, unsigned n, unsigned across, unsigned down, unsigned barrier)
+    {
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], "
+                     "{%7, %8};" ::"r"(to),
+                     "l"(map), "r"(c), "r"(column), "r"(row), "r"(n), "r"(barrier), "h"(static_cast<unsigned short>(across)),
+                     "h"(static_cast<unsigned short>(down))
+                     : "memory");
+    }
+    /* A step of an operand, of EXTENT m or n, from `at` and k on. */
     template <class Operand, unsigned EXTENT>
     static __device__ __forceinline__ void move_all(unsigned to, const char* map, unsigned at, unsigned k, unsigned item, unsigned barrier)
     {
@@ -140,14 +152,25 @@ struct WarpgroupProduct {
         const char* maps, unsigned item, unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* store,
         typename Tile::Sum& sum)
     {
+        multiply_moved(
+            [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
+                move_all<A, Tile::M>(a, maps, row, k, item, barrier);
+                move_all<B, Tile::N>(b, maps + 128, column, k, item, barrier);
+            },
+            first, last, store, sum);
+    }
+    /* The same, where bring(k, a, b, barrier) has the steps of both factors moved that begin at k, to those places in LDS. */
+    template <class Move>
+    static __device__ __forceinline__ void multiply_moved(
+        const Move& bring, unsigned first, unsigned last, unsigned char* store, typename Tile::Sum& sum)
+    {
         const unsigned lds = static_cast<unsigned>(__cvta_generic_to_shared(store));
         const unsigned full = lds + COUNT * STAGE, empty = full + COUNT * 8;
         const unsigned steps = (last - first + Tile::K - 1) / Tile::K;
         auto fill = [&](unsigned step, unsigned stage) {
-            const unsigned k = first + step * Tile::K, to = lds + stage * STAGE;
+            const unsigned to = lds + stage * STAGE;
             expect(full + stage * 8, STAGE);
-            move_all<A, Tile::M>(to, maps, row, k, item, full + stage * 8);
-            move_all<B, Tile::N>(to + A::NBYTES, maps + 128, column, k, item, full + stage * 8);
+            bring(first + step * Tile::K, to, to + A::NBYTES, full + stage * 8);
         };
         if (threadIdx.x == 0) {
             for (unsigned stage = 0; stage < COUNT; stage++) {

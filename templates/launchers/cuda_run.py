@@ -271,34 +271,61 @@ def compiled(source: str, name: str, code: str) -> bytes:
 
 
 def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
-    """In memory of the GPU, one after the other: what its tensor memory accelerator reads.
-
-    CUDA Driver API, cuTensorMapEncodeTiled: rows of 128 bytes are swizzled, and what is beyond an
-    extent is zeros. Extents and strides begin with the innermost.
-    """
-    encode = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
-    whole = b""
+    """In memory of the GPU, one after the other: what its tensor memory accelerator reads."""
+    driver, whole = ctypes.CDLL("libcuda.so.1"), b""
     for each in maps:
-        matrices, rows, columns = each["shape"]
-        of_row = columns * each["nbytes"]
         made = ctypes.create_string_buffer(128 + 64)
         place = ctypes.addressof(made) + 63 & ~63
-        status = encode(
-            ctypes.c_void_p(place),
-            {1: 0, 2: 1, 4: 2}[each["nbytes"]],  # CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
-            3,
-            ctypes.c_void_p(args[each["argument"]]),
-            (ctypes.c_uint64 * 3)(columns, rows, matrices),
-            (ctypes.c_uint64 * 2)(of_row, of_row * rows),
-            (ctypes.c_uint32 * 3)(each["box"][1], each["box"][0], 1),
-            (ctypes.c_uint32 * 3)(1, 1, 1),
-            *(0, 3, 2, 0),  # not interleaved, 128-byte swizzle, sectors of 128 bytes in L2, zeros
-        )
+        given = each, ctypes.c_void_p(place), ctypes.c_void_p(args[each["argument"]])
+        status = (windows_map if each["windows"] else tiled_map)(driver, *given)
         if status:
-            fact = f"a tensor of {matrices} x {rows} x {columns}: error {status} of the driver"
-            stop(5, "cuTensorMapEncodeTiled", f"{fact}; tell simgen's developers")
+            fact = f"a tensor of {' x '.join(map(str, each['shape']))}: error {status}"
+            stop(5, "tensor map", f"{fact} of the driver; tell simgen's developers")
         whole += ctypes.string_at(place, 128)
     return cupy.asarray(np.frombuffer(whole, np.uint8))
+
+
+DATA_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes: CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
+# Not interleaved, rows of 128 bytes swizzled, sectors of 128 bytes in L2, zeros beyond extents.
+HOW = (0, 3, 2, 0)
+
+
+def tiled_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -> int:
+    """CUDA Driver API, cuTensorMapEncodeTiled. Extents and strides begin with the innermost."""
+    matrices, rows, columns = each["shape"]
+    of_row = columns * each["nbytes"]
+    return driver.cuTensorMapEncodeTiled(
+        place,
+        DATA_TYPES[each["nbytes"]],
+        3,
+        start,
+        (ctypes.c_uint64 * 3)(columns, rows, matrices),
+        (ctypes.c_uint64 * 2)(of_row, of_row * rows),
+        (ctypes.c_uint32 * 3)(each["box"][1], each["box"][0], 1),
+        (ctypes.c_uint32 * 3)(1, 1, 1),
+        *HOW,
+    )
+
+
+def windows_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -> int:
+    """The same, cuTensorMapEncodeIm2col: of images, (samples, rows, columns, channels)."""
+    (samples, _, channels), windows = each["shape"], each["windows"]
+    rows, columns = windows["extents"]
+    of_pixel = channels * each["nbytes"]
+    return driver.cuTensorMapEncodeIm2col(
+        place,
+        DATA_TYPES[each["nbytes"]],
+        4,
+        start,
+        (ctypes.c_uint64 * 4)(channels, columns, rows, samples),
+        (ctypes.c_uint64 * 3)(of_pixel, of_pixel * columns, of_pixel * columns * rows),
+        (ctypes.c_int * 2)(*reversed(windows["first"])),
+        (ctypes.c_int * 2)(*reversed(windows["beyond"])),
+        each["box"][1],
+        each["box"][0],
+        (ctypes.c_uint32 * 4)(1, *reversed(windows["strides"]), 1),
+        *HOW,
+    )
 
 
 def run_round(calls: list, wait: cupy.RawKernel, l2: str = "left") -> tuple[list[float], float]:

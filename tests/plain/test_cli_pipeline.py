@@ -62,9 +62,9 @@ def test_the_reproduce_line_makes_the_same_bundle(simgen, line, tmp_path):
 
 def test_a_bundle_in_place_of_a_workload_is_told(simgen):
     assert simgen(f"build softmax_fwd {CUDA} -o mine").code == 0
-    fails(
-        simgen("show mine"), 2, "workload 'mine': a bundle, not a workload; name what it was built"
-    )
+    wrong = "workload 'mine': a bundle, not a workload; name what it was built"
+    fails(simgen("build mine"), 2, wrong)
+    fails(simgen("show mine --set n=4"), 2, wrong)
 
 
 def test_q_prints_nothing_on_success(simgen):

@@ -114,8 +114,9 @@ def test_the_direct_gradient_of_filters_fits_into_lds(
 # ---- Algorithms ----
 
 ANY = None  # simgen chooses
-GEMM, DIRECT, IM2COL, WINOGRAD, FFT = (
+GEMM, DIRECT, IM2COL, WINOGRAD, FFT, LAST = (
     Algorithm.IMPLICIT_GEMM, Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.WINOGRAD, Algorithm.FFT,
+    Algorithm.CHANNELS_LAST,
 )  # fmt: skip
 
 
@@ -135,6 +136,7 @@ GEMM, DIRECT, IM2COL, WINOGRAD, FFT = (
         ("direct", DIRECT, DIRECT, DIRECT),
         ("implicit_gemm", GEMM, GEMM, GEMM),
         ("im2col", IM2COL, IM2COL, IM2COL),
+        ("channels_last", LAST, LAST, LAST),
     ],
 )
 def test_what_algo_means(

@@ -22,6 +22,11 @@ system.cpu1.shaderActiveTicks                 6807999                       # ti
 system.cpu1.CUs0.vALUInsts                         96                       # (Unspecified)
 system.cpu1.CUs0.vALUInstsPerWF                    24                       # (Unspecified)
 system.cpu1.CUs0.numInstrExecuted                 142                       # (Unspecified)
+system.cpu1.CUs0.numVecOpsExecutedF32            5000                       # (Unspecified)
+system.cpu1.CUs0.numVecOpsExecutedFMA32          1024                       # (Unspecified)
+system.cpu1.CUs0.numVecOpsExecutedMAC32           512                       # (Unspecified)
+system.cpu1.CUs0.numVecOpsExecutedMFMAF32          64                       # (Unspecified)
+system.cpu1.CUs0.threadCyclesVALU                6000                       # (Unspecified)
 system.cpu1.CUs0.totalCycles                     3000                       # (Unspecified)
 system.cpu1.CUs0.wavefronts00.totalCycles         999                       # not of the unit
 system.cpu1.CUs0.ScoreboardCheckStage.stallCycles::WFStop       100000      # (Unspecified)
@@ -86,6 +91,12 @@ def test_each_slot_counts_once_in_each_cycle(measured):
     assert measured["ready_cycles"] == 521
     assert measured["wavefront_cycles"] == sum(stalls) + 521
     assert measured["wavefront_slot_cycles"] == measured["wavefront_cycles"] + 116000
+
+
+def test_multiply_adds_are_told_apart_from_other_floating_point_operations(measured):
+    assert measured["f32_fma_operations"] == 1024 + 512
+    assert measured["f32_other_operations"] == 5000 - 1024 - 512
+    assert measured["valu_operations"] == 6000
 
 
 def test_the_caches_are_those_of_the_gpu(measured):

@@ -19,7 +19,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "simgen"
 # Layers do not know each other, nor do targets; but for those that are made of others.
 PLUGINS = ("layers", "targets")
-COMPOSED = {"layers.fused", "targets.untested.gem5_fs"}
+COMPOSED = {"layers.fused", "layers.loss.cross_entropy", "targets.untested.gem5_fs"}
 
 
 def modules():

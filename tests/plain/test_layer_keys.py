@@ -45,7 +45,8 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
             "auto",
             "direct",
             "implicit_gemm",
-            "im2col",  # simgen's
+            "im2col",
+            "channels_last",  # simgen's
         ],
         "algod": [
             "fft",
@@ -56,7 +57,8 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
             "fft_tiling",
             "direct",
             "implicit_gemm",
-            "im2col",  # simgen's
+            "im2col",
+            "channels_last",  # simgen's
         ],
         "dilation": ["1", "2"],
         "dilation_h": ["1", "3"],

@@ -21,7 +21,9 @@ ROWS = [("softmax", "1.8 MiB", "2.99e-08"), ("pool", "273.4 KiB", "-0.5")]
 def narrow(monkeypatch):
     """What is printed on a terminal of 20 columns."""
     printed = io.StringIO()
-    terminal = Console(width=20, file=printed, highlight=False)
+    terminal = Console(
+        width=20, file=printed, highlight=False, force_terminal=True, color_system=None
+    )
     monkeypatch.setattr(present, "_console", lambda: terminal)
     return printed
 
@@ -42,6 +44,14 @@ def test_a_narrow_terminal_breaks_long_names_and_free_text(narrow):
     printed = narrow.getvalue()
     assert max(map(len, printed.splitlines())) < len(name)
     assert all(word in printed for word in text.split())
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_its_cells(capsys):
+    text = " ".join(["word"] * 100)
+    present.table(None, ("kernel", "what"), [("k", text)])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(text in line for line in lines)
+    assert max(map(len, lines)) < len(text) + 20
 
 
 @pytest.mark.parametrize(("metrics", "lines"), [({}, 0), ({"seconds": 1e-6}, 5)])

@@ -177,6 +177,20 @@ def check_metrics(emulated: Mapping[str, float], timed: Mapping[str, float]) -> 
     assert timed.keys() >= TIMED
     assert 0 < timed["seconds"] < 1e-3
     assert timed["l1_misses"] > 0
+    assert 0 < counts["valu_operations"] <= 64 * counts["valu_instructions"]
+    waits = [timed[f"stall_{reason}_cycles"] for reason in ("wait", "barrier", "other")]
+    assert timed["wavefront_cycles"] == sum(waits)
+    assert 0 < timed["wavefront_cycles"] <= timed["wavefront_slot_cycles"]
+    assert timed["wavefront_slot_cycles"] % timed["cu_active_cycles"] == 0  # slots of a unit
+    assert 0 < timed["cu_active_cycles"] <= timed["cu_cycles"]
+
+
+@pytest.mark.parametrize("arch", GPUS.values())
+def test_multiply_adds_are_those_of_the_algorithm(tmp_path: Path, arch: str) -> None:
+    """A fully connected layer whose tiles fit has one for each of n x inputs x outputs."""
+    bundle = built(tmp_path, "fc_fwd", ("n=4", "c=64", "num_output=32"), arch)
+    (launch,) = ran(bundle, "emu").launches
+    assert launch["f32_fma_operations"] == 4 * 64 * 32
 
 
 def test_nothing_is_left_but_the_results(tmp_path: Path) -> None:

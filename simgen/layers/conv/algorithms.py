@@ -3,6 +3,7 @@
     direct         sums over the taps, with pixels in registers and filters in LDS
     implicit_gemm  a matrix product whose second factor, the unrolled windows, is never in memory
     im2col         unrolls the windows in a workspace, and then multiplies
+    channels_last  implicit GEMM of copies with channels last; for f16 and bf16 on NVIDIA's cores
     winograd       F(2 x 2, 3 x 3): 16 products in place of 36; for 3 x 3 filters of stride 1
     fft            Fourier transforms of tiles; for stride 1 and filters of up to 17 x 17 pixels
 
@@ -21,14 +22,15 @@ from simgen.dtypes import DType
 from simgen.ir import Launch, TensorSpec
 from simgen.layers.base import CHUNKS, Choice, Lowering
 from simgen.layers.conv import (
+    channels_last,
+    implicit_gemm,
+    spread_of_sums,
+)
+from simgen.layers.conv import (
     direct as conv_direct,
 )
 from simgen.layers.conv import (
     fft as conv_fft,
-)
-from simgen.layers.conv import (
-    implicit_gemm,
-    spread_of_sums,
 )
 from simgen.layers.conv import spread_of_transforms as transforms
 from simgen.layers.conv import (
@@ -75,6 +77,7 @@ class Algorithm(StrEnum):
     DIRECT = "direct"
     IMPLICIT_GEMM = "implicit_gemm"
     IM2COL = "im2col"
+    CHANNELS_LAST = "channels_last"
     WINOGRAD = "winograd"
     FFT = "fft"
 
@@ -123,6 +126,7 @@ class ConvAlgo(StrEnum):
     DIRECT = "direct"  # this one and the next two: simgen's own names, for all passes
     IMPLICIT_GEMM = "implicit_gemm"
     IM2COL = "im2col"
+    CHANNELS_LAST = "channels_last"
 
 
 class DataAlgo(StrEnum):
@@ -137,6 +141,7 @@ class DataAlgo(StrEnum):
     DIRECT = "direct"
     IMPLICIT_GEMM = "implicit_gemm"
     IM2COL = "im2col"
+    CHANNELS_LAST = "channels_last"
 
 
 class Unknown(StrEnum):
@@ -190,9 +195,10 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     """
     by_matrix = g.machine.use_matrix == YES
     transformed = _transformed(g, unknown) if g.dtype.is_float else None
-    if transformed and not by_matrix:
+    last = channels_last.fits(g, unknown is Unknown.FILTERS, gathers_of(g, unknown))
+    if transformed and not by_matrix and not last:
         return transformed, "there is much to compute in many channels"
-    if not maps(g, unknown):
+    if not last and not maps(g, unknown):
         return Algorithm.IMPLICIT_GEMM, "the filters are too large for direct"
     channels, filters = g.group_channels, g.group_filters
     rows, depth = {
@@ -206,8 +212,10 @@ def reasoned(g: Geometry, unknown: Unknown) -> tuple[Algorithm, str]:
     if g.taps == 1:
         few = min(rows, depth) < FEW_OF_ONE
     little = g.batch * g.pixels * g.size <= LITTLE and not _idles(g, unknown)
-    if few:
+    if few and maps(g, unknown):
         return Algorithm.DIRECT, f"a product of {rows} rows and sums of {depth} would fill no tile"
+    if last and not little:
+        return Algorithm.CHANNELS_LAST, f"{g.machine.name} multiplies {g.dtype} with channels last"
     if by_matrix:
         return Algorithm.IMPLICIT_GEMM, "--matrix yes: matrix instructions multiply its tiles"
     if little:
@@ -355,6 +363,8 @@ class ConvJob:
     def _by_fours(self) -> bool:
         """Whether the kernels store by fours what they compute."""
         gathers = self._gathers()
+        if self._last:
+            return True  # one by one, where they do not lie by fours
         if self.algorithm is not Algorithm.DIRECT:
             return implicit_gemm.stores(gathers, self.g)
         return bool(gathers) and all(conv_direct.stores(each) for each in gathers)
@@ -383,6 +393,11 @@ class ConvJob:
         if not self.g.dtype.is_float and self.algorithm not in for_integers:
             fact = f"algorithm {self.algorithm} takes no {self.g.dtype}"
             raise ValueError(f"{fact}; choose {' or '.join(for_integers)}, or leave algo out")
+        if self._last and not channels_last.fits(self.g, self._of_filters, self._gathers()):
+            raise ValueError(
+                f"{fact}: algorithm channels_last takes one group of f16 or bf16, planned for an "
+                "NVIDIA GPU with --matrix; choose implicit_gemm"
+            )
         if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
             takes = TRANSFORMS[self.algorithm].TAKES
             raise ValueError(f"{fact}; {self.algorithm} takes {takes}: choose implicit_gemm")
@@ -398,6 +413,8 @@ class ConvJob:
         if not self.reads:
             why = f"transforms take no {self.g.dtype}: launches convert what they read and write"
             return (first, Choice("elements", "f32", why)) if self.g.dtype.is_narrow else (first,)
+        if self._last:
+            return (first, *channels_last.choices(self.g, self._gathers()))
         if self.algorithm is not Algorithm.DIRECT:
             if self.unknown is Unknown.FILTERS:
                 return (first, *implicit_gemm.filter_choices(self.g))
@@ -413,6 +430,8 @@ class ConvJob:
         """Of the product that it is, if it is one."""
         if self.algorithm in TRANSFORMS or self.algorithm is Algorithm.DIRECT:
             return None
+        if self._last:
+            return channels_last.tile_of(self.g, self._gathers())
         if self.unknown is Unknown.FILTERS:
             return implicit_gemm.filter_tile(self.g)
         return implicit_gemm.gather_tile(self._gathers())
@@ -422,6 +441,8 @@ class ConvJob:
         if self.algorithm in TRANSFORMS:
             return _workspaces(self.algorithm, self.g, self.unknown)
         found = []
+        if self._last:
+            found += channels_last.workspaces(self.g, self._gathers(), self.names)
         if self.algorithm is Algorithm.IM2COL:
             gathers = self._gathers() if self._gathers() else to_result(self.g)
             found.append((implicit_gemm.WINDOWS, implicit_gemm.windows(gathers)))
@@ -433,7 +454,7 @@ class ConvJob:
     def lower(self) -> Lowering:
         """Kernels and launches, without those of the bias's gradient."""
         made, splits = self._products(), self.splits
-        if not self._sums_follow:
+        if not self._sums_follow or (self._last and self._of_filters):
             return made
         channels = Channels(self.names.epilogue, *self._channels())
         stored = self._result if self.stores else DType.F32
@@ -522,6 +543,8 @@ class ConvJob:
     def _walked(self, source: Array, filters: Array) -> tuple[Array, Array]:
         """Roots of the sums of all squared partial sums, and sums of squared products."""
         split = self._split()
+        if self._last and not self._of_filters:  # taps before channels
+            return spread_of_sums.in_any_order(source, filters, self.g, split, self._of_result)
         if self.unknown is Unknown.RESULT:
             return spread_of_sums.result(source, filters, self.g, split)
         if self.unknown is Unknown.IMAGE:
@@ -574,8 +597,24 @@ class ConvJob:
         """Partial sums of which each element that is computed is the sum."""
         return self._split().splits
 
+    @property
+    def _last(self) -> bool:
+        return self.algorithm is Algorithm.CHANNELS_LAST
+
+    @property
+    def _of_filters(self) -> bool:
+        return self.unknown is Unknown.FILTERS
+
+    @property
+    def _of_result(self) -> bool:
+        return self.unknown is Unknown.RESULT
+
     def _products(self) -> Lowering:
         unrolled = self.algorithm is Algorithm.IM2COL
+        if self._last and self._of_filters:
+            return channels_last.filters(self.g, self.typed)
+        if self._last:
+            return channels_last.gather(self.g, self._gathers(), self.typed)
         if self.algorithm in TRANSFORMS:
             of = TRANSFORMS[self.algorithm]
             if self.unknown is Unknown.FILTERS:
@@ -613,6 +652,8 @@ class ConvJob:
         direct = self.algorithm is Algorithm.DIRECT
         if self.algorithm in TRANSFORMS:
             return Split(1, 1, 1)  # what they share out, their own kernels add
+        if self._last:
+            return channels_last.split(self.g, self._gathers())
         if self.unknown is Unknown.FILTERS:
             return (
                 conv_direct.filter_split(self.g) if direct else implicit_gemm.filter_split(self.g)

@@ -234,9 +234,7 @@ def to_image(g: Geometry) -> tuple[Gather, ...]:
     remainders are a phase, which is a gather of stride 1 over its own taps.
     """
     phased = g.stride[0] * g.stride[1] <= PHASES and all(
-        _phase_taps(g, at, phase)
-        for at in (0, 1)
-        for phase in range(min(g.stride[at], g.image[at]))
+        phase_taps(g, at, phase) for at in (0, 1) for phase in range(min(g.stride[at], g.image[at]))
     )
     axes = [_phases(g, at) if phased else [_divided_axis(g, at)] for at in (0, 1)]
     taps = g.taps
@@ -292,7 +290,7 @@ def _divided_axis(g: Geometry, at: int) -> GatherAxis:
     )
 
 
-def _phase_taps(g: Geometry, at: int, phase: int) -> list[int]:
+def phase_taps(g: Geometry, at: int, phase: int) -> list[int]:
     """The r that meet a result, for the pixels phase, phase + u, ..."""
     return [
         r
@@ -302,29 +300,29 @@ def _phase_taps(g: Geometry, at: int, phase: int) -> list[int]:
 
 
 def _phases(g: Geometry, at: int) -> list[GatherAxis]:
+    return [phase_axis(g, at, phase) for phase in range(min(g.stride[at], g.image[at]))]
+
+
+def phase_axis(g: Geometry, at: int, phase: int) -> GatherAxis:
+    """The pixels phase, phase + u, ..., which some taps meet."""
     stride, dilation = g.stride[at], g.dilation[at]
     between = stride // gcd(stride, dilation)  # from one r of a phase to the next one
-    found = []
-    for phase in range(min(stride, g.image[at])):
-        taps = _phase_taps(g, at, phase)
-        last = taps[-1]
-        found.append(
-            GatherAxis(
-                count=ceil((g.image[at] - phase) / stride),
-                extent=g.image[at],
-                first=phase,
-                step=stride,
-                source=g.result[at],
-                start=(phase + g.pad[at] - last * dilation) // stride,
-                stride=1,
-                taps=len(taps),
-                gap=between * dilation // stride,
-                divide=1,
-                filter_first=g.kernel[at] - 1 - last if g.flipped else last,
-                filter_step=between if g.flipped else -between,
-            )
-        )
-    return found
+    taps = phase_taps(g, at, phase)
+    last = taps[-1]
+    return GatherAxis(
+        count=ceil((g.image[at] - phase) / stride),
+        extent=g.image[at],
+        first=phase,
+        step=stride,
+        source=g.result[at],
+        start=(phase + g.pad[at] - last * dilation) // stride,
+        stride=1,
+        taps=len(taps),
+        gap=between * dilation // stride,
+        divide=1,
+        filter_first=g.kernel[at] - 1 - last if g.flipped else last,
+        filter_step=between if g.flipped else -between,
+    )
 
 
 @dataclass(frozen=True)

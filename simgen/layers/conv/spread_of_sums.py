@@ -68,6 +68,15 @@ def image_gradient(source: Array, filters: Array, g: Geometry, split: Split) -> 
     return walk.root(order(each * g.taps), squares), squares
 
 
+def in_any_order(
+    source: Array, filters: Array, g: Geometry, split: Split, of_result: bool
+) -> tuple[Array, Array]:
+    """The same of a result, or of the gradient of an image, in whatever order their sums go."""
+    of = reference.result if of_result else reference.image_gradient
+    squares = of(np.square(source), np.square(filters), g)
+    return (stages(split.chunk, split.splits) + 1) * np.sqrt(squares), squares
+
+
 def filter_gradient(
     image: Array, gradient: Array, g: Geometry, ends: list[int], inside: tuple[int, ...]
 ) -> tuple[Array, Array]:

@@ -203,3 +203,57 @@ def _fourier_gradient(c: Values, block: int) -> list[Writes]:
     taps = c["kernel_h"] * c["kernel_w"]
     x = cut(Places(c["filters"] * c["group_channels"], taps), group=c["lines"])
     return [Writes(-1, x, inside=(Places(taps),), items=_fourier_items(c))]
+
+
+# ---- Channels last ----
+
+
+@writes("conv_channels_last")
+def _turned(c: Values, block: int) -> list[Writes]:
+    found = [_turned_images(c, "")]
+    if not c["second"]:
+        return found
+    groups = c["groups_of_first"]
+    if c["second_is_images"]:
+        second = replace(_turned_images(c, "second_"), argument=2, first=groups)
+    else:
+        filters, taps, held = c["second_batch"], c["second_pixels"], c["second_held"]
+        pieces = Places(filters, held), Places(held, 1, 8), Places(taps, filters * held)
+        second = Writes(2, cut(*pieces, group=block), first=groups)
+    return [*found, second]
+
+
+def _turned_images(c: Values, prefix: str) -> Writes:
+    batch, pixels, held = (c[f"{prefix}{name}"] for name in ("batch", "pixels", "held"))
+    part = c[f"{prefix}part"]
+    across = Places(pixels, held, 4096 // part)
+    return Writes(-1, cut(Places(batch, pixels * held), Places(held, 1, part), across))
+
+
+@writes("conv_last")
+def _last(c: Values, block: int) -> list[Writes]:
+    (found,) = _gemm({**c, "groups": 1}, block)
+    depth = c["rows_taps"] * c["columns_taps"] * c["of_tap"]
+    z = cut(partial_sums(depth, c["chunk"], _Target(c).size))
+    fill = Places(c["rows_fill"], c["columns_extent"]), Places(c["columns_fill"])
+    return [replace(found, z=z, inside=fill)]
+
+
+@writes("conv_last_filters")
+def _last_filters(c: Values, block: int) -> list[Writes]:
+    taps, channels = c["kernel_h"] * c["kernel_w"], c["group_channels"]
+    one, several = taps * channels, c["splits"] > 1
+    turn = -1 if c["flipped"] and not several else 1
+    of_tap, of_channel = (channels, 1) if several else (turn, taps)
+    pixels = c["batch"] * c["result_h"] * c["result_w"]
+    z = cut(partial_sums(pixels, c["chunk"], c["group_filters"] * one))
+    columns = Places(channels, of_channel, empty=c["of_tap"] - channels)
+    x = cut(Places(taps, of_tap), columns, group=c["tile_n"])
+    y = cut(Places(c["group_filters"], one, c["tile_m"]))
+    offset = taps - 1 if turn < 0 else 0
+    return [Writes(-1, x, y, z, offset=offset, items=items_of(c))]
+
+
+@writes("conv_last_sum")
+def _last_sum(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["filters"] * c["channels"] * c["taps"], 4, block // c["slices"])]

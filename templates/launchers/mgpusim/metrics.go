@@ -5,7 +5,9 @@ package main
 import (
 	"encoding/csv"
 	"math"
+	"math/bits"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +38,12 @@ const (
 	scalarMemoryReads
 	wavefronts
 	workGroups
+	// Times the work-items that EXEC lets execute them; those of two elements at once count twice.
+	valuOperations
+	f32FMAs
+	f32Adds
+	f32Muls
+	f32Specials
 	emulated // how many of these there are
 
 	// The timing model only. An MSHR hit is a miss on a line that is on its way already.
@@ -55,6 +63,13 @@ const (
 	dramWrites
 	dramReadBytes
 	dramWrittenBytes
+	cuCycles // from here on, row() fills them in
+	cuActiveCycles
+	wavefrontSlotCycles
+	wavefrontCycles
+	stallWaitCycles
+	stallBarrierCycles
+	stallOtherCycles
 	metrics
 )
 
@@ -62,11 +77,15 @@ var metricNames = [metrics]string{
 	"instructions", "valu_instructions", "salu_instructions", "lds_instructions",
 	"vector_memory_reads", "vector_memory_writes", "scalar_memory_reads",
 	"wavefronts", "work_groups",
+	"valu_operations", "f32_fma_operations", "f32_add_operations", "f32_mul_operations",
+	"f32_special_operations",
 	"l1_hits", "l1_misses", "l1_mshr_hits",
 	"l1_scalar_hits", "l1_scalar_misses", "l1_scalar_mshr_hits",
 	"l1_instruction_hits", "l1_instruction_misses", "l1_instruction_mshr_hits",
 	"l2_hits", "l2_misses", "l2_mshr_hits",
 	"dram_reads", "dram_writes", "dram_read_bytes", "dram_written_bytes",
+	"cu_cycles", "cu_active_cycles", "wavefront_slot_cycles", "wavefront_cycles",
+	"stall_wait_cycles", "stall_barrier_cycles", "stall_other_cycles",
 }
 
 // Caches by a part of their components' names -> their hits; misses and MSHR hits follow.
@@ -112,6 +131,9 @@ type recorder struct {
 	ended      atomic.Int32    // launches
 	begin, end sim.VTimeInSec
 	counts     [metrics]uint64
+	units      int // of the timing model, in all GPUs
+	slots      int // for wavefronts, in a unit
+	times      [spans]sim.VTimeInSec
 	wavefront  *emu.Wavefront // that executed last, and where it was then
 	pc         uint64
 }
@@ -125,8 +147,11 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 			c.AcceptHook(r)
 			continue
 		case *cu.ComputeUnit:
-			r.frequency = c.Freq
-			tracing.CollectTrace(c, &unitTracer{recorder: r})
+			r.frequency, r.units, r.slots = c.Freq, r.units+1, 0
+			for _, pool := range c.WfPools {
+				r.slots += pool.Capacity
+			}
+			tracing.CollectTrace(c, &unitTracer{recorder: r, waiting: map[string]waiting{}})
 			continue
 		}
 		traced, ok := component.(tracing.NamedHookable)
@@ -148,6 +173,7 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 func (r *recorder) reset() {
 	r.ended.Store(0)
 	r.counts, r.launches, r.begin, r.end, r.wavefront = [metrics]uint64{}, 0, 0, 0, nil
+	r.times = [spans]sim.VTimeInSec{}
 }
 
 // wait returns when the components have told all of some launches. The driver takes a launch out of
@@ -162,7 +188,20 @@ func (r *recorder) row(kernel string, hostSeconds float64, groups uint64) row {
 	r.counts[workGroups] = groups
 	seconds := float64(r.end - r.begin)
 	cycles := math.Round(seconds * float64(r.frequency))
+	r.countCycles(cycles)
 	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.counts, nil, 0, 0}
+}
+
+// countCycles fills in what was measured as time, in cycles of the units' clock. A wavefront that is
+// neither in s_waitcnt nor at a barrier executes, or waits to be fetched or issued.
+func (r *recorder) countCycles(cycles float64) {
+	in := func(of span) uint64 { return uint64(math.Round(float64(r.times[of]) * float64(r.frequency))) }
+	r.counts[cuCycles] = uint64(cycles) * uint64(r.units)
+	r.counts[cuActiveCycles] = in(activeUnit)
+	r.counts[wavefrontSlotCycles] = in(activeUnit) * uint64(r.slots)
+	r.counts[wavefrontCycles] = in(resident)
+	r.counts[stallWaitCycles], r.counts[stallBarrierCycles] = in(atWait), in(atBarrier)
+	r.counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
 }
 
 // Func is called by the emulator after each instruction of a wavefront.
@@ -171,8 +210,8 @@ func (r *recorder) Func(context sim.HookCtx) {
 	if !ok {
 		return
 	}
-	r.count(inst)
 	r.wavefront = context.Item.(*emu.Wavefront)
+	r.count(inst, r.wavefront.EXEC())
 	r.pc = r.wavefront.PC()
 	if r.wavefront.Completed {
 		// The emulator keeps every wavefront until the last one of the launch has ended: 64 KiB of
@@ -190,11 +229,12 @@ func (r *recorder) suspect() (at uint64, known bool) {
 	return r.pc - r.wavefront.Packet.KernelObject, true
 }
 
-func (r *recorder) count(inst *insts.Inst) {
+func (r *recorder) count(inst *insts.Inst, exec uint64) {
 	r.counts[instructions]++
 	switch inst.FormatType {
 	case insts.VOP1, insts.VOP2, insts.VOP3a, insts.VOP3b, insts.VOPC:
 		r.counts[valuInstructions]++
+		r.countVector(inst.InstName, uint64(bits.OnesCount64(exec)))
 	case insts.SOP1, insts.SOP2, insts.SOPC, insts.SOPK:
 		r.counts[saluInstructions]++
 	case insts.SOPP:
@@ -210,6 +250,51 @@ func (r *recorder) count(inst *insts.Inst) {
 			r.counts[vectorMemoryWrites]++
 		}
 	}
+}
+
+// countVector counts an instruction of the vector ALU that so many work-items execute.
+func (r *recorder) countVector(name string, items uint64) {
+	r.counts[valuOperations] += items
+	kind, known := kinds[name]
+	if !known {
+		kind = kindOf(name)
+		kinds[name] = kind
+	}
+	if kind.counted {
+		r.counts[kind.metric] += items * kind.elements
+	}
+}
+
+// kind is what an instruction computes with float32, if it does.
+type kind struct {
+	metric   metric
+	elements uint64 // of each work-item
+	counted  bool
+}
+
+var (
+	kinds = map[string]kind{} // by name of the instruction
+	float = regexp.MustCompile(`^v_(pk_)?(fma|fmac|mac|mad|madak|madmk|add|sub|subrev|mul|exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos)(_legacy)?_f32(_e32|_e64)?$`)
+)
+
+func kindOf(name string) kind {
+	found := float.FindStringSubmatch(name)
+	if found == nil {
+		return kind{}
+	}
+	made := kind{f32Specials, 1, true}
+	if found[1] != "" {
+		made.elements = 2
+	}
+	switch found[2] {
+	case "fma", "fmac", "mac", "mad", "madak", "madmk":
+		made.metric = f32FMAs
+	case "add", "sub", "subrev":
+		made.metric = f32Adds
+	case "mul":
+		made.metric = f32Muls
+	}
+	return made
 }
 
 // countProgram counts an instruction of program control: s_endpgm, branches, and the rest.
@@ -255,19 +340,71 @@ func (t *launchTracer) EndTask(task tracing.Task) {
 	}
 }
 
-// unitTracer sees the instructions of a compute unit of the timing model.
+// span is a time that is added up over wavefronts, or over units.
+type span int
+
+const (
+	resident   span = iota // wavefronts, from their dispatch to their end
+	atWait                 // wavefronts in s_waitcnt
+	atBarrier              // and in s_barrier
+	activeUnit             // units with a wavefront
+	spans
+)
+
+// Opcodes of program control in which wavefronts wait.
+var waits = map[insts.Opcode]span{10: atBarrier, 12: atWait}
+
+// waiting is a task of a unit whose time counts.
+type waiting struct {
+	of    span
+	since sim.VTimeInSec
+}
+
+// unitTracer sees the instructions and wavefronts of a compute unit of the timing model.
 type unitTracer struct {
 	ignore
 	*recorder
+	waiting    map[string]waiting // by the task
+	wavefronts int                // that are here
+	since      sim.VTimeInSec     // when the first of them came
 }
 
 func (t *unitTracer) StartTask(task tracing.Task) {
-	if task.Kind != "inst" {
+	switch task.Kind {
+	case "wavefront":
+		if t.wavefronts == 0 {
+			t.since = t.engine.CurrentTime()
+		}
+		t.wavefronts++
+		t.waiting[task.ID] = waiting{resident, t.engine.CurrentTime()}
+	case "inst":
+		detail, ok := task.Detail.(map[string]any)
+		if !ok {
+			return
+		}
+		inst, isInst := detail["inst"].(*wavefront.Inst)
+		wave, isWave := detail["wf"].(*wavefront.Wavefront)
+		if !isInst || !isWave {
+			return
+		}
+		t.count(inst.Inst, wave.EXEC())
+		if of, waits := waits[inst.Opcode]; waits && inst.FormatType == insts.SOPP {
+			t.waiting[task.ID] = waiting{of, t.engine.CurrentTime()}
+		}
+	}
+}
+
+func (t *unitTracer) EndTask(task tracing.Task) {
+	ended, found := t.waiting[task.ID]
+	if !found {
 		return
 	}
-	if detail, ok := task.Detail.(map[string]any); ok {
-		if inst, ok := detail["inst"].(*wavefront.Inst); ok {
-			t.count(inst.Inst)
+	delete(t.waiting, task.ID)
+	now := t.engine.CurrentTime()
+	t.times[ended.of] += now - ended.since
+	if ended.of == resident {
+		if t.wavefronts--; t.wavefronts == 0 {
+			t.times[activeUnit] += now - t.since
 		}
 	}
 }

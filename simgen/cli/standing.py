@@ -1,0 +1,203 @@
+"""status, and `simgen show BUNDLE`: how things stand in bundles."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from simgen.bundle.folder import Bundle
+    from simgen.running.status import Standing
+
+# seconds between two looks; a state.bin's marks are read anew each time
+INTERVAL = 1.0
+HEADS = ("bundle", "result", "state", "steps", "since (UTC)", "verdict", "")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[BUNDLE|FOLDER]...", type=click.Path(path_type=Path))
+@click.option("--watch", is_flag=True, help="Look again each second, until nothing runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
+    """Say how runs stand: not run, running, stopped, failed or finished, and what diff said.
+
+    Of bundles, and of those in a folder. [default: this folder] It sees runs of other processes,
+    sweeps among them, and of other machines where the folder is shared and has locks.
+
+    \b
+    simgen status
+    simgen status alexnet --watch
+    simgen status studies/ --json
+    """
+    from simgen.running import status as standings
+
+    found = standings.bundles_in(paths or (Path(),))
+    if watch:
+        _watch(found)
+        return
+    told = _look(found)
+    if as_json:
+        print(json.dumps([each.as_json() for each in told], indent=1))
+        return
+    from simgen.cli import present
+
+    present.table(None, HEADS, _rows(told))
+
+
+def shown_bundle(given: dict[str, Any]) -> Path | None:
+    """The bundle that `simgen show` is about; none where an option says it is a workload."""
+    from click.core import ParameterSource
+
+    from simgen.bundle import manifest
+
+    context = click.get_current_context()
+    path = Path(given["workload"])
+    about = [
+        name
+        for name in given
+        if name != "workload" and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    ]
+    return path if not about and manifest.is_ours(path / "manifest.json") else None
+
+
+def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
+    """What the bundle was built from and for, its tensors and work, its results.
+
+    Raises:
+        UsageError: there is none.
+        DamagedError: it is not what was built.
+    """
+    from simgen.bundle import writing
+    from simgen.running import status as standings
+
+    with writing.opened(path) as bundle:
+        told = standings.of_bundle(bundle)
+        if as_json:
+            print(json.dumps(_as_json(bundle, told), indent=1))
+            return
+        from simgen.cli import present
+
+        print(_heading(bundle))
+        present.inputs(bundle.workload, parameters=verbose)
+        present.work(bundle.workload)
+        present.planned(bundle.workload, "")
+        if verbose:
+            present.dispatches(bundle.workload)
+        rows = [(name, _settings(each)) for name, each in bundle.targets.items()]
+        present.table(None, ("target", "built with"), rows)
+        present.table(None, HEADS[1:], [row[1:] for row in _rows(told)])
+
+
+def _heading(bundle: Bundle) -> str:
+    """ "lenet5: a bundle of lenet5.dnnmark (n=4; pass fwd), seed 0, by simgen 0.1.0"."""
+    from simgen.bundle import recipe
+    from simgen.errors import UsageError
+
+    by = f"by simgen {bundle.manifest['simgen']} with {bundle.manifest['compiler']}"
+    try:
+        made = recipe.of_bundle(bundle)
+    except UsageError:  # of an earlier version, which did not keep its config
+        name, seed = bundle.workload.name, bundle.workload.seed
+        return f"{bundle.path}: a bundle of {name}, seed {seed}, {by}"
+    chosen = made.choices
+    plain = ("layers", "algorithm", "type", "inference", "plan_for", "matrix", "layout")
+    said = [
+        *(f"{key}={value}" for key, value in chosen.settings),
+        f"pass {','.join(made.passes)}",
+        *(f"{name}={getattr(chosen, name)}" for name in plain if getattr(chosen, name) is not None),
+        *(name for name in ("fuse", "reuse_memory") if getattr(chosen, name)),
+        *(["values given"] if chosen.values else []),
+    ]
+    return (
+        f"{bundle.path}: a bundle of {made.source or made.name} ({'; '.join(said)}), "
+        f"seed {chosen.seed}, {by}"
+    )
+
+
+def _settings(settings: Any) -> str:
+    return " ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def _as_json(bundle: Bundle, told: Sequence[Standing]) -> dict[str, Any]:
+    from simgen.ir import to_json
+    from simgen.workload import costs
+
+    works = costs.of(bundle.workload)
+    kept = ("name", "simgen", "compiler", "config", "targets")
+    return {
+        "bundle": str(bundle.path),
+        **{name: bundle.manifest[name] for name in kept},
+        "results": [each.as_json() for each in told],
+        "planned_for": {"machine": bundle.workload.machine.label},
+        "work": [costs.as_json(each) for each in works],
+        "total": to_json(costs.total(works)),
+        "memory_bytes": costs.memory(bundle.workload),
+        "workload": to_json(bundle.workload),
+    }
+
+
+def _look(paths: Sequence[Path]) -> list[Standing]:
+    from simgen.bundle import folder
+    from simgen.running import status as standings
+
+    return [line for path in paths for line in standings.of_bundle(folder.load(path))]
+
+
+def _rows(told: Sequence[Standing]) -> list[tuple[str, ...]]:
+    return [
+        (
+            each.bundle,
+            each.result,
+            each.state.value,
+            "" if each.steps is None else f"{each.steps} of {each.of}",
+            each.when.removesuffix("+00:00").replace("T", " "),
+            each.verdict,
+            each.fact,
+        )
+        for each in told
+    ]
+
+
+def _watch(paths: Sequence[Path]) -> None:
+    """A table that is drawn anew; where there is no terminal, a line for each change."""
+    import sys
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from simgen.running.status import RunState
+
+    console, before = Console(), set[tuple[str, ...]]()
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            told = _look(paths)
+            rows = _rows(told)
+            if sys.stdout.isatty():
+                live.update(_drawn(rows), refresh=True)
+            else:
+                for row in rows:
+                    if row not in before:
+                        print("  ".join(cell for cell in row if cell), flush=True)
+                before = set(rows)
+            if all(each.state is not RunState.RUNNING for each in told):
+                return
+            time.sleep(INTERVAL)
+
+
+def _drawn(rows: Sequence[tuple[str, ...]]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(*HEADS, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made

@@ -1,0 +1,455 @@
+"""Convolution as a matrix product of tensors with channels last, on NVIDIA's matrix cores.
+
+Factors of 16 bits go to LDS in whole runs of 16 bytes, several steps ahead of what is multiplied
+(templates/kernels/staged.h, warpgroups.h). Channels before pixels, a tap would shift such runs by
+elements; so one launch first makes copies with channels last, filled up to a multiple of 8 with
+zeros, and filters become (taps, filters, channels). A sum goes over the taps, and of each over the
+channels. What comes out has channels before pixels again.
+
+The gradient of the filters is (filters, taps, channels) as long as it is partial sums.
+
+Where a stride of the gradient of an image leaves pixels that no tap meets, the phase that is met
+writes zeros beside its own pixels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from simgen.dtypes import TOGETHER
+from simgen.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
+from simgen.layers.base import CHUNKS, Choice, Lowering
+from simgen.layers.conv.geometry import PHASES, Gather, GatherAxis, Split, phase_axis, phase_taps
+from simgen.layers.product import fragment, tile
+from simgen.layers.product.elements import constant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simgen.ir import Constants
+    from simgen.layers.conv.geometry import Geometry, Names
+
+BLOCK = 256  # work-items, where nothing is multiplied
+RUN = 8  # elements that are moved at once
+TILE = 4096  # elements of a tile that is turned
+WIDEST = 64  # channels of such a tile; and of a step of windows
+CORNER, OFFSET, STRIDE = 128, 256, 8  # what the tensor memory accelerator counts up to
+WAVES = (1, 2, 4)  # of work-groups that share the pixels of a gradient of filters
+LEAST = 4  # steps of one, there
+SLICES = 8  # work-items that share a sum of partial gradients
+FILLED = 4096  # work-groups from which on they need not
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A tensor as it is copied: images (batch, channels, pixels), or filters (batch, channels,
+    taps)."""
+
+    batch: int
+    channels: int
+    pixels: int
+    images: bool = True
+
+    @property
+    def held(self) -> int:
+        """Channels, with zeros."""
+        return _filled(self.channels, RUN)
+
+    @property
+    def size(self) -> int:
+        return self.batch * self.pixels * self.held
+
+    @property
+    def is_itself(self) -> bool:
+        """Whether nothing would change."""
+        return self.pixels == 1 and self.held == self.channels
+
+    @property
+    def part(self) -> int:
+        """Channels of a tile."""
+        return min(WIDEST, 1 << (self.held - 1).bit_length())
+
+    @property
+    def groups(self) -> int:
+        if not self.images:
+            return ceil(self.batch * self.pixels * self.held // RUN / BLOCK)
+        return self.batch * ceil(self.held / self.part) * ceil(self.pixels * self.part / TILE)
+
+    def constants(self, prefix: str = "") -> Constants:
+        given = (
+            ("batch", self.batch), ("channels", self.channels), ("pixels", self.pixels),
+            ("held", self.held), ("part", self.part),
+        )  # fmt: skip
+        return tuple((prefix + name, value) for name, value in given)
+
+    def __str__(self) -> str:
+        return f"{self.batch}x{self.channels}x{self.pixels}" + ("" if self.images else "f")
+
+
+@dataclass(frozen=True)
+class TapCut:
+    """How a product is cut, and its k or columns for each tap."""
+
+    cut: tile.Cut
+    of_tap: int
+
+    @property
+    def tile(self) -> tile.Tile:
+        return self.cut.tile
+
+
+Part = tuple[Gather, tuple[int, int]]  # and rows and columns that it writes for each of its own
+
+
+def fits(g: Geometry, of_filters: bool, gathers: Sequence[Gather]) -> bool:
+    """Whether there are kernels for this; without gathers, of the gradient of the filters."""
+    narrow = g.dtype.nbytes == 2 and g.dtype.is_float
+    if g.groups > 1 or not narrow or g.shifted or not _staged(g, of_filters, False):
+        return False
+    return of_filters or bool(_parts(g, gathers))
+
+
+def tile_of(g: Geometry, gathers: Sequence[Gather]) -> tile.Tile:
+    """That of the product, or of the first of several."""
+    return (_cut(g, gathers) if gathers else _filter_cut(g)).tile
+
+
+def split(g: Geometry, gathers: Sequence[Gather]) -> Split:
+    """How sums are shared out."""
+    found = _cut(g, gathers) if gathers else _filter_cut(g)
+    terms = max((each.met for each in gathers), default=g.batch * g.pixels)
+    most = min(found.cut.chunk, terms) if found.cut.splits > 1 else terms
+    return Split(found.cut.chunk, found.cut.splits, found.tile.roundings(most))
+
+
+def choices(g: Geometry, gathers: Sequence[Gather]) -> tuple[Choice, ...]:
+    """What is planned, of the first of several gathers."""
+    found = _cut(g, gathers) if gathers else _filter_cut(g)
+    sides = _sides(g, gathers)
+    groups = prod(found.tile.grid(*sides)) * found.cut.splits
+    why = f"{groups} work-groups on {g.machine.units} units"
+    chunks = f"{found.cut.splits} of {found.cut.chunk}" if found.cut.splits > 1 else "1"
+    how = fragment.told(g.machine, g.dtype.name, found.tile)
+    return (*how, Choice("tile", str(found.tile), why), Choice(CHUNKS, chunks, why))
+
+
+def workspaces(
+    g: Geometry, gathers: Sequence[Gather], names: Names
+) -> list[tuple[str, TensorSpec]]:
+    """(port, tensor) of the copies."""
+    turned = _copied(_turned(g, gathers, names))
+    return [(_last(port), TensorSpec((each.size,), g.dtype)) for port, each in turned.items()]
+
+
+def gather(g: Geometry, gathers: Sequence[Gather], names: Names) -> Lowering:
+    """The copies, and one product for each phase; partial sums where `split` says so."""
+    turned = _turned(g, gathers, names)
+    parts = _parts(g, gathers)
+    made = [
+        _copies(turned),
+        *(
+            _gather(g, gathers, each, at if len(parts) > 1 else None, names)
+            for at, each in enumerate(parts)
+        ),
+    ]
+    return _joined(made)
+
+
+def filters(g: Geometry, names: Names) -> Lowering:
+    """The copies, the gradient of the filters or its partial sums, and the sum of these."""
+    found = _filter_cut(g)
+    made = [_copies(_turned(g, (), names)), _filters(g, found, names)]
+    if found.cut.splits > 1:
+        made.append(_sum(g, found.cut.splits, names))
+    return _joined(made)
+
+
+# ---- Copies ----
+
+
+def _turned(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
+    """By the port that is copied."""
+    if not gathers:
+        image = Turned(g.batch, g.channels, g.image[0] * g.image[1])
+        return {names.source: image, names.filters: Turned(g.batch, g.filters, g.pixels)}
+    one = gathers[0]
+    source = Turned(g.batch, one.group_in, one.rows.source * one.columns.source)
+    return {names.source: source, names.filters: Turned(g.filters, g.channels, g.taps, False)}
+
+
+def _last(port: str) -> str:
+    return f"{port}_last"
+
+
+def _copied(turned: dict[str, Turned]) -> dict[str, Turned]:
+    """Those that are not as they shall be; filters never alone."""
+    wrong = {port: each for port, each in turned.items() if not each.is_itself}
+    return wrong if any(each.images for each in wrong.values()) or not wrong else turned
+
+
+def _read(turned: dict[str, Turned]) -> list[str]:
+    """Ports that a product reads."""
+    copied = _copied(turned)
+    return [_last(port) if port in copied else port for port in turned]
+
+
+def _copies(turned: dict[str, Turned]) -> Lowering:
+    """One launch; none where tensors are as they shall be."""
+    given = list(_copied(turned).items())
+    if not given:
+        return Lowering((), ())
+    (port, first), (other, second) = given[0], given[-1]
+    name = "_".join(("conv_channels_last", *(str(each) for _, each in given)))
+    constants: Constants = (
+        *first.constants(),
+        ("second", len(given) - 1),
+        *second.constants("second_"),
+        ("second_is_images", int(second.images)),
+        ("groups_of_first", first.groups),
+    )
+    kernel = Kernel(name, "conv_channels_last.hip", BLOCK, constants)
+    if len(given) == 1:
+        return Lowering((kernel,), (Launch(name, (first.groups, 1, 1), (port, _last(port))),))
+    args = port, other, _last(other), _last(port)
+    return Lowering((kernel,), (Launch(name, (first.groups + second.groups, 1, 1), args),))
+
+
+def _joined(made: Sequence[Lowering]) -> Lowering:
+    kernels = dict.fromkeys(kernel for each in made for kernel in each.kernels)
+    return Lowering(tuple(kernels), tuple(launch for each in made for launch in each.launches))
+
+
+# ---- How products are cut ----
+
+
+def _filled(extent: int, to: int) -> int:
+    return ceil(extent / to) * to
+
+
+def _parts(g: Geometry, gathers: Sequence[Gather]) -> tuple[Part, ...]:
+    """The gathers, of which none divides; nothing where there are none such."""
+    if all(each.rows.divide == each.columns.divide == 1 for each in gathers):
+        return tuple((each, (1, 1)) for each in gathers)
+    if prod(g.stride) > PHASES:
+        return ()
+    rows, columns = (_axes(g, at) for at in (0, 1))
+    return tuple(
+        (replace(gathers[0], rows=row, columns=column), (down, across))
+        for row, down in rows
+        for column, across in columns
+    )
+
+
+def _axes(g: Geometry, at: int) -> list[tuple[GatherAxis, int]]:
+    """Phases, and how many places each writes for one of its own."""
+    met = [bool(phase_taps(g, at, phase)) for phase in range(min(g.stride[at], g.image[at]))]
+    if all(met):
+        return [(phase_axis(g, at, phase), 1) for phase in range(len(met))]
+    if met[0] and not any(met[1:]) and g.image[at] % g.stride[at] == 0:
+        return [(phase_axis(g, at, 0), g.stride[at])]
+    return []
+
+
+def _sides(g: Geometry, gathers: Sequence[Gather]) -> tuple[int, int]:
+    """m and n, of the first of several gathers."""
+    if gathers:
+        one, _ = _parts(g, gathers)[0]
+        return one.group_out, one.count
+    return g.filters, g.taps * _filled(g.channels, RUN)
+
+
+def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ...]:
+    """Those of products whose factors lie so: channels side by side, which are k or not."""
+    left = _filled(g.filters if of_filters else g.channels, RUN), not (of_filters or along_m)
+    right = RUN, not of_filters
+    return fragment.staged(g.machine, g.dtype.name, left, right)
+
+
+def _options(
+    g: Geometry, tiles: tuple[tile.Tile, ...], channels: int, windows: Windows | None
+) -> list[tuple[tuple[tile.Tile, ...], int]]:
+    """Tiles by what they have for each tap: warpgroups whole panels, others whole runs."""
+    whole = tuple(each for each in tiles if each.by_warpgroups and windows is not None)
+    others = tuple(each for each in tiles if not each.by_warpgroups)
+    found = (whole, _filled(channels, WIDEST)), (others, _filled(channels, RUN))
+    return [each for each in found if each[0]]
+
+
+def _windows(one: Gather) -> Windows | None:
+    """What a map says of a gather; None: more than it can."""
+    axes = one.rows, one.columns
+    beyond = [a.start + (a.count - 1) * a.stride - (a.source - 1) for a in axes]
+    corners = all(-CORNER <= each < CORNER for each in (*(a.start for a in axes), *beyond))
+    steps = all(a.stride <= STRIDE and (a.taps - 1) * a.gap < OFFSET for a in axes)
+    if not corners or not steps:
+        return None
+    rows, columns = axes
+    return Windows(
+        (rows.source, columns.source),
+        (rows.start, columns.start),
+        (beyond[0], beyond[1]),
+        (rows.stride, columns.stride),
+    )
+
+
+def _cut(g: Geometry, gathers: Sequence[Gather]) -> TapCut:
+    """Of all phases alike, which write one tensor together: then no sum is cut."""
+    parts = _parts(g, gathers)
+    (one, fill), several = parts[0], len(parts) > 1
+    along_m = one.out_stride < one.in_stride
+    tiles = _staged(g, False, along_m)
+    windows = None if any(_windows(each) is None for each, _ in parts) else _windows(one)
+    splits = 1 if several or fill != (1, 1) else tile.SPLITS
+    most = max(each.rows.taps * each.columns.taps for each, _ in parts)
+    made, nbytes = [], (2, 0, 2)  # windows are read from L2 again and again
+    for some, of_tap in _options(g, tiles, one.group_in, windows):
+        sides = one.group_out, one.count, most * of_tap
+        found = tile.cut(*sides, machine=g.machine, tiles=some, splits=splits, nbytes=nbytes)
+        made.append((tile.cycles(found, *sides, 1, g.machine, nbytes), TapCut(found, of_tap)))
+    return min(made, key=lambda each: each[0])[1]
+
+
+def _filter_cut(g: Geometry) -> TapCut:
+    """With as many chunks as fill a GPU: the sum is by far the longest side."""
+    image = _image_windows(g)
+    m, k = g.filters, g.batch * g.pixels
+    best: tuple[float, TapCut] | None = None
+    for some, of_tap in _options(g, _staged(g, True, True), g.channels, image):
+        n = g.taps * of_tap
+        for each in some:
+            held = each.resident(g.machine)
+            if not held:
+                continue
+            groups, steps = prod(each.grid(m, n)), ceil(k / each.depth)
+            for waves in WAVES:
+                wanted = max(1, min(waves * held * g.machine.units // groups, steps // LEAST))
+                chunk = ceil(steps / wanted) * each.depth
+                splits = ceil(k / chunk)
+                found = tile.Cut(each, chunk if splits > 1 else k, splits)
+                cycles = tile.cycles(found, m, n, k, 1, g.machine, (2, 0, 2))
+                if best is None or cycles < best[0]:
+                    best = cycles, TapCut(found, of_tap)
+    if best is None:
+        raise RuntimeError("no tile of a gradient of filters fits")
+    return best[1]
+
+
+def _image_windows(g: Geometry) -> Windows | None:
+    """Those of the image that the first tap meets."""
+    pairs = list(zip(g.result, g.stride, g.pad, g.image, g.kernel, g.dilation, strict=True))
+    beyond = [(p - 1) * u - a - (h - 1) for p, u, a, h, _, _ in pairs]
+    corners = all(-CORNER <= each < CORNER for each in (*(-a for a in g.pad), *beyond))
+    steps = all(u <= STRIDE and (r - 1) * d < OFFSET for _, u, _, _, r, d in pairs)
+    first = -g.pad[0], -g.pad[1]
+    return Windows(g.image, first, (beyond[0], beyond[1]), g.stride) if corners and steps else None
+
+
+# ---- Products ----
+
+
+def _gather(
+    g: Geometry, gathers: Sequence[Gather], part: Part, phase: int | None, names: Names
+) -> Lowering:
+    (each, (down, across)), found = part, _cut(g, gathers)
+    along_m = each.out_stride < each.in_stride
+    turned = _turned(g, gathers, names)
+    source, bank = turned[names.source], turned[names.filters]
+    writes = names if found.cut.splits == 1 else names.summing
+    depth = each.rows.taps * each.columns.taps * found.of_tap
+    constants: Constants = (
+        *writes.constants,
+        *each.constants,
+        ("stages", found.tile.stages),
+        ("tensor_maps", int(found.tile.by_warpgroups)),
+        ("source_held", source.held),
+        ("filter_rows", bank.batch),
+        ("filter_columns", bank.held),
+        ("of_tap", found.of_tap),
+        ("rows_fill", down),
+        ("columns_fill", across),
+        ("splits", found.cut.splits),
+        ("chunk", found.cut.chunk if found.cut.splits > 1 else depth),
+        *_lying("m" if along_m else "k", "k"),
+        *found.tile.constants,
+        *names.elements("filter", "source"),
+        *names.added,
+        *writes.result,
+    )
+    maps: tuple[TensorMap, ...] = ()
+    if found.tile.by_warpgroups:
+        rows = found.tile.depth if along_m else found.tile.rows
+        left = TensorMap(1, 2, (g.taps, bank.batch, bank.held), (rows, WIDEST))
+        shape = source.batch, source.pixels, source.held
+        maps = left, TensorMap(0, 2, shape, (found.tile.columns, WIDEST), _windows(each))
+    name = names.kernel("last", phase)
+    kernel = _kernel(name, "conv_last.hip", found.tile, constants, maps)
+    written = names.partial if found.cut.splits > 1 else names.target
+    args = (*_read(turned), *writes.gather_args[2:-1], written)
+    tiles_across, tiles_down = found.tile.grid(each.group_out, each.count)
+    grid = (tiles_across, tiles_down, found.cut.splits)
+    return Lowering((kernel,), (Launch(name, grid, args),))
+
+
+def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
+    turned, several = _turned(g, (), names), found.cut.splits > 1
+    image, result = turned[names.source], turned[names.filters]
+    constants: Constants = (
+        *g.constants,
+        ("stages", found.tile.stages),
+        ("tensor_maps", int(found.tile.by_warpgroups)),
+        ("source_held", image.held),
+        ("result_held", result.held),
+        ("of_tap", found.of_tap),
+        ("splits", found.cut.splits),
+        ("chunk", found.cut.chunk),
+        *_lying("m", "n"),
+        *found.tile.constants,
+        *names.elements("result", "source"),
+        *(names.summing if several else names).result,
+    )
+    maps: tuple[TensorMap, ...] = ()
+    if found.tile.by_warpgroups:
+        box = found.tile.depth, WIDEST
+        left = TensorMap(1, 2, (1, g.batch * g.pixels, result.held), box)
+        shape = image.batch, image.pixels, image.held
+        maps = left, TensorMap(0, 2, shape, box, _image_windows(g))
+    name = names.kernel("last")
+    kernel = _kernel(name, "conv_last_filters.hip", found.tile, constants, maps)
+    across, down = found.tile.grid(g.filters, g.taps * found.of_tap)
+    args = (*_read(turned), names.partial if several else names.target)
+    return Lowering((kernel,), (Launch(name, (across, down, found.cut.splits), args),))
+
+
+def _lying(left: str, right: str) -> Constants:
+    """How elements lie side by side, in runs of what is moved at once."""
+    return (
+        ("left_along", left), ("left_width", RUN), ("right_along", right), ("right_width", RUN),
+        ("store_width", 1),
+    )  # fmt: skip
+
+
+def _kernel(
+    name: str, template: str, of: tile.Tile, constants: Constants, maps: tuple[TensorMap, ...]
+) -> Kernel:
+    return Kernel(name, template, of.block, constants, of.lds_nbytes, maps)
+
+
+def _sum(g: Geometry, terms: int, names: Names) -> Lowering:
+    """Of the partial gradients of the filters."""
+    quads = ceil(g.size / TOGETHER)
+    slices = SLICES if terms > SLICES and ceil(quads / BLOCK) < FILLED else 1
+    constants: Constants = (
+        ("terms", terms),
+        ("filters", g.filters),
+        ("channels", g.channels),
+        ("taps", g.taps),
+        ("flipped", int(g.flipped)),
+        ("slices", slices),
+        *constant("element", names.stored),
+    )
+    name = f"{names.kernel('last')}_sum{terms}"
+    kernel = Kernel(name, "conv_last_sum.hip", BLOCK, constants)
+    grid = (ceil(quads * slices / BLOCK), 1, 1)
+    return Lowering((kernel,), (Launch(name, grid, (names.partial, names.target)),))

@@ -1,0 +1,81 @@
+"""The mean of a batch's losses: what every loss ends with, in one work-group.
+
+    y = (sum of sums) * share        share = 1 / (sum of counts), or a constant
+
+Each of `sums` is that of some of the losses, or one of them.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers.base import Layer, Port
+from simgen.layers.reduction import BLOCK, FINALS
+from simgen.layers.written import Places, Writes, cut, writes
+from simgen.numerics.rounding import identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simgen.layers.written import Values
+
+ONE = TensorSpec((1,))
+GROUP_SUM = ceil(BLOCK / FINALS) + FINALS  # roundings on the longest way through a work-group
+
+
+class Loss(Layer):
+    """A layer whose output y is the loss of the batch, one number in float32."""
+
+    passes = (Pass.FORWARD, Pass.BACKWARD)
+    training_only = True
+    any_float = True
+    rank = None
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        return ONE
+
+    def traffic(
+        self, inputs: tuple[TensorSpec, ...], direction: Pass, flops: int, transcendentals: int
+    ) -> OpCount:
+        """So much work, and each tensor once."""
+        sizes = {True: 0, False: 0}  # bytes that are read, and written
+        for port in self.ports(inputs, direction):
+            sizes[port.fill is not None] += 0 if port.scratch else port.spec.nbytes
+        return OpCount(flops, transcendentals, sizes[True], sizes[False])
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "dx")
+
+
+# The gradient of the loss by itself: 1, which lowering makes as large as the loss scale says.
+SEED = Port("dy", ONE, Fill(Distribution.NORMAL, 1.0, 0.0))
+
+
+def additions(parts: int) -> int:
+    """Roundings on the longest way from one of `parts` sums to their sum."""
+    return ceil(parts / BLOCK) + GROUP_SUM
+
+
+def launch(
+    kind: str, parts: int, share: float | None, args: tuple[str, ...]
+) -> tuple[Kernel, Launch]:
+    """The launch over `parts` sums; without a constant share, `args` are sums, counts, y, share,
+    otherwise sums and y."""
+    said = "counted" if share is None else f"by{identifier(share)}"
+    constants = (
+        ("parts", parts),
+        ("share", 0.0 if share is None else share),
+        ("with_counts", int(share is None)),
+        ("finals", FINALS),
+    )
+    kernel = Kernel(f"{kind}_mean_{parts}_{said}", "loss_mean.hip", BLOCK, constants)
+    return kernel, Launch(kernel.name, (1, 1, 1), args)
+
+
+@writes("loss_mean")
+def _written(c: Values, block: int) -> list[Writes]:
+    arguments = (-1, -2) if c["with_counts"] else (-1,)
+    return [Writes(at, cut(Places(1)), items=block) for at in arguments]

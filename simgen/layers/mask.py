@@ -1,0 +1,170 @@
+"""Masks of attention: scores of keys that a query must not see become so low that they count 0.
+
+    forward   y[n, ..., q, k] = x[n, ..., q, k] where query q of sample n sees key k, else -2^15,
+                                or the lowest number of a type that ends before
+    backward  dx = dy where it sees it, else 0
+
+    mask=causal   q sees k <= q + K - Q: what is not behind it, where the last query is the last key
+    mask=lengths  q sees k < lengths[n]: no padding; lengths (N,) int32 of 1 to K
+
+    x, y, dx, dy  (N, ..., Q, K)
+
+A [Softmax] with softmax_axis=-1 behind it gives such keys the weight 0: next to scores of any size
+that exp can tell apart, exp of so low a number is 0. Lengths are the second tensor
+of `previous_layer`, or come from the data file.
+
+Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.3; attn_mask and
+key_padding_mask of torch.nn.MultiheadAttention, is_causal of scaled_dot_product_attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
+from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.contract import Contract
+from simgen.layers.elementwise import BLOCK, VECTOR, ends
+from simgen.layers.indices import outside
+from simgen.layers.written import Writes, dense, writes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+HIDDEN = 2.0**15  # every type of 16 bits and more has it
+
+
+class MaskMode(StrEnum):
+    CAUSAL = "causal"
+    LENGTHS = "lengths"
+
+
+@dataclass(frozen=True)
+class Mask(Layer):
+    kind = "mask"
+    section = "Mask"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
+    input_names: ClassVar[tuple[str, ...]] = ("x", "lengths")
+    indices: ClassVar[tuple[str, ...]] = ("lengths",)
+    rank: ClassVar[int | None] = None
+    per_sample = True
+    any_float = True
+    sample: ClassVar[Mapping[str, str]] = {"shape": "8x12x128x128"}
+
+    mode: MaskMode = key(
+        "mask", default=MaskMode.CAUSAL, text="what is hidden: what comes later, or padding"
+    )
+
+    @property
+    def _index(self) -> tuple[str, ...]:
+        return ("lengths",) if self.mode is MaskMode.LENGTHS else ()
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        x, *given = inputs
+        extents = " x ".join(map(str, x.shape))
+        if len(x.shape) < 3:
+            raise ValueError(f"x is {extents}; give it samples, queries and keys: 8x128x128")
+        *_, queries, keys = x.shape
+        if self.mode is MaskMode.CAUSAL and keys < queries:
+            fact = f"x is {extents}: of {queries} queries, the first see none of {keys} keys"
+            raise ValueError(f"{fact}; give it as many keys, or mask=lengths")
+        if given and not self._index:
+            raise ValueError(f"mask={self.mode} has no lengths; name x alone in previous_layer")
+        if given and given[0].shape != (x.shape[0],):
+            told = " x ".join(map(str, given[0].shape))
+            fact = f"lengths are {told}, but x has {x.shape[0]} samples"
+            raise ValueError(f"{fact}; give it an [Input] with shape={x.shape[0]} and type=i32")
+        return x
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Each element is read and written once."""
+        x = inputs[0]
+        lengths = x.shape[0] * DType.I32.nbytes if self._index else 0
+        return OpCount(0, 0, x.nbytes + lengths, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        x = inputs[0]
+        source, target = ends(direction)
+        keys = x.shape[-1]
+        some = Fill(Distribution.UNIFORM, float(-(-keys // 2)), keys + 1.0)  # half padding at most
+        lengths = TensorSpec((x.shape[0],), DType.I32)
+        return (
+            Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)),
+            *(Port(name, lengths, some) for name in self._index),
+            Port(target, x),
+        )
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        x = inputs[0]
+        *_, queries, keys = x.shape
+        source, target = ends(direction)
+        hidden = self._hidden(x.dtype, direction)
+        suffix = elementwise.suffix(x.dtype)
+        per = f"{prod(x.shape[1:])}x{queries}x{keys}"
+        name = f"mask_{direction}_{self.mode}_{x.size}_{per}{suffix}"
+        constants = (
+            ("size", x.size),
+            ("sample", prod(x.shape[1:])),
+            ("queries", queries),
+            ("keys", keys),
+            ("with_lengths", len(self._index)),
+            ("hidden", hidden),
+            ("vector", VECTOR),
+            *elementwise.element(x.dtype),
+        )
+        kernel = Kernel(name, "mask.hip", BLOCK, constants)
+        args = (source, *self._index, target)
+        return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), args),))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "y", "dx", "dy")
+
+    def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
+        return outside("lengths", given.get("lengths"), 1, inputs[0].shape[-1])
+
+    def _hidden(self, dtype: DType, direction: Pass) -> float:
+        """What is written where nothing is seen."""
+        return -min(HIDDEN, dtype.largest) if direction is Pass.FORWARD else 0.0
+
+    def _seen(self, tensors: Tensors, shape: tuple[int, ...]) -> Array:
+        """Whether each query sees each key."""
+        *_, queries, keys = shape
+        places = np.arange(keys)
+        if self.mode is MaskMode.CAUSAL:
+            rows = np.arange(queries)[:, np.newaxis]
+            return np.broadcast_to(places <= rows + keys - queries, shape)
+        lengths = tensors["lengths"].reshape(-1, *[1] * (len(shape) - 1))
+        return np.broadcast_to(places < lengths, shape)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        source, target = ends(direction)
+        x = tensors[source]
+        hidden = self._hidden(self.types[0] if self.types else DType.F32, direction)
+        return {target: np.where(self._seen(tensors, x.shape), x, hidden)}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # A copy has no error.
+        return {port: np.zeros_like(t) for port, t in self.reference(tensors, direction).items()}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums(whole=direction is Pass.BACKWARD)
+
+
+@writes("mask")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

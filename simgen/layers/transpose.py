@@ -1,0 +1,96 @@
+"""The first two axes of a tensor change places: samples and time steps.
+
+    forward   y[t, n, ...] = x[n, t, ...]      backward  dx[n, t, ...] = dy[t, n, ...]
+
+    x, dx  (N, T, ...)      y, dy  (T, N, ...)
+
+[Recurrent] has time steps first, attention and products of batches have samples first. Source:
+Transpose of ONNX with perm = 1, 0, 2, ...; torch.transpose(x, 0, 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.dtypes import WORD
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
+from simgen.layers.base import Layer, Lowering, Port, Sums
+from simgen.layers.contract import Contract
+from simgen.layers.elementwise import BLOCK, VECTOR, ends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+else:
+    from simgen import arrays as np
+
+
+@dataclass(frozen=True)
+class Transpose(Layer):
+    kind = "transpose"
+    section = "Transpose"
+    contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
+    rank: ClassVar[int | None] = None
+    any_float = True
+    sample: ClassVar[Mapping[str, str]] = {"shape": "16x25x512"}
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        if len(x.shape) < 2:
+            fact = f"the input has one axis of {x.shape[0]}, and no second one to change with"
+            raise ValueError(f"{fact}; give it samples and time steps")
+        first, second, *rest = x.shape
+        return TensorSpec((second, first, *rest), x.dtype)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """Each element is read and written once."""
+        (x,) = inputs
+        return OpCount(0, 0, x.nbytes, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,), y = inputs, self.output(inputs)
+        source, target = ends(direction)
+        read, written = (x, y) if direction is Pass.FORWARD else (y, x)
+        return (Port(source, read, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, written))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        first, second = x.shape[:2] if direction is Pass.FORWARD else x.shape[1::-1]
+        size, inner, element = x.size, prod(x.shape[2:]), x.dtype
+        if inner * element.nbytes % WORD == 0:  # copied as words
+            size, inner = elementwise.words(x), inner * element.nbytes // WORD
+            element = DType.F32
+        vector = VECTOR if inner % VECTOR == 0 or element.is_narrow else 1
+        name = f"transpose_{first}x{second}x{inner}{elementwise.suffix(element)}"
+        constants = (
+            ("size", size),
+            ("first", first),
+            ("second", second),
+            ("inner", inner),
+            ("vector", vector),
+            *elementwise.element(element),
+        )
+        kernel = Kernel(name, "heads.hip", BLOCK, constants)
+        grid = (ceil(size / (BLOCK * vector)), 1, 1)
+        return Lowering((kernel,), (Launch(name, grid, ends(direction)),))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "y", "dx", "dy")
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        source, target = ends(direction)
+        return {target: np.ascontiguousarray(tensors[source].swapaxes(0, 1))}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        # A copy has no error.
+        return {port: np.zeros_like(t) for port, t in self.reference(tensors, direction).items()}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums()

@@ -1,0 +1,375 @@
+"""A network in pieces, each a simulator of its own: side by side, and equal launches once.
+
+Each piece begins with the tensors that the reference has there (`simgen.workload.pieces`). What
+pieces leave is kept in `results/stopped-NAME` until all have ended, so that the same command goes
+on after an interruption; then it becomes the result NAME at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from simgen.bundle import pieces as files
+from simgen.bundle import results, run_record
+from simgen.bundle import writing as bundles
+from simgen.errors import (
+    DamagedError,
+    RefusedError,
+    RunError,
+    UsageError,
+    one_line,
+)
+from simgen.running import capacity, process, run_folder, selection
+from simgen.storage import locks, seal
+from simgen.storage.files import PART
+from simgen.targets.base import Progress
+from simgen.workload import pieces, reference
+from simgen.workload.pieces import Piece, Survey, Warm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from simgen.bundle.results import Result
+    from simgen.bundle.run_record import Run
+    from simgen.bundle.writing import Bundle
+    from simgen.ir import Workload
+    from simgen.running.run_folder import Start
+    from simgen.targets import Target
+
+REPRESENTATIVES, PIECES = "representatives", "pieces"  # what a result is called, and its layers
+LOOK = 0.5  # seconds between looks at how far the pieces are
+
+
+class Cancelled(BaseException):
+    """Ends a piece because another one, or the user, has ended the run."""
+
+
+@dataclass(frozen=True)
+class Cutting:
+    """How a network is to be cut."""
+
+    representatives: bool = False
+    warm: Warm = Warm.PREVIOUS
+    jobs: int = 1
+
+    @property
+    def name(self) -> str:
+        return REPRESENTATIVES if self.representatives else PIECES
+
+
+@dataclass
+class _Work:
+    """A run by pieces while it goes on."""
+
+    bundle: Bundle
+    target: Target
+    run: Run
+    environment: Mapping[str, str]
+    timeout: float | None
+    name: str
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    reached: dict[int, Progress] = field(default_factory=dict)  # by piece
+
+    @property
+    def home(self) -> Path:
+        """Where finished pieces are kept."""
+        return self.bundle.path / bundles.RESULTS / f"{bundles.STOPPED}{self.name}"
+
+    def result_of(self, piece: Piece) -> str:
+        return f"{self.name}.{piece.steps[0]}"
+
+
+def plan(workload: Workload, cutting: Cutting) -> tuple[Survey, list[Piece]]:
+    """What is measured, and in which pieces.
+
+    Raises:
+        UsageError: tensors that steps read are gone after a run.
+    """
+    option = "--representatives" if cutting.representatives else "--jobs"
+    if reference.reuses_memory(workload):
+        raise UsageError(
+            f"{option}: the bundle reuses memory, so what layers read is gone; build it "
+            "without --reuse-memory"
+        )
+    make = pieces.representatives if cutting.representatives else pieces.everything
+    survey = make(workload)
+    return survey, pieces.cut(workload, survey.steps, cutting.warm, cutting.jobs)
+
+
+def check(target: Target, cutting: Cutting, options: Mapping[str, str | int]) -> None:
+    """Refuse what cannot be run by pieces.
+
+    Raises:
+        UsageError: the target or its options.
+    """
+    option = "--representatives" if cutting.representatives else "--jobs"
+    if reason := target.whole_only():
+        raise UsageError(f"{option}: {target.name}: {reason}")
+    if int(options.get("gpus", target.sharing())) > 1:
+        raise UsageError(f"{option}: several GPUs share the batch; run it with --gpus 1")
+    if options.get("keep") == "yes":
+        raise UsageError(f"{option}: finished pieces are kept by themselves; leave out --keep yes")
+
+
+def run(
+    bundle: Bundle,
+    target: Target,
+    environment: Mapping[str, str],
+    cutting: Cutting,
+    timeout: float | None,
+    tell: Callable[[str], None],
+    following: Callable[[Workload], Any],
+) -> tuple[Path, Result]:
+    """Run a workload by pieces; the folder of the result, and it.
+
+    `timeout` is for each process. `following` makes a context with somebody to tell how far all
+    pieces together are (simgen.running.runs.Follower).
+
+    Raises:
+        RunError: pieces failed; the others are kept.
+        Else as `simgen.running.process.run`.
+    """
+    workload = bundle.workload
+    survey, cuts = plan(workload, cutting)
+    name = f"{target.name}@{cutting.name}"
+    with locks.running(bundle.path, bundle.path / bundles.RESULTS, name):
+        record = run_folder.record(
+            bundle, target, environment, survey.steps, cutting.name, selection.REFERENCE
+        )
+        record = replace(record, pieces=tuple(cuts), inferred=survey.inferred)
+        work = _Work(bundle, target, record, environment, timeout, name)
+        done = _kept(work)
+        tell(_told(workload, survey, cuts, len(done), cutting))
+        _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(done)))
+        left = [piece for piece in cuts if piece not in done]
+        steps = [at for piece in left for at in piece.all]
+        with following(run_record.part(workload, steps)) as follow:
+            failed = _simulate(work, left, cutting.jobs, follow.progress if follow else None)
+        if failed:
+            kept = len(cuts) - len(failed)
+            raise RunError(
+                f"{name}: {len(failed)} of {len(cuts)} pieces failed: {'; '.join(failed)}; "
+                f"{kept} are kept, and the same command runs the others again"
+            )
+        return _finish(work)
+
+
+def _told(
+    workload: Workload, survey: Survey, cuts: Sequence[Piece], done: int, cutting: Cutting
+) -> str:
+    measured = len(workload.launches) - len(survey.inferred)
+    warm = sum(len(workload.steps[at].launches) for piece in cuts for at in piece.warm)
+    parts = [f"{measured} of {len(workload.launches)} launches are measured"]
+    parts += [f"{len(survey.inferred)} are like them"] if survey.inferred else []
+    parts += [f"{warm} run before them, uncounted"] if warm else []
+    how = f"in {len(cuts)} pieces, {min(cutting.jobs, len(cuts))} at a time"
+    kept = f"; {done} pieces were simulated before" if done else ""
+    return f"{', '.join(parts)}, {how}{kept}"
+
+
+def _check_memory(target: Target, workload: Workload, jobs: int) -> None:
+    if jobs > 1:
+        needed = jobs * target.needs.memory_nbytes(workload)
+        capacity.check_memory(f"{target.name}, {jobs} at a time", needed, "take fewer --jobs: ")
+
+
+# ------------------------------------------------------------------ what earlier commands left
+
+
+def _kept(work: _Work) -> list[Piece]:
+    """The pieces that an earlier command has finished; what it left for another run is removed."""
+    try:
+        before = run_record.read(work.home, work.bundle.workload)
+    except DamagedError:
+        before = None
+    now = work.run
+    same = before is not None and replace(before, machine=now.machine) == now
+    if not same:
+        shutil.rmtree(work.home, ignore_errors=True)
+        (work.home / files.FOLDER).mkdir(parents=True)
+        run_record.write(work.home, now)
+    for piece in now.pieces:  # a command was killed between a process's end and what follows it
+        shutil.rmtree(work.bundle.path / bundles.RESULTS / work.result_of(piece), True)
+        run_folder.sweep_away(work.bundle, work.result_of(piece))
+    return [piece for piece in now.pieces if _is_whole(work, piece)]
+
+
+def _is_whole(work: _Work, piece: Piece) -> bool:
+    path = files.path(work.home, piece)
+    try:
+        found = results.load(path, work.bundle.workload)
+    except (UsageError, DamagedError):
+        path.unlink(missing_ok=True)
+        return False
+    return found.provenance.get("workload") == work.bundle.digest
+
+
+# ------------------------------------------------------------------ simulating
+
+
+def _simulate(
+    work: _Work,
+    left: Sequence[Piece],
+    jobs: int,
+    progress: Callable[[Progress, float], None] | None,
+) -> list[str]:
+    """Run pieces; what is said of those that failed."""
+    failed: list[str] = []
+    began = time.monotonic()
+    with _Prepared(work, left) as prepared, ThreadPoolExecutor(jobs) as pool:
+        running: dict[Future[None], Piece] = {}
+        try:
+            for piece, start in prepared.starts():
+                running[pool.submit(_once, work, piece, start)] = piece
+                _collect(running, failed, 0.0)
+                if progress:
+                    progress(_sum(work), time.monotonic() - began)
+            while running:
+                _collect(running, failed, LOOK)
+                if progress:
+                    progress(_sum(work), time.monotonic() - began)
+        except BaseException:
+            work.cancelled.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return failed
+
+
+def _collect(running: dict[Future[None], Piece], failed: list[str], seconds: float) -> None:
+    """Take those that have ended from `running`, after waiting so long for one."""
+    for future in wait(running, seconds, FIRST_COMPLETED).done:
+        del running[future]
+        try:
+            future.result()
+        except (RunError, RefusedError) as error:
+            failed.append(one_line(str(error)))
+
+
+def _sum(work: _Work) -> Progress:
+    found = list(work.reached.values())
+    times = [each.simulated_seconds for each in found if each.simulated_seconds is not None]
+    counts = [each.instructions for each in found if each.instructions is not None]
+    launches = sum(each.launches for each in found)
+    return Progress(launches, sum(times) if times else None, sum(counts) if counts else None)
+
+
+class _Prepared:
+    """Folders with what pieces read, made as the reference comes to it; those that no run has taken
+    are removed at the end."""
+
+    def __init__(self, work: _Work, left: Sequence[Piece]) -> None:
+        self.work = work
+        self.workload = work.bundle.workload
+        self.wanted = {piece: set(self._names(piece)) for piece in left}
+        self.made: list[Start] = []
+
+    def __enter__(self) -> _Prepared:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for start in self.made:
+            run_folder.discard(start)
+
+    def _names(self, piece: Piece) -> Iterator[str]:
+        for at in selection.given(self.workload, piece.all):
+            yield from (name for _, name in self.workload.steps[at].writes)
+
+    def starts(self) -> Iterator[tuple[Piece, Start]]:
+        """Each piece as soon as all that it reads is known."""
+        held: dict[str, NDArray[Any]] = {}
+        yield from self._whole(held)
+        steps = {at for piece in self.wanted for at in selection.given(self.workload, piece.all)}
+        if not self.wanted:
+            return
+        for made in selection.references(self.work.bundle, steps):
+            held |= made
+            yield from self._whole(held)
+            needed = set().union(*self.wanted.values())
+            held = {name: values for name, values in held.items() if name in needed}
+
+    def _whole(self, held: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Piece, Start]]:
+        for piece in [piece for piece, names in self.wanted.items() if names <= held.keys()]:
+            names = self.wanted.pop(piece)
+            work = self.work
+            start = run_folder.begin(
+                work.bundle, work.target, work.result_of(piece), work.environment, piece.all,
+                layers=work.run.layers, inputs=work.run.inputs,
+            )  # fmt: skip
+            self.made.append(start)
+            if len(piece.all) < len(self.workload.steps):
+                selection.give(start, work.bundle, {name: held[name] for name in names})
+            yield piece, start
+
+
+def _once(work: _Work, piece: Piece, start: Start) -> None:
+    """Run a piece to its end and keep what it leaves."""
+    if work.cancelled.is_set():
+        return
+
+    def look(reached: Progress, passed: float) -> None:
+        work.reached[piece.steps[0]] = reached
+        tick(passed)
+
+    def tick(_: float) -> None:
+        if work.cancelled.is_set():
+            raise Cancelled
+
+    result = work.result_of(piece)
+    home = work.bundle.path / bundles.RESULTS
+    with contextlib.suppress(Cancelled), locks.running(work.bundle.path, home, result) as held:
+        folder = process.run(
+            work.bundle, work.target.name, result=result, start=start, timeout=work.timeout,
+            environment=work.environment, tick=tick, progress=look, preparing=lambda _, s: tick(s),
+            say=None, held=held,
+        )  # fmt: skip
+        _keep(work, piece, folder, result)
+        work.reached[piece.steps[0]] = Progress(len(start.todo.launches), *_measured(work, piece))
+
+
+def _measured(work: _Work, piece: Piece) -> tuple[float | None, float | None]:
+    """Simulated seconds and instructions of a piece that has ended, of what targets tell."""
+    before = work.reached.get(piece.steps[0])
+    return (before.simulated_seconds, before.instructions) if before else (None, None)
+
+
+def _keep(work: _Work, piece: Piece, folder: Path, result: str) -> None:
+    """Reduce what a process left to what its piece is about."""
+    workload = work.bundle.workload
+    found = results.collect(work.bundle, work.target, folder, result, check=False)
+    wanted = files.tensors(workload, piece)
+    found = replace(found, outputs={name: found.outputs[name] for name in wanted})
+    path = files.path(work.home, piece)
+    shutil.copyfile(folder / "log.txt", path.with_suffix(".log"))
+    results.save(found, workload, path)
+    shutil.rmtree(folder)
+
+
+# ------------------------------------------------------------------ the end
+
+
+def _finish(work: _Work) -> tuple[Path, Result]:
+    """Make the result of all pieces, in place of the one before."""
+    place = work.bundle.path / bundles.RESULTS / work.name
+    logs = [files.path(work.home, piece).with_suffix(".log") for piece in work.run.pieces]
+    text = "".join(log.read_text(errors="replace") for log in logs if log.exists())
+    (work.home / "log.txt").write_text(text)
+    (work.home / seal.FILE).write_text(f"{work.bundle.digest}\n")
+    found = results.collect(work.bundle, work.target, work.home, work.name, check=False)
+    results.save(found, work.bundle.workload, work.home / results.FILE)
+    seal.write(work.home, work.bundle.digest)
+    old = place.with_name(f"{PART}{work.name}.0.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if place.exists():
+        place.rename(old)
+    work.home.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+    return place, found

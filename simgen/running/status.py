@@ -1,0 +1,155 @@
+"""How the runs of a bundle stand: those of this process, of others, and those that have ended."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from simgen.bundle import folder as bundles
+from simgen.bundle import manifest, result_folders, run_record, verdict_file
+from simgen.errors import DamagedError, UsageError
+from simgen.storage import locks, seal
+from simgen.tensors import state_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from simgen.bundle.folder import Bundle
+
+LOG = "log.txt"
+
+
+class RunState(StrEnum):
+    NOT_RUN = "not run"
+    RUNNING = "running"
+    STOPPED = "stopped"  # can be continued
+    FAILED = "failed"
+    FINISHED = "finished"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One result of a bundle, or a target of it that has none."""
+
+    bundle: str
+    result: str
+    state: RunState
+    steps: int | None = None  # layers and passes that are done
+    of: int | None = None  # of so many
+    when: str = ""  # UTC: begun, if it is running; otherwise ended
+    verdict: str = ""  # of what has finished: how many steps `simgen diff` found right
+    fact: str = ""  # what more there is to say
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def bundles_in(paths: Iterable[Path]) -> list[Path]:
+    """The bundles at the paths, and those in folders at them.
+
+    Raises:
+        UsageError: there is none at a path.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        here = [path] if _is_bundle(path) else []
+        if not here and path.is_dir():
+            here = sorted(each for each in path.iterdir() if _is_bundle(each))
+        if not here:
+            fact = "no bundle here" if path.exists() else "no such folder"
+            raise UsageError(f"{path}: {fact}; make one with: simgen build")
+        found |= dict.fromkeys(here)
+    return list(found)
+
+
+def of_bundle(bundle: Bundle) -> list[Standing]:
+    """A line for each result that is there or being made, and for targets that have none."""
+    found = []
+    for target in bundle.targets:
+        results = list(_of_target(bundle, target))
+        found += results or [Standing(str(bundle.path), target, RunState.NOT_RUN)]
+    return found
+
+
+def _is_bundle(path: Path) -> bool:
+    return manifest.is_ours(path / bundles.MANIFEST)
+
+
+def _of_target(bundle: Bundle, target: str) -> Iterator[Standing]:
+    home = bundle.path / bundles.RESULTS
+    parts: dict[str, Path] = {}
+    failed: dict[str, Path] = {}
+    for folder in sorted(home.iterdir() if home.is_dir() else ()):
+        part = result_folders.UNFINISHED.fullmatch(folder.name)
+        if part and not part["old"]:
+            parts[part["name"]] = folder
+        elif folder.name.startswith(result_folders.FAILED):
+            failed[folder.name.removeprefix(result_folders.FAILED)] = folder
+    known = [*result_folders.names(bundle.path, target), *parts, *failed]
+    for name in dict.fromkeys(known):
+        if name.partition("@")[0] == target:
+            yield from _of_result(bundle, name, parts.get(name), failed.get(name))
+
+
+def _of_result(
+    bundle: Bundle, name: str, part: Path | None, failed: Path | None
+) -> Iterator[Standing]:
+    home, path = bundle.path / bundles.RESULTS, str(bundle.path)
+    whole, stopped = home / name, home / f"{result_folders.STOPPED}{name}"
+    runs = locks.is_running(home, name)
+    if whole.is_dir():
+        yield _finished(bundle, name, whole)
+    if runs:
+        process = locks.holder(home / f"{locks.RESULT}{name}").strip(" ()")
+        done = _done(bundle, part) if part else (None, None)
+        begun = _time(part or home / f"{locks.RESULT}{name}")
+        yield Standing(path, name, RunState.RUNNING, *done, begun, fact=process)
+    elif stopped.is_dir() or part:
+        left = stopped if stopped.is_dir() else part
+        assert left is not None
+        done = _done(bundle, left)
+        if done[0]:
+            cure = f"continue: simgen run {path} --on {name.partition('@')[0]} --resume"
+            yield Standing(path, name, RunState.STOPPED, *done, _time(left), fact=cure)
+    if failed and not runs and not whole.is_dir():
+        log = failed / LOG if failed.is_dir() else failed
+        yield Standing(path, name, RunState.FAILED, when=_time(failed), fact=f"log: {log}")
+
+
+def _finished(bundle: Bundle, name: str, folder: Path) -> Standing:
+    path = str(bundle.path)
+    try:
+        bundle.results(name)
+        run = run_record.read(folder, bundle.workload)
+        outcomes = verdict_file.read(folder)
+    except DamagedError as error:
+        return Standing(path, name, RunState.DAMAGED, fact=str(error))
+    count = len(run.steps) if run else len(bundle.workload.steps)
+    right = sum(each == verdict_file.RIGHT for each in outcomes.values())
+    verdict = verdict_file.UNCHECKED
+    if outcomes:
+        verdict = "right" if right == len(outcomes) else f"{right} of {len(outcomes)} right"
+    return Standing(path, name, RunState.FINISHED, count, count, _time(folder / seal.FILE), verdict)
+
+
+def _done(bundle: Bundle, folder: Path) -> tuple[int | None, int | None]:
+    """Steps that are done, and all that the run is about; None where it does not tell."""
+    try:
+        run = run_record.read(folder, bundle.workload)
+    except DamagedError:
+        return None, None
+    if run is None:
+        return None, None
+    marked = state_file.finished(folder / state_file.FILE, bundle.workload)
+    return min(marked, len(run.steps)), len(run.steps)
+
+
+def _time(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    return ""

@@ -1,0 +1,51 @@
+"""Numbers of words as they follow each other in a text: frequent ones first, by Zipf's law.
+
+    P(k) = (k + 1)^-s / sum over j < n of (j + 1)^-s        k = 0 ... n - 1
+
+    n  words of the vocabulary      s  exponent: 1 of natural languages, 0 if all are equally likely
+
+Each number is the first whose cumulated probability is above a uniform number of 53 bits. Source:
+G. K. Zipf, "Human Behavior and the Principle of Least Effort", 1949; WikiText's words by their
+frequency are on such a line (S. Merity et al., "Pointer Sentinel Mixture Models", 2016).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.ir import Fill
+
+MOST_WORDS = 2**24
+STEEPEST = 8.0  # exponent: of more, all words but the first are rare
+
+
+def draw(block: NDArray[np.int32], stream: np.random.Philox, fill: Fill) -> None:
+    """Set `block` to numbers of words; `fill.a` is the vocabulary, `fill.b` the exponent."""
+    import numpy as np
+
+    uniform = (np.atleast_1d(stream.random_raw(block.size)) >> np.uint64(11)) * 2.0**-53
+    block[:] = np.searchsorted(_cumulated(int(fill.a), fill.b), uniform, side="right")
+    np.minimum(block, np.int32(fill.a - 1), out=block)  # the sum may end just below 1
+
+
+@lru_cache(maxsize=4)
+def _cumulated(words: int, exponent: float) -> NDArray[np.float64]:
+    import numpy as np
+
+    sums = np.cumsum(np.arange(1, words + 1, dtype=np.float64) ** -exponent)
+    found: NDArray[np.float64] = sums / sums[-1]
+    return found
+
+
+def fault(fill: Fill) -> str | None:
+    """What is wrong with a fill of this distribution, if anything."""
+    if fill.a != int(fill.a) or not 1 <= fill.a <= MOST_WORDS:
+        return f"a vocabulary of {fill.a} words, none of 1 to {MOST_WORDS}"
+    if not 0 <= fill.b <= STEEPEST:
+        return f"a Zipf exponent of {fill.b}, none of 0 to {STEEPEST}"
+    return None

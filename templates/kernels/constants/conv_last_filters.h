@@ -1,0 +1,16 @@
+/* The gradient of filters, of tensors with channels last (simgen/layers/conv/channels_last.py), with sample values. */
+#pragma once
+
+#define KERNEL conv_last_filters_sample
+constexpr unsigned BLOCK = 128;
+#define STAGES 0      /* steps that wait in LDS (staged.h): more than one, but in a kernel that is no machine's */
+#define TENSOR_MAPS 0 /* whether wgmma multiplies, and the launcher gives the kernel tensor maps of both factors (warpgroups.h) */
+constexpr unsigned SOURCE_HELD = 8; /* channels of the image, with zeros: a multiple of 8 */
+constexpr unsigned RESULT_HELD = 8; /* the same of the result's gradient */
+constexpr unsigned OF_TAP = 8;      /* columns of the product for each tap: channels, and what is not stored */
+constexpr unsigned SPLITS = 1; /* partial sums; if there is more than one, they are stored as (filter, tap, channel) */
+constexpr unsigned CHUNK = 128; /* of k, for a work-group */
+using SourceElement = float;
+using ResultElement = float;
+using Element = float;
+using Total = float; /* what is multiplied and added up */

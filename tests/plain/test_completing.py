@@ -1,0 +1,52 @@
+"""What a shell is offered."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import CUDA
+
+OFFERED = {
+    "build softm": {"softmax_fwd", "softmax_bwd"},
+    "build deepbench/rnn/12": {"deepbench/rnn/12", "deepbench/rnn/120"},
+    "build lenet5 --target mgp": {"mgpusim"},
+    "build lenet5 --set conv1.kernel": {"conv1.kernel_size=", "conv1.kernel_size_h="},
+    "build conv_fwd --set kernel_size_": {"kernel_size_h=", "kernel_size_w="},
+    "build lenet5 --layers conv1..poo": {"conv1..pool1", "conv1..pool2"},
+    "build lenet5 --layers conv1,conv": {"conv1,conv1", "conv1,conv2"},
+    "build lenet5 --pass fwd,bw": {"fwd,bwd", "fwd,bwd_data"},
+    "build conv_fwd --algo winog": {"winograd"},
+    "show lenet5 --type bf": {"bf16"},
+    "show lenet5 --plan-for h2": {"h200"},
+    "run made --on cu": {"cuda"},
+    "run made --sweep rep": {"repeats="},
+    "run made --sweep conv1.num": {"conv1.num_output="},
+    "run made --layers po": {"pool1"},
+    "diff made refe": {"reference"},
+}
+
+
+@pytest.mark.parametrize("line", OFFERED)
+def test_names_are_completed(simgen, monkeypatch, line, tmp_path):
+    if "made" in line:
+        (tmp_path / "net.dnnmark").write_text(
+            "[DNNMark]\nrun_mode=composed\n[Convolution]\nname=conv1\nn=1\nc=1\nh=8\nw=8\n"
+            "num_output=2\nkernel_size=3\n[Pooling]\nname=pool1\nprevious_layer=conv1\n"
+            "kernel_size=2\nstride=2\n"
+        )
+        assert simgen(f"build net.dnnmark {CUDA} -o made").code == 0
+    assert OFFERED[line] <= _offered(simgen, monkeypatch, line)
+
+
+def test_what_cannot_be_read_offers_nothing(simgen, monkeypatch):
+    for line in ("build nothing --set ", "run nowhere --on ", "run nowhere --sweep n"):
+        assert _offered(simgen, monkeypatch, line) == set()
+
+
+def _offered(simgen, monkeypatch, line):
+    words = ["simgen", *line.split(" ")]
+    monkeypatch.setenv("_SIMGEN_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(words))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
+    found = [each.split(",", 1) for each in simgen("").out.split()]
+    monkeypatch.delenv("_SIMGEN_COMPLETE")
+    return {name for kind, name in found if kind == "plain"}

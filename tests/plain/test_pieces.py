@@ -1,0 +1,92 @@
+"""Which launches are alike, the pieces that a network is cut into, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from command_line import CUDA, fails
+from handmade import BOTH, lowered
+
+from simgen.workload import pieces
+from simgen.workload.pieces import Warm
+
+RESNET = (("n", "1"), ("h", "32"), ("w", "32"), ("pool5.kernel_size", "1"))
+
+
+@pytest.fixture(scope="module", name="resnet")
+def small_resnet():
+    return lowered("resnet18", *RESNET, passes=BOTH)
+
+
+def key(workload, at):
+    launch = workload.launches[at]
+    return launch.kernel, launch.grid
+
+
+def test_each_kernel_is_measured_and_stands_only_for_its_own_launches(resnet):
+    survey = pieces.representatives(resnet)
+    inferred = dict(survey.inferred)
+    firsts = resnet.first_launches
+    measured = {
+        firsts[at] + i for at in survey.steps for i in range(len(resnet.steps[at].launches))
+    }
+    assert measured | inferred.keys() == set(range(len(resnet.launches)))
+    assert not measured & inferred.keys()
+    assert {key(resnet, at) for at in measured} == {key(resnet, at) for at in inferred} | {
+        key(resnet, at) for at in measured
+    }
+    for at, like in inferred.items():
+        assert like in measured
+        assert like < at
+        assert key(resnet, at) == key(resnet, like)
+    assert len(survey.steps) < len(resnet.steps) / 2
+
+
+def test_a_network_of_different_launches_is_measured_whole():
+    lenet = lowered("lenet5")
+    survey = pieces.representatives(lenet)
+    assert survey == pieces.everything(lenet)
+    assert not survey.inferred
+
+
+def test_what_is_in_the_cache_and_what_is_not_are_two_things(resnet):
+    def of(nbytes):
+        machine = replace(resnet.machine, l2_nbytes=nbytes)
+        return len(pieces.representatives(replace(resnet, machine=machine)).inferred)
+
+    assert of(0) == of(2**40)  # nothing is in it, or all that was touched before
+    assert of(2**18) < of(0)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("warm", list(Warm))
+def test_pieces_are_the_steps_in_order_after_the_one_before(resnet, jobs, warm):
+    survey = pieces.representatives(resnet)
+    cuts = pieces.cut(resnet, survey.steps, warm, jobs)
+    assert [at for piece in cuts for at in piece.steps] == list(survey.steps)
+    for piece in cuts:
+        assert list(piece.steps) == list(range(piece.steps[0], piece.steps[-1] + 1))
+        before = () if warm is Warm.NONE or piece.steps[0] == 0 else (piece.steps[0] - 1,)
+        assert piece.warm == before
+    assert len(pieces.cut(resnet, survey.steps, warm, 16)) > len(cuts)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--warm none", "--warm: a run of the whole network has the caches that it has"),
+        ("--jobs 2 --layers conv1", "--layers: a run by pieces has all layers"),
+        ("--representatives --resume", "--resume: a run by pieces has all layers"),
+        ("--representatives --inputs reference", "--inputs: a run by pieces has all layers"),
+        ("--representatives --sweep n=1,2", "--sweep: its points run whole networks"),
+        ("--representatives", "--representatives: cuda: "),
+    ],
+)
+def test_what_does_not_go_together_is_told(simgen, monkeypatch, options, words):
+    from simgen.targets.cuda import Cuda, NvidiaGpu
+
+    monkeypatch.setattr(NvidiaGpu, "missing", lambda self, bundle=None: [])
+    monkeypatch.setattr(Cuda, "whole_only", lambda self: "a run is one process")
+    simgen(f"build softmax_fwd {CUDA} -o b")
+    fails(simgen(f"run b --on cuda {options}"), 2, words)

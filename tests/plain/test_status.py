@@ -1,0 +1,94 @@
+"""How things stand in bundles: `simgen status` and `simgen show BUNDLE`."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from command_line import CUDA, fails
+
+from simgen.bundle import folder as bundles
+from simgen.bundle import run_record
+from simgen.bundle.run_record import Run
+from simgen.running import status
+from simgen.storage import locks
+from simgen.tensors import state_file
+from simgen.tensors.state_file import Mark
+
+
+def rows(simgen, line="status --json"):
+    return {each["result"]: each for each in simgen(line).json()}
+
+
+def begun(path, name, *marks):
+    """What a run leaves whose steps have those marks."""
+    made = bundles.load(path)
+    made_by = path / "results" / name
+    made_by.mkdir(parents=True)
+    steps = tuple(range(len(made.workload.steps)))
+    run_record.write(made_by, Run(made.digest, made.targets["cuda"], {}, steps))
+    state_file.write(made_by / state_file.FILE, made.workload, bytes(32), marks, {})
+    return made
+
+
+def test_each_state_of_a_run_is_told(simgen, ran, tmp_path):
+    assert rows(simgen)["cuda"] | {"when": ""} == {
+        "bundle": "net",
+        "result": "cuda",
+        "state": "finished",
+        "steps": 2,
+        "of": 2,
+        "when": "",
+        "verdict": "not checked",
+        "fact": "",
+    }
+    assert simgen("diff net -q").code == 0
+    assert rows(simgen)["cuda"]["verdict"] == "right"
+    shutil.rmtree(ran.path / "results" / "cuda")
+    assert rows(simgen)["cuda"]["state"] == "not run"
+    (ran.path / "results" / "failed-cuda").mkdir()
+    assert rows(simgen)["cuda"]["fact"].endswith("results/failed-cuda/log.txt")
+    begun(ran.path, "stopped-cuda", Mark.FINISHED, Mark.TO_RUN)
+    shutil.rmtree(ran.path / "results" / "failed-cuda")
+    left = rows(simgen)["cuda"]
+    assert (left["state"], left["steps"], left["of"]) == ("stopped", 1, 2)
+    assert "simgen run net --on cuda --resume" in left["fact"]
+    begun(ran.path, ".part-cuda@repeats=2.999999999", Mark.FINISHED, Mark.FINISHED)
+    with locks.running(ran.path, ran.path / "results", "cuda@repeats=2"):
+        found = rows(simgen, "status net --json")["cuda@repeats=2"]
+    assert (found["state"], found["steps"]) == ("running", 2)
+    shutil.rmtree(ran.path / "results" / "stopped-cuda")
+    (ran.path / "results" / "cuda").mkdir()
+    assert rows(simgen)["cuda"]["state"] == "damaged"
+
+
+def test_what_is_no_bundle_has_no_status(simgen, tmp_path):
+    fails(simgen("status"), 2, ".: no bundle here; make one with: simgen build")
+    fails(simgen("status nowhere"), 2, "nowhere: no such folder")
+    with pytest.raises(status.UsageError):
+        status.bundles_in([tmp_path])
+
+
+def test_watching_ends_when_nothing_runs(simgen, ran):
+    done = simgen("status net --watch")
+    assert done.code == 0
+    assert done.out.split()[:2] == ["net", "cuda"]
+
+
+def test_a_bundle_is_shown_as_it_was_built(simgen, ran):
+    shown = simgen("show net")
+    assert shown.code == 0, shown
+    assert shown.out.startswith("net: a bundle of ")
+    assert "cuda     finished   2 of 2" in shown.out
+    told = simgen("show net --json").json()
+    assert told["results"][0]["state"] == "finished"
+    assert (
+        told["workload"]["nodes"]
+        == simgen("show classifier --set n=8 --json").json()["workload"]["nodes"]
+    )
+
+
+def test_a_bundle_of_a_workloads_name_is_shown_unless_options_ask_for_the_workload(simgen):
+    assert simgen(f"build softmax_fwd {CUDA} --set n=4").code == 0
+    assert "n=4" in simgen("show softmax_fwd").out
+    assert "4x" not in simgen("show softmax_fwd --set n=3").out

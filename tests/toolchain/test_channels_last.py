@@ -1,0 +1,113 @@
+"""Convolutions of copies with channels last: right on the host, which emulates mma.sync by lanes.
+
+What a GPU makes of the same kernels, and of those with wgmma, is in tests/gpu.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from layer_bundles import Problem, failures, make, plan
+from layer_variants import Variant
+from test_mma import Mutant
+
+from simgen.compile import render
+from simgen.ir import DType, Pass
+from simgen.layers.conv import channels_last
+from simgen.machine import find
+from simgen.targets.host import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.compile.build import Builder
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+
+PASSES = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
+
+
+def problem(shape: tuple[int, ...], text: str) -> Problem:
+    """A convolution; `text` are its settings."""
+    given = dict(each.split("=") for each in text.split())
+    return Problem(Variant("conv", (("algo", "channels_last"), *given.items())), shape)
+
+
+# Channels that fill runs and panels, and that do not; taps at borders, with gaps, turned; strides
+# with phases, and with pixels that no tap meets; rows of pixels by fours and not; chunks of pixels.
+PROBLEMS = {
+    "padded": problem((2, 20, 9, 7), "num_output=40 kernel_size=3 pad=1 bias=true"),
+    "whole": problem((2, 64, 5, 4), "num_output=64 kernel_size=1 conv_mode=cross_correlation"),
+    "strided": problem(
+        (3, 5, 8, 9), "num_output=11 kernel_size=3 pad=1 stride=2 conv_mode=cross_correlation"
+    ),
+    "unmet": problem((2, 9, 8, 6), "num_output=24 kernel_size=1 stride=2"),
+    "gaps": problem(
+        (1, 8, 11, 10), "num_output=16 kernel_size_h=2 kernel_size_w=3 pad=2 dilation=2"
+    ),
+    "long": problem((2, 72, 17, 19), "num_output=8 kernel_size=1 pad=1"),
+}
+
+
+@pytest.mark.parametrize(("dtype", "machine"), [("bf16", "h200"), ("f16", "a100")])
+def test_convolutions_are_right(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, dtype: str, machine: str
+) -> None:
+    """On an H200 by the tiles of warpgroups, if windows have maps."""
+    options = channels_last._options
+    monkeypatch.setattr(channels_last, "_options", lambda *given: options(*given)[:1])
+    planned = plan(PROBLEMS, *PASSES, dtype=DType.table[dtype], machine=find(machine, "test"))
+    made = [kernel for kernel in planned.kernels if "stages" in dict(kernel.constants)]
+    by_warpgroups = [bool(kernel.maps) for kernel in made]
+    assert all(by_warpgroups) is (machine == "h200")
+    assert len(made) > len(PROBLEMS) * len(PASSES)  # phases
+    assert not failures(make(tmp_path, planned, builder).good())
+
+
+def test_no_access_is_out_of_bounds(tmp_path: Path, builder: Builder) -> None:
+    """Where results are stored by fours: races are looked for in words."""
+    fours = {"fours": problem((2, 20, 8, 6), "num_output=40 kernel_size=3 pad=1 bias=true")}
+    machine = find("a100", "test")
+    planned = plan(fours, *PASSES[:2], dtype=DType.table["f16"], machine=machine)
+    assert not failures(make(tmp_path, planned, builder, sanitize=True).good())
+
+
+SMALL = problem((1, 16, 5, 6), "num_output=24 kernel_size=3 pad=1 conv_mode=cross_correlation")
+MUTANTS = {
+    Pass.FORWARD: (
+        Mutant("nothing", "", ""),
+        Mutant("a border that is not seen",
+               "return r >= ROWS_SOURCE ||", "return r > ROWS_SOURCE ||"),
+        Mutant("another tap", "unsigned>(r) * KERNEL_W", "unsigned>(2 - r) * KERNEL_W"),
+        Mutant("a run of other channels",
+               "channel = (step + k) % OF_TAP;\n            return",
+               "channel = (step + k) % OF_TAP ^ 8;\n            return"),
+        Mutant("a row for a column", "< ROWS_FILL", "< ROWS_FILL - 1"),
+    ),
+    Pass.BACKWARD_WEIGHT: (
+        Mutant("nothing", "", ""),
+        Mutant("taps turned", "FLIPPED ? TAPS - 1 - tap : tap", "FLIPPED ? tap : TAPS - 1 - tap"),
+        Mutant("pixels of the row before", "unsigned y = pixel / RESULT_W * STRIDE_H, x",
+               "unsigned y = pixel / IMAGE_H * STRIDE_H, x"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("direction", "mutant"),
+    [(direction, mutant) for direction, some in MUTANTS.items() for mutant in some],
+    ids=str,
+)
+def test_a_mutant_is_caught(
+    tmp_path: Path, builder: Builder, direction: Pass, mutant: Mutant
+) -> None:
+    planned = plan({"c": SMALL}, direction, dtype=DType.table["bf16"], machine=find("h200", "test"))
+    texts = render.kernels(planned)
+    (name,) = (k.name for k in planned.kernels if k.template.startswith("conv_last"))
+    assert mutant.old in texts[name]
+    changed = texts[name].replace(mutant.old, mutant.new)
+    (verdict,) = make(tmp_path, planned, builder, sources={name: changed}).good().values()
+    assert verdict.passed is (mutant.what == "nothing")

@@ -1,0 +1,120 @@
+"""Runs by pieces on the host: side by side, equal launches once, and on after an interruption."""
+
+from __future__ import annotations
+
+import pytest
+
+import simgen
+from simgen.bundle import results
+from simgen.bundle import writing as bundles
+from simgen.errors import DamagedError, RunError
+from simgen.running import pieces as running
+from simgen.targets.host import Host
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+CONFIG = """
+[DNNMark]
+run_mode=composed
+"""
+FIRST = "n=1\nc=4\nh=12\nw=12\n"
+BLOCK = """
+[Convolution]
+name=conv{at}
+previous_layer={before}
+{size}num_output=4
+kernel_size=3
+pad=1
+bias=true
+
+[Activation]
+name=relu{at}
+previous_layer=conv{at}
+activation_mode=relu
+"""
+
+
+@pytest.fixture(scope="module", name="bundle")
+def repeated_blocks(tmp_path_factory):
+    """Four blocks, three of them equal."""
+    folder = tmp_path_factory.mktemp("host")
+    blocks = [
+        BLOCK.format(at=at, before=f"relu{at - 1}" if at else "null", size="" if at else FIRST)
+        for at in range(4)
+    ]
+    config = folder / "blocks.dnnmark"
+    config.write_text(CONFIG + "".join(blocks))
+    return simgen.plan(config).build(folder / "b", targets=["host"])
+
+
+def right(bundle, name):
+    return bundle.diff(name).outcome == "same"
+
+
+def test_equal_launches_run_once_and_count_as_often_as_they_are(bundle):
+    whole = bundle.run("host")
+    told = []
+    found = bundle.run("host", representatives=True, jobs=2, notice=told.append)
+    assert found.name == "host@representatives"
+    inferred = results.inferred(found)
+    assert len(inferred) >= 3
+    assert len(found.launches) == len(whole.launches)
+    assert all(found.launches)
+    for at, like in inferred.items():
+        for name, value in found.launches[at].items():
+            assert value == found.launches[like][name]
+    assert any(f"{len(inferred)} are like them" in line for line in told)
+    assert right(bundle, found.name)
+    judged = bundle.diff(found.name).reports[0]
+    assert {each.layer for each in judged.verdicts} == {
+        bundles.load(bundle.path).workload.steps[at].layer
+        for at in found.provenance["part"]["steps"]
+    }
+    assert any("were not run" in note for note in judged.notes)
+
+
+def test_all_layers_side_by_side_leave_all_tensors(bundle):
+    found = bundle.run("host", jobs=3, warm="none")
+    assert found.name == "host@pieces"
+    assert found.outputs.keys() == bundle.run("host").outputs.keys()
+    assert right(bundle, found.name)
+    file = bundle.path / "results/host@pieces/results.h5"
+    assert right(bundle, str(file))  # what steps read travels with the file
+
+
+def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
+    once = running._once
+    failing = []
+
+    def fail(work, piece, start):
+        if failing:
+            once(work, piece, start)
+        else:
+            failing.append(piece)
+            raise RunError("a simulator that died")
+
+    monkeypatch.setattr(running, "_once", fail)
+    with pytest.raises(RunError, match=r"1 of .* pieces failed: a simulator that died"):
+        bundle.run("host", representatives=True, jobs=2)
+    home = bundle.path / "results/stopped-host@representatives"
+    kept = sorted((home / "pieces").glob("*.h5"))
+    assert kept
+    kept[0].write_bytes(kept[0].read_bytes()[:-100])  # damaged meanwhile: it runs again
+    told = []
+    found = bundle.run("host", representatives=True, jobs=2, notice=told.append)
+    assert any(f"; {len(kept) - 1} pieces were simulated before" in line for line in told)
+    assert right(bundle, found.name)
+    assert not home.exists()
+    assert not list((bundle.path / "results").glob(".part-*"))
+
+
+def test_a_piece_that_was_changed_is_damage(bundle):
+    bundle.run("host", representatives=True)
+    folder = bundle.path / "results/host@representatives/pieces"
+    piece = sorted(folder.glob("*.h5"))[0]
+    content = bytearray(piece.read_bytes())
+    content[len(content) // 2] ^= 1
+    piece.write_bytes(bytes(content))
+    with pytest.raises(DamagedError, match="changed since the run"):
+        bundle.diff("host@representatives")
