@@ -139,5 +139,8 @@ class CudaReader(launch_rows.RowsReader):
         launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
         return launch_rows.read(results, workload)
 
+    def counted(self) -> Mapping[str, str]:
+        return {"seconds": "between CUDA events, median of rounds"}
+
     def machine(self, results: Path) -> Mapping[str, str]:
         return machine_file.texts(machine_file.read(results))

@@ -54,8 +54,11 @@ SMALL = {  # settings with which the float64 references take a second or so
     "attention": [],
     "transformer": [],
     "language_model": [],
+    "seq2seq": [],
+    "aoa_reader": [],
 }
-UNPUBLISHED = {"classifier", "attention", "transformer", "language_model"}
+TEXTS = {"language_model", "seq2seq", "aoa_reader"}
+UNPUBLISHED = {"classifier", "attention", "transformer", *TEXTS}
 
 
 def layers(name: str) -> dict[str, Placed]:
