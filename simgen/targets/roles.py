@@ -170,6 +170,11 @@ class Reader(ABC):
             DamagedError: the statistics do not fit the workload's launches.
         """
 
+    def counted(self) -> Mapping[str, str]:
+        """The metrics that it may have, each in the target's own words: for those who want to know
+        what a number is."""
+        return {}
+
     def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """As `metrics`, of a run that was ended; it finished all of `workload`, and maybe more."""
         return self.metrics(results, workload)
