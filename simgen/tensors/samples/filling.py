@@ -41,7 +41,7 @@ SHIPPED = "samples"  # folder in data
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Batch:
     """What one training step reads of samples, and the layers that read it."""
 
     number: int  # from 0 on
@@ -82,7 +82,7 @@ def values(path: Path, workload: Workload) -> dict[str, NDArray[Any]]:
     steps = _steps(workload)
     if not steps or not steps[0].inputs:
         raise fault(path, f"{workload.name} has no input for samples; leave it out")
-    of_step: Callable[[_Step], Iterator[tuple[Buffer, Node, NDArray[Any]]]]
+    of_step: Callable[[_Batch], Iterator[tuple[Buffer, Node, NDArray[Any]]]]
     if isinstance(found, Images):
         of_step = partial(_of_images, path, found)
     elif isinstance(found, Text):
@@ -100,17 +100,17 @@ def values(path: Path, workload: Workload) -> dict[str, NDArray[Any]]:
     return made
 
 
-def _steps(workload: Workload) -> list[_Step]:
+def _steps(workload: Workload) -> list[_Batch]:
     """Inputs and labels of each training step; a step begins where its first layer runs again."""
     given = {b.name: b for b in workload.buffers if b.role is Role.INPUT}
     layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
-    steps: list[_Step] = []
+    steps: list[_Batch] = []
     ran: set[str] = set()
     for step in workload.steps:
         if step.direction is not Pass.FORWARD:
             continue
         if not steps or step.layer in ran:
-            steps.append(_Step(len(steps), [], []))
+            steps.append(_Batch(len(steps), [], []))
             ran = set()
         ran.add(step.layer)
         for port, name in step.reads:
@@ -126,7 +126,7 @@ def _steps(workload: Workload) -> list[_Step]:
 
 
 def _of_images(
-    path: Path, found: Images, step: _Step
+    path: Path, found: Images, step: _Batch
 ) -> Iterator[tuple[Buffer, Node, NDArray[Any]]]:
     (buffer, node), *others = step.inputs
     shape, image = buffer.spec.shape, found.pixels.shape[1:]
@@ -149,7 +149,7 @@ def _of_images(
         yield labels, loss, found.labels[at].astype(np.int32)
 
 
-def _vocabulary(path: Path, what: str, step: _Step) -> int:
+def _vocabulary(path: Path, what: str, step: _Batch) -> int:
     """Of the tables of words that read the inputs, the smallest one's rows.
 
     Raises:
@@ -166,7 +166,7 @@ def _vocabulary(path: Path, what: str, step: _Step) -> int:
 
 
 def _of_text(
-    path: Path, found: Text, vocabulary: int, step: _Step
+    path: Path, found: Text, vocabulary: int, step: _Batch
 ) -> Iterator[tuple[Buffer, Node, NDArray[Any]]]:
     ids = found.ids(vocabulary)
     for buffer, node in step.inputs:
@@ -183,7 +183,7 @@ def _of_text(
 
 
 def _of_pairs(
-    path: Path, found: Pairs, vocabulary: int, step: _Step
+    path: Path, found: Pairs, vocabulary: int, step: _Batch
 ) -> Iterator[tuple[Buffer, Node, NDArray[Any]]]:
     (source, node), *others = step.inputs
     samples, length = source.spec.shape
