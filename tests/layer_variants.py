@@ -307,7 +307,7 @@ ALSO: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 # (key, value) of choices that tensors of float32 do not have: they have tests of their own.
-OF_NARROW_TYPES = {("algo", "channels_last")}
+OF_NARROW_TYPES = {("algo", "channels_last"), ("algod", "channels_last")}
 
 
 def shapes_of(kind: str, usual: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:

@@ -726,20 +726,24 @@ class Recurrent(Layer):
         found = made(tensors["dy"], *after, kept, proxy)
         dgates = tensors.get("dgates", found["dgates"].value)
         found["dx"] = self._dx(s, dtype, dgates, tensors, proxy)
-        return {**found, **self._to_states(s, dtype, passed, tensors.get("carry", carry), r, proxy)}
+        found |= self._to_states(s, dtype, passed, tensors.get("carry", carry), r, proxy)
+        if "c0" in self.states:  # what the first step leaves for one before
+            first, left = self._order(s.steps)[0], found["carry"]
+            error = None if left.error is None else left.error[first]
+            found["dc0"] = Bounded(left.value[first], error)
+        return found
 
     def _to_states(
         self, s: Sizes, dtype: DType, passed: Array, carry: Array, r: Array, proxy: bool | None
     ) -> dict[str, Bounded]:
-        """The gradients of the states that it begins with, from what its first step passes on."""
+        """The gradient of h0, from what the first step passes on."""
         if not self.states:
             return {}
         first = self._order(s.steps)[0]
         left = self._factor(s, dtype, passed[first].reshape(s.batch, s.sums))
         product, value = self._products(s, dtype, BX)["dh0"], left @ r
         value = value + carry[first] if product.beta else value
-        found = {"dh0": _of_product(product, left, r, value, proxy)}
-        return found | ({"dc0": _exact(carry[first], proxy)} if "c0" in self.states else {})
+        return {"dh0": _of_product(product, left, r, value, proxy)}
 
     def _dx(
         self, s: Sizes, dtype: DType, dgates: Array, tensors: Tensors, proxy: bool | None
