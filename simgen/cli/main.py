@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, pipeline, standing, studying
+from simgen.cli import comparing, inventory, pipeline, standing, studying, synthesising
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -51,6 +51,8 @@ for command in (
     comparing.diff,
     comparing.report,
     studying.study,
+    synthesising.synthesise,
+    synthesising.score,
     standing.status,
     inventory.show,
     inventory.list_,
