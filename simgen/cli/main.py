@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, pipeline, standing, studying, synthesising
+from simgen.cli import comparing, inventory, linting, pipeline, standing, studying, synthesising
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -54,6 +54,7 @@ for command in (
     synthesising.synthesise,
     synthesising.score,
     standing.status,
+    linting.lint,
     inventory.show,
     inventory.list_,
     inventory.data,

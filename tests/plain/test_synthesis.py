@@ -14,7 +14,7 @@ from simgen.ir import Pass
 from simgen.study.page import Row
 from simgen.study.score import of_machines, scores
 from simgen.workload import costs, synthesis
-from simgen.workload.synthesis import KindCost, Distance, Imitated
+from simgen.workload.synthesis import Distance, Imitated, KindCost
 
 FORWARD = (Pass.FORWARD,)
 
