@@ -19,6 +19,7 @@ and Hutter, "Decoupled Weight Decay Regularization", 2019; torch.optim.Adam and 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,7 +29,7 @@ from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.optimiser import Optimiser
 from simgen.layers.written import Places, Writes, cut, dense, writes
-from simgen.numerics.rounding import RCP, SECOND_ORDER, SQRT, TINY, U, float32, identifier
+from simgen.numerics.rounding import RCP, SECOND_ORDER, SQRT, TINY, U, float32
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,10 +103,9 @@ class Adam(Optimiser):
             "decay": 0.0 if self.decoupled else float32(decay),
             "kept": self._kept,
         }
-        words = (
-            letter + identifier(number) for letter, number in zip("rsabcdewk", numbers.values())
-        )
-        name = "_".join(["adam", str(x.size), *words, *types])
+        # Nine numbers in full are longer than a name may be.
+        said = hashlib.sha256(repr(numbers).encode()).hexdigest()[:16]
+        name = "_".join(["adam", str(x.size), said, *types])
         (groups, _, _) = elementwise.grid(x.size)
         constants = (
             ("size", x.size),
