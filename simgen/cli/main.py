@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, linting, pipeline, standing, studying
+from simgen.cli import comparing, inventory, legalising, linting, pipeline, standing, studying
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -53,6 +53,7 @@ for command in (
     studying.study,
     standing.status,
     linting.lint,
+    legalising.legalise,
     inventory.show,
     inventory.list_,
     inventory.data,

@@ -83,6 +83,12 @@ def _code_object(held: Held, simulator: str, version: str) -> Looked:
     return Looked(held, arch, kernels, count, tuple(made))
 
 
+def simulated(held: Held, simulator: str, version: str) -> bool:
+    """Whether a version simulates the processor of a code object."""
+    arch, _, _ = functions.of(held.code, held.place)
+    return not isinstance(judge_of(Model(simulator, version, arch)), str)
+
+
 def judge_of(model: Model) -> Judge | str:
     """The judge of instructions for a model; or why no code of that architecture runs there."""
     if model.simulator == "mgpusim":
