@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, legalising, linting, pipeline, standing, studying
+from simgen.cli import (
+    comparing,
+    inventory,
+    legalising,
+    linting,
+    miopen,
+    pipeline,
+    standing,
+    studying,
+)
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -45,6 +54,7 @@ def cli() -> None:
     """
 
 
+inventory.cache.add_command(miopen.miopen)
 for command in (
     pipeline.build,
     pipeline.run,

@@ -51,6 +51,11 @@ MOST_BATCH = 2**20
     metavar="SECONDS",
     help="End each run after this time.",
 )
+@click.option(
+    "--counters",
+    is_flag=True,
+    help="cuda: count what the hardware does, too, with Nsight Compute.",
+)
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @verbosity
 def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> None:
@@ -83,6 +88,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         given["reduced"],
         given["timeout"],
         not given["no_check"],
+        given["counters"],
     )
     made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed)
     if not quiet:

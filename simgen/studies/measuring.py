@@ -22,6 +22,7 @@ from simgen.studies import definition
 from simgen.studies.definition import OF_PLAN, Draws
 from simgen.studies.machines import PLACES, StudyPlace
 from simgen.study import page
+from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +49,12 @@ class Scope:
     reduced: bool = False
     timeout: float | None = None  # seconds, of each run
     check: bool = True  # compare results with the reference
+    counters: bool = False  # on GPUs, with their profiler
+
+    def options(self, place: StudyPlace) -> Mapping[str, str | int]:
+        """Of a run there."""
+        counts = self.counters and "counters" in TARGETS[place.target].run_options
+        return {**place.options, **({"counters": "yes"} if counts else {})}
 
 
 @dataclass(frozen=True)
@@ -192,6 +199,12 @@ def measure(
     return found, failed
 
 
+def places(measured: Sequence[Measured]) -> list[StudyPlace]:
+    """The machines that have results, each once."""
+    found = {(each.point.place.target, each.point.place.machine): each for each in measured}
+    return [each.point.place for each in found.values()]
+
+
 def _rows(
     point: StudyPoint, scope: Scope, output: Path, listener: StudyListener
 ) -> tuple[Row, ...]:
@@ -211,7 +224,7 @@ def _rows(
     listener.error = None
     with bundles.opened(path) as made:
         swept = sweeps.run(
-            made, target.name, point.place.options, [], Wish(scope.timeout), listener
+            made, target.name, scope.options(point.place), [], Wish(scope.timeout), listener
         )
     if listener.error is not None:
         raise listener.error

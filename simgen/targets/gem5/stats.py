@@ -277,6 +277,8 @@ def _times(block: Mapping[str, float], shader: str) -> dict[str, float]:
         "simulated_seconds": block.get("simTicks", 0.0) / per_second,
         "shader_active_ticks": ticks,
     }
+    if "hostSeconds" in block:
+        times["host_seconds"] = block["hostSeconds"]
     period = block.get(shader.replace(".shaderActiveTicks", ".clk_domain.clock"))
     if period:
         times["cycles"] = ticks // period
