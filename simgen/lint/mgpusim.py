@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 # Right but for such values, which the rules keep out where they make these of others:
 _NANS = "gives another result where operands are NaN"
 _COUNTS = "does not cut the count to six bits"
+_CARRY = "loses the carry where a source is 0xffffffff"
 _BUT_FOR = {
+    "v_addc_u32_e32": _CARRY,
     **dict.fromkeys(("v_med3_f32", "v_max3_f32", "v_min3_f32"), _NANS),
     **dict.fromkeys(("v_max_f32_e32", "v_min_f32_e32"), _NANS),
     **dict.fromkeys(("v_ashrrev_i64", "v_lshlrev_b64"), _COUNTS),
