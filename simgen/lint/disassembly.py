@@ -368,8 +368,11 @@ def listing(
     Instructions that are not known are left out.
     """
 
+    own = re.sub(r"\W", "_", function)
+
     def label(offset: int) -> str:
-        return f".L{offset}" if offset >= 0 else f".L_{-offset}"
+        place = f"{offset}" if offset >= 0 else f"m{-offset}"
+        return f".L{place}_{own}"  # other functions of a module have labels too
 
     known: dict[int, str] = {}
     for item in items:
