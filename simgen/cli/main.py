@@ -26,6 +26,7 @@ from simgen.cli import (
     pipeline,
     standing,
     studying,
+    synthesising,
 )
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
@@ -61,6 +62,8 @@ for command in (
     comparing.diff,
     comparing.report,
     studying.study,
+    synthesising.synthesise,
+    synthesising.score,
     standing.status,
     linting.lint,
     legalising.legalise,
