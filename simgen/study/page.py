@@ -51,6 +51,7 @@ class Row:
     nbytes: int  # that it must move
     metrics: Mapping[str, float]
     peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
+    kind: str = ""  # of the layer
     verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
     inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
 
@@ -96,6 +97,7 @@ def rows(
                     nbytes,
                     _total(launches),
                     peaks.of(result),
+                    bundle.workload.node(step.layer).kind,
                     verdict_file.INFERRED
                     if at in like
                     else told.get(f"{step.layer} {step.direction}", no_verdict),
@@ -262,7 +264,7 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
             parts = {label: _sums(at, places, n) for label, n in metrics.parts(key).items()}
             said, shown, parts = _readable(f"{title}: {series}", places, parts)
             draw = figures.stacked if as_shares else figures.grouped
-            drawn.append((said, draw(shown, _shares(parts) if as_shares else parts, unit)))
+            drawn.append((said, draw(shown, figures.shares(parts) if as_shares else parts, unit)))
     return drawn
 
 
@@ -278,15 +280,6 @@ def _readable(
     chosen = {label: [values[at] for at in kept] for label, values in series.items()}
     title = f"{title}, the largest {MOST_PLACES} of {len(places)}"
     return title, [places[at] for at in kept], chosen
-
-
-def _shares(parts: Mapping[str, Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """The parts of each place divided by their sum: small layers are as readable as large ones."""
-    sums = [sum(value or 0.0 for value in place) for place in zip(*parts.values())]
-    return {
-        label: [(value or 0.0) / total if total else None for value, total in zip(values, sums)]
-        for label, values in parts.items()
-    }
 
 
 def _scatters(found: Sequence[Row]) -> list[tuple[str, str]]:
