@@ -22,34 +22,22 @@ from typing import TYPE_CHECKING
 from simgen.dtypes import TOGETHER
 from simgen.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
 from simgen.layers.base import CHUNKS, Choice, Lowering
+from simgen.layers.conv.channels_last_cut import TWINS, Sides, TapCut, best
 from simgen.layers.conv.geometry import PHASES, Gather, GatherAxis, Split, phase_axis, phase_taps
 from simgen.layers.product import fragment, tile
 from simgen.layers.product.elements import constant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Geometry, Names
-    from simgen.machine import Machine
-
-    Sides = tuple[int, int, int, int]  # m, n, k, and how many such products
 
 BLOCK = 256  # work-items, where nothing is multiplied
-LATENCY = 3000  # cycles of a work-group before it multiplies and around its stores
-FULL = 4  # steps that wait in LDS, in all work-groups of a unit, from which on more do not matter
-MANY = 4  # rounds of work-groups from which on their number need not be a whole one
-MOST_HELD = 4  # work-groups in a unit
-OTHER_REGISTERS = {True: 56, False: 112}  # of a work-item, beside its results: by wgmma, or not
-PARTIAL_NBYTES = 12  # of a partial sum: it takes as long to store as so many of results
-WAVES, SHARES = 1, 16  # of work-groups that share a sum: so many at most, in so many numbers
 RUN = 8  # elements that are moved at once
 TILE = 4096  # elements of a tile that is turned
 WIDEST = 64  # channels of such a tile; and of a step of windows
 CORNER, OFFSET, STRIDE = 128, 256, 8  # what the tensor memory accelerator counts up to
-LEAST = 4  # steps of a work-group that shares a sum
-TWINS = 2  # phases of columns that one work-group computes, and the results of a work-item, then
-MOST_TWIN_RESULTS = 64
 SLICES = 8  # work-items that share a sum of partial gradients
 FILLED = 4096  # work-groups from which on they need not
 
@@ -99,18 +87,6 @@ class Turned:
 
     def __str__(self) -> str:
         return f"{self.batch}x{self.channels}x{self.pixels}" + ("" if self.images else "f")
-
-
-@dataclass(frozen=True)
-class TapCut:
-    """How a product is cut, and its k or columns for each tap."""
-
-    cut: tile.Cut
-    of_tap: int
-
-    @property
-    def tile(self) -> tile.Tile:
-        return self.cut.tile
 
 
 @dataclass(frozen=True)
@@ -343,77 +319,6 @@ def _options(
     return [each for each in found if each[0]]
 
 
-def _held(
-    tiles: tuple[tile.Tile, ...], steps: int, machine: Machine, *, twins: bool
-) -> Iterator[tile.Tile]:
-    """Each with as many work-groups in a unit as there is room for, and one, and between."""
-    best: dict[tuple[int, int], tile.Tile] = {}
-    for each in tiles:
-        known = best.get((each.rows, each.columns))
-        if known is None or known.rate < each.rate:
-            best[each.rows, each.columns] = each
-    registers = machine.registers * machine.wavefront * machine.simds
-    for each in best.values():
-        results = each.item_rows * each.item_columns * (TWINS if twins else 1)
-        if twins and results > TWINS * MOST_TWIN_RESULTS:
-            continue
-        for groups in range(1, MOST_HELD + 1):
-            room = min(machine.lds_nbytes // groups - fragment.GROUP_NBYTES,
-                       machine.asked_lds_nbytes)  # fmt: skip
-            of_step = (each.rows + each.columns) * fragment.STAGED_NBYTES + 16
-            stages = min(fragment.STAGES, max(2, steps), room // of_step)
-            busy = each.block * groups * (results + OTHER_REGISTERS[each.by_warpgroups])
-            if stages < 2 or (groups > 1 and busy > registers):
-                break
-            yield replace(each, stages=stages, at_once=groups)
-
-
-def _cycles(found: tile.Cut, sides: Sides, machine: Machine) -> float:
-    """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
-    stores; several in a unit do so meanwhile."""
-    m, n, k, batch = sides
-    of = found.tile
-    across, down = of.grid(m, n)
-    waves = across * down * batch * found.splits / (machine.units * of.at_once)
-    each = of.rows * of.columns * ceil(min(found.chunk, k) / of.depth) * of.depth
-    multiplied = each / (machine.fmas * of.rate) * max(1.0, FULL / (of.stages * of.at_once))
-    nbytes = PARTIAL_NBYTES if found.splits > 1 else 2
-    stored = of.rows * of.columns * nbytes * machine.units / machine.l2_rate
-    one = max(LATENCY + multiplied + stored, of.at_once * max(multiplied, stored))
-    total = one * (ceil(waves) if waves < MANY else waves)
-    if found.splits > 1:
-        total += machine.launch_cycles + (4 * found.splits + 2) * batch * m * n / machine.l2_rate
-    return total
-
-
-def _best(
-    g: Geometry,
-    options: list[tuple[tuple[tile.Tile, ...], int]],
-    sides: Callable[[int], Sides],
-    most: int,
-    *,
-    twins: bool = False,
-) -> TapCut:
-    """Of tiles, work-groups in a unit, and chunks up to `most`, what takes the least time; `sides`
-    are those of a product that has so much for each tap."""
-    made = []
-    for tiles, of_tap in options:
-        m, n, k, batch = sides(of_tap)
-        for each in _held(tiles, ceil(k / tiles[0].depth), g.machine, twins=twins):
-            steps = ceil(k / each.depth)
-            groups = prod(each.grid(m, n)) * batch
-            full = max(1, WAVES * each.at_once * g.machine.units // groups)
-            shares = {1, *(ceil(full * part / SHARES) for part in range(1, SHARES + 1))}
-            for wanted in sorted(shares):
-                if wanted > min(most, max(1, steps // LEAST)):
-                    break
-                chunk = ceil(steps / wanted) * each.depth
-                splits = ceil(k / chunk)
-                found = tile.Cut(each, chunk if splits > 1 else k, splits)
-                made.append((_cycles(found, (m, n, k, batch), g.machine), TapCut(found, of_tap)))
-    return min(made, key=lambda one: one[0])[1]
-
-
 def _windows(one: Gather) -> Windows | None:
     """What a map says of a gather; None: more than it can."""
     axes = one.rows, one.columns
@@ -447,7 +352,7 @@ def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
 
     options = _options(g, tiles, one.group_in, mapped)
     most = tile.SPLITS if alone else 1
-    return _best(g, options, sides, most, twins=parts[0].twins)
+    return best(g.machine, options, sides, most, twins=parts[0].twins)
 
 
 @lru_cache(maxsize=256)
@@ -460,9 +365,8 @@ def _filter_cut(g: Geometry) -> TapCut:
         return g.filters, g.taps * of_tap, g.batch * of_sample, 1
 
     mapped = planes or _image_windows(g) is not None
-    return _best(
-        g, _options(g, _staged(g, True, True), g.channels, mapped), sides, g.batch * g.pixels
-    )
+    options = _options(g, _staged(g, True, True), g.channels, mapped)
+    return best(g.machine, options, sides, g.batch * g.pixels, crowded=planes)
 
 
 def _of(part: Part) -> tuple[Gather, ...]:
