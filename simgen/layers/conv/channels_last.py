@@ -366,7 +366,7 @@ def _filter_cut(g: Geometry) -> TapCut:
 
     mapped = planes or _image_windows(g) is not None
     options = _options(g, _staged(g, True, True), g.channels, mapped)
-    return best(g.machine, options, sides, g.batch * g.pixels, crowded=planes)
+    return best(g.machine, options, sides, g.batch * g.pixels, crowded=g.channels < WIDEST)
 
 
 def _of(part: Part) -> tuple[Gather, ...]:

@@ -108,9 +108,7 @@ def best(
             groups = prod(each.grid(m, n)) * batch
             full = max(
                 1,
-                (each.at_once if crowded or not each.by_warpgroups else 1)
-                * machine.units
-                // groups,
+                (each.at_once if crowded else 1) * machine.units // groups,
             )
             shares = {1, *(ceil(full * part / SHARES) for part in range(1, SHARES + 1))}
             for wanted in sorted(shares):
