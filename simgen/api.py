@@ -296,6 +296,9 @@ class BuiltBundle:
         grid: Mapping[str, Iterable[Value]],
         *,
         timeout: float | None = None,
+        representatives: bool = False,
+        jobs: int | None = None,
+        warm: str = "previous",
         options: Mapping[str, str | int] | None = None,
         again: bool = False,
         progress: Progress | None = None,
@@ -312,7 +315,7 @@ class BuiltBundle:
                 or setting of the build, such as {"n": [1, 4], "algo": ["direct", "winograd"]}.
             options: options that have one value throughout.
             again: run the points that have a result, too.
-            timeout, progress, notice: as in `run`, for each point.
+            timeout, representatives, jobs, warm, progress, notice: as in `run`, for each point.
 
         Returns:
             The results of all points, by their names, TARGET@SETTING=VALUE,...
@@ -324,12 +327,11 @@ class BuiltBundle:
         words = [f"{name}={','.join(map(_text, values))}" for name, values in grid.items()]
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
+        wish = Wish(timeout, cutting=_cutting(representatives, jobs, warm))
         with bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
-            swept = sweeps.run(
-                made, target, options or {}, words, Wish(timeout), listener, again=again
-            )
+            swept = sweeps.run(made, target, options or {}, words, wish, listener, again=again)
             swept.check()
             return {each.point.name: each.result for each in swept.points}
 

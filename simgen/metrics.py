@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     Formula = ast.expr
 
@@ -426,6 +426,45 @@ def counted(names: Iterable[str]) -> list[str]:
         else:
             found.add(name)
     return [metric.name for metric in METRICS.values() if metric.name in found]
+
+
+def expressed(name: str, counted: Container[str]) -> str | None:
+    """A metric as a formula of those that a target counts, and GIVEN; None where it lacks one."""
+    found = _expressed(_parsed(name), counted)
+    return None if found is None else ast.unparse(found)
+
+
+def terms(formula: str) -> list[str]:
+    """The names in a formula, in their order."""
+    found = (n.id for n in ast.walk(ast.parse(formula, mode="eval")) if isinstance(n, ast.Name))
+    return [name for name in dict.fromkeys(found) if name in METRICS]
+
+
+def _expressed(node: Formula, counted: Container[str]) -> Formula | None:
+    """The expression of counts that has the value of `node`; None where it has none."""
+    match node:
+        case ast.Constant():
+            return node
+        case ast.Name(id=name):
+            formula = METRICS[name].formula if name in METRICS else ""
+            if name in counted or name in GIVEN:
+                return node
+            return _expressed(_parsed(formula), counted) if formula else None
+        case ast.Call(func=ast.Name(id="coalesce"), args=args):
+            found = (_expressed(arg, counted) for arg in args)
+            return next((each for each in found if each is not None), None)
+        case ast.Call(func=ast.Name(id="max") as function, args=args):
+            every = [each for arg in args if (each := _expressed(arg, counted)) is not None]
+            return ast.Call(function, every, []) if len(every) == len(args) else None
+        case ast.BinOp(left=left, op=sign, right=right):
+            a, b = _expressed(left, counted), _expressed(right, counted)
+            if a is None or b is None:
+                return None
+            nothing = isinstance(b, ast.Constant) and b.value == 0
+            if nothing and isinstance(sign, ast.Add | ast.Sub):  # a part that the target lacks
+                return a
+            return ast.BinOp(a, sign, b)
+    raise _unknown(node)
 
 
 def _unknown(node: Formula) -> ValueError:

@@ -120,6 +120,8 @@ EXTRA: dict[str, list[dict[str, str]]] = {
     "cast": [{"type": "bf16"}, {"type": "f32"}],
     "concat": [{"inputs": "3"}, {"axis": "-1"}],
     "sgd": [{"gradient_type": "f16", "copy_type": "bf16", "loss_scale": "1024"}],
+    "reduce_mean": [{"axis": "-1"}],
+    "attention_sum": [{"candidates": "9", "log": "true"}],
     "embedding": [{"features": "8"}, {"features": "5", "zipf": "0.0"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
     "cross_entropy": [{"axis": "-1"}, {"axis": "2", "ignore_index": "1"}],
@@ -277,6 +279,8 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "recurrent": (  # time steps, samples, features
         (2, 1, 1), (3, 2, 4), (4, 17, 10), (2, 2, 2, 35), (2, 5, 68), (9, 3, 1),
     ),
+    "reduce_mean": ((1, 1, 1), (2, 5, 3), (3, 7, 8), (2, 4, 37), (2, 3, 5, 12)),
+    "attention_sum": ((1, 1), (2, 5), (3, 17, 1), (30, 100), (2, 601)),
     "embedding": ((1, 1), (2, 5), (3, 4, 13), (3, 1500), (2, 3001)),  # places
     "mask": ((1, 1, 1), (2, 3, 5), (3, 2, 7, 9), (2, 17, 33), (2, 64, 64), (5, 3, 1, 130)),
     "heads": (
@@ -466,6 +470,8 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "heads": {"shape": "2x5x6", "heads": "3"},
     "embedding": {"shape": "3x11", "vocabulary": "9", "features": "6"},
     "mask": {"shape": "2x5x7", "mask": "lengths"},
+    "attention_sum": {"shape": "3x11", "vocabulary": "5", "log": "true"},
+    "reduce_mean": {"shape": "2x5x6"},
     "recurrent": {"shape": "3x2x6", "cell": "gru"},
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CONFIG = Path(__file__).parent / "data" / "narrow.dnnmark"
 INTEGERS = CONFIG.with_name("integers.dnnmark")
 QUANTISED = CONFIG.with_name("quantised.dnnmark")
+NETWORK = CONFIG.with_name("quantised_network.dnnmark")
 TYPES = ("f16", "bf16")
 PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 

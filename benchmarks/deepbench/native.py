@@ -208,18 +208,23 @@ def run(
     """
     end = time.monotonic() + 60 * minutes
     lacking = [task for task in todo if not rows.has(task)]
+    measuring, begun = 0.0, time.monotonic()
     try:
         for made in _prepared(lacking, partial(_prepare, machine.prepare, folder), workers, end):
             row = Row(made.task, machine.name, made.task.flops, result=made.failed)
             if not made.failed:
+                start = time.monotonic()
                 machine.measure(made, row)
+                measuring += time.monotonic() - start
             if row.result != RIGHT and not row.result.startswith(REFUSED):
                 tell(f"{made.task.key}: {row.result}")
             rows.add(row)
     finally:
         rows.write()
     left = sum(not rows.has(task) for task in todo)
-    tell(f"{len(todo) - left} of {len(todo)} done" + (", the time is over" if left else ""))
+    taken = f"{measuring:.0f} of {time.monotonic() - begun:.0f} s measuring"
+    over = ", the time is over" if left else ""
+    tell(f"{len(todo) - left} of {len(todo)} done{over}; {taken}")
 
 
 def _prepared(

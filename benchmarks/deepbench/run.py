@@ -1,10 +1,12 @@
 """DeepBench's lists: every problem planned, one in ten compiled, a sample run and compared; all of
-them natively.
+them natively, and all-reduces over several GPUs.
 
     python benchmarks/deepbench/run.py plan    [--plan-for M]
     python benchmarks/deepbench/run.py compile [--plan-for M] [--every 10]
     python benchmarks/deepbench/run.py run     [--on host mgpusim] [--scale-to 2e6]
-    python benchmarks/deepbench/run.py native  [--minutes 8] [--rows native.json]
+    python benchmarks/deepbench/run.py native  [--minutes 8] [--rows native.json] [--share 1/2]
+    python benchmarks/deepbench/run.py tables  --rows first.json second.json
+    python benchmarks/deepbench/run.py allreduce [--gpus 2]
 
 `plan` lowers all problems whose layer simgen has, in all their passes and types, and compiles
 nothing. `compile` makes the code objects of every tenth for MGPUSim's MI300A. `run` takes 60
@@ -12,7 +14,9 @@ problems (`--count`), as many of each family, set and pass, spread over their wo
 and runs them; and prints a row for each: verdicts, and what the rule did not keep. `native` runs
 every problem that builds on this machine's GPU, beside PyTorch's libraries (native.py, on_gpu.py);
 with `--on host`, on this CPU and scaled down, which shows all of it but the GPU. It needs CuPy and
-PyTorch. Rows that are in the file already are not measured again.
+PyTorch. Rows that are in the file already are not measured again. Of a machine with two GPUs, each
+may have its `--share` (with CUDA_VISIBLE_DEVICES, and `--rows` of its own); `tables` puts them
+together. `allreduce` runs the ring and the tree over GPUs, beside NCCL (on_gpus.py).
 """
 
 from __future__ import annotations
@@ -151,23 +155,65 @@ def run_natively(asked) -> None:
     import native
     from on_gpu import OnGpu
 
-    rows = native.Rows.at(asked.rows)
-    todo = native.tasks(asked.families, asked.types)
+    path = asked.rows[0]
+    rows = native.Rows.at(path)
+    todo = native.tasks(asked.families, asked.types)[asked.share[0] - 1 :: asked.share[1]]
     todo = todo[: asked.count] if asked.count else todo
     machine = native.OnHost(asked.scale_to) if asked.on == ["host"] else OnGpu(asked.plan_for)
     with tempfile.TemporaryDirectory() as folder:
         # One cache of compiled kernels for all processes, and none that stays.
         os.environ["CUPY_CACHE_DIR"] = f"{folder}/cupy"
         native.run(todo, rows, machine, Path(folder), workers=asked.workers, minutes=asked.minutes)
+    write_tables(todo, rows, path.with_suffix(".md"))
+
+
+def put_together(asked) -> None:
+    import native
+
+    rows = native.Rows(Path())
+    for path in asked.rows:
+        rows.found |= native.Rows.at(path).found
+    write_tables(native.tasks(asked.families, asked.types), rows, Path("native.md"))
+
+
+def write_tables(todo, rows, path: Path) -> None:
+    import native
+
     head = ["# DeepBench, natively", "", f"    {shlex.join(['python', *sys.argv])}"]
-    write_atomic(asked.rows.with_suffix(".md"), native.page(todo, rows, head).encode())
+    write_atomic(path, native.page(todo, rows, head).encode())
     print(*native.summary(todo, rows), "", *native.by_algorithm(rows), sep="\n")
-    print(*native.refusals(rows), f"\nwhole tables: {asked.rows.with_suffix('.md')}", sep="\n")
+    print(*native.refusals(rows), f"\nwhole tables: {path}", sep="\n")
+
+
+def reduce_over_gpus(asked) -> None:
+    from on_gpus import OnGpus
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CUPY_CACHE_DIR"] = f"{folder}/cupy"
+        print(*OnGpus(asked.gpus).run(Path(folder), asked.plan_for), sep="\n")
+
+
+def share(text: str) -> tuple[int, int]:
+    which, _, of = text.partition("/")
+    found = int(which), int(of)
+    if not 1 <= found[0] <= found[1]:
+        raise ValueError(text)
+    return found
+
+
+MODES = {
+    "plan": plan,
+    "compile": compile_some,
+    "run": run,
+    "native": run_natively,
+    "tables": put_together,
+    "allreduce": reduce_over_gpus,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("plan", "compile", "run", "native"))
+    parser.add_argument("what", choices=tuple(MODES))
     parser.add_argument("--plan-for", help="mgpusim-mi300a; of `native`: h200")
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--on", nargs="+", help="targets of `run`: host mgpusim; `native`: host")
@@ -175,14 +221,16 @@ def main() -> None:
     parser.add_argument("--scale-to", type=float, default=2e6)
     parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("--minutes", type=float, default=8, help="of `native`")
-    parser.add_argument("--rows", type=Path, default="native.json", help="its file; tables beside")
+    parser.add_argument("--rows", type=Path, nargs="+", default=[Path("native.json")])
+    parser.add_argument("--share", type=share, default=(1, 1), help="of `native`: 1/2")
+    parser.add_argument("--gpus", type=int, default=2, help="of `allreduce`")
     parser.add_argument("--workers", type=int, default=(os.cpu_count() or 2) - 1)
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--types", nargs="+", choices=TYPES, default=list(TYPES))
     asked = parser.parse_args()
-    asked.plan_for = asked.plan_for or ("h200" if asked.what == "native" else "mgpusim-mi300a")
-    what = {"plan": plan, "compile": compile_some, "run": run, "native": run_natively}
-    what[asked.what](asked)
+    on_gpus = asked.what in ("native", "allreduce")
+    asked.plan_for = asked.plan_for or ("h200" if on_gpus else "mgpusim-mi300a")
+    MODES[asked.what](asked)
 
 
 if __name__ == "__main__":

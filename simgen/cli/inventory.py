@@ -31,9 +31,30 @@ if TYPE_CHECKING:
     "MIOpenDriver (miopen), rocblas-bench (rocblas), cutlass_profiler (cutlass), benchdnn, or "
     "DeepBench's own programs (deepbench).",
 )
+@click.option(
+    "--cost",
+    is_flag=True,
+    help="Print what simulating it will take: instructions, simulated time, time and memory of "
+    "this machine, which a short run measures once (--probe: again).",
+)
+@click.option("--probe", is_flag=True, help="With --cost, measure this machine again.")
+@click.option(
+    "--budget",
+    metavar="T",
+    help="Also print how to stay within a time, as 10m or 2h, and what is given up for it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
-def show(form: str | None, as_json: bool, quiet: bool, verbose: bool, **given: Any) -> None:
+def show(
+    form: str | None,
+    cost: bool,
+    probe: bool,
+    budget: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
+) -> None:
     """Print layers, shapes, work and memory of WORKLOAD, or of what a bundle was built from.
 
     Operations are floating-point operations and special functions; bytes are the traffic that no
@@ -48,6 +69,7 @@ def show(form: str | None, as_json: bool, quiet: bool, verbose: bool, **given: A
     simgen show alexnet --pass fwd,bwd --layers conv1..pool1
     simgen show alexnet.dnnmark --json
     simgen show deepbench/conv/17 --as miopen
+    simgen show resnet50 --set n=1 --target mgpusim --cost --budget 2h
     """
     from simgen.cli import present
     from simgen.errors import UnsupportedError
@@ -58,6 +80,13 @@ def show(form: str | None, as_json: bool, quiet: bool, verbose: bool, **given: A
     plan, output, targets = planned(given)
     if form is not None:
         _show_lines(plan, form, as_json, quiet)
+        return
+    if cost or budget or probe:
+        from simgen.cli import costing
+
+        told = costing.show(plan, targets, given, budget, again=probe, as_json=as_json)
+        if as_json:
+            print(json.dumps(told, indent=1))
         return
     try:
         workload: Workload | None = plan.workload

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, pipeline, standing
+from simgen.cli import comparing, inventory, linting, pipeline, standing, studying
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -50,7 +50,9 @@ for command in (
     pipeline.run,
     comparing.diff,
     comparing.report,
+    studying.study,
     standing.status,
+    linting.lint,
     inventory.show,
     inventory.list_,
     inventory.data,

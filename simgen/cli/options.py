@@ -303,7 +303,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
     from simgen.bundle.planning import Choices, Plan, chosen_targets
 
     choices = Choices(
-        settings=_settings(given["settings"]),
+        settings=settings_given(given["settings"]),
         passes=given["passes"],
         layers=given["layers"],
         algorithm=given["algorithm"],
@@ -353,7 +353,7 @@ def reproduce(given: dict[str, Any]) -> str:
     return shlex.join(words)
 
 
-def _settings(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def settings_given(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     settings = []
     for text in texts:
         key, equals, value = text.partition("=")

@@ -200,10 +200,6 @@ def run(
 
     given = {name: value for name, value in options.items() if value is not None}
     wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm))
-    if grid and wish.cutting:
-        raise UsageError(
-            "--sweep: its points run whole networks; leave it out, or --representatives and --jobs"
-        )
     if grid and layers is not None:
         raise UsageError("--layers: a sweep runs the whole network; leave out --layers or --sweep")
     if again and not grid:

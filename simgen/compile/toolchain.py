@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import tempfile
 from functools import cache
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import machine
-from simgen.errors import MissingError, SimgenError
+from simgen.errors import MissingError, SimgenError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,6 +140,35 @@ def assemble(text: str, arch: str) -> bytes:
         return (folder / "kernel.co").read_bytes()
 
 
+def assemble_foreign(text: str, arch: str, place: str) -> bytes:
+    """A linked AMDGPU code object of assembly text that a user has, with line tables.
+
+    Raises:
+        UsageError: the assembler does not accept it; with the first line that it says.
+    """
+    lines = () if re.search(r"^\s*\.(file|loc)\b", text, re.M) else ("-g",)
+    with _Folder({"input.s": text.encode()}) as folder:
+        done = _started(
+            folder, "clang", f"--target={AMD_TARGET}", f"-mcpu={arch}", *lines, "-c", "input.s",
+            "-o", "input.o",
+        )  # fmt: skip
+        if done.returncode:
+            raise UsageError(_first_error(done, "input.s", place))
+        linked = _started(folder, "ld.lld", "-shared", "input.o", "-o", "input.co")
+        if linked.returncode:
+            raise UsageError(_first_error(linked, "input.o", place))
+        return (folder / "input.co").read_bytes()
+
+
+def _first_error(done: subprocess.CompletedProcess[str], name: str, place: str) -> str:
+    """What a compiler said first about a file of a user, as a message."""
+    found = re.search(rf"^{re.escape(name)}:(\d+):\d+: (?:fatal )?error: (.*)$", done.stderr, re.M)
+    if found:
+        return f"{place}:{found[1]}: {found[2]}; correct it"
+    first = next(iter(done.stderr.strip().splitlines()), "it said nothing")
+    return f"{place}: the compiler does not accept it ({first}); correct it"
+
+
 def compile_device(source: str, arch: str) -> bytes:
     """A linked AMDGPU code object from self-contained HIP text, with nothing in between."""
     return assemble(assembly(source, arch), arch)
@@ -193,12 +223,16 @@ class _Folder(tempfile.TemporaryDirectory[str]):
         return Path(super().__enter__())
 
 
-def _run(folder: Path, *command: str) -> None:
+def _started(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     # Nothing of the caller's environment: CPATH and the like would change the output unseen.
     environment = {"PATH": os.defpath, "LC_ALL": "C", "TMPDIR": str(folder)}
-    done = subprocess.run(
+    return subprocess.run(
         [str(zig()), *command], cwd=folder, env=environment, capture_output=True, text=True
     )
+
+
+def _run(folder: Path, *command: str) -> None:
+    done = _started(folder, *command)
     if done.returncode:
         raise SimgenError(
             f"compiler: rejected {command[-3]} (a bug in simgen): zig {' '.join(command)}\n"

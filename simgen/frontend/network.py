@@ -576,8 +576,8 @@ def _dtype(
         if given and not said:
             cure = "insert [Cast] with type=f32 before it"
             if not asked.is_float:
-                cure = "take another layer before it"
-                cure += ", or give that one scales" if DType.I8 in layer.integers else ""
+                cure = "insert [Cast] with type=f32 and its x_scale before it"
+                cure += ", or give the layer before scales" if DType.I8 in layer.integers else ""
         raise ConfigError(where, f"{fact}; {cure}")
     if given and asked != found:
         raise ConfigError(

@@ -7,6 +7,7 @@ May import: arrays, dtypes, errors, ir, machine, numerics.
 from simgen.layers import activation as activation
 from simgen.layers import add as add
 from simgen.layers import all_reduce as all_reduce
+from simgen.layers import attention_sum as attention_sum
 from simgen.layers import bypass as bypass
 from simgen.layers import cast as cast
 from simgen.layers import concat as concat
@@ -16,6 +17,8 @@ from simgen.layers import fused as fused
 from simgen.layers import heads as heads
 from simgen.layers import input as input
 from simgen.layers import mask as mask
+from simgen.layers import multiply as multiply
+from simgen.layers import reduce_mean as reduce_mean
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax

@@ -15,6 +15,9 @@ small relative error everywhere, since 1 - y, 1 + y and y + a are exact where th
 formula brings back what was lost when y was rounded: where sigmoid or tanh is rounded to its limit,
 the gradient is 0, as in every library that keeps y. Tensors have any shape.
 
+Of i8, y has the scale of x and its `zero_point`, which relu has in place of 0; other modes take
+floats alone.
+
 y has a small relative error too, in the tails as well, so every bound is relative; a kernel that
 computes log(1 + exp(x)) or 1 - exp(-y) as it stands here exceeds it.
 """
@@ -26,9 +29,10 @@ from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.requantisation import check_zero_point, zero_key
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import rounding
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32, identifier
@@ -76,6 +80,7 @@ class Activation(Layer):
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "256", "w": "256"}
 
@@ -90,6 +95,7 @@ class Activation(Layer):
     alpha: float = key(
         "activation_alpha", default=1.0, least=0.0, most=1e6, text="factor of exp(x) - 1 in elu"
     )
+    zero_point: int = zero_key("")
 
     @property
     def chooses(self) -> bool:
@@ -98,6 +104,10 @@ class Activation(Layer):
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
+        if not x.dtype.is_float and self.mode is not ActivationMode.RELU:
+            fact = f"activation_mode is {self.mode}, and the input is {x.dtype}"
+            raise ValueError(f"{fact}; take relu, or insert [Cast] with type=f32 before it")
+        check_zero_point(x.dtype, self.zero_point)
         return x
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -112,7 +122,7 @@ class Activation(Layer):
         (x,) = inputs
         if direction is Pass.FORWARD:
             # Wide enough for saturation on both sides, dense enough around zero.
-            return (Port("x", x, Fill(Distribution.NORMAL, 0.0, 8.0)), Port("y", x))
+            return (Port("x", x, Fill.usual(x.dtype, 8.0)), Port("y", x))
         normal = Distribution.NORMAL
         y = {  # what the forward pass can give, its limits included
             ActivationMode.RELU: Fill(normal, 0.0, 8.0, low=0.0),  # beyond the usual ceilings too
@@ -135,9 +145,10 @@ class Activation(Layer):
             ("alpha", float32(self.alpha) if self.mode is ActivationMode.ELU else 0.0),
             ("size", x.size),
             ("vector", VECTOR),
-            *elementwise.element(x.dtype),
+            *elementwise.element(x.dtype, self.zero_point),
         )
-        name = f"activation_{direction}_{self.mode}_{x.size}{elementwise.suffix(x.dtype)}"
+        suffix = elementwise.suffix(x.dtype, self.zero_point)
+        name = f"activation_{direction}_{self.mode}_{x.size}{suffix}"
         if self.mode is ActivationMode.CLIPPED_RELU:
             name += f"_c{identifier(self.ceiling)}"
         if self.mode is ActivationMode.ELU:
@@ -180,7 +191,7 @@ class Activation(Layer):
     def _forward(self, x: Array) -> Array:
         match self.mode:
             case ActivationMode.RELU:
-                return np.maximum(x, 0.0)
+                return np.maximum(x, float(self.zero_point))
             case ActivationMode.CLIPPED_RELU:
                 return np.clip(x, 0.0, float32(self.ceiling))
             case ActivationMode.ELU:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums
 from simgen.layers.contract import Contract
@@ -36,6 +36,7 @@ class Bypass(Layer):
     passes = (Pass.FORWARD, Pass.BACKWARD)
     per_sample = True
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     rank = None
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
@@ -51,7 +52,7 @@ class Bypass(Layer):
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
         source, target = elementwise.ends(direction)
-        return (Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, x))
+        return (Port(source, x, Fill.usual(x.dtype)), Port(target, x))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs

@@ -5,6 +5,14 @@
 
     x, y, dx, dy  (N, C, H, W)
 
+Integers stand for real numbers: x of i8 or i32 for x_scale (x - x_zero_point), and y of i8 is
+
+    saturate(round(scale (x - x_zero_point)) + y_zero_point)     scale = x_scale / y_scale
+
+where what is no integer has the scale 1 and the zero point 0. Each step is one float32 operation,
+with a scale that is rounded once, so that results are known to the bit. There is no backward pass
+then. These are QuantizeLinear and DequantizeLinear of ONNX, or both in a row.
+
 To the nearest number, of two the even one: IEEE 754-2019, 5.4.2 (convertFormat) and 4.3.1
 (roundTiesToEven). What is too large becomes infinity, or NaN where the type has none: the OCP 8-bit
 Floating Point Specification, 2023, calls that non-saturating. By itself the layer reads the type
@@ -17,10 +25,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import F16, DType
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ir import Fill, OpCount, Pass, TensorSpec
 from simgen.layers import conversion, elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
+from simgen.layers.requantisation import requantised, scale_key, zero_key
+from simgen.numerics.rounding import float32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +40,8 @@ if TYPE_CHECKING:
     from simgen.layers.base import Tensors
 else:
     from simgen import arrays as np
+
+SPREAD = 40.0  # standard deviation of integers that are made: some are beyond 8 bits
 
 
 @dataclass(frozen=True)
@@ -41,15 +53,27 @@ class Cast(Layer):
     rank = None
     per_sample = True
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     type_key = "from"
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "1000", "h": "1", "w": "1"}
 
     type: DType = key("type", default=F16, text="element type of the output")
+    x_scale: float = scale_key("x")
+    x_zero_point: int = zero_key("x")
+    y_scale: float = scale_key("y")
+    y_zero_point: int = zero_key("y")
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
-        if not self.type.is_float or self.type.nbytes > DType.F32.nbytes:
-            raise ValueError(f"[Cast] cannot make {self.type.name}; set type=f32, f16 or bf16")
+        if self.type != DType.I8 and (
+            not self.type.is_float or self.type.nbytes > DType.F32.nbytes
+        ):
+            raise ValueError(f"[Cast] cannot make {self.type.name}; set type=f32, f16, bf16 or i8")
+        self._check("x", x.dtype, self.x_scale, self.x_zero_point)
+        self._check("y", self.type, self.y_scale, self.y_zero_point)
+        if not 2.0**-126 <= self._scale <= 2.0**20:
+            fact = f"numbers are scaled by {self._scale:g}"
+            raise ValueError(f"{fact}; let the scales give 1e-37 to 1e6")
         return TensorSpec(x.shape, self.type)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -61,27 +85,61 @@ class Cast(Layer):
         source, target = elementwise.ends(direction)
         read, written = self._ends(inputs, direction)
         # Over some binades on both sides of 1, and small enough for every type.
-        wide = Fill(Distribution.NORMAL, 0.0, 8.0)
+        wide = Fill.usual(read.dtype, self.y_scale * SPREAD if self.y_scale else 8.0)
         return (Port(source, read, wide), Port(target, written))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         read, written = self._ends(inputs, direction)
         source, target = elementwise.ends(direction)
-        return conversion.cast(read.size, read.dtype, written.dtype, source, target)
+        types, zeros = (read.dtype, written.dtype), (self.x_zero_point, self.y_zero_point)
+        return conversion.cast(read.size, *types, source, target, self._scale, zeros)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return elementwise.ends(direction)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)
-        return {target: tensors[source]}
+        x = tensors[source]
+        if not self._scaled:
+            return {target: x}
+        made = (x - self.x_zero_point).astype(np.float32) * np.float32(self._scale)
+        if self.type == DType.I8:
+            return {target: requantised(made, self.y_zero_point)}
+        return {target: made.astype(np.float64)}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         source, target = elementwise.ends(direction)
         return {target: np.zeros_like(tensors[source])}  # what storing rounds is known to the bit
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        return Sums()
+        return None if self._scaled else Sums()
+
+    @property
+    def forward_only(self) -> str:
+        return "with scales" if self._scaled else ""
+
+    @property
+    def _scaled(self) -> bool:
+        """Whether integers are made of something, or something of integers."""
+        return bool(self.x_scale or self.y_scale)
+
+    @property
+    def _scale(self) -> float:
+        """What numbers are multiplied by."""
+        return float32((self.x_scale or 1.0) / (self.y_scale or 1.0))
+
+    def _check(self, of: str, dtype: DType, scale: float, zero_point: int) -> None:
+        """Raises:
+        ValueError: a tensor of integers has no scale, or one of floats has.
+        """
+        if dtype.is_float and (scale or zero_point):
+            given = f"{of}_scale" if scale else f"{of}_zero_point"
+            raise ValueError(f"{given} is given, and {of} is {dtype}; leave it out")
+        if not dtype.is_float and not scale:
+            fact = f"{of} is {dtype}, and {of}_scale is missing"
+            raise ValueError(f"{fact}; give it, such as {of}_scale=.05")
+        if dtype == DType.I32 and zero_point:
+            raise ValueError(f"{of} is {dtype}, which has no {of}_zero_point; leave it out")
 
     def _ends(
         self, inputs: tuple[TensorSpec, ...], direction: Pass

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import OpCount, Pass, TensorSpec
+from simgen.ir import DType, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import key
 from simgen.layers.contract import Contract
@@ -39,6 +39,7 @@ class Concat(Several):
     kind = "concat"
     section = "Concat"
     contract: ClassVar[Contract] = Contract(copies=(Pass.FORWARD, Pass.BACKWARD))
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "128", "h": "28", "w": "28"}
 
     axis: int = key("axis", default=1, text="along which they are joined; -1 is the last")

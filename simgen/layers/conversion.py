@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel, Launch, TensorSpec
 from simgen.layers.base import Lowering, Port
-from simgen.layers.elementwise import BLOCK, VECTOR, grid
+from simgen.layers.elementwise import BLOCK, VECTOR, as_float, grid, zeros
 from simgen.layers.written import Writes, dense, writes
+from simgen.numerics.rounding import identifier
 
 if TYPE_CHECKING:
     from simgen.dtypes import DType
@@ -55,12 +56,28 @@ def lower(layer: Layer, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowe
     return Lowering(tuple(kernels), tuple(launch for part in parts for launch in part.launches))
 
 
-def cast(size: int, source: DType, target: DType, reads: str, writes: str) -> Lowering:
-    """One launch that converts `size` elements of port `reads` to port `writes`."""
-    name = f"cast_{source.name}_{target.name}_{size}"
+def cast(
+    size: int,
+    source: DType,
+    target: DType,
+    reads: str,
+    writes: str,
+    scale: float = 1.0,
+    zero_points: tuple[int, int] = (0, 0),
+) -> Lowering:
+    """One launch that converts `size` elements of port `reads` to port `writes`.
+
+    Numbers are multiplied by `scale`; `zero_points` are those of both, where they are of 8 bits.
+    """
+    ends = [f"{each.name}{zeros(zero)}" for each, zero in zip((source, target), zero_points)]
+    name = f"cast_{'_'.join(ends)}_{size}" + (f"_a{identifier(scale)}" if scale != 1 else "")
     constants = (
-        ("source", source.c), ("target", target.c), ("size", size), ("vector", VECTOR),
-    )  # fmt: skip
+        ("source", as_float(source, zero_points[0])),
+        ("target", as_float(target, zero_points[1])),
+        ("scale", scale),
+        ("size", size),
+        ("vector", VECTOR),
+    )
     kernel = Kernel(name, "cast.hip", BLOCK, constants)
     return Lowering((kernel,), (Launch(name, grid(size), (reads, writes)),))
 

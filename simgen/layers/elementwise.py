@@ -6,6 +6,7 @@ neighbouring elements: one 16-byte access of each tensor.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from simgen.dtypes import WORD, DType
 from simgen.ir import Kernel, Launch, Pass
 from simgen.layers.base import Lowering
 from simgen.layers.written import Writes, dense, writes
+from simgen.numerics.rounding import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,14 +32,53 @@ class Operation(StrEnum):
     ADD = "add"  # the inputs in order, one addition after the other
 
 
-def element(dtype: DType) -> Constants:
+@dataclass(frozen=True)
+class Scaling:
+    """Of two tensors of 8-bit integers that are added, and of their sum."""
+
+    factors: tuple[float, float] = (1.0, 1.0)  # float32
+    zero_points: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def constants(self) -> Constants:
+        """What templates/kernels/constants/add.h declares: there, loads subtract the last one."""
+        first, second, last = self.zero_points
+        return (
+            ("scaled", int(self != Scaling())),
+            ("factor0", self.factors[0]),
+            ("factor1", self.factors[1]),
+            ("zero0", first - last),
+            ("zero1", second - last),
+        )
+
+    @property
+    def name(self) -> str:
+        """Part of a kernel's name."""
+        if self == Scaling():
+            return ""
+        first, second = map(identifier, self.factors)
+        return f"_a{first}{zeros(self.zero_points[0])}_a{second}{zeros(self.zero_points[1])}"
+
+
+def element(dtype: DType, zero_point: int = 0) -> Constants:
     """The constant that names the type of elements to a kernel, where it is not float32."""
-    return (("element", dtype.c),) if dtype.is_narrow else ()
+    return (("element", as_float(dtype, zero_point)),) if dtype.is_narrow else ()
 
 
-def suffix(dtype: DType) -> str:
+def as_float(dtype: DType, zero_point: int = 0) -> str:
+    """The type in kernels that compute with float32: of 8-bit integers, too, and what stands for 0
+    in these."""
+    return f"Counted<{zero_point}>" if dtype == DType.I8 else dtype.c
+
+
+def suffix(dtype: DType, zero_point: int = 0) -> str:
     """What tells kernels of narrow types by their names."""
-    return f"_{dtype.name}" if dtype.is_narrow else ""
+    return f"_{dtype.name}{zeros(zero_point)}" if dtype.is_narrow else ""
+
+
+def zeros(zero_point: int) -> str:
+    """The same of what stands for 0."""
+    return f"z{zero_point}".replace("-", "m") if zero_point else ""
 
 
 def words(spec: TensorSpec) -> int:
@@ -57,14 +98,20 @@ def lower(
     reads: Sequence[str],
     writes: Sequence[str],
     dtype: DType = DType.F32,
+    scaling: Scaling = Scaling(),
 ) -> Lowering:
-    """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports."""
+    """One launch of kernel `name` over tensors of `size` elements; `reads`, `writes` are ports.
+
+    Of a sum of integers, `scaling` says what they stand for.
+    """
     constants: Constants = (("size", size), ("vector", VECTOR))
     if operation is Operation.COPY:
         kernel = Kernel(name, "copy.hip", BLOCK, (*constants, ("outputs", len(writes))))
     else:
-        constants = (*constants, ("inputs", len(reads)), *element(dtype))
-        kernel = Kernel(name + suffix(dtype), "add.hip", BLOCK, constants)
+        own = (*scaling.constants, *element(dtype, scaling.zero_points[-1]))
+        constants = (*constants, ("inputs", len(reads)), *own)
+        suffixes = f"{suffix(dtype, scaling.zero_points[-1])}{scaling.name}"
+        kernel = Kernel(name + suffixes, "add.hip", BLOCK, constants)
     return Lowering((kernel,), (Launch(kernel.name, grid(size), (*reads, *writes)),))
 
 

@@ -1,10 +1,11 @@
 """What a kernel does to each sum of a channel before it stores it: the layers that follow, fused.
 
-    v = sum [+ bias]    v = w (v - mean) / sqrt(var + epsilon) + b    v = activation(v)
+    v = sum [+ bias]    v = factor v    v = w (v - mean) / sqrt(var + epsilon) + b
+    v = activation(v)
 
-The last two are there or not. The operations and their order are those of the kernels that the
+The last three are there or not. The operations and their order are those of the kernels that the
 layers have for themselves, so that fusing them changes no bit. Sums of integers are requantised in
-their place, or stay as they are (simgen/layers/requantisation.py).
+their place, or stay as they are (simgen/layers/requantisation.py); a factor is of 8-bit floats.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Epilogue:
     ceiling: float = 0.0  # of clipped_relu
     alpha: float = 0.0  # of elu
     requantisation: Requantisation = Requantisation()
+    factor: float = 1.0  # float32
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -46,6 +48,7 @@ class Epilogue:
             ("activation", self.activation or "none"),
             ("activation_ceiling", float32(self.ceiling)),
             ("activation_alpha", float32(self.alpha)),
+            ("factor", self.factor),
             *self.requantisation.constants,
         )
 
@@ -56,7 +59,8 @@ class Epilogue:
         if self.activation:
             value = {"clipped_relu": self.ceiling, "elu": self.alpha}.get(self.activation)
             parts.append(self.activation + ("" if value is None else identifier(value)))
-        return (*parts, *self.requantisation.name)
+        scaled = (f"x{identifier(self.factor)}",) if self.factor != 1 else ()
+        return (*scaled, *parts, *self.requantisation.name)
 
     def result(self, dtype: DType) -> DType:
         """The type of what is left of products of factors of a type."""

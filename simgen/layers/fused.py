@@ -232,6 +232,10 @@ class FusedConvolution(Fused, Convolution):
 
     sample: ClassVar[Mapping[str, str]] = {**Convolution.sample, **SAMPLE}
 
+    @property
+    def epilogue(self) -> Epilogue:
+        return replace(super().epilogue, factor=self.factor_of_floats)
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         if self.layout in LAST or self.filter_layout in LAST:
             raise ValueError(

@@ -17,7 +17,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import WORD
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -44,6 +44,7 @@ class Heads(Layer):
     rank = None
     per_sample = True
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"shape": "8x128x768", "heads": "12"}
 
     heads: int = key("heads", default=2, least=1, text="parts of the features")
@@ -76,7 +77,7 @@ class Heads(Layer):
         (x,), y = inputs, self.output(inputs)
         source, target = ends(direction)
         read, written = (x, y) if direction is Pass.FORWARD else (y, x)
-        return (Port(source, read, Fill(Distribution.NORMAL, 0.0, 1.0)), Port(target, written))
+        return (Port(source, read, Fill.usual(x.dtype)), Port(target, written))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         """A swap of two axes: where heads are cut, of tokens and heads."""

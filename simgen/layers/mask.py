@@ -100,7 +100,8 @@ class Mask(Layer):
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         x = inputs[0]
         source, target = ends(direction)
-        some = Fill(Distribution.UNIFORM, 1.0, x.shape[-1] + 1.0)
+        keys = x.shape[-1]
+        some = Fill(Distribution.UNIFORM, float(-(-keys // 2)), keys + 1.0)  # half padding at most
         lengths = TensorSpec((x.shape[0],), DType.I32)
         return (
             Port(source, x, Fill(Distribution.NORMAL, 0.0, 1.0)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, Pass, TensorSpec
+from simgen.ir import Fill, Pass, TensorSpec
 from simgen.layers.base import Layer, Port, Sums, key
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Several(Layer):
         return (x,) * self.inputs
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        normal, y = Fill(Distribution.NORMAL, 0.0, 1.0), self.output(inputs)
+        normal, y = Fill.usual(inputs[0].dtype), self.output(inputs)
         if direction is Pass.FORWARD:
             xs = (Port(name, x, normal) for name, x in zip(INPUTS, inputs))
             return (*xs, Port("y", y))

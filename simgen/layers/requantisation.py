@@ -35,6 +35,7 @@ from simgen.numerics.rounding import float32, identifier
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from simgen.ir import Constants
     from simgen.numerics.rounding import Array
@@ -90,9 +91,14 @@ class Requantisation:
             return sums
         scale = np.asarray(factors).astype(np.float32) * np.float32(self.scale)
         scaled = sums.astype(np.float32) * scale
-        inside = np.clip(scaled, LOW - self.zero_point, HIGH - self.zero_point)
-        found: Array = np.rint(inside).astype(np.float64) + self.zero_point
-        return found
+        return requantised(scaled, self.zero_point)
+
+
+def requantised(scaled: NDArray[Any], zero_point: int) -> Array:
+    """Scaled numbers as integers of 8 bits."""
+    inside = np.clip(scaled, LOW - zero_point, HIGH - zero_point)
+    found: Array = np.rint(inside).astype(np.float64) + zero_point
+    return found
 
 
 def scale_key(of: str) -> Any:
@@ -102,10 +108,18 @@ def scale_key(of: str) -> Any:
 
 
 def zero_key(of: str) -> Any:
-    """The key of its zero point."""
-    text = f"what stands for 0 in {of}, of i8"
-    name = f"{of}_zero_point"
+    """The key of its zero point; "" are all tensors of a layer."""
+    text = f"what stands for 0 in {of or 'x and y'}, of i8"
+    name = f"{of}_zero_point" if of else "zero_point"
     return key(name, default=0, least=LOW, most=HIGH, of_integers=True, text=text)
+
+
+def check_zero_point(dtype: DType, zero_point: int) -> None:
+    """Raises:
+    ValueError: it is given beside floats.
+    """
+    if dtype.is_float and zero_point:
+        raise ValueError(f"zero_point is given, and the input is {dtype}; leave it out, or take i8")
 
 
 def per_channel_key() -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -47,6 +47,7 @@ class Slice(Layer):
     rank = None
     per_sample = True
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "28", "w": "28"}
 
     parts: int = key("outputs", default=2, least=2, most=MOST, text="parts")
@@ -73,7 +74,7 @@ class Slice(Layer):
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         (x,) = inputs
-        y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
+        y, normal = self.output(inputs), Fill.usual(x.dtype)
         if direction is Pass.FORWARD:
             return (Port("x", x, normal), *(Port(name, y) for name in OUTPUTS[: self.parts]))
         return (*(Port(name, y, normal) for name in GRADIENTS[: self.parts]), Port("dx", x))

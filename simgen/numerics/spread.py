@@ -171,12 +171,11 @@ def repeats(rows: Array) -> float:
     length = max(1, rows.shape[-1])
     rows = rows.reshape(-1, length)
     rows = rows[:: max(1, rows.size // SAMPLE)] if len(rows) > 1 else rows
-    total = equal = 0.0
-    for row in rows[: max(1, SAMPLE // length)]:
-        values = np.sort(np.abs(row[row != 0]))
-        if values.size:
-            ends = np.flatnonzero(np.append(np.diff(values) != 0, True))
-            counts = np.diff(ends, prepend=-1)
-            equal += float(np.square(counts.astype(np.float64)).sum())
-            total += values.size
+    values = np.sort(np.abs(rows[: max(1, SAMPLE // length)]), axis=-1).reshape(-1)
+    begins = np.empty(values.shape, bool)
+    begins[1:] = values[1:] != values[:-1]
+    begins[::length] = True
+    places = np.flatnonzero(begins)  # of the first of equal elements of a row
+    counts = np.diff(places, append=values.size)[values[places] != 0]
+    total, equal = int(counts.sum()), float(np.square(counts.astype(np.float64)).sum())
     return equal / total if total else 1.0

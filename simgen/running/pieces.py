@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import pieces as files
-from simgen.bundle import results, run_record
+from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import (
     DamagedError,
@@ -62,8 +62,14 @@ class Cutting:
     jobs: int = 1
 
     @property
-    def name(self) -> str:
+    def word(self) -> str:
         return REPRESENTATIVES if self.representatives else PIECES
+
+    def result(self, target: str, layers: str | None) -> str:
+        """The name of the result of a run of these layers, or of all."""
+        if layers is None:
+            return f"{target}@{self.word}"
+        return f"{selection.result_name(target, layers)},{self.word}"
 
 
 @dataclass
@@ -85,14 +91,15 @@ class _Work:
         return self.bundle.path / bundles.RESULTS / f"{bundles.STOPPED}{self.name}"
 
     def result_of(self, piece: Piece) -> str:
-        return f"{self.name}.{piece.steps[0]}"
+        mark = "." if result_names.MARK in self.name else result_names.MARK
+        return f"{self.name}{mark}{piece.steps[0]}"
 
 
-def plan(workload: Workload, cutting: Cutting) -> tuple[Survey, list[Piece]]:
+def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Survey, list[Piece]]:
     """What is measured, and in which pieces.
 
     Raises:
-        UsageError: tensors that steps read are gone after a run.
+        UsageError: tensors that steps read are gone after a run, or there are no such layers.
     """
     option = "--representatives" if cutting.representatives else "--jobs"
     if reference.reuses_memory(workload):
@@ -101,7 +108,8 @@ def plan(workload: Workload, cutting: Cutting) -> tuple[Survey, list[Piece]]:
             "without --reuse-memory"
         )
     make = pieces.representatives if cutting.representatives else pieces.everything
-    survey = make(workload)
+    wanted = None if layers is None else selection.selected(workload, layers)
+    survey = make(workload, wanted)
     return survey, pieces.cut(workload, survey.steps, cutting.warm, cutting.jobs)
 
 
@@ -125,35 +133,44 @@ def run(
     target: Target,
     environment: Mapping[str, str],
     cutting: Cutting,
+    layers: str | None,
     timeout: float | None,
+    name: str,
     tell: Callable[[str], None],
+    say: Callable[[str], None],
     following: Callable[[Workload], Any],
 ) -> tuple[Path, Result]:
-    """Run a workload by pieces; the folder of the result, and it.
+    """Run a workload by pieces, or these layers of it; the folder of the result `name`, and it.
 
-    `timeout` is for each process. `following` makes a context with somebody to tell how far all
-    pieces together are (simgen.running.runs.Follower).
+    `timeout` is for each process. `say` gets a line where the run ends early, and `following` makes
+    a context with somebody to tell how far all pieces together are (simgen.running.runs.Follower).
 
     Raises:
         RunError: pieces failed; the others are kept.
         Else as `simgen.running.process.run`.
     """
     workload = bundle.workload
-    survey, cuts = plan(workload, cutting)
-    name = f"{target.name}@{cutting.name}"
+    survey, cuts = plan(workload, cutting, layers)
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, name):
+        about = cutting.word if layers is None else f"{layers}, {cutting.word}"
         record = run_folder.record(
-            bundle, target, environment, survey.steps, cutting.name, selection.REFERENCE
+            bundle, target, environment, survey.steps, about, selection.REFERENCE
         )
         record = replace(record, pieces=tuple(cuts), inferred=survey.inferred)
         work = _Work(bundle, target, record, environment, timeout, name)
         done = _kept(work)
-        tell(_told(workload, survey, cuts, len(done), cutting))
+        tell(_told(workload, record, len(done), cutting))
         _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(done)))
         left = [piece for piece in cuts if piece not in done]
         steps = [at for piece in left for at in piece.all]
         with following(run_record.part(workload, steps)) as follow:
-            failed = _simulate(work, left, cutting.jobs, follow.progress if follow else None)
+            try:
+                failed = _simulate(work, left, cutting.jobs, follow.progress if follow else None)
+            except BaseException:
+                kept = sum(files.path(work.home, piece).exists() for piece in cuts)
+                say(f"simgen: {name}: {kept} of {len(cuts)} pieces are kept; the same command "
+                    "goes on")  # fmt: skip
+                raise
         if failed:
             kept = len(cuts) - len(failed)
             raise RunError(
@@ -163,15 +180,15 @@ def run(
         return _finish(work)
 
 
-def _told(
-    workload: Workload, survey: Survey, cuts: Sequence[Piece], done: int, cutting: Cutting
-) -> str:
-    measured = len(workload.launches) - len(survey.inferred)
+def _told(workload: Workload, run: Run, done: int, cutting: Cutting) -> str:
+    cuts, inferred = run.pieces, len(run.inferred)
+    measured = sum(len(workload.steps[at].launches) for at in run.steps)
     warm = sum(len(workload.steps[at].launches) for piece in cuts for at in piece.warm)
     parts = [f"{measured} of {len(workload.launches)} launches are measured"]
-    parts += [f"{len(survey.inferred)} are like them"] if survey.inferred else []
+    parts += [f"{inferred} are like them"] if inferred else []
     parts += [f"{warm} run before them, uncounted"] if warm else []
     how = f"in {len(cuts)} pieces, {min(cutting.jobs, len(cuts))} at a time"
+    how = "in one piece" if len(cuts) == 1 else how
     kept = f"; {done} pieces were simulated before" if done else ""
     return f"{', '.join(parts)}, {how}{kept}"
 

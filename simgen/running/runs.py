@@ -110,8 +110,6 @@ def run(
     if not verified:
         verify(bundle, listener)
     bundle = extended(bundle, chosen, options)
-    if wish.cutting:
-        return bundle, _by_pieces(bundle, chosen, options, wish, listener)
     return bundle, once(bundle, chosen, options, wish, listener)
 
 
@@ -150,12 +148,14 @@ def check(wish: Wish, target: Target, options: Options) -> None:
         raise UsageError(
             f"--timeout {wish.timeout!r}: not a time; write a number of seconds above 0"
         )
-    if wish.cutting and (wish.layers or wish.resume or wish.inputs):
-        other = "--layers" if wish.layers else "--resume" if wish.resume else "--inputs"
+    if wish.cutting and (wish.resume or wish.inputs):
+        other = "--resume" if wish.resume else "--inputs"
         raise UsageError(
-            f"{other}: a run by pieces has all layers, the inputs of the reference, and goes on by "
-            "itself; leave it out, or leave out --representatives and --jobs"
+            f"{other}: a run by pieces has the inputs of the reference, and goes on by itself; "
+            "leave it out, or leave out --representatives and --jobs"
         )
+    if wish.cutting:
+        pieces.check(target, wish.cutting, options)
     if wish.inputs and not wish.layers:
         raise UsageError("--inputs: the whole network reads from the data file; add --layers")
     if wish.inputs and wish.resume:
@@ -190,10 +190,14 @@ def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
 
 
 def _by_pieces(
-    bundle: Bundle, target: Target, options: Options, wish: Wish, listener: Listener
+    bundle: Bundle,
+    target: Target,
+    options: Options,
+    wish: Wish,
+    listener: Listener,
+    name: str | None,
 ) -> Ended:
     assert wish.cutting
-    pieces.check(target, wish.cutting, options)
     process.check(bundle, target)
     given = {**options, **({"keep": "no"} if "keep" in target.run_options else {})}
     environment = {target.run_options[k].variable: str(v) for k, v in given.items()}
@@ -203,8 +207,11 @@ def _by_pieces(
             target,
             environment,
             wish.cutting,
+            wish.layers,
             wish.timeout,
+            name or wish.cutting.result(target.name, wish.layers),
             listener.tell,
+            listener.notice,
             lambda todo: listener.following(target.name, todo),
         )
     )
@@ -219,6 +226,8 @@ def once(
     name: str | None = None,
 ) -> Ended:
     """Run the target; the result is called `name` in a sweep."""
+    if wish.cutting:
+        return _by_pieces(bundle, target, options, wish, listener, name)
     steps = None if wish.layers is None else selection.selected(bundle.workload, wish.layers)
     if steps is None or len(steps) == len(bundle.workload.steps):
         steps = None

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import folder as bundles
-from simgen.bundle import manifest, result_folders, run_record, verdict_file
+from simgen.bundle import manifest, pieces, result_folders, run_record, verdict_file
 from simgen.errors import DamagedError, UsageError
 from simgen.storage import locks, seal
 from simgen.tensors import state_file
@@ -106,7 +106,8 @@ def _of_result(
         yield _finished(bundle, name, whole)
     if runs:
         process = locks.holder(home / f"{locks.RESULT}{name}").strip(" ()")
-        done = _done(bundle, part) if part else (None, None)
+        left = part or (stopped if stopped.is_dir() else None)
+        done = _done(bundle, left) if left else (None, None)
         begun = _time(part or home / f"{locks.RESULT}{name}")
         yield Standing(path, name, RunState.RUNNING, *done, begun, fact=process)
     elif stopped.is_dir() or part:
@@ -114,7 +115,9 @@ def _of_result(
         assert left is not None
         done = _done(bundle, left)
         if done[0]:
+            by_pieces = (left / pieces.FOLDER).is_dir()
             cure = f"continue: simgen run {path} --on {name.partition('@')[0]} --resume"
+            cure = "the command that began it goes on" if by_pieces else cure
             yield Standing(path, name, RunState.STOPPED, *done, _time(left), fact=cure)
     if failed and not runs and not whole.is_dir():
         log = failed / LOG if failed.is_dir() else failed
@@ -145,6 +148,9 @@ def _done(bundle: Bundle, folder: Path) -> tuple[int | None, int | None]:
         return None, None
     if run is None:
         return None, None
+    if run.pieces:
+        there = (piece for piece in run.pieces if pieces.path(folder, piece).exists())
+        return sum(len(piece.steps) for piece in there), len(run.steps)
     marked = state_file.finished(folder / state_file.FILE, bundle.workload)
     return min(marked, len(run.steps)), len(run.steps)
 

@@ -25,22 +25,39 @@ COLUMNS = 3  # of a legend
 GROUP = 0.8  # of the distance of two places is covered by bars
 
 
-def grouped(places: Sequence[str], series: Series, unit: str, whole: float | None = None) -> str:
+def grouped(
+    places: Sequence[str],
+    series: Series,
+    unit: str,
+    whole: float | None = None,
+    level: float | None = None,
+) -> str:
     """A group of bars at each place, one for each of the series; None leaves a gap.
 
     The axis is logarithmic where linear bars would hide the small ones, but not where values are
-    shares of a `whole`: it goes from 0 to that.
+    shares of a `whole`: it goes from 0 to that. At `level`, a line goes across.
     """
     figure, axes = _figure(places, len(series))
     width = GROUP / len(series)
     for nth, (label, values) in enumerate(series.items()):
         at = [place + (nth - (len(series) - 1) / 2) * width for place in range(len(places))]
         axes.bar(at, [value or 0.0 for value in values], width, label=_plain(label))
+    if level is not None:
+        axes.axhline(level, color="0.4", linewidth=1)
     if whole is None:
         _scale(axes, series)
     else:
         axes.set_ylim(0, whole)
     return _finish(figure, axes, places, unit)
+
+
+def shares(parts: Series) -> dict[str, list[float | None]]:
+    """The parts of each place divided by their sum: small layers are as readable as large ones."""
+    sums = [sum(value or 0.0 for value in place) for place in zip(*parts.values())]
+    return {
+        label: [(value or 0.0) / total if total else None for value, total in zip(values, sums)]
+        for label, values in parts.items()
+    }
 
 
 def lines(

@@ -50,9 +50,9 @@ class Row:
     nbytes: int  # that it must move
     metrics: Mapping[str, float]
     peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
+    kind: str = ""  # of the layer
     verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
     inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
-    kind: str = ""  # section of the layer
     # float32 operations and bytes of DRAM in a second, of the machine that ran it, at most
     roof: tuple[float, float] | None = None
 
@@ -86,7 +86,7 @@ def rows(
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
             if launches and not any(launches):  # the run was about other layers
                 continue
-            kind, operations, nbytes = _work(bundle.workload, step)
+            operations, nbytes = _work(bundle.workload, step)
             made.append(
                 Row(
                     name or bundle.workload.name,
@@ -100,11 +100,11 @@ def rows(
                     nbytes,
                     _total(launches),
                     peaks.of(result),
+                    bundle.workload.node(step.layer).kind,
                     verdict_file.INFERRED
                     if at in like
                     else told.get(f"{step.layer} {step.direction}", no_verdict),
                     like.get(at, ""),
-                    kind,
                     roof,
                 )
             )
@@ -230,13 +230,10 @@ def _points(found: Sequence[Row]) -> dict[str, dict[tuple[str, str], dict[str, f
     return points
 
 
-def _work(workload: Workload, step: Step) -> tuple[str, int, int]:
-    """The section of the step's layer, operations, and bytes."""
+def _work(workload: Workload, step: Step) -> tuple[int, int]:
     node = workload.node(step.layer)
-    layer = make_layer(node, workload.machine)
-    work = layer.count(node.inputs, step.direction)
-    moved = work.read_bytes + work.written_bytes
-    return layer.section, work.flops + work.transcendentals, moved
+    work = make_layer(node, workload.machine).count(node.inputs, step.direction)
+    return work.flops + work.transcendentals, work.read_bytes + work.written_bytes
 
 
 def _total(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:

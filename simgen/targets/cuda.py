@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.compile import render, stages
 from simgen.compile.legalise import cache_policy
 from simgen.machine import FITTED
-from simgen.targets import launch_rows, machine_file
+from simgen.targets import launch_rows, machine_file, ncu
 from simgen.targets.base import (
     File,
     Lack,
@@ -54,6 +54,11 @@ class Cuda(Target):
             "SIMGEN_L2",
             "what L2 holds before a layer: left by the one before, nothing, its own",
             choices=("left", "cold", "warm"),
+        ),
+        "counters": RunOption(
+            "SIMGEN_COUNTERS",
+            "count what the hardware does, with Nsight Compute: all launches once more, each alone",
+            choices=("yes", "no"),
         ),
     }
 
@@ -133,11 +138,17 @@ class CudaWatcher(Watcher):
 
 class CudaReader(launch_rows.RowsReader):
     """`seconds` is the median over the timed rounds, between CUDA events. Quartiles are there since
-    run.py leaves them: results of a bundle that was built before have none."""
+    run.py leaves them: results of a bundle that was built before have none. What a profiler counted
+    stands beside it, with `counted_seconds`, the time that a launch took under it."""
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
-        return launch_rows.read(results, workload)
+        counted = ncu.read(results, [launch.kernel for launch in workload.launches])
+        timed = launch_rows.read(results, workload)
+        return [{**counts, **times} for counts, times in zip(counted, timed, strict=True)]
+
+    def counted(self) -> Mapping[str, str]:
+        return {"seconds": "between CUDA events, median of rounds", **ncu.named()}
 
     def machine(self, results: Path) -> Mapping[str, str]:
         return machine_file.texts(machine_file.read(results))

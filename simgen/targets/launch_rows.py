@@ -18,7 +18,7 @@ from simgen.storage.files import open_regular
 from simgen.targets.base import Progress, Reader, RunOption, Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from simgen.ir import Workload
@@ -75,6 +75,9 @@ class RowsReader(Reader):
     """Reads `columns` of them, or all."""
 
     columns: tuple[str, ...] | None = None
+
+    def counted(self) -> Mapping[str, str]:
+        return {name: f"{FILE}: {name}" for name in self.columns or ()}
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         return read(results, workload, self.columns)

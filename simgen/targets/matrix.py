@@ -28,6 +28,10 @@ STORED = ("leftelement", "filterelement", "resultelement")
 def instruction(kernel: Kernel) -> Matrix | None:
     """The matrix instruction of a kernel, or None."""
     constants = dict(kernel.constants)
+    types = {dtype.c: dtype for dtype in DType.table.values()}
+    if constants.get("with_matrix"):  # a time step's, mma.sync of 16-bit floats
+        factors = types[str(constants["weightelement"])]
+        return Matrix(16, 8, 16, factors.name, factors.accumulation.name)
     if constants.get("multiply", SCALARS) == SCALARS:
         return None
     side, each = int(constants["matrix_side"]), int(constants["matrix_each"])
@@ -38,7 +42,6 @@ def instruction(kernel: Kernel) -> Matrix | None:
         shape = 16, 8, each * LANES // 2 // 16
     if constants.get("tensor_maps"):  # wgmma, 64 x N, whose first factor lies in LDS
         shape = 64, int(constants["tile_n"]), each * LANES // 2 // 64
-    types = {dtype.c: dtype for dtype in DType.table.values()}
     stored = [str(constants[name]) for name in STORED if name in constants]
     factors = types.get(stored[0], DType.F32) if stored else DType.F32
     if constants["multiply"] == "mma" and factors == DType.F32:

@@ -78,6 +78,11 @@ class Requirements:
         """Why the bundle must not be run where it lies ("fact; cure"), or None."""
         return None
 
+    def identity(self) -> str:
+        """Which build of the simulator a run would use, for what is measured of it; empty where
+        nobody can tell."""
+        return ""
+
     def memory_nbytes(self, workload: Workload) -> int:
         """What a run takes of this machine's memory, in bytes; 0 where run.sh looks for itself."""
         return 0
@@ -164,6 +169,11 @@ class Reader(ABC):
         Raises:
             DamagedError: the statistics do not fit the workload's launches.
         """
+
+    def counted(self) -> Mapping[str, str]:
+        """The metrics that it may have, each in the target's own words: for those who want to know
+        what a number is."""
+        return {}
 
     def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         """As `metrics`, of a run that was ended; it finished all of `workload`, and maybe more."""

@@ -103,6 +103,7 @@ def _survey(workload: Workload) -> _Survey:
         read = {name for _, name in step.reads}
         if _is_integer(buffers[step.reads[0][1]]):
             found.integers = True
+            found.broken |= {name for _, name in step.writes if buffers[name].spec.dtype.is_float}
             continue
         if sums is None or read & found.broken:
             found.broken |= {name for _, name in step.writes}

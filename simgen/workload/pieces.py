@@ -22,7 +22,7 @@ from simgen.ir import PAGE, Role
 from simgen.workload import costs
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterator, Sequence
 
     from simgen.ir import Launch, Workload
 
@@ -55,19 +55,22 @@ class Survey:
     inferred: tuple[tuple[int, int], ...]  # (launch that is not, the launch that stands for it)
 
 
-def everything(workload: Workload) -> Survey:
-    """All steps are measured."""
-    return Survey(tuple(range(len(workload.steps))), ())
+def everything(workload: Workload, wanted: Collection[int] | None = None) -> Survey:
+    """All steps are measured, or those that are wanted."""
+    return Survey(tuple(range(len(workload.steps)) if wanted is None else sorted(wanted)), ())
 
 
-def representatives(workload: Workload) -> Survey:
-    """The first of all launches that are alike is measured, with the rest of its step."""
+def representatives(workload: Workload, wanted: Collection[int] | None = None) -> Survey:
+    """The first of all launches that are alike is measured, with the rest of its step; of all
+    steps, or of those that are wanted."""
     keys = iter(_keys(workload))
     first: dict[Hashable, int] = {}
     steps, inferred, at = [], [], 0
     for index, step in enumerate(workload.steps):
         own = [next(keys) for _ in step.launches]
-        if any(key not in first for key in own):
+        if wanted is not None and index not in wanted:
+            pass
+        elif any(key not in first for key in own):
             steps.append(index)
             for i, key in enumerate(own):
                 first.setdefault(key, at + i)

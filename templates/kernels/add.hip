@@ -7,11 +7,21 @@ constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
 #define PARAMETER(i) const Element* __restrict__ x##i,
 #define LOAD4(i) const float4 in##i = load4(x##i + at);
 #define LOAD(i) const float in##i = load(x##i, k);
-#define PLUS(i) +in##i
-#define PLUS_X(i) +in##i.x
-#define PLUS_Y(i) +in##i.y
-#define PLUS_Z(i) +in##i.z
-#define PLUS_W(i) +in##i.w
+#define PLUS(i) +term<i>(in##i)
+#define PLUS_X(i) +term<i>(in##i.x)
+#define PLUS_Y(i) +term<i>(in##i.y)
+#define PLUS_Z(i) +term<i>(in##i.z)
+#define PLUS_W(i) +term<i>(in##i.w)
+
+/* What an element of input I adds. */
+template <unsigned I>
+static __device__ __forceinline__ float term(float x)
+{
+    if constexpr (SCALED)
+        return (x - static_cast<float>(I ? ZERO1 : ZERO0)) * (I ? FACTOR1 : FACTOR0);
+    else
+        return x;
+}
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(EACH_INPUT(PARAMETER) Element* __restrict__ y)
 {

@@ -152,10 +152,21 @@ struct Whole {
 template <int ZERO>
 struct Counted {
     static constexpr unsigned BITS = 8;
+    static constexpr float WHOLE = 12582912.0f; /* 1.5 * 2^23: adding it leaves a number rounded to the nearest whole one, of two
+                                                 * the even one, in the low bits of the sum */
 
     unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
 
     static __device__ __forceinline__ float widen(unsigned word) { return static_cast<float>(Whole<ZERO>::widen(word)); }
+    /* Rounded, shifted, and saturated to 8 bits. */
+    static __device__ __forceinline__ unsigned narrow(float x)
+    {
+        constexpr float LOW = -128 - ZERO;
+        constexpr float HIGH = 127 - ZERO;
+        return keep(minimum(maximum(x, LOW), HIGH));
+    }
+    /* The same of what is in range. */
+    static __device__ __forceinline__ unsigned keep(float x) { return (as_uint(x + WHOLE) + ZERO) & ((1u << BITS) - 1); }
 };
 
 /* Together with those of float (common.h), wherever this is included. */
@@ -187,6 +198,8 @@ template <unsigned E, unsigned M, int B, Special S>
 __device__ void store(Narrow<E, M, B, S>* tensor, unsigned at, float value);
 template <int ZERO>
 __device__ void store(Whole<ZERO>* tensor, unsigned at, int value);
+template <int ZERO>
+__device__ void store(Counted<ZERO>* tensor, unsigned at, float value);
 
 template <int ZERO>
 static __device__ __forceinline__ int4 load4(const Whole<ZERO>* from)
@@ -241,7 +254,20 @@ static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 val
     put4(to, T::narrow(value.x), T::narrow(value.y), T::narrow(value.z), T::narrow(value.w));
 }
 
+template <int ZERO>
+static __device__ __forceinline__ void store4(Counted<ZERO>* to, float4 value)
+{
+    using T = Counted<ZERO>;
+    put4(to, T::narrow(value.x), T::narrow(value.y), T::narrow(value.z), T::narrow(value.w));
+}
+
 /* The same of numbers that the type has: nothing is rounded. */
+template <int ZERO>
+static __device__ __forceinline__ void keep4(Counted<ZERO>* to, float4 value)
+{
+    using T = Counted<ZERO>;
+    put4(to, T::keep(value.x), T::keep(value.y), T::keep(value.z), T::keep(value.w));
+}
 template <unsigned E, unsigned M, int B, Special S>
 static __device__ __forceinline__ void keep4(Narrow<E, M, B, S>* to, float4 value)
 {

@@ -3,7 +3,7 @@
 #include "activation.h"
 #include "constants/epilogue.h"
 
-constexpr bool WITH_EPILOGUE = WITH_BATCH_NORM || ACTIVATION != Activation::NONE || REQUANTISED;
+constexpr bool WITH_EPILOGUE = WITH_BATCH_NORM || ACTIVATION != Activation::NONE || REQUANTISED || FACTOR != 1;
 
 /* Where a kernel does not normalise, these stand for the parameters that it lacks. Nothing reads them. */
 constexpr const float* bn_w = nullptr;
@@ -18,6 +18,8 @@ struct Epilogue {
 
     __device__ __forceinline__ float operator()(float x) const
     {
+        if constexpr (FACTOR != 1)
+            x *= FACTOR;
         if constexpr (WITH_BATCH_NORM)
             x = fused(x - mean, scale, shift);
         return activate<ACTIVATION>(x, ACTIVATION_CEILING, ACTIVATION_ALPHA);

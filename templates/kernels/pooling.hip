@@ -68,7 +68,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             for (unsigned s = 1; s < KERNEL_W; s++)
                 result[k] = combine(result[k], column[i][c + s]);
             if constexpr (OP == Op::MEAN)
-                result[k] *= EVEN ? SCALE : fast_rcp(static_cast<float>(rows * counted_columns(left + c)));
+                result[k] = mean_of(result[k], EVEN ? 0 : rows * counted_columns(left + c));
         }
         Element* const line = y + (strip / STRIPS * P + first + i) * Q + begin;
         if constexpr (TOGETHER) {

@@ -74,7 +74,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             /* A window of nothing but -inf has its maximum in the first place too. */
             reinterpret_cast<int*>(y)[window] = place < static_cast<int>(WINDOW) ? place : first_inside(top, left);
         else if constexpr (OP == Op::MEAN)
-            value *= EVEN ? SCALE : fast_rcp(static_cast<float>(counted_rows(top) * counted_columns(left)));
+            value = mean_of(value, EVEN ? 0 : counted_rows(top) * counted_columns(left));
         if constexpr (OP != Op::FIRST && sizeof(Result) == 4)
             store(reinterpret_cast<Result*>(y), window, value);
     }

@@ -4,6 +4,7 @@
 #include "constants/recurrent_back.h"
 #include "activation.h"
 #include "recurrent.h"
+#include "recurrent_matrix.h"
 
 /* These stand for parameters that the kernel may lack. */
 constexpr const float* carry_behind = nullptr;
@@ -22,7 +23,11 @@ static __device__ __forceinline__ float of_sigmoid(float y) { return y * (1 - y)
 static __device__ __forceinline__ float of_tanh(float y) { return (1 - y) * (1 + y); }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+#if WITH_MATRIX /* r is turned: it lies along the gates */
+    const float* __restrict__ dy, const WeightElement* __restrict__ behind, const WeightElement* __restrict__ r,
+#else
     const float* __restrict__ dy, const float* __restrict__ behind, const WeightElement* __restrict__ r,
+#endif
 #if WITH_GATES
     const float* __restrict__ carry_behind, const float* __restrict__ gates,
 #else
@@ -40,11 +45,36 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if WITH_DX
     float* __restrict__ dx,
 #endif
-    float* __restrict__ dgates)
+    float* __restrict__ dgates
+#if WITH_ROUNDED_GATES
+    , WeightElement* __restrict__ rounded_gates
+#endif
+#if WITH_MATRIX
+    , WeightElement* __restrict__ rounded
+#endif
+)
 {
-    alignas(16) __shared__ float held[FLOATS<1>];
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
+#if WITH_MATRIX
+    using Product = StepProduct<1, WeightElement>;
+    constexpr unsigned KINDS = GATES + (CELL == Cell::GRU); /* of gradients: a GRU's third gate has two */
+    STEP_LDS(held, Product::STAGED + KINDS * SAMPLES * UNITS);
+    float* const staged = held + Product::STAGED;
+    if constexpr (!FIRST) {
+        const auto sample_at = [=](unsigned row, unsigned& offset) {
+            offset = (first_sample + row) * (GATES * HIDDEN);
+            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+        };
+        const auto unit_at = [=](unsigned row, unsigned& offset) {
+            offset = (first_unit + row) * (GATES * HIDDEN);
+            return HIDDEN % UNITS == 0 || first_unit + row < HIDDEN;
+        };
+        Product::template multiply<GATES * HIDDEN>(behind, sample_at, r, unit_at, held);
+        __syncthreads();
+    }
+#else
+    alignas(16) __shared__ float held[FLOATS<1>];
     if constexpr (!FIRST) {
         float* const weights = held + SAMPLES * PITCH;
         float sum[1][HELD] = {};
@@ -62,11 +92,20 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         leave_partials(held, sum);
         __syncthreads();
     }
+#endif
 
+#if WITH_MATRIX
+    for (unsigned place = threadIdx.x; place < SAMPLES * UNITS; place += BLOCK) {
+        const unsigned own_unit = place % UNITS, own_sample = place / UNITS;
+        const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
+        if (unit >= HIDDEN || sample >= BATCH)
+            continue;
+#else
     const unsigned own_unit = threadIdx.x % UNITS, own_sample = threadIdx.x / UNITS;
     const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
     if (own_sample >= SAMPLES || unit >= HIDDEN || sample >= BATCH)
         return;
+#endif
     const unsigned at = sample * HIDDEN + unit;
     const unsigned of_gates = sample * GATES * HIDDEN + unit;
     float dh = dy[at];
@@ -107,4 +146,25 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
     if constexpr (WITH_DX)
         dx[at] = all;
+#if WITH_MATRIX
+#pragma unroll
+        for (unsigned gate = 0; gate < GATES; gate++)
+            staged[gate * SAMPLES * UNITS + place] = made[gate];
+        if constexpr (CELL == Cell::GRU)
+            staged[GATES * SAMPLES * UNITS + place] = made[2] * gates[of_gates];
+    }
+    __syncthreads();
+    const auto stored = [=](unsigned third) { /* which kind the third gate's is */
+        return [=](unsigned row, unsigned& offset, unsigned& from) {
+            const unsigned gate = row % GATES, sample = row / GATES;
+            offset = ((first_sample + sample) * GATES + gate) * HIDDEN;
+            from = (gate == 2 ? third : gate) * SAMPLES + sample;
+            return BATCH % SAMPLES == 0 || first_sample + sample < BATCH;
+        };
+    };
+    store_staged<GATES * SAMPLES>(staged, rounded, first_unit, stored(CELL == Cell::GRU ? 3 : 2));
+#if WITH_ROUNDED_GATES
+    store_staged<GATES * SAMPLES>(staged, rounded_gates, first_unit, stored(2));
+#endif
+#endif
 }

@@ -4,6 +4,7 @@
 #include "constants/recurrent_step.h"
 #include "activation.h"
 #include "recurrent.h"
+#include "recurrent_matrix.h"
 
 /* These stand for parameters that the kernel may lack. */
 constexpr const WeightElement* bw = nullptr;
@@ -18,6 +19,9 @@ static __device__ __forceinline__ float hyperbolic(float x) { return activate<Ac
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const InputElement* __restrict__ x, const float* __restrict__ before, const WeightElement* __restrict__ r,
+#if WITH_MATRIX
+    const WeightElement* __restrict__ rounded,
+#endif
 #if WITH_INPUT_BIAS
     const WeightElement* __restrict__ bw,
 #endif
@@ -36,11 +40,32 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if WITH_CANDIDATE
     float* __restrict__ candidate,
 #endif
-    float* __restrict__ h)
+    float* __restrict__ h
+#if WITH_MATRIX
+    , WeightElement* __restrict__ y
+#endif
+)
 {
-    alignas(16) __shared__ float held[FLOATS<GATES>];
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
+#if WITH_MATRIX
+    using Product = StepProduct<GATES, WeightElement>;
+    STEP_LDS(held, Product::STAGED + SAMPLES * UNITS);
+    if constexpr (!FIRST) {
+        const auto sample_at = [=](unsigned row, unsigned& offset) {
+            offset = (first_sample + row) * HIDDEN;
+            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+        };
+        const auto weights_at = [=](unsigned row, unsigned& offset) {
+            const unsigned unit = first_unit + row % UNITS;
+            offset = (row / UNITS * HIDDEN + unit) * HIDDEN;
+            return HIDDEN % UNITS == 0 || unit < HIDDEN;
+        };
+        Product::template multiply<HIDDEN>(rounded, sample_at, r, weights_at, held);
+        __syncthreads();
+    }
+#else
+    alignas(16) __shared__ float held[FLOATS<GATES>];
     if constexpr (!FIRST) {
         float* const weights = held + SAMPLES * PITCH;
         float sum[GATES][HELD] = {};
@@ -63,11 +88,20 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         leave_partials(held, sum);
         __syncthreads();
     }
+#endif
 
+#if WITH_MATRIX
+    for (unsigned place = threadIdx.x; place < SAMPLES * UNITS; place += BLOCK) {
+        const unsigned own_unit = place % UNITS, own_sample = place / UNITS;
+        const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
+        if (unit >= HIDDEN || sample >= BATCH)
+            continue;
+#else
     const unsigned own_unit = threadIdx.x % UNITS, own_sample = threadIdx.x / UNITS;
     const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
     if (own_sample >= SAMPLES || unit >= HIDDEN || sample >= BATCH)
         return;
+#endif
     float inside[GATES], sums[GATES];
 #pragma unroll
     for (unsigned gate = 0; gate < GATES; gate++) {
@@ -109,4 +143,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     } else {
         h[at] = hyperbolic(inside[0] + sums[0]);
     }
+#if WITH_MATRIX
+        held[Product::STAGED + place] = h[at];
+    }
+    __syncthreads();
+    store_staged<SAMPLES>(held + Product::STAGED, y, first_unit, [=](unsigned row, unsigned& offset, unsigned& from) {
+        offset = (first_sample + row) * HIDDEN;
+        from = row;
+        return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+    });
+#endif
 }

@@ -14,12 +14,17 @@ Environment:
                     step before has left (the default); `cold`, nothing; `warm`, what it leaves
                     itself
 
+    SIMGEN_COUNTERS `yes`: count what the hardware does, too: all launches run once more under
+                    Nsight Compute, each alone and from cold caches
+    SIMGEN_NCU      its program, where it is not found
+
 A round after which the clock of the GPU is below SLOWEST of its highest is timed again: so many
 rounds at most as are wanted. The measures are NVBench's (its docs/benchmarks.md, cold and batch
 measurements; stdrel stopping criterion; throttling detection).
 
-Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json. Where it
-finds a state.bin there, the layers that are marked in it are not run (tensors/state_file.py).
+Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json, and with
+counters ncu.csv. Where it finds a state.bin there, the layers that are marked in it are not run
+(tensors/state_file.py).
 """
 
 import csv
@@ -29,7 +34,9 @@ import json
 import math
 import os
 import re
+import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -64,6 +71,45 @@ SLOWEST = 0.75  # of the highest clock
 LONGEST = 15.0  # seconds that rounds are added for
 L2 = ("left", "cold", "warm")
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
+# What Nsight Compute is asked for (targets/ncu.py has what it means).
+COUNTERS = (
+    "gpu__time_duration.sum",
+    "sm__cycles_elapsed.max",
+    "sm__cycles_elapsed.sum",
+    "sm__cycles_active.sum",
+    "sm__warps_active.sum",
+    "smsp__inst_executed.sum",
+    "smsp__issue_active.sum",
+    "smsp__thread_inst_executed.sum",
+    "smsp__thread_inst_executed_pred_on.sum",
+    "smsp__warps_eligible.sum",
+    *(f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum" for op in ("ffma", "fadd", "fmul")),
+    "smsp__sass_inst_executed_op_shared.sum",
+    "smsp__sass_inst_executed_op_global_ld.sum",
+    "smsp__sass_inst_executed_op_global_st.sum",
+    *(
+        f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+        for reason in (
+            "barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss",
+            "lg_throttle", "long_scoreboard", "math_pipe_throttle", "membar", "mio_throttle",
+            "misc", "no_instruction", "short_scoreboard", "sleeping", "tex_throttle", "wait",
+        )
+    ),
+    *(f"{cache}__t_sectors{what}.sum" for cache in ("l1tex", "lts")
+      for what in ("", "_lookup_hit", "_lookup_miss")),
+    "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
+    "dram__sectors_read.sum",
+    "dram__sectors_write.sum",
+    *(f"sm__inst_executed_pipe_{pipe}.avg.pct_of_peak_sustained_elapsed"
+      for pipe in ("fma", "xu", "lsu", "cbu")),
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
+    *(f"{unit}__throughput.avg.pct_of_peak_sustained_elapsed"
+      for unit in ("l1tex", "lts", "dram")),
+    "device__attribute_max_threads_per_multiprocessor",
+)  # fmt: skip
+PROFILERS = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+COUNTING = "SIMGEN_COUNTING"  # in the environment of the program that the profiler starts
 
 
 # NVRTC's option -dlcm=cg would leave out the loads from const __restrict__ pointers, ld.global.nc.
@@ -77,6 +123,9 @@ def main(results: Path, past_l1: bool) -> None:
         cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         stop(3, "cuda", f"no usable GPU ({error}); run it on a machine that has one")
+    counting = bool(os.environ.get(COUNTING))
+    if os.environ.get("SIMGEN_COUNTERS") == "yes" and not counting:
+        profile(results)
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     arena = make_arena(workload, manifest["data"]["id"])
     functions = functions_of(workload, results if past_l1 else None)
@@ -85,6 +134,9 @@ def main(results: Path, past_l1: bool) -> None:
     every, _maps = calls_of(workload, launches, functions, arena.data.ptr)
     ends = list(itertools.accumulate(len(step["launches"]) for step in steps))
     calls = [every[first:end] for first, end in zip([0, *ends], ends)]
+    if counting:
+        count_launches(every)
+        return
     wait = cupy.RawModule(code=WAIT).get_function("wait")
     seconds, clock = run_round(calls, wait)
     outputs = arena[workload["outputs_offset"] :].get()
@@ -92,6 +144,48 @@ def main(results: Path, past_l1: bool) -> None:
     outputs.tofile(results / "outputs.bin")
     write_times(results / "launches.csv", launches, np.array(timed[0]))
     (results / "machine.json").write_text(json.dumps(machine() | timed[1]))
+
+
+def profile(results: Path) -> None:
+    """Run this program under Nsight Compute, which leaves ncu.csv; the GPU holds nothing yet."""
+    found = [Path("/").glob(pattern.lstrip("/")) for pattern in PROFILERS]
+    installed = sorted(str(path) for paths in found for path in paths)
+    program = os.environ.get("SIMGEN_NCU") or shutil.which("ncu") or (installed or [""])[-1]
+    if not program or not shutil.which(program):
+        fact = f"{program} is no program" if program else "Nsight Compute is not here"
+        stop(3, "ncu", f"{fact}; install it (CUDA has it), name it in SIMGEN_NCU, or leave "
+             "--counters out")  # fmt: skip
+    log = results / "ncu.csv"
+    words = [
+        program, "--csv", "--page", "raw", "--print-units", "base", "--print-fp", "--log-file", log,
+        "--force-overwrite", "--target-processes", "all", "--profile-from-start", "off",
+        "--clock-control", "none", "--metrics", ",".join(COUNTERS), sys.executable, *sys.argv,
+    ]  # fmt: skip
+    print(f"simgen: counters: {program}", flush=True)
+    done = subprocess.run(words, env={**os.environ, COUNTING: "1"}, stdin=subprocess.DEVNULL)
+    said = log.read_text(errors="replace") if log.exists() else ""
+    if "ERR_NVGPUCTRPERM" in said:
+        stop(3, "ncu", "this user may not read the GPU's counters (ERR_NVGPUCTRPERM); ask the "
+             "administrator to load the driver with NVreg_RestrictProfilingToAdminUsers=0, or to "
+             "run it as root")  # fmt: skip
+    errors = [line for line in said.splitlines() if line.startswith("==ERROR==")]
+    if done.returncode or errors:
+        told = (
+            errors[0].removeprefix("==ERROR==").strip()
+            if errors
+            else f"it ended with {done.returncode}"
+        )
+        stop(5, "ncu", f"{told}; read log.txt and ncu.csv, or leave --counters out")
+
+
+def count_launches(calls: list) -> None:
+    """All launches once, which the profiler counts; nothing else that runs on the GPU."""
+    cupy.cuda.Device().synchronize()
+    cupy.cuda.profiler.start()
+    for call in calls:
+        start(call)
+    cupy.cuda.Device().synchronize()
+    cupy.cuda.profiler.stop()
 
 
 def measure(calls: list, wait: cupy.RawKernel) -> tuple[list, dict[str, str]] | None:

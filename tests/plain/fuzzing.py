@@ -37,6 +37,7 @@ from simgen.cli import main
 from simgen.storage import hdf5, seal
 from simgen.study import drawing as report_drawing
 from simgen.study import interactive
+from simgen.targets import ncu
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
@@ -453,6 +454,8 @@ def template(folder: Path) -> Path:
         table = made.path / "results" / name / "launches.csv"
         lines = table.read_text().splitlines(keepends=True)
         table.write_text("".join([lines[0], *lines[2:]]))
+    counted = [each.kernel for each in made.workload.launches[1:]]
+    (made.path / "results/cuda" / ncu.FILE).write_text(ncu_text(counted))
     result = results.collect(made, Cuda(), home)
     results.save(result, made.workload, folder / "other.h5")
     _stopped(made)
@@ -580,7 +583,7 @@ def results_h5(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     with contextlib.suppress(OSError, ValueError):
         if path.is_file() and not path.is_symlink() and rng.random() < 0.8:
             found = saved_result.read(path, None)
-            text = result_digest.text(found.tensors, found.launches, found.provenance)
+            text = result_digest.text(found.tensors, found.launches, found.provenance, found.given)
             with h5py.File(path, "r+") as file:
                 if result_digest.DATASET in file:
                     del file[result_digest.DATASET]
@@ -594,6 +597,20 @@ def launches_csv(rng: Rng, folder: Path) -> tuple[str, list[str]]:
         return spoil(rng, folder / "net/results/stopped-host/launches.csv", change_csv), RESUME
     name = rng.choice(("cuda", "host"))
     what = spoil(rng, folder / f"net/results/{name}/launches.csv", change_csv)
+    return what, rng.choice((*READING, REPORT))
+
+
+def ncu_text(kernels: list[str]) -> str:
+    """What Nsight Compute would have left of these launches."""
+    lines = (Path(__file__).resolve().parents[1] / "data" / "ncu.csv").read_text().splitlines()
+    head, units, first, *_ = [line for line in lines if not line.startswith("==")]
+    row, names = (next(csv.reader([line])) for line in (first, head))
+    name = row[names.index(ncu.KERNEL)]
+    return "\n".join([lines[0], head, units, *(first.replace(name, k) for k in kernels)]) + "\n"
+
+
+def ncu_csv(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    what = spoil(rng, folder / "net/results/cuda" / ncu.FILE, change_csv)
     return what, rng.choice((*READING, REPORT))
 
 
@@ -708,6 +725,7 @@ KINDS: dict[str, Callable[[Rng, Path], tuple[str, list[str]]]] = {
     "state.bin": state_bin,
     "results.h5": results_h5,
     "launches.csv": launches_csv,
+    "ncu.csv": ncu_csv,
     "stats.txt": stats_txt,
     "machine.json": machine_json,
     "data.h5": data_h5,

@@ -7,7 +7,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from handmade import lowered
+
+from simgen.frontend import network
 
 ROOM = Path(__file__).resolve().parents[2] / "benchmarks/deepbench"
 
@@ -63,7 +67,10 @@ def test_it_stops_in_time_and_goes_on_from_its_rows(native, tmp_path):
         todo[:2], native.Rows.at(path), first, tmp_path, workers=0, minutes=1, tell=told.append
     )
     native.run(todo, native.Rows.at(path), second, tmp_path, workers=0, minutes=0, tell=told.append)
-    assert told == ["2 of 2 done", "2 of 6 done, the time is over"]
+    assert [line.partition(";")[0] for line in told] == [
+        "2 of 2 done",
+        "2 of 6 done, the time is over",
+    ]
     rows = native.Rows.at(path)
     native.run(todo, rows, second, tmp_path, workers=0, minutes=1, tell=told.append)
     assert first.seen + second.seen == [task.key for task in todo]
@@ -101,3 +108,35 @@ def test_a_file_that_holds_no_rows_is_refused(native, tmp_path):
         path.write_text(text)
         with pytest.raises(SystemExit, match="no rows of this program"):
             native.Rows.at(path)
+
+
+def test_bounds_are_computed_with_another_library_and_wrong_results_are_told():
+    sys.path.insert(0, str(ROOM))
+    try:
+        import judged
+    finally:
+        sys.path.remove(str(ROOM))
+
+    class Counting:
+        """NumPy, which tells that it was asked."""
+
+        asked = 0
+
+        def __getattr__(self, name):
+            self.asked += 1
+            return getattr(np, name)
+
+    library = Counting()
+    workload = lowered("recurrent_bwd_weight", ("shape", "5x3x8"), ("cell", "gru"))
+    random = np.random.default_rng(3)
+    tensors = {b.name: random.standard_normal(b.spec.shape) for b in workload.inputs}
+    (step,) = workload.steps
+    layer = network.make_layer(workload.node(step.layer), workload.machine)
+    right = layer.reference({port: tensors[name] for port, name in step.reads}, step.direction)
+    tensors |= {name: right[port] for port, name in step.writes}
+    assert judged.fault(library, workload, tensors) == ""
+    assert library.asked
+    dr = tensors[dict(step.writes)["dr"]]
+    for wrong, told in ((dr + 1e-3, "beyond their bound"), (np.full_like(dr, np.nan), "beyond")):
+        tensors[dict(step.writes)["dr"]] = wrong
+        assert told in judged.fault(library, workload, tensors)

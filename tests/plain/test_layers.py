@@ -511,7 +511,32 @@ def transpose(variant: Variant, x: Array) -> Array:
     return np.einsum("nt...->tn...", x)
 
 
+def reduce_mean(variant: Variant, x: Array) -> Array:
+    axis = int(dict(variant.parameters)["axis"])
+    factor = np.float64(np.float32(1 / x.shape[axis]))
+    sums = np.apply_along_axis(math.fsum, axis, x)
+    return factor * np.expand_dims(sums, axis)
+
+
+def multiply(variant: Variant, x0: Array, x1: Array) -> Array:
+    return np.einsum("...,...->...", x0, x1)
+
+
+def attention_sum(variant: Variant, x: Array, ids: Array, candidates: Array) -> Array:
+    given = dict(variant.parameters)
+    with_log = given["log"] == "true"
+    start = float(np.float32(float(given["epsilon"]))) if with_log else 0.0
+    y = np.empty(candidates.shape)
+    for n, own in enumerate(x.reshape(ids.shape)):
+        for c, word in enumerate(candidates[n]):
+            y[n, c] = math.fsum([start, *own[ids[n] == word]])
+    return np.log(y) if with_log else y
+
+
 INDEPENDENT = {
+    "reduce_mean": reduce_mean,
+    "multiply": multiply,
+    "attention_sum": attention_sum,
     "embedding": embedding,
     "mask": mask,
     "transpose": transpose,

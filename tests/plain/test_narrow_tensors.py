@@ -111,6 +111,27 @@ REFUSED = {
     ),
     "layer 'fc': x_scale is given, and the input is f16; leave it out, or take i8 or an 8-bit "
     "float": ("fc_fwd", "f16", (("x_scale", ".1"),)),
+    "layer 'activation': activation_mode is tanh, and the input is i8; take relu, or insert [Cast] "
+    "with type=f32 before it": ("activation_fwd", "i8", (("activation_mode", "tanh"),)),
+    "layer 'pool': zero_point is given, and the input is f16; leave it out, or take i8": (
+        "pool_fwd", "f16", (("zero_point", "3"),)
+    ),
+    "layer 'pool': a mean of 90000 elements of i8 would be rounded twice; let a window have 65793 "
+    "at most": ("pool_fwd", "i8", (("pool_mode", "avg"), ("kernel_size", "300"), ("pad", "299"))),
+    "layer 'add': x0 is i8, and x0_scale, x1_scale and y_scale are missing; give them, such as "
+    "y_scale=.05": ("add_fwd", "i8", ()),
+    "layer 'add': [Add] of i8 has 3 inputs; add them two by two": (
+        "add_fwd", "i8", (("inputs", "3"), *((f"{t}_scale", "1") for t in ("x0", "x1", "y")))
+    ),
+    "layer 'cast': y is i8, and y_scale is missing; give it, such as y_scale=.05": (
+        "cast_fwd", None, (("type", "i8"),)
+    ),
+    "layer 'cast': y_scale is given, and y is f16; leave it out": (
+        "cast_fwd", None, (("y_scale", "2"),)
+    ),
+    "layer 'cast': x is i32, which has no x_zero_point; leave it out": (
+        "cast_fwd", "i32", (("x_scale", "1"), ("x_zero_point", "1"))
+    ),
     "layer 'fc': x_zero_point is given, and the input is f8e5m2; leave it out, or take i8": (
         "fc_fwd", "f8e5m2", (("x_zero_point", "3"),)
     ),
@@ -126,7 +147,7 @@ REFUSED = {
     "insert [Cast] with type=f16 before layer 'pool1'": (
         "alexnet", None, (("pool1.type", "f16"),)
     ),
-    "[Cast] cannot make i32; set type=f32, f16 or bf16": ("cast_fwd", None, (("type", "i32"),)),
+    "[Cast] cannot make i32; set type=f32, f16, bf16 or i8": ("cast_fwd", None, (("type", "i32"),)),
 }  # fmt: skip
 
 
@@ -147,7 +168,7 @@ def test_scaled_floats_have_no_backward_pass() -> None:
         lowering.lower(layers, found.name, found.passes, 0)
 
 
-@pytest.mark.parametrize("word", ["conv_bwd_data", "fc_bwd_weight", "gemm_bwd"])
+@pytest.mark.parametrize("word", ["conv_bwd_data", "fc_bwd_weight", "gemm_bwd", "pool_bwd"])
 def test_integers_have_no_backward_pass(word: str) -> None:
     found = problem.find(word, (), None)
     layers = network.resolve(found.config, found.settings, dtype="i8")

@@ -41,6 +41,7 @@ TOLERANCES = 10
 SHAPE = (5, 6, 9, 7)
 SHAPE_OF = {
     "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
+    "attention_sum": (5, 60),
     "embedding": (5, 6),
     "heads": (5, 4, 12),
     "mask": (5, 6, 7, 9),

@@ -70,7 +70,7 @@ def test_a_part_of_a_text_is_that_of_the_whole():
 def test_words_fit_all_that_read_them_and_have_no_gradient():
     workload = lowered_text(TEXT, TRAINING)
     assert workload.buffer("words.y").fill == Fill(Distribution.ZIPF, 20.0, 0.0)
-    assert workload.buffer("lengths.y").fill == Fill(Distribution.UNIFORM, 1.0, 8.0)
+    assert workload.buffer("lengths.y").fill == Fill(Distribution.UNIFORM, 4.0, 8.0)
     names = {buffer.name for buffer in workload.buffers}
     assert {"first.dw", "second.new_w", "scores.dy"} <= names
     assert not {"words.dy", "lengths.dy"} & names

@@ -35,7 +35,7 @@ def test_a_network_of_narrow_tensors_is_right(
     tmp_path: Path, builder: Builder, dtype: str, arch: str, mode: str
 ) -> None:
     target = MGPUSim(arch=arch)
-    integers = narrow.QUANTISED if mode == "emu" else narrow.INTEGERS
+    integers = narrow.QUANTISED if mode == "emu" else narrow.NETWORK
     work = narrow.planned_integers(integers) if dtype == "i8" else narrow.planned(dtype)
     bundle = bundles.write(tmp_path / "b", work, [target], builder, narrow.PROVENANCE)
     folder = process.run(bundle, "mgpusim", environment={"SIMGEN_MODE": mode}, timeout=600)

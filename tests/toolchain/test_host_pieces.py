@@ -9,6 +9,7 @@ from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.errors import DamagedError, RunError
 from simgen.running import pieces as running
+from simgen.running import status
 from simgen.targets.host import Host
 
 pytestmark = pytest.mark.skipif(
@@ -83,6 +84,18 @@ def test_all_layers_side_by_side_leave_all_tensors(bundle):
     assert right(bundle, str(file))  # what steps read travels with the file
 
 
+def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
+    found = bundle.run("host", layers="conv1..relu3", representatives=True)
+    assert found.name == "host@conv1..relu3,representatives"
+    ran = [at for at, launch in enumerate(found.launches) if launch]
+    whole = range(len(found.launches))
+    assert ran == list(whole)[-len(ran) :]
+    assert results.inferred(found)
+    assert right(bundle, found.name)
+    swept = bundle.sweep("host", {"n": [2]}, representatives=True, jobs=2)
+    assert [bool(results.inferred(point)) for point in swept.values()] == [True]
+
+
 def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
     once = running._once
     failing = []
@@ -101,6 +114,8 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
     kept = sorted((home / "pieces").glob("*.h5"))
     assert kept
     kept[0].write_bytes(kept[0].read_bytes()[:-100])  # damaged meanwhile: it runs again
+    stopped = [each for each in status.of_bundle(bundles.load(bundle.path)) if each.steps]
+    assert "the command that began it goes on" in [each.fact for each in stopped]
     told = []
     found = bundle.run("host", representatives=True, jobs=2, notice=told.append)
     assert any(f"; {len(kept) - 1} pieces were simulated before" in line for line in told)

@@ -125,6 +125,48 @@ def test_mistakes_in_requantisation_are_seen(
     assert seen(tmp_path, builder, work, *QUANTISED_MISTAKES[mistake])
 
 
+NETWORK_MISTAKES = {
+    "none": ({}, set()),
+    "truncation": (
+        {"(as_uint(x + WHOLE) + ZERO)": "static_cast<unsigned>(static_cast<int>(x) + ZERO)"},
+        {"quantise", "sum", "again"},
+    ),
+    "no saturation": (
+        {"keep(minimum(maximum(x, LOW), HIGH))": "keep(x + 0 * (LOW + HIGH))"},
+        {"quantise", "sum"},
+    ),
+    "means that are truncated": (
+        {"near + (more - less)": "static_cast<int>(sum * reciprocal) + 0 * (more - less)"},
+        {"clipped", "padded", "means"},
+    ),
+    "ties away from zero": (
+        {
+            "(over == 0.0f && odd)": "(over == 0.0f && (odd | (sum > 0)))",
+            "(under == 0.0f && odd)": "(under == 0.0f && (odd | (sum < 0)))",
+        },
+        {"clipped"},
+    ),
+    "a rectifier without its zero point": (
+        {"activate<FUNCTION>(x, CEILING, ALPHA)": "maximum(x, Element::widen(0))"},
+        {"rectified"},
+    ),
+    "one factor for both": ({"I ? FACTOR1 : FACTOR0": "FACTOR0"}, {"sum"}),
+    "one zero point for both": ({"I ? ZERO1 : ZERO0": "0 * ZERO0"}, {"sum"}),
+    "no scale": ({"in.x * SCALE": "in.x"}, {"quantise", "again", "real"}),
+}
+
+
+@pytest.mark.parametrize("mistake", NETWORK_MISTAKES)
+def test_a_network_of_integers(tmp_path: Path, builder: Builder, mistake: str) -> None:
+    """From floats to floats: every layer that has integers, bit for bit, and mistakes in them."""
+    work = narrow.planned_integers(narrow.NETWORK)
+    texts, layers = NETWORK_MISTAKES[mistake]
+    if not texts:
+        assert wrong(make(tmp_path, work, builder, sanitize=True)) == set()
+    else:
+        assert seen(tmp_path, builder, work, texts, layers)
+
+
 def seen(
     tmp_path: Path, builder: Builder, work: Workload, texts: dict[str, str], layers: set[str]
 ) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Those of which LLVM knows that they clear the upper half (zeroesHigh16BitsOfDest).
-_HALF = re.compile(
+HALF = re.compile(
     r"v_(?:lshlrev_b|lshrrev_b|ashrrev_i|add_u|sub_u|subrev_u|mul_lo_u|max_[ui]|min_[ui]|mad_u|mad_i)"
     r"16(?:_e32|_e64)?\Z"
 )
@@ -46,7 +46,7 @@ def upper_halves(text: str, arch: str) -> str:
     """A module's assembly text (clang's) in which 16-bit instructions clear the upper half."""
     lines = text.split("\n")
     for _, at, item in _instructions(lines):
-        if _HALF.match(item.mnemonic):
+        if HALF.match(item.mnemonic):
             result = item.operands[0]
             lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
     return "\n".join(lines)

@@ -132,6 +132,28 @@ def _kernel(
     return added + len(first)
 
 
+def changes(text: str, model: Model) -> dict[int, str]:
+    """What a rewriting would do: by the index of an instruction's line, why it has no replacement,
+    or nothing where it has one. Instructions that would stay are not there.
+    """
+    found: dict[int, str] = {}
+    table = _Table(model)
+    for kernel in parse(text.split("\n")):
+        flow, pool = Flow(kernel, model.arch), Registers(kernel)
+        for at, item in kernel.items.items():
+            if not isinstance(item, Instruction):
+                continue
+            site = Site(model.arch, item, at, flow, pool)
+            try:
+                table.replace_one(site)
+            except NoRuleError as refusal:
+                found[at] = str(refusal)
+                continue
+            if list(map(str, site.out)) != [str(item)]:
+                found[at] = ""
+    return found
+
+
 class _Table:
     """What a model executes right, and the rules for the rest."""
 

@@ -16,7 +16,9 @@ That is conv_mode "cross_correlation". "convolution" turns the filters by 180 de
 stands for w[k, c, R-1-r, S-1-s], with the same shapes. "transpose" swaps the roles of y and dx:
 w is (C, K / G, R, S) and P = (H - 1) u + (R - 1) d + 1 - 2 a.
 
-Of x and w of i8, y is i32, or i8 where scales are given (simgen/layers/requantisation.py).
+Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scales or not
+(simgen/layers/requantisation.py). With scales, a bias is in units of the sums, which y is
+x_scale w_scale / y_scale times.
 
 Source: cudnnConvolutionForward and its two backward functions; "transpose" is miopenTranspose of
 MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the shapes of
@@ -53,6 +55,7 @@ from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
     chosen,
+    factor,
     per_channel_key,
     scale_key,
     zero_key,
@@ -197,15 +200,31 @@ class Convolution(ChoosesLayout):
     @property
     def epilogue(self) -> Epilogue:
         """What a forward pass does to y before it is stored."""
-        return Epilogue(requantisation=self.requantisation(self._dtype))
+        return Epilogue(
+            requantisation=self.requantisation(self._dtype), factor=self.factor_of_floats
+        )
+
+    @property
+    def factor_of_floats(self) -> float:
+        """What sums of floats are multiplied by."""
+        return factor(self._scales) if self._dtype.is_float else 1.0
+
+    @property
+    def _scales(self) -> dict[str, float]:
+        return {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale}
+
+    @property
+    def forward_only(self) -> str:
+        return "with scales" if self.y_scale else ""
 
     def requantisation(self, dtype: DType) -> Requantisation:
         """What is done to sums, where x has a type."""
         return chosen(
             dtype,
-            {"x": self.x_scale, "w": self.w_scale, "y": self.y_scale},
+            self._scales,
             {"x": self.x_zero_point, "w": self.w_zero_point, "y": self.y_zero_point},
             per_channel=self.w_scale_per_channel,
+            floats=True,
         )
 
     def weights(self, x: TensorSpec) -> TensorSpec:
@@ -425,18 +444,23 @@ class Convolution(ChoosesLayout):
             return conv_reference.image_gradient(source, w, g)
         return conv_reference.result(source, w, g)
 
-    def plain_reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+    def _biased(self, tensors: Tensors, direction: Pass) -> Array:
+        """The same, with the bias."""
         made = self._computed(tensors, direction)
+        added = self.bias and direction is Pass.FORWARD
+        return made + tensors["b"][:, None, None] if added else made
+
+    def plain_reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        made = self._biased(tensors, direction)
         if direction is Pass.BACKWARD_DATA:
             return {"dx": made}
         if direction is Pass.BACKWARD_WEIGHT:
             db = {"db": tensors["dy"].sum(axis=(0, 2, 3))} if self.bias else {}
             return {"dw": made, **db}
-        made = made + tensors["b"][:, None, None] if self.bias else made
         if self._whole:
             factors = tensors.get(SCALES, np.ones(1))[:, None, None]
             made = self.epilogue.requantisation.of(wrapped(made), factors)
-        return {"y": made}
+        return {"y": self.epilogue.factor * made}
 
     def plain_tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self._whole:
@@ -460,7 +484,11 @@ class Convolution(ChoosesLayout):
             # to the first of them, and takes part in the sum of all.
             b = np.abs(tensors["b"])[:, None, None]
             bound = bound + U * (sums + bound) + accumulated(job.splits) * b + TINY
-        return {"y": bound}
+            sums = sums + b
+        if self.epilogue.factor == 1:
+            return {"y": bound}
+        # One more product, which is rounded, or flushed to zero.
+        return {"y": self.epilogue.factor * (bound + U * (sums + bound)) + TINY}
 
     def plain_spread(
         self, tensors: Tensors, direction: Pass, tolerance: Tensors
@@ -470,11 +498,17 @@ class Convolution(ChoosesLayout):
         given = tensors["x" if "x" in tensors else "dx"].shape
         job = self._job(given, direction)
         port = {Pass.FORWARD: "y", Pass.BACKWARD_DATA: "dx", Pass.BACKWARD_WEIGHT: "dw"}[direction]
-        found = job.spread(tensors[job.names.source], tensors[job.names.filters], tolerance[port])
+        scale = self.epilogue.factor if direction is Pass.FORWARD else 1.0
+        hard = tolerance[port] / scale
+        found = job.spread(tensors[job.names.source], tensors[job.names.filters], hard)
         if self.bias and direction is Pass.FORWARD:
             b = np.abs(tensors["b"])[:, None, None]
-            y = self.plain_reference(tensors, direction)["y"]
+            y = self._biased(tensors, direction)
             sigma = found.sigma + U * np.abs(y) + accumulated(job.splits) * b
+            found = Spread(np.minimum(sigma, hard), found.shared)
+        if direction is Pass.FORWARD and self.epilogue.factor != 1:
+            y = np.abs(self.plain_reference(tensors, direction)["y"])
+            sigma = self.epilogue.factor * found.sigma + U * y + TINY
             found = Spread(np.minimum(sigma, tolerance[port]), found.shared)
         made = {port: found}
         if "db" in tolerance:
@@ -511,9 +545,10 @@ class Convolution(ChoosesLayout):
             if job.names.bias:
                 grain = min(grain, exactness.grain(tensors["b"]))
                 sizes = sizes + absolute["b"][:, None, None]
-            found[port] = exactness.settled(
-                self.plain_reference(tensors, direction)[port], sizes, grain
-            )
+            values = self._biased(tensors, direction)
+            found[port] = exactness.settled(values, sizes, grain)
+            if direction is Pass.FORWARD and self.epilogue.factor != 1:  # one product of each
+                found[port] = exactness.scaled(found[port], self.epilogue.factor)
         if self.bias and direction is Pass.BACKWARD_WEIGHT:
             dy, axes = tensors["dy"], (0, 2, 3)
             sizes, of_dy = np.abs(dy).sum(axis=axes), exactness.grain(dy)

@@ -21,6 +21,9 @@ integers. Narrow elements are stored by fours: of rows that are no multiple of f
 one element each and exchange them. Where so many of them share a window that a work-group has fewer
 than four, y is float32, and a launch converts it.
 
+Of i8, y has the scale of x and its `zero_point`, which padding counts as; means are rounded to the
+nearest whole number, of two to the even one, whatever the machine's reciprocals are.
+
 Source: cudnnPoolingForward and cudnnPoolingBackward; "avg" is miopenPoolingAverage of MIOpen. The
 extents are those of DNNMark's pool_layer.h and of Caffe's and PyTorch's ceil mode; with "floor",
 of cudnnGetPooling2dForwardOutputDim.
@@ -39,6 +42,7 @@ from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
 from simgen.layers.pool import along_axis, gradient_tile
 from simgen.layers.pool import written as written
+from simgen.layers.requantisation import check_zero_point, zero_key
 from simgen.numerics import exactness
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U, float32
@@ -62,6 +66,7 @@ UNROLLED = 64  # elements of a window up to which one work-item reads it, withou
 ROW = 24  # and of a row of it: the tests of more need too many scalar registers
 FEW = 16  # elements up to which a row, or a window that is the whole image, counts as small
 MOST = 8  # elements of a row that a work-item makes
+MOST_WHOLE = 2**24 // 255  # 8-bit integers whose sum float32 has
 EACH = 8  # elements of a shared window for each work-item, while a work-group has enough of them
 
 
@@ -86,6 +91,7 @@ class Pooling(Layer):
     shape_given = ("dx",)
     per_sample = True
     any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8,)
     sample: ClassVar[Mapping[str, str]] = {
         "n": "100",
         "c": "3",
@@ -119,6 +125,7 @@ class Pooling(Layer):
     rounding: Rounding = key(
         "round_mode", default=Rounding.CEIL, text="how the number of windows is rounded"
     )  # Caffe's name
+    zero_point: int = zero_key("")
 
     def axes(self, shape: tuple[int, ...]) -> tuple[PooledAxis, PooledAxis]:
         """Where windows lie along the height and the width of an (N, C, H, W) shape.
@@ -136,6 +143,11 @@ class Pooling(Layer):
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         rows, columns = self.axes(x.shape)
+        check_zero_point(x.dtype, self.zero_point)
+        window = self.kernel_h * self.kernel_w
+        if not x.dtype.is_float and window > MOST_WHOLE and self.mode is not PoolingMode.MAX:
+            fact = f"a mean of {window} elements of {x.dtype} would be rounded twice"
+            raise ValueError(f"{fact}; let a window have {MOST_WHOLE} at most")
         return TensorSpec((*x.shape[:2], rows.windows, columns.windows), x.dtype)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
@@ -159,9 +171,10 @@ class Pooling(Layer):
         forward pass. Where work-items share a window, that is a kernel of its own: in `first` it
         leaves where the maximum of each window is, as r S + s."""
         (x,) = inputs
-        y, normal = self.output(inputs), Fill(Distribution.NORMAL, 0.0, 1.0)
+        y, normal = self.output(inputs), Fill.usual(x.dtype)
         levels = float(min(LEVELS, 2 ** (x.dtype.mantissa + 1)))  # that the type has
-        source = Fill(Distribution.WHOLE, levels, 1.0) if self.mode is PoolingMode.MAX else normal
+        leveled = self.mode is PoolingMode.MAX and x.dtype.is_float
+        source = Fill(Distribution.WHOLE, levels, 1.0) if leveled else normal
         if direction is Pass.FORWARD:
             return (Port("x", x, source), Port("y", y))
         gradients = (Port("dy", y, normal), Port("dx", x))
@@ -210,8 +223,9 @@ class Pooling(Layer):
         slices = self.slices(shape)
         if slices > 1 or op == "first":
             stored = "y" in self.moves((x,), Pass.FORWARD) and x.dtype.is_narrow
+            result = elementwise.as_float(x.dtype, self.zero_point)
             constants: Constants = (
-                ("slices", slices), *((("result", x.dtype.c),) if stored else ())
+                ("slices", slices), *((("result", result),) if stored else ())
             )  # fmt: skip
             template, items = "pooling_shared.hip", rows.windows * columns.windows * slices
         else:
@@ -225,9 +239,10 @@ class Pooling(Layer):
             items = ceil(rows.windows / tall) * ceil(columns.windows / results)
         name, sizes = self._sizes(shape)
         suffix, counted = self._mean_of(shape, op)
-        constants = (("op", op), *sizes, *counted, *constants, *elementwise.element(x.dtype))
+        element = elementwise.element(x.dtype, self.zero_point)
+        constants = (("op", op), *sizes, *counted, *constants, *element)
         direction = Pass.BACKWARD if op == "first" else Pass.FORWARD
-        suffix += elementwise.suffix(x.dtype)
+        suffix += elementwise.suffix(x.dtype, self.zero_point)
         kernel = Kernel(f"pool_{direction}_{op}_{name}{suffix}", template, BLOCK, constants)
         return kernel, ceil(planes * items / BLOCK)
 
@@ -326,13 +341,21 @@ class Pooling(Layer):
         whole = shape[2:] == (self.kernel_h, self.kernel_w) and self.pad_h == self.pad_w == 0
         if window <= (FEW if whole else UNROLLED) and self.kernel_w <= ROW:
             return 1
-        return int(min(BLOCK, power_of_two(ceil(window / EACH))))
+        most = BLOCK // elementwise.VECTOR if self._whole else BLOCK  # integers are stored by fours
+        return int(min(most, power_of_two(ceil(window / EACH))))
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all are integers."""
+        return bool(self.types) and not self.types[0].is_float
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
             x = tensors["x"]
             if self.mode is PoolingMode.MAX:
                 return {"y": self._largest(x)[0]}
+            if self._whole:
+                return {"y": np.rint(self._mean(x - self.zero_point)) + self.zero_point}
             return {"y": self._mean(x)}
         return {"dx": self._gradient(tensors, tensors["dy"])}
 
@@ -348,6 +371,8 @@ class Pooling(Layer):
         # Each element of the sum is rounded by the additions after it, by the product with the
         # reciprocal of the number of elements, and by that: 1 / float(n), or fast_rcp(float(n)).
         shape = tensors["x" if direction is Pass.FORWARD else "dx"].shape
+        if self._whole:
+            return {"y": np.zeros_like(self._mean(tensors["x"]))}
         reciprocal = 2 * U if self._even(shape) else U + RCP
         if direction is Pass.FORWARD:
             roundings = (self._additions(shape) + 1) * U + reciprocal
@@ -357,7 +382,8 @@ class Pooling(Layer):
         return {"dx": bound * SECOND_ORDER + TINY}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
-        if self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:  # few roundings
+        if self._whole or self.mode is PoolingMode.MAX or direction is Pass.BACKWARD:
+            # Few roundings, or none.
             return super().spread(tensors, direction, tolerance)
         x = tensors["x"]
         slices, window = self.slices(x.shape), self.kernel_h * self.kernel_w
@@ -380,7 +406,7 @@ class Pooling(Layer):
         """Of a mean, its sum; then one product with 1 / float(R S), if all windows have that."""
         forward, largest = direction is Pass.FORWARD, self.mode is PoolingMode.MAX
         source, shape = tensors["x" if forward else "dy"], tensors["x" if forward else "dx"].shape
-        if (forward and largest) or not (largest or self._even(shape)):
+        if self._whole or (forward and largest) or not (largest or self._even(shape)):
             return {}
         grain = exactness.grain(source)
         if not grain:

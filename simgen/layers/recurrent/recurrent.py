@@ -33,9 +33,10 @@ all steps.
 Stacked layers are several of these. Of a layer in both directions, one has reverse=true, and a
 [Concat] with axis=-1 joins them.
 
-All that goes from step to step is float32: of narrow types, y is what the float32 tensor `state`
-is rounded to. Results are judged step by step: `reference` and `tolerance` get the states that a
-result has (`carried`), so that bounds do not grow with T.
+All that goes from step to step is float32: of narrow types, y is what the float32 tensor `state` is
+rounded to. Where matrix instructions multiply 16-bit floats (step.py), they multiply y in place of
+it, and gradients that are rounded as y is. Results are judged step by step: `reference` and
+`tolerance` get the states that a result has (`carried`), so that bounds do not grow with T.
 """
 
 from __future__ import annotations
@@ -47,14 +48,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
 from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import conversion
+from simgen.layers import conversion, layout
 from simgen.layers.base import MAX_INT, Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import LARGEST, Product, sum_of
 from simgen.layers.recurrent import cells
 from simgen.layers.recurrent.cells import RecurrentCell
-from simgen.layers.recurrent.step import DEPTH, StepKernels, tile_of
+from simgen.layers.recurrent.step import (
+    DEPTH,
+    MatrixTile,
+    StepKernels,
+    StepTile,
+    by_matrix,
+    tile_of,
+)
+from simgen.numerics import storing
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.numerics.running import Bounded
 from simgen.numerics.spread import Spread, order, sum_spread
@@ -72,6 +81,9 @@ else:
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 FLOAT = DType.F32.nbytes
+STEP_BY_MATRIX = (
+    Choice("step's product", "mma.sync", "the machine has it for 16-bit floats of whole runs"),
+)
 
 
 class InputMode(StrEnum):
@@ -225,6 +237,10 @@ class Recurrent(Layer):
         for port, product in self._products(s, x.dtype, direction).items():
             if product.workspace:
                 scratch[f"{port}_partial"] = product.workspace
+        for port, space in self._rounded(s, x.dtype, direction).items():
+            scratch[space] = TensorSpec(specs[port].shape, x.dtype)
+        if direction is BX and self._by_matrix(s, x.dtype):
+            scratch["r_turned"] = TensorSpec((s.hidden, s.sums), x.dtype)
         return (
             *(Port(name, specs[name], fills[name]) for name in self._reads(direction, state)),
             *(Port(name, specs[name]) for name in self._writes(direction, state)),
@@ -289,17 +305,18 @@ class Recurrent(Layer):
         """Those over all steps, by what they write."""
         made: dict[str, Product] = {}
         narrow, wide = dtype, DType.F32
+        of_gradients = dtype if self._by_matrix(s, dtype) else wide
         if direction is F and not self.skips:
             types = Elements(narrow, narrow, narrow, wide)
             made["sums"] = self._product((s.rows, s.sums, s.features), (False, True), types)
         if direction is BX and not self.skips:
-            types = Elements(wide, narrow, wide, narrow)
+            types = Elements(of_gradients, narrow, wide, narrow)
             made["dx"] = self._product((s.rows, s.features, s.sums), (False, False), types)
         if direction is BW:
-            rows, types = s.rows - s.batch, Elements(wide, narrow, wide, narrow)
+            rows, types = s.rows - s.batch, Elements(of_gradients, narrow, wide, narrow)
             if not self.skips:
                 made["dw"] = self._product((s.sums, s.features, s.rows), (True, False), types)
-            types = Elements(wide, wide, wide, narrow)
+            types = Elements(of_gradients, of_gradients, wide, narrow)
             made["dr"] = self._product((s.sums, s.hidden, rows), (True, False), types)
         return made
 
@@ -312,9 +329,37 @@ class Recurrent(Layer):
     def _kernels(self, s: Sizes, dtype: DType, direction: Pass, inputs: TensorSpec) -> StepKernels:
         moved = self.moves((inputs,), direction)
         x = dtype if self.skips and "x" in moved else DType.F32
+        sums = self._sums_of_a_unit(direction)
         return StepKernels(
-            self.cell, s.batch, s.hidden, self.skips, self.bias, x, dtype, self.machine
+            self.cell, s.batch, s.hidden, self.skips, self.bias, x, dtype, self.machine, sums
         )
+
+    def _sums_of_a_unit(self, direction: Pass) -> int:
+        return self.cell.gates if direction is F else 1
+
+    def _tile(self, s: Sizes, direction: Pass) -> StepTile | MatrixTile:
+        sums = self._sums_of_a_unit(direction)
+        return tile_of(self.machine, s.batch, s.hidden, sums, self._dtype())
+
+    def _by_matrix(self, s: Sizes, dtype: DType) -> bool:
+        return by_matrix(self.machine, dtype, s.hidden)
+
+    def _factor(self, s: Sizes, dtype: DType, values: Array) -> Array:
+        """States or gradients as products have them."""
+        return storing.nearest(values, dtype) if self._by_matrix(s, dtype) else values
+
+    @property
+    def _passed(self) -> str:
+        """The port of the gradients that go on from step to step."""
+        return "drec" if self.cell is RecurrentCell.GRU else "dgates"
+
+    def _rounded(self, s: Sizes, dtype: DType, direction: Pass) -> dict[str, str]:
+        """Port -> the workspace that has it in the type of the weights, for products."""
+        if direction is F or not self._by_matrix(s, dtype):
+            return {}
+        ports = [self._passed] + ([] if self.skips else ["dgates"])
+        ports += [self._state(dtype)] if direction is BW else []
+        return {port: f"{port}_rounded" for port in ports}
 
     # ---- Launches ----
 
@@ -344,11 +389,13 @@ class Recurrent(Layer):
         lstm, gru = self.cell is RecurrentCell.LSTM, self.cell is RecurrentCell.GRU
         unit, gate = s.batch * s.hidden * FLOAT, s.batch * s.sums * FLOAT
         inside = s.batch * s.hidden * steps.x.nbytes if self.skips else gate
+        narrow = s.batch * s.hidden * dtype.nbytes
         before = -1
         for t in self._order(s.steps):
             kernel = steps.forward(first=before < 0)
             last = max(before, 0)
             places = [("x" if self.skips else "sums", t * inside), (state, last * unit), ("r", 0)]
+            places += [("y", last * narrow)] if steps.by_matrix else []
             if self.bias:
                 places += [("bw", 0), ("br", 0)] if self.skips else [("br", 0)]
             places += [("cell", last * unit)] if lstm else []
@@ -356,10 +403,11 @@ class Recurrent(Layer):
             places += [("cell", t * unit)] if lstm else []
             places += [("candidate", t * unit)] if gru else []
             places += [(state, t * unit)]
+            places += [("y", t * narrow)] if steps.by_matrix else []
             kernels.append(kernel)
             launches.append(_launch(kernel, steps.grid, places))
             before = t
-        if state != "y":
+        if state != "y" and not steps.by_matrix:
             rounded = conversion.cast(s.rows * s.hidden, DType.F32, dtype, state, "y")
             kernels += rounded.kernels
             launches += rounded.launches
@@ -373,12 +421,20 @@ class Recurrent(Layer):
         kernels: list[Kernel] = []
         launches: list[Launch] = []
         order = self._order(s.steps)
+        rounded, recurrent, r = self._rounded(s, x.dtype, BX), self._passed, "r"
+        narrow = s.batch * s.sums * x.dtype.nbytes
+        if steps.by_matrix:
+            r = "r_turned"
+            turned = layout.turn("recurrent_turn", 1, s.sums, s.hidden, x.dtype, x.dtype, "r", r)
+            kernels, launches = [*turned.kernels], [*turned.launches]
         for at in range(s.steps - 1, -1, -1):
             t, start = order[at], at == 0
             before, behind = order[max(at - 1, 0)], order[min(at + 1, s.steps - 1)]
             kernel = steps.backward(first=at == s.steps - 1, start=start)
-            recurrent = "drec" if gru else "dgates"
-            places = [("dy", t * unit), (recurrent, behind * gate), ("r", 0)]
+            passed = (recurrent, behind * gate)
+            if steps.by_matrix:
+                passed = (rounded[recurrent], behind * narrow)
+            places = [("dy", t * unit), passed, (r, 0)]
             if self.cell.gated:
                 places += [("carry", behind * unit), ("gates", t * gate)]
             else:
@@ -389,11 +445,14 @@ class Recurrent(Layer):
             places += [("carry", t * unit)] if self.cell.gated else []
             places += [("dx", t * unit)] if self.skips else []
             places += [("dgates", t * gate)]
+            places += [(rounded["dgates"], t * narrow)] if steps.rounds_gates else []
+            places += [(rounded[recurrent], t * narrow)] if steps.by_matrix else []
             kernels.append(kernel)
             launches.append(_launch(kernel, steps.grid, places))
         for port, product in self._products(s, x.dtype, BX).items():
             prefix = f"recurrent_{BX}"
-            made = product.lower(prefix, "dgates", "w", None, port, f"{port}_partial")
+            left = rounded.get("dgates", "dgates")
+            made = product.lower(prefix, left, "w", None, port, f"{port}_partial")
             kernels += made[0]
             launches += made[1]
         return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
@@ -401,10 +460,18 @@ class Recurrent(Layer):
     def _lower_weights(self, s: Sizes, dtype: DType) -> Lowering:
         kernels: list[Kernel] = []
         launches: list[Launch] = []
-        prefix, state = f"recurrent_{BW}", self._state(dtype)
-        recurrent = "drec" if self.cell is RecurrentCell.GRU else "dgates"
+        prefix, state, recurrent = f"recurrent_{BW}", self._state(dtype), self._passed
+        rounded = self._rounded(s, dtype, BW)
+        for port, space in rounded.items():
+            size = s.rows * (s.hidden if port == state else s.sums)
+            made_narrow = conversion.cast(size, DType.F32, dtype, port, space)
+            kernels += made_narrow.kernels
+            launches += made_narrow.launches
+        nbytes = dtype.nbytes if rounded else FLOAT
+        h, gradients = rounded.get(state, state), rounded.get(recurrent, recurrent)
         for port, product in self._products(s, dtype, BW).items():
-            left, right = ("dgates", "x") if port == "dw" else (recurrent, state)
+            inside = rounded.get("dgates", "dgates")
+            left, right = (inside, "x") if port == "dw" else (gradients, h)
             made = product.lower(prefix, left, right, None, port, f"{port}_partial")
             kernels += made[0]
             if port == "dw":
@@ -412,9 +479,9 @@ class Recurrent(Layer):
                 continue
             # h of each step, and the gradients of the sums of the next one.
             skipped = {
-                (state if self.reverse else recurrent): s.batch
+                (h if self.reverse else gradients): s.batch
                 * (s.hidden if self.reverse else s.sums)
-                * FLOAT
+                * nbytes
             }
             for launch in made[1]:
                 places = [(name, skipped.get(name, 0)) for name in launch.args]
@@ -433,11 +500,12 @@ class Recurrent(Layer):
         made = [c for p in self._products(s, x.dtype, direction).values() for c in p.choices]
         if direction is BW:
             return tuple(made)
-        tile = tile_of(self.machine, s.batch, s.hidden)
+        tile = tile_of(self.machine, s.batch, s.hidden, self._sums_of_a_unit(direction), x.dtype)
         x_groups, y_groups, _ = tile.grid(s.batch, s.hidden)
         groups = f"{x_groups * y_groups} work-groups for {self.machine.units} compute units"
         why = f"units by samples of a work-group; each step has {groups}"
-        return (Choice("step", f"{tile.units}x{tile.samples}", why), *made)
+        how = Choice("step", f"{tile.units}x{tile.samples}", why)
+        return (how, *(STEP_BY_MATRIX if self._by_matrix(s, x.dtype) else ()), *made)
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
         (x,) = inputs
@@ -447,7 +515,12 @@ class Recurrent(Layer):
         own = {"hidden_size": DEPTH} if self.hidden_size and not self.skips else {}
         features = {} if self.hidden_size and self.skips else {"features": DEPTH}
         return (
-            {"steps": 1, "batch": tile_of(self.machine, s.batch, s.hidden).samples} | own | features
+            {
+                "steps": 1,
+                "batch": tile_of(self.machine, s.batch, s.hidden, self.cell.gates, x.dtype).samples,
+            }
+            | own
+            | features
         )
 
     # ---- Values ----
@@ -489,10 +562,11 @@ class Recurrent(Layer):
     ) -> dict[str, Bounded]:
         state = self._state(dtype)
         inside, r = self._inside(s, dtype, tensors, proxy), tensors["r"]
-        tile = tile_of(self.machine, s.batch, s.hidden)
+        tile = self._tile(s, F)
 
         def made(part: Bounded, h: Array, c: Array, proxy: bool | None) -> dict[str, Bounded]:
-            sums = _shaped(tile.sums(h, r.T, proxy=proxy), (*h.shape[:-1], s.gates, s.hidden))
+            found = tile.sums_of(self._factor(s, dtype, h), r.T, proxy=proxy)
+            sums = _shaped(found, (*h.shape[:-1], s.gates, s.hidden))
             if self.bias:
                 sums = sums + _exact(tensors["br"].reshape(s.gates, s.hidden), proxy)
             return cells.forward(self.cell, part, sums, _exact(h, proxy), _exact(c, proxy))
@@ -540,14 +614,13 @@ class Recurrent(Layer):
             kept["cell_before"] = self._shifted(kept["cell"])
         if self.cell is not RecurrentCell.LSTM:
             kept |= {"h": tensors[state], "h_before": self._shifted(tensors[state])}
-        tile = tile_of(self.machine, s.batch, s.hidden)
-        recurrent = "drec" if self.cell is RecurrentCell.GRU else "dgates"
+        tile, recurrent = self._tile(s, BX), self._passed
 
         def made(
             dy: Array, behind: Array, carry: Array, own: Mapping[str, Array], proxy: bool | None
         ) -> dict[str, Bounded]:
-            rows = behind.reshape(*behind.shape[:-2], s.sums)
-            dh = _exact(dy, proxy) + tile.sums(rows, r, proxy=proxy)
+            rows = self._factor(s, dtype, behind.reshape(*behind.shape[:-2], s.sums))
+            dh = _exact(dy, proxy) + tile.sums_of(rows, r, proxy=proxy)
             if self.cell is RecurrentCell.GRU:
                 dh = dh + _exact(carry, proxy)
             return cells.backward(self.cell, dh, _exact(carry, proxy), own)
@@ -577,22 +650,21 @@ class Recurrent(Layer):
             bound = s.gates * U * np.abs(dgates).sum(axis=-2) * SECOND_ORDER + TINY
             return Bounded(value, None if proxy is None else bound)
         (product,) = self._products(s, dtype, BX).values()
-        left, right = dgates.reshape(s.rows, s.sums), tensors["w"]
+        left, right = self._factor(s, dtype, dgates.reshape(s.rows, s.sums)), tensors["w"]
         return _of_product(product, left, right, left @ right, proxy)
 
     def _weights(
         self, s: Sizes, dtype: DType, tensors: Tensors, proxy: bool | None
     ) -> dict[str, Bounded]:
         state, products = self._state(dtype), self._products(s, dtype, BW)
-        recurrent = "drec" if self.cell is RecurrentCell.GRU else "dgates"
-        drec = tensors[recurrent].reshape(s.steps, s.batch, s.sums)
+        drec = tensors[self._passed].reshape(s.steps, s.batch, s.sums)
         dgates = tensors.get("dgates", drec).reshape(s.rows, s.sums)
         found: dict[str, Bounded] = {}
         if "dw" in products:
-            x = tensors["x"].reshape(s.rows, s.features)
-            found["dw"] = _of_product(products["dw"], dgates.T, x, dgates.T @ x, proxy)
-        h = tensors[state]
-        later, earlier = (drec[:-1], h[1:]) if self.reverse else (drec[1:], h[:-1])
+            x, left = tensors["x"].reshape(s.rows, s.features), self._factor(s, dtype, dgates).T
+            found["dw"] = _of_product(products["dw"], left, x, left @ x, proxy)
+        h, gradients = (self._factor(s, dtype, each) for each in (tensors[state], drec))
+        later, earlier = (gradients[:-1], h[1:]) if self.reverse else (gradients[1:], h[:-1])
         left, right = later.reshape(-1, s.sums).T, earlier.reshape(-1, s.hidden)
         found["dr"] = _of_product(products["dr"], left, right, left @ right, proxy)
         if self.bias:

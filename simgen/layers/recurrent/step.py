@@ -3,6 +3,10 @@
 A work-group has `units` units of `samples` samples with all of their gates. Along k, both sides
 pass through local memory in pieces of DEPTH; `slices` work-items share a sum and leave partial
 sums, which are added in order: no atomics, the same result on every run.
+
+Of 16-bit floats, NVIDIA's matrix instructions multiply (templates/kernels/recurrent_matrix.h),
+where rows of weights are whole runs of 16 bytes. Both factors have the type of the weights then:
+what goes from step to step is stored in it too, once rounded, for the next step to multiply.
 """
 
 from __future__ import annotations
@@ -12,10 +16,12 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel
+from simgen.layers.product import fragment
 from simgen.layers.product.elements import constant, name_of
 from simgen.layers.product.tile import width
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.written import Places, Writes, cut, writes
+from simgen.machine import NO
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import TINY, U, accumulated
 from simgen.numerics.running import Bounded
@@ -38,6 +44,14 @@ SAMPLES = 16  # of a work-group, at most
 LANES = 4  # work-items along the samples, at most: each has some of them
 UNITS = (16, 8, 4)  # of a work-group: the most that leave no compute unit idle
 VECTOR = 4  # elements of an access of local memory
+FLOAT = 4  # bytes
+# Where matrix instructions multiply:
+WARP = 32  # work-items
+RUN = 8  # elements that a work-item reads of a row at once
+MATRIX_PIECE = 32  # of k, that four work-items read of a row at once
+MATRIX_ROWS = 32  # samples of a warp, at most
+MATRIX_SAMPLES, MATRIX_UNITS = (16, 32, 64), (8, 16, 32)  # of a work-group
+MOST_STAGED = 5  # gradients of a unit that are stored rounded: of an LSTM 4, of a GRU 3 and another
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,7 @@ class StepTile:
         """Terms of a work-item's share of a sum."""
         return ceil(k / DEPTH) * (DEPTH // self.slices)
 
-    def sums(self, left: Array, right: Array, *, proxy: bool | None) -> Bounded:
+    def sums_of(self, left: Array, right: Array, *, proxy: bool | None) -> Bounded:
         """left (..., k) times right (k, n), with what the kernel may lose: a bound or, where
         `proxy`, a proxy standard deviation; None: nothing is followed."""
         value = left @ right
@@ -88,8 +102,60 @@ class StepTile:
         return Bounded(value, np.minimum(sigma + (depth + 1) * TINY, hard))
 
 
-def tile_of(machine: Machine, batch: int, hidden: int) -> StepTile:
-    """What is planned for so many samples and units."""
+@dataclass(frozen=True)
+class MatrixTile:
+    """The same where matrix instructions multiply `sums` sums for each unit and sample."""
+
+    units: int
+    samples: int
+    sums: int
+    held = 1
+
+    @property
+    def slices(self) -> int:
+        """Warps that share a sum; the others have other samples."""
+        return BLOCK // WARP // ceil(self.samples / MATRIX_ROWS)
+
+    @property
+    def constants(self) -> Constants:
+        names = ("units", "samples", "held", "slices")
+        return tuple((name, getattr(self, name)) for name in names)
+
+    def grid(self, batch: int, hidden: int) -> tuple[int, int, int]:
+        return ceil(hidden / self.units), ceil(batch / self.samples), 1
+
+    def lds_nbytes(self, staged: int) -> int:
+        """Partial sums, and `staged` results of each unit and sample."""
+        partial = self.slices * (self.sums * self.samples * self.units + 1)
+        return FLOAT * (ceil(partial / VECTOR) * VECTOR + staged * self.samples * self.units)
+
+    def sums_of(self, left: Array, right: Array, *, proxy: bool | None) -> Bounded:
+        """As StepTile has it: two roundings of each product at most (product/fragment.py), then
+        those of the slices. What instructions cut off does not cancel, so that is the spread too.
+        """
+        value = left @ right
+        if proxy is None:
+            return Bounded(value)
+        k = right.shape[0]
+        own = ceil(k / (MATRIX_PIECE * self.slices)) * MATRIX_PIECE
+        depth = 2 * min(own, k) + self.slices
+        return Bounded(value, accumulated(depth) * (np.abs(left) @ np.abs(right)) + depth * TINY)
+
+
+def by_matrix(machine: Machine, dtype: DType, hidden: int) -> bool:
+    """Whether matrix instructions multiply weights of this type in the steps."""
+    if not machine.arch.startswith("sm_") or machine.use_matrix == NO or dtype.nbytes != 2:
+        return False
+    return hidden % RUN == 0 and bool(fragment.instructions(machine, dtype.name))
+
+
+def tile_of(
+    machine: Machine, batch: int, hidden: int, sums: int, dtype: DType
+) -> StepTile | MatrixTile:
+    """What is planned for so many samples and units, and sums of each of these; weights have the
+    type."""
+    if by_matrix(machine, dtype, hidden):
+        return _matrix_tile(machine, batch, hidden, sums)
     samples = min(SAMPLES, power_of_two(batch))
     fitting = [
         StepTile(units, samples)
@@ -101,6 +167,26 @@ def tile_of(machine: Machine, batch: int, hidden: int) -> StepTile:
         if x * y >= machine.units:
             return tile
     return fitting[-1]
+
+
+def _matrix_tile(machine: Machine, batch: int, hidden: int, sums: int) -> MatrixTile:
+    """That of which a compute unit reads the least: of each k a row of samples and one of weights,
+    for each of the work-groups that it has."""
+    staged = sums + 1 if sums > 1 else MOST_STAGED
+    fitting = [
+        tile
+        for samples in MATRIX_SAMPLES
+        for units in MATRIX_UNITS
+        if (samples == MATRIX_SAMPLES[0] or samples < 2 * batch)
+        and (tile := MatrixTile(units, samples, sums)).lds_nbytes(staged)
+        <= machine.asked_lds_nbytes
+    ]
+
+    def read(tile: MatrixTile) -> tuple[int, int]:
+        x, y, _ = tile.grid(batch, hidden)
+        return ceil(x * y / machine.units) * (tile.samples + tile.sums * tile.units), -tile.units
+
+    return min(fitting, key=read)
 
 
 @dataclass(frozen=True)
@@ -116,13 +202,19 @@ class StepKernels:
     weights: DType
     machine: Machine
 
+    sums: int  # of a unit and a sample: its gates, or 1 backward
+
     @property
-    def tile(self) -> StepTile:
-        return tile_of(self.machine, self.batch, self.hidden)
+    def tile(self) -> StepTile | MatrixTile:
+        return tile_of(self.machine, self.batch, self.hidden, self.sums, self.weights)
 
     @property
     def grid(self) -> tuple[int, int, int]:
         return self.tile.grid(self.batch, self.hidden)
+
+    @property
+    def by_matrix(self) -> bool:
+        return by_matrix(self.machine, self.weights, self.hidden)
 
     def forward(self, *, first: bool) -> Kernel:
         """Of the first step, before which all is zero, or of the others."""
@@ -140,7 +232,7 @@ class StepKernels:
         )
         words = ("bias",) if self.bias else ()
         name = self._name("fwd", first, *words, types=(self.x, self.weights))
-        return Kernel(name, "recurrent_step.hip", BLOCK, constants)
+        return Kernel(name, "recurrent_step.hip", BLOCK, constants, self._lds(1))
 
     def backward(self, *, first: bool, start: bool) -> Kernel:
         """The same of the gradients; the first one is of the step behind which all is zero, the
@@ -155,10 +247,22 @@ class StepKernels:
             ("with_candidate", int(cell is RecurrentCell.GRU)),
             ("left_width", width(self.hidden * cell.gates)),
             ("width", width(self.hidden)),
+            ("with_rounded_gates", int(self.rounds_gates)),
         )
         words = ("start",) if start else ()
         name = self._name("bwd_data", first, *words, types=(self.weights,))
-        return Kernel(name, "recurrent_back.hip", BLOCK, constants)
+        kinds = cell.gates + int(cell is RecurrentCell.GRU)
+        return Kernel(name, "recurrent_back.hip", BLOCK, constants, self._lds(kinds))
+
+    @property
+    def rounds_gates(self) -> bool:
+        """Whether gradients of the sums are stored rounded too, beside those that go on."""
+        return self.by_matrix and self.cell is RecurrentCell.GRU and not self.skips
+
+    def _lds(self, staged: int) -> int:
+        """That a launch asks for."""
+        tile = self.tile
+        return tile.lds_nbytes(staged) if isinstance(tile, MatrixTile) else 0
 
     def _common(self, first: bool) -> Constants:
         return (
@@ -168,11 +272,12 @@ class StepKernels:
             ("hidden", self.hidden),
             ("first", int(first)),
             *self.tile.constants,
+            ("with_matrix", int(self.by_matrix)),
             *constant("weightelement", self.weights),
         )
 
     def _name(self, direction: str, first: bool, *words: str, types: tuple[DType, ...]) -> str:
-        tile = f"t{self.tile.units}x{self.tile.samples}"
+        tile = f"t{self.tile.units}x{self.tile.samples}" + ("m" if self.by_matrix else "")
         parts = ("recurrent", direction, self.cell, f"{self.batch}x{self.hidden}", tile)
         skips = ("skip",) if self.skips else ()
         last = ("first",) if first else ()
@@ -189,17 +294,21 @@ def _tiles(c: Values, argument: int, gates: int = 1) -> Writes:
 
 @writes("recurrent_step")
 def _forward(c: Values, block: int) -> list[Writes]:
-    found = [_tiles(c, -1)]  # h is the last, what is kept stands before it
+    last = -1 - c["with_matrix"]
+    found = [_tiles(c, last)]  # h is the last, or before it rounded; what is kept stands before
+    if c["with_matrix"]:
+        found.append(_tiles(c, -1))
     if c["with_candidate"] or c["with_cell"]:
-        found.append(_tiles(c, -2))
+        found.append(_tiles(c, last - 1))
     if c["with_gates"]:
-        found.append(_tiles(c, -3, c["gates"]))
+        found.append(_tiles(c, last - 2, c["gates"]))
     return found
 
 
 @writes("recurrent_back")
 def _backward(c: Values, block: int) -> list[Writes]:
-    written = [c["gates"]]  # dgates, then, from the last one on, what else there is
+    # Rounded ones and dgates, then, from the last one on, what else there is.
+    written = [c["gates"]] * (1 + c["with_matrix"] + c["with_rounded_gates"])
     written += [1] if c["with_dx"] else []
     written += [1] if c["with_gates"] else []  # carry
     written += [c["gates"]] if c["with_candidate"] else []

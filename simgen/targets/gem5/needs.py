@@ -62,6 +62,15 @@ class Gem5Checkout(Requirements):
                 )
         return None
 
+    def identity(self) -> str:
+        root = os.environ.get("GEM5", "")
+        gem5 = Path(os.environ.get("GEM5_BINARY") or Path(root, self.simulated.gem5_opt))
+        try:
+            found = gem5.stat()
+        except OSError:
+            return ""
+        return f"{gem5.resolve()} {found.st_size} {found.st_mtime_ns}"
+
     def memory_nbytes(self, workload: Workload) -> int:
         return GEM5_NBYTES + round(GEM5_FACTOR * workload.arena_nbytes)
 

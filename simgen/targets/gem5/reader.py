@@ -41,6 +41,9 @@ class Gem5Reader(Reader):
             )
         return found
 
+    def counted(self) -> Mapping[str, str]:
+        return stats.named()
+
     def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         return stats.kernels(results / stats.FILE)[: len(workload.launches)]
 

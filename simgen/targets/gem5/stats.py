@@ -39,7 +39,7 @@ COMPUTE_UNIT = {  # SHADER.CUs*.NAME
 # SHADER.CUs*.NAME: instructions times active work-items, of float32. Those of fused and of unfused
 # multiply-adds are among all of them, which are not told apart any further.
 FLOATS = "numVecOpsExecutedF32"
-MULTIPLY_ADDS = {f"numVecOpsExecuted{kind}32" for kind in ("FMA", "MAC", "MAD")}
+MULTIPLY_ADDS = tuple(f"numVecOpsExecuted{kind}32" for kind in ("FMA", "MAC", "MAD"))
 # SHADER.CUs*.ScoreboardCheckStage.stallCycles::NAME: in each cycle of a unit that runs, each of its
 # wavefront slots counts once, for what keeps its wavefront from being scheduled.
 STALLS = "ScoreboardCheckStage.stallCycles::"
@@ -248,6 +248,27 @@ def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
     return metrics
 
 
+def named() -> dict[str, str]:
+    """The metrics, in gem5's words."""
+    names = {metric: name for name, metric in COMPUTE_UNIT.items()}
+    names |= {metric: f"stallCycles::{reason}" for reason, metric in REASONS.items()}
+    for controller, cache in CACHES.items():
+        names |= {f"{cache}_{kind}": f"{controller}.{name}" for name, kind in CACHE.items()}
+    names |= {metric: f"dram.{name}" for name, metric in reversed(DRAM.items())}
+    multiply_adds = " + ".join(MULTIPLY_ADDS)
+    return names | {
+        "seconds": "shaderActiveTicks / simFreq",
+        "simulated_seconds": "simTicks / simFreq",
+        "shader_active_ticks": "shaderActiveTicks",
+        "cycles": "shaderActiveTicks / clock",
+        "cu_cycles": "shaderActiveTicks / clock * CUs",
+        "f32_fma_operations": multiply_adds,
+        "f32_other_operations": f"{FLOATS} - ({multiply_adds})",
+        "wavefront_slot_cycles": "all stallCycles",
+        "wavefront_cycles": f"stallCycles without {EMPTY}",
+    }
+
+
 def _times(block: Mapping[str, float], shader: str) -> dict[str, float]:
     per_second = block.get("simFreq") or TICKS_PER_SECOND
     ticks = block[shader]
@@ -256,6 +277,8 @@ def _times(block: Mapping[str, float], shader: str) -> dict[str, float]:
         "simulated_seconds": block.get("simTicks", 0.0) / per_second,
         "shader_active_ticks": ticks,
     }
+    if "hostSeconds" in block:
+        times["host_seconds"] = block["hostSeconds"]
     period = block.get(shader.replace(".shaderActiveTicks", ".clk_domain.clock"))
     if period:
         times["cycles"] = ticks // period

@@ -35,6 +35,9 @@ class GoRunner(Requirements):
             return []
         return [Lack("there is no Go to build the simulator with", GO_CURE)]
 
+    def identity(self) -> str:
+        return str(runner_path(templates()))
+
 
 @cache
 def version() -> str:

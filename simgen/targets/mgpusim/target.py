@@ -55,6 +55,39 @@ DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
 REPLACED = "kernels/replaced.json"
 EMULATED = "kernels/emulated.txt"  # what cannot be timed, and why
 
+_CACHES = {"l1": "L1VCache", "l1_scalar": "L1SCache", "l1_instruction": "L1ICache", "l2": "L2Cache"}
+_FLOATS = {"fma": "v_fma, v_fmac, v_mac, v_mad", "add": "v_add, v_sub", "mul": "v_mul",
+           "special": "v_exp, v_log, v_rcp, v_rsq, v_sqrt, v_sin, v_cos"}  # fmt: skip
+COUNTED = {
+    "seconds": "end - start of the launch",
+    "cycles": "(end - start of the launch) * clock",
+    "host_seconds": "time of the simulator",
+    "instructions": "tasks inst",
+    "valu_instructions": "VOP1, VOP2, VOP3, VOPC",
+    "salu_instructions": "SOP1, SOP2, SOPC, SOPK, branches",
+    "lds_instructions": "DS",
+    "vector_memory_reads": "loads of FLAT",
+    "vector_memory_writes": "stores of FLAT",
+    "scalar_memory_reads": "SMEM",
+    "wavefronts": "s_endpgm",
+    "work_groups": "work-groups of the launch",
+    "valu_operations": "bits of EXEC over VOP1, VOP2, VOP3, VOPC",
+    **{f"f32_{k}_operations": f"bits of EXEC over {names}" for k, names in _FLOATS.items()},
+    **{f"{k}_hits": f"{name} read-hit, write-hit" for k, name in _CACHES.items()},
+    **{f"{k}_misses": f"{name} read-miss, write-miss" for k, name in _CACHES.items()},
+    **{f"{k}_mshr_hits": f"{name} read-mshr-hit, write-mshr-hit" for k, name in _CACHES.items()},
+    "dram_reads": "ReadReq at DRAM",
+    "dram_writes": "WriteReq at DRAM",
+    "dram_read_bytes": "bytes of ReadReq at DRAM",
+    "dram_written_bytes": "bytes of WriteReq at DRAM",
+    "cu_cycles": "(end - start of the launch) * clock * units",
+    "cu_active_cycles": "time of units with tasks wavefront * clock",
+    "wavefront_slot_cycles": "time of units with tasks wavefront * clock * slots",
+    "wavefront_cycles": "time of tasks wavefront * clock",
+    "stall_wait_cycles": "time of s_waitcnt * clock",
+    "stall_barrier_cycles": "time of s_barrier * clock",
+    "stall_other_cycles": "time of tasks wavefront, s_waitcnt and s_barrier left out, * clock",
+}
 IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"
 
 
@@ -240,6 +273,10 @@ class MGPUSimReader(RowsReader):
     end of the last. `all_reduce_*` is what adding up the sums over the batch cost that the step of
     the launch wrote.
     """
+
+    def counted(self) -> Mapping[str, str]:
+        """In words of the program's tracers (templates/launchers/mgpusim/metrics.go)."""
+        return COUNTED
 
     def machine(self, results: Path) -> Mapping[str, str]:
         facts = machine_file.texts(machine_file.read(results))

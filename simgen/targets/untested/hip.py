@@ -136,6 +136,9 @@ class HipReader(Reader):
         """`seconds` is the median over the timed rounds, between HIP events."""
         return launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
 
+    def counted(self) -> Mapping[str, str]:
+        return {"seconds": "between HIP events, median of rounds"}
+
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the program says in its log: the GPU's name and the version of HIP."""
         log = log_text(results)

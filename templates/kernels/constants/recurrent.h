@@ -9,3 +9,4 @@ constexpr unsigned SAMPLES = 16; /* of a work-group */
 constexpr unsigned HELD = 4; /* samples of a work-item */
 constexpr unsigned SLICES = 4; /* work-items that share a sum */
 using WeightElement = float; /* of weights and biases */
+#define WITH_MATRIX 0 /* whether matrix instructions multiply, factors of WeightElement */

@@ -14,3 +14,4 @@ constexpr unsigned WIDTH = 4; /* of one from the weights */
 #define WITH_CELL 1
 #define WITH_CANDIDATE 0
 #define WITH_DX 0
+#define WITH_ROUNDED_GATES 0 /* whether gradients of the sums are stored as WeightElement beside those that go on */

@@ -1,0 +1,204 @@
+"""Makes data/lint/gem5-*.json: what each version of gem5 does with instructions, by its sources.
+
+    python benchmarks/lint/gem5_tables.py CHECKOUT VERSION=TAG...
+
+The decoder's tables say which class an opcode becomes, the class's execute() what that does:
+whether it ends the simulation, which modifiers and forms it reads. Names: data/encodings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from simgen.compile.legalise.machine_code import FORMATS
+
+DATA = Path(__file__).parents[2] / "data"
+MODELS = {
+    "gcn3": (("src/arch/gcn3", "src/arch/amdgpu/gcn3"), ("gfx803",)),
+    "vega": (("src/arch/amdgpu/vega",), ("gfx902", "gfx908", "gfx90a", "gfx942")),
+}
+ALSO = {"gfx803": "gfx801", "gfx902": "gfx900"}  # architectures of the same instruction set
+_TABLE = re.compile(r"Decoder::(table\w+)\[\]\s*=\s*\{(.*?)\n    \}", re.S)
+_METHOD = re.compile(
+    r"Decoder::(decode_\w+)\(MachInst[^)]*\)(?: const)?\n    \{(.*?)\n    \}", re.S
+)
+_EXECUTE = re.compile(r"(Inst_\w+)::execute\(\s*GPUDynInstPtr\s+\w+\)\n    \{(.*?)\n    \}", re.S)
+_MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}
+# What execute() holds where its result is wrong; each was seen in wrong results too.
+WRONG = (
+    ("findFirstOneMsb", "gives the number of the highest bit set, not that of the zeros above it"),
+    ("REG_PI", "multiplies by the bits of pi taken as a number: nearly all results are wrong"),
+)  # fmt: skip
+EDGES = (
+    ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
+    ("v_div_fixup", r"isinf\(src1", "quotients by an infinity are infinities, and so is 0/0"),
+    ("v_cvt_f16_f32", "mxfloat16 out",
+     "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
+)  # fmt: skip
+ALIASES = {  # gem5 calls them otherwise, and does the same
+    "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_mul_lo_i32", "v_pk_ashrrev_i16",
+}  # fmt: skip
+_FLOAT = re.compile(r"_[FB]?F(16|32|64)\b|_F(16|32|64)_|_LEGACY")
+_NO_INPUTS = re.compile(r"V_(CVT_F\d+_[IU]|CVT_F32_UBYTE|CVT_OFF|CVT_F64_[IU]|LDEXP)")
+
+
+class Sources:
+    """The files of a model at a tag."""
+
+    def __init__(self, checkout: Path, tag: str, folders: tuple[str, ...]) -> None:
+        self.checkout, self.tag = checkout, tag
+        listed = self._git("ls-tree", "-r", "--name-only", tag, *folders).split()
+        read = [p for p in listed if p.endswith(".cc") and ("decoder" in p or "insts" in p)]
+        self.decoder = "".join(self._show(p) for p in read if "decoder" in p)
+        self.bodies: dict[str, str] = {}
+        for path in read:
+            self.bodies |= dict(_EXECUTE.findall(self._show(path)))
+
+    def _git(self, *words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=self.checkout, capture_output=True, check=True)
+        return done.stdout.decode(errors="replace")
+
+    def _show(self, path: str) -> str:
+        return self._git("show", f"{self.tag}:{path}")
+
+
+def classes(decoder: str) -> dict[tuple[str, int], str | None]:
+    """(format or segment, opcode) -> the class that the decoder makes, None if it makes none."""
+    tables = {name: re.findall(r"&Decoder::(\w+)", body) for name, body in _TABLE.findall(decoder)}
+    made = {
+        name: (m[1] if (m := re.search(r"return new (\w+)", body)) else None)
+        for name, body in _METHOD.findall(decoder)
+    }
+    found: dict[tuple[str, int], str | None] = {}
+    for at, method in enumerate(tables["tableDecodePrimary"]):
+        word = at << 23
+        kind = next((f for f in FORMATS if word & f.mask == f.bits), None)
+        if kind and method in made and kind.name in ("VOP2", "SOP2", "SOPK"):
+            found[kind.name, word >> kind.shift & (1 << kind.width) - 1] = made[method]
+    for name, methods in tables.items():
+        key = name.removeprefix("tableSubDecode_").removeprefix("OPU_").removeprefix("OP_")
+        if name != "tableDecodePrimary":
+            for opcode, method in enumerate(methods):
+                found[key.lower() if key in ("FLAT", "GLOBAL", "SCRATCH") else key, opcode] = (
+                    made.get(method)
+                )
+    return found
+
+
+def same(gem5: str, mnemonic: str) -> bool:
+    """Whether gem5's class is what the assembler calls so."""
+
+    def plain(text: str) -> str:
+        text = re.sub(r"_(e32|e64|sdwa|dpp)$", "", text.lower())
+        text = re.sub(r"^(global|scratch|flat)_", "", text)
+        text = re.sub(r"(\dx\d+x\d+)_\d+b_", r"\1_", text)  # of matrix instructions: its blocks
+        for old, new in (("_tru_", "_t_"), ("_lg_", "_ne_"), ("_legacy", ""), ("_u32_u16", "_u32"),
+                         ("_co_", "_"), ("_1k", ""), ("_", "")):  # fmt: skip
+            text = text.replace(old, new)
+        return text
+
+    return plain(gem5.partition("__")[2]) == plain(mnemonic)
+
+
+def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str, str]) -> None:
+    """Add to `made` and `said` what the model does with the instructions of an architecture."""
+    decoded = classes(sources.decoder)
+    encodings = json.loads((DATA / "encodings" / f"{arch}.json").read_text())
+    for name, opcodes in encodings.items():
+        for opcode, lines in opcodes.items():
+            words = [line.split()[0] for line in lines]
+            if name in ("VOP1", "VOP2"):
+                words += [
+                    f"{each[:-4]}_dpp"
+                    for each in words
+                    if each.endswith("_e32") and not re.search("mad[am]k|fma[am]k", each)
+                ]
+            for word in words:
+                key = word.split("_")[0] if name == "FLAT" else name
+                one(word, decoded.get((key, int(opcode))), sources.bodies, made, said)
+
+
+def one(
+    word: str, of: str | None, bodies: dict[str, str], made: dict[str, set[str]],
+    said: dict[str, str],
+) -> None:  # fmt: skip
+    body = bodies.get(of or "", "")
+    if of is None or "panicUnimplemented" in body:
+        made["ends"].add(word)
+        return
+    if not same(of, word) and word not in ALIASES:
+        other = of.partition("__")[2].lower()
+        fused = word.startswith("v_fma") and other == f"v_mad{word[5:]}".partition("_e")[0]
+        made["edges" if fused else "wrong"].add(word)
+        said[word] = f"gem5 takes it for {other}" + (", which rounds twice" if fused else "")
+    for pattern, reason in WRONG:
+        if re.search(pattern, body):
+            made["wrong"].add(word)
+            said[word] = reason
+    for prefix, pattern, reason in EDGES:
+        if word.startswith(prefix) and re.search(pattern, body):
+            made["edges"].add(word)
+            said[word] = reason
+    if word.endswith(("_sdwa", "_dpp")):
+        form = "SDWA" if word.endswith("_sdwa") else "DPP"
+        helped = re.search(r"\b(vop2Helper|dotHelper|sdwabHelper)\b", body)
+        if not helped and not re.search(rf"if \(is{form}Inst\(\)\)", body):
+            made["ends" if f"is{form}Inst" in body else "no_form"].add(word)
+    elif of.startswith("Inst_VOP3__") and body and _FLOAT.search(of):
+        for modifier in unread(of.partition("__")[2], body):
+            made[modifier].add(word)
+
+
+def unread(name: str, body: str) -> list[str]:
+    """The modifiers that a float instruction may have and execute() does not read."""
+    no_float_result = name.startswith("V_CMP") or re.search(r"V_CVT_\w*[IU]\d+_F|FREXP_EXP", name)
+    lacks = set()
+    if _NO_INPUTS.match(name) and "LDEXP" not in name:
+        lacks = {"abs", "neg"}
+    if "DIV_SCALE" in name:  # whose bits of abs name its other result
+        lacks = {"abs"}
+    if no_float_result:
+        lacks |= {"clamp", "omod"}
+    return [m for m, p in _MODIFIERS.items() if m not in lacks and not re.search(p, body)]
+
+
+def main() -> None:
+    checkout = Path(sys.argv[1])
+    (DATA / "lint").mkdir(exist_ok=True)
+    for each in sys.argv[2:]:
+        version, _, tag = each.partition("=")
+        tables = []
+        for folders, archs in MODELS.values():
+            sources = Sources(checkout, tag, folders)
+            if "tableDecodePrimary" not in sources.decoder:
+                continue
+            made: dict[str, set[str]] = defaultdict(set)
+            said: dict[str, str] = {}
+            for arch in archs:
+                facts(sources, arch, made, said)
+            listed = [b for arch in archs for b in ([arch, ALSO[arch]] if arch in ALSO else [arch])]
+            tables.append({
+                "architectures": sorted(listed),
+                "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
+                **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
+                "ignores": {k: sorted(made[k]) for k in _MODIFIERS},
+            })  # fmt: skip
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short=10", f"{tag}^{{commit}}"], cwd=checkout,
+            capture_output=True, check=True, text=True,
+        ).stdout.strip()  # fmt: skip
+        text = {"simulator": "gem5", "version": version, "source": f"gem5's sources, {commit}",
+                "tables": tables}  # fmt: skip
+        (DATA / "lint" / f"gem5-{version}.json").write_text(json.dumps(text, indent=1) + "\n")
+        for table in tables:
+            print(version, table["architectures"][0], {k: len(v) for k, v in table.items()},
+                  {k: len(v) for k, v in table["ignores"].items()})  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

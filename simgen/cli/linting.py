@@ -1,0 +1,145 @@
+"""lint: what a simulator makes of anybody's machine code, before it runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen.cli.options import verbosity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simgen.lint.linting import Finding, Looked
+
+MOST_ROWS = 100  # of the table, without --verbose
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--simulator",
+    "-s",
+    required=True,
+    metavar="S[@V]",
+    help="gem5@24.0, mgpusim@4.2.0, ...; without a version, the newest that is known.",
+)
+@click.option("--arch", default="", metavar="A", help="Of assembly that names no processor.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity
+def lint(
+    files: tuple[Path, ...],
+    simulator: str,
+    arch: str,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Say what a simulator lacks or executes wrongly in FILES.
+
+    A file is anybody's: a code object, a fat binary (compressed too), a program or library of HIP,
+    a static library, assembly, or a folder of those, such as a bundle.
+
+    A finding is `ends` (the simulation ends there), `wrong` (it goes on, with another result than a
+    GPU's), or `edges` (wrong for a few special values; shown with -v). Exit code 4: there is one of
+    the first two.
+
+    \b
+    simgen lint kernel.co --simulator gem5@24.0
+    simgen lint libmine.so build/ --simulator mgpusim --json
+    """
+    from simgen.errors import RefusedError, UsageError
+    from simgen.lint import containers, linting, tables
+
+    named, version = tables.named(simulator)
+    looked: list[Looked] = []
+    for path in files:
+        looked += linting.code_objects(containers.found(path, arch), named, version)
+    findings = [finding for each in looked for finding in each.findings]
+    refused = [finding for finding in findings if finding.refused]
+    title = f"{named} {version}"
+    if not looked:
+        raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
+    if as_json:
+        print(json.dumps(_json(looked, named, version), indent=1))
+    elif not quiet:
+        _print(looked, findings if verbose else refused, verbose)
+        edges = len(findings) - len(refused)
+        if edges and not verbose:
+            print(f"{edges} more are wrong for a few special values only: -v shows them")
+    kernels = {(f.path, f.inside, f.kernel) for f in refused}
+    if refused:
+        first = refused[0]
+        raise RefusedError(
+            f"{first.path}: {title} does not execute {len(refused)} instructions right, in "
+            f"{len(kernels)} functions; the first is {first.instruction} in {first.kernel or 'it'}"
+        )
+    if not quiet and not as_json:
+        print(f"nothing in it that {title} is known to lack or to execute wrongly")
+
+
+def _print(looked: Sequence[Looked], findings: Sequence[Finding], verbose: bool) -> None:
+    from simgen.cli import present
+
+    shown = findings if verbose else _first_of_each(findings)[:MOST_ROWS]
+    if shown:
+        present.table(
+            None,
+            ("kernel", "instruction", "address", "times", "source", "finding", "reason", "cure"),
+            [
+                (f.kernel, f.instruction, f"{f.address:#x}", 1 if verbose else _times(f, findings),
+                 f.line, f.verdict, f.reason, f.cure)
+                for f in shown
+            ],
+        )  # fmt: skip
+        if not verbose:
+            left = len(_first_of_each(findings)) - len(shown)
+            print(
+                f"{left} more rows: -v shows them"
+                if left
+                else "each instruction once: -v shows all"
+            )
+    kernels, count = sum(e.kernels for e in looked), sum(e.instructions for e in looked)
+    print(f"looked at {len(looked)} code objects: {kernels} kernels, {count} instructions")
+
+
+def _key(finding: Finding) -> tuple[object, ...]:
+    return finding.path, finding.inside, finding.kernel, finding.instruction, finding.reason
+
+
+def _first_of_each(findings: Sequence[Finding]) -> list[Finding]:
+    found: dict[tuple[object, ...], Finding] = {}
+    for finding in findings:
+        found.setdefault(_key(finding), finding)
+    return list(found.values())
+
+
+def _times(finding: Finding, findings: Sequence[Finding]) -> int:
+    return sum(_key(each) == _key(finding) for each in findings)
+
+
+def _json(looked: Sequence[Looked], simulator: str, version: str) -> dict[str, Any]:
+    from simgen.lint.tables import of_version, versions
+
+    known = version in versions(simulator)
+    return {
+        "simulator": simulator,
+        "version": version,
+        "source": of_version(simulator, version).source if known else "data/isa",
+        "code_objects": [
+            {
+                "file": str(each.held.path), "inside": each.held.inside, "arch": each.arch,
+                "kernels": each.kernels, "instructions": each.instructions,
+                "findings": [
+                    {"kernel": f.kernel, "instruction": f.instruction, "address": f.address,
+                     "source": f.line, "finding": f.verdict, "refused": f.refused,
+                     "reason": f.reason, "cure": f.cure}
+                    for f in each.findings
+                ],
+            }
+            for each in looked
+        ],
+    }  # fmt: skip

@@ -1,0 +1,46 @@
+"""What `simgen study` prints while it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING
+
+from simgen.cli import present
+from simgen.cli.following import Printing, say_ran
+from simgen.studies.measuring import StudyListener
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from simgen.bundle.writing import Bundle
+    from simgen.running.runs import Ended
+    from simgen.running.siblings import Told
+
+
+class PrintingStudy(Printing, StudyListener):
+    """Prints a line for each run, and how it goes on."""
+
+    def __init__(self, quiet: bool, verbose: bool) -> None:
+        Printing.__init__(self, quiet)
+        StudyListener.__init__(self)
+        self.verbose = verbose
+
+    def plans(self, points: int) -> None:
+        self.tell(f"study: {present.many(points, 'run')}")
+
+    def begins_point(self, nth: int, count: int, title: str) -> None:
+        self.tell(f"{nth} of {count}: {title}")
+
+    @contextlib.contextmanager
+    def building(self, path: Path) -> Iterator[Told | None]:
+        with present.stages(self.quiet) as tell:
+            yield tell
+
+    def ended(self, bundle: Bundle, ended: Ended) -> None:
+        if self.verbose and not self.quiet:
+            say_ran(bundle, ended, verbose=False)
+
+    def failed_point(self, title: str, why: str) -> None:
+        print(f"failed: {title}: {why}", file=sys.stderr, flush=True)

@@ -1,0 +1,129 @@
+"""study: the figures of a publication, by one command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen.cli.numbers import Real
+from simgen.cli.options import settings_given, verbosity
+from simgen.errors import UsageError
+
+if TYPE_CHECKING:
+    from simgen.studies.definition import Study
+    from simgen.studies.reporting import Made
+
+MOST_BATCH = 2**20
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    metavar="DIR",
+    help="The folder of the study; what it has done already is not done again.",
+)
+@click.option(
+    "--targets",
+    metavar="T,T",
+    help="The targets to run on. [default: those of gem5-se, mgpusim, cuda, hip and host that can "
+    "run here]",
+)
+@click.option("--batch", metavar="N,N", help="Sizes of the batch. [default: the study's]")
+@click.option(
+    "--reduced", is_flag=True, help="Small layers and batches, for minutes on a simulator."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="[CASE:]K=V",
+    help="Set a config key of all cases, or of one; may be repeated.",
+)
+@click.option(
+    "--timeout",
+    type=Real(0, min_open=True),
+    metavar="SECONDS",
+    help="End each run after this time.",
+)
+@click.option(
+    "--counters",
+    is_flag=True,
+    help="cuda: count what the hardware does, too, with Nsight Compute.",
+)
+@click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
+@verbosity
+def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> None:
+    """Run the study NAME and draw all of its figures.
+
+    \b
+    dnnmark      figures 9 to 12 of the DNNMark paper: profiles of single layers
+    icpe18       table 1 and figures 6 to 17 of "Characterizing ... CNN Execution on GPUs", its
+                 L1 bypass and its kernel fusion: AlexNet on two machines
+    workloads    time and memory of whole networks in training, and their hardware counters
+
+    \b
+    DIR/study.html    all figures, what each metric is on each target, and what one cannot give
+    DIR/figures/      each figure as SVG, and all of its values as CSV
+    DIR/report.html   all metrics of all runs, with metrics.csv and trace.sqlite3
+
+    \b
+    simgen study icpe18 -o icpe18 --targets mgpusim --reduced
+    simgen study workloads -o workloads --targets gem5-se,mgpusim --batch 1,4
+    """
+    from simgen.cli.study_listener import PrintingStudy
+    from simgen.studies import definition, machines, measuring, reporting
+
+    chosen = definition.find(name)
+    targets, passed = machines.chosen(_words(given["targets"]), output)
+    scope = measuring.Scope(
+        tuple(targets),
+        _batches(given["batch"], chosen, reduced=given["reduced"]),
+        settings_given(given["settings"]),
+        given["reduced"],
+        given["timeout"],
+        not given["no_check"],
+        given["counters"],
+    )
+    made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed)
+    if not quiet:
+        for target, why in made.passed.items():
+            print(f"not on {target}: {why}")
+        _table(made)
+        print(f"page: {made.page}")
+    made.check()
+
+
+def _table(made: Made) -> None:
+    from simgen.cli import present
+
+    rows = [
+        (
+            each.figure.number,
+            each.figure.title,
+            ", ".join(each.targets) or ("plan" if each.lines else "none"),
+            f"{made.page.parent.name}/figures/{each.figure.name}.csv",
+        )
+        for each in made.figures
+    ]
+    present.table(None, ("", "figure", "given by", "values"), rows)
+
+
+def _words(text: str | None) -> list[str]:
+    return list(dict.fromkeys(word.strip() for word in (text or "").split(",") if word.strip()))
+
+
+def _batches(text: str | None, study: Study, *, reduced: bool) -> tuple[int, ...]:
+    if text is None:
+        return study.reduced_batches if reduced else study.batches
+    words = _words(text)
+    if not words or not all(
+        w.isascii() and w.isdigit() and 1 <= int(w) <= MOST_BATCH for w in words
+    ):
+        raise UsageError(f"--batch {text!r}: not sizes of a batch; write them like 16,64,128")
+    return tuple(sorted({int(word) for word in words}))

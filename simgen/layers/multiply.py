@@ -1,0 +1,104 @@
+"""Element-wise product of two tensors, as a gate has it.
+
+    forward   y = x0 x1
+    backward  dx0 = dy x1      dx1 = dy x0
+
+    x0, x1, y and their gradients  (N, C, H, W), or another shape that all have in common
+
+Source: Mul of ONNX without broadcasting; the gates of Hochreiter and Schmidhuber, "Long short-term
+memory", 1997.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
+from simgen.layers.base import Layer, Lowering, Port
+from simgen.layers.elementwise import BLOCK, VECTOR
+from simgen.layers.written import Writes, dense, writes
+from simgen.numerics.rounding import TINY, U
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
+else:
+    from simgen import arrays as np
+
+GRADIENTS = (("dx0", "x1"), ("dx1", "x0"))  # what is written, and what dy is multiplied by
+
+
+@dataclass(frozen=True)
+class Multiply(Layer):
+    kind = "multiply"
+    section = "Multiply"
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
+    input_names: ClassVar[tuple[str, ...]] = ("x0", "x1")
+    rank: ClassVar[int | None] = None
+    per_sample = True
+    any_float = True
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "56", "w": "56"}
+
+    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        return (x, x)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        if len(inputs) != 2:
+            raise ValueError("[Multiply] has one input; name two in previous_layer")
+        x0, x1 = inputs
+        if x0.shape != x1.shape:
+            one, other = (" x ".join(map(str, each.shape)) for each in inputs)
+            raise ValueError(f"x0 is {one}, but x1 is {other}; give them the same extents")
+        if x0.dtype != x1.dtype:
+            raise ValueError(f"x0 is {x0.dtype}, but x1 is {x1.dtype}; insert [Cast] before it")
+        return x0
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """A product for each element of what is written."""
+        x, _ = inputs
+        if direction is Pass.FORWARD:
+            return OpCount(x.size, 0, 2 * x.nbytes, x.nbytes)
+        return OpCount(2 * x.size, 0, 3 * x.nbytes, 2 * x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        x, _ = inputs
+        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
+        read = (Port("x0", x, normal), Port("x1", x, normal))
+        if direction is Pass.FORWARD:
+            return (*read, Port("y", x))
+        return (*read, Port("dy", x, normal), *(Port(name, x) for name, _ in GRADIENTS))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        x, _ = inputs
+        name = f"multiply_{x.size}{elementwise.suffix(x.dtype)}"
+        constants = (("size", x.size), ("vector", VECTOR), *elementwise.element(x.dtype))
+        kernel = Kernel(name, "multiply.hip", BLOCK, constants)
+        args = [("x0", "x1", "y")]
+        if direction is Pass.BACKWARD:
+            args = [("dy", factor, made) for made, factor in GRADIENTS]
+        launches = (Launch(name, elementwise.grid(x.size), each) for each in args)
+        return Lowering((kernel,), tuple(launches))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x0", "x1", "y", "dy", "dx0", "dx1")
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if direction is Pass.FORWARD:
+            return {"y": tensors["x0"] * tensors["x1"]}
+        return {made: tensors["dy"] * tensors[factor] for made, factor in GRADIENTS}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """One product is rounded, and may be flushed to zero."""
+        made = self.reference(tensors, direction)
+        return {port: U * np.abs(values) + TINY for port, values in made.items()}
+
+
+@writes("multiply")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]

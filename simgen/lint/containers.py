@@ -1,0 +1,230 @@
+"""Code objects of AMD GPUs in files of all kinds.
+
+    ELF for an AMD GPU                  a code object, linked or not
+    ELF for a CPU                       programs and libraries of HIP: section .hip_fatbin
+    __CLANG_OFFLOAD_BUNDLE__            a fat binary: code objects of several processors
+    CCOB                                the same, compressed by zlib or Zstandard
+    !<arch>                             a static library of any of these
+    assembly text (.s)                  is assembled, with lines
+    a folder                            all files in it, at any depth; links are not followed
+
+Source: https://clang.llvm.org/docs/ClangOffloadBundler.html.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.errors import DamagedError, MissingError, UsageError
+from simgen.lint import assembling
+from simgen.storage.files import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ELF, BUNDLE, COMPRESSED, ARCHIVE = b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n"
+MAGICS = (ELF, BUNDLE, COMPRESSED, ARCHIVE)
+EM_AMDGPU = 224
+FATBIN = ".hip_fatbin"
+MOST_NBYTES = 2**31  # of a file, or of what a compressed one holds
+MOST_ENTRIES = 4096  # of a fat binary
+DEEPEST = 4  # containers in containers
+ASSEMBLY = (".s", ".S", ".asm")
+
+
+@dataclass(frozen=True)
+class Held:
+    """A code object, and where it was found."""
+
+    path: Path
+    inside: str  # the name that the containers give it; empty if it is the file itself
+    code: bytes  # ELF
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}({self.inside})" if self.inside else str(self.path)
+
+
+def found(path: Path, arch: str = "") -> Iterator[Held]:
+    """The code objects in a file, or in all files of a folder.
+
+    `arch` is what assembly text that names no processor is for. Files of a folder that hold nothing
+    of an AMD GPU are passed over.
+
+    Raises:
+        UsageError: the file is of no such kind, or holds none; assembly text that is wrong.
+        DamagedError: a container that is not whole.
+        OSError: it cannot be read.
+    """
+    if path.is_dir():
+        for each in sorted(path.rglob("*")):
+            if each.is_file() and not each.is_symlink() and _may_hold(each):
+                yield from _of_file(each, arch)
+        return
+    count = 0
+    for held in _of_file(path, arch):
+        count += 1
+        yield held
+    if not count:
+        raise UsageError(
+            f"{path}: no code for an AMD GPU in it; give a code object, a fat binary, a program or "
+            "library of HIP, or assembly (.s)"
+        )
+
+
+def _may_hold(path: Path) -> bool:
+    if path.suffix in ASSEMBLY:
+        return assembling.is_ours(read_regular(path, MOST_NBYTES))
+    with path.open("rb") as file:
+        return file.read(len(BUNDLE)).startswith(MAGICS)
+
+
+def _of_file(path: Path, arch: str) -> Iterator[Held]:
+    content = read_regular(path, MOST_NBYTES)
+    if path.suffix in ASSEMBLY:
+        yield Held(path, "", assembling.assembled(content, str(path), arch))
+    else:
+        yield from _held(path, "", content, 0)
+
+
+def _held(path: Path, inside: str, content: bytes, depth: int) -> Iterator[Held]:
+    """The code objects in the bytes of a container."""
+    if depth > DEEPEST:
+        raise DamagedError(f"{path}: containers in containers; take out the code object")
+    place = f"{path}({inside})" if inside else str(path)
+    if content.startswith(ELF):
+        if len(content) > 20 and struct.unpack_from("<H", content, 18)[0] == EM_AMDGPU:
+            yield Held(path, inside, content)
+        else:
+            for at, section in enumerate(_fat_sections(content, place)):
+                yield from _held(path, f"{inside}{FATBIN}{at or ''}", section, depth + 1)
+    elif content.startswith((BUNDLE, COMPRESSED)):
+        for part, name, code in _bundles(content, place):
+            yield from _held(path, _joined(inside, part, name), code, depth + 1)
+    elif content.startswith(ARCHIVE):
+        for name, member in _members(content, place):
+            yield from _held(path, _joined(inside, 0, name), member, depth + 1)
+
+
+def _joined(inside: str, part: int, name: str) -> str:
+    named = f"{part}:{name}" if part else name
+    return f"{inside}/{named}" if inside else named
+
+
+def _fat_sections(content: bytes, place: str) -> list[bytes]:
+    from io import BytesIO
+
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        sections = ELFFile(BytesIO(content)).iter_sections()
+        return [bytes(each.data()) for each in sections if each.name == FATBIN]
+    except (
+        ELFError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+        struct.error,
+    ) as error:
+        raise DamagedError(f"{place}: not a whole ELF file ({error}); copy it again") from None
+
+
+def _bundles(content: bytes, place: str) -> Iterator[tuple[int, str, bytes]]:
+    """(number of the fat binary, name, bytes) of each entry of fat binaries one behind another."""
+    at, number = 0, 0
+    try:
+        while 0 <= at < len(content):
+            whole, end = content[at:], len(content)
+            if whole.startswith(COMPRESSED):
+                whole, end = _inflated(whole, place)
+                end += at
+            entries, nbytes = _entries(whole)
+            for name, start, size in entries:
+                if size and start + size <= len(whole):
+                    yield number, name, whole[start : start + size]
+                elif size:
+                    raise DamagedError(f"{place}: an entry ends behind the file; copy it again")
+            end = end if content.startswith(COMPRESSED, at) else at + nbytes
+            number += 1
+            later = [content.find(magic, end) for magic in (BUNDLE, COMPRESSED)]
+            at = min((each for each in later if each >= 0), default=-1)
+    except (struct.error, UnicodeDecodeError, zlib.error) as error:
+        raise DamagedError(f"{place}: not a whole fat binary ({error}); copy it again") from None
+
+
+def _entries(whole: bytes) -> tuple[list[tuple[str, int, int]], int]:
+    """(name, offset, size) of each entry, and where the last of them ends."""
+    if not whole.startswith(BUNDLE):
+        raise DamagedError("compressed fat binary: holds none; copy it again")
+    (count,) = struct.unpack_from("<Q", whole, len(BUNDLE))
+    if count > MOST_ENTRIES:
+        raise struct.error("more entries than there can be")
+    at, made, end = len(BUNDLE) + 8, [], 0
+    for _ in range(count):
+        start, size, length = struct.unpack_from("<QQQ", whole, at)
+        made.append((whole[at + 24 : at + 24 + min(length, 4096)].decode(), start, size))
+        at += 24 + length
+        end = max(end, start + size)
+    return made, max(end, at)
+
+
+def _inflated(whole: bytes, place: str) -> tuple[bytes, int]:
+    """What a compressed fat binary holds, and how many bytes of the file it took."""
+    version, method = struct.unpack_from("<HH", whole, 4)
+    if version == 1:
+        (size,), nbytes, header = struct.unpack_from("<I", whole, 8), len(whole), 20
+    elif version == 2:
+        (nbytes, size), header = struct.unpack_from("<II", whole, 8), 24
+    elif version == 3:
+        (nbytes, size), header = struct.unpack_from("<QQ", whole, 8), 32
+    else:
+        raise DamagedError(f"{place}: compressed as in a version {version} that nobody knows yet")
+    if size > MOST_NBYTES:
+        raise DamagedError(f"{place}: says that it holds {size} bytes; copy it again")
+    packed = whole[header:nbytes]
+    if method == 0:
+        inflate = zlib.decompressobj()
+        return inflate.decompress(packed, size + 1), nbytes
+    return _zstandard(packed, size, place), nbytes
+
+
+def _zstandard(packed: bytes, size: int, place: str) -> bytes:
+    for module in ("compression.zstd", "backports.zstd"):
+        try:
+            inflate = importlib.import_module(module).ZstdDecompressor()
+        except ImportError:
+            continue
+        return bytes(inflate.decompress(packed, size + 1))
+    raise MissingError(
+        f"{place}: compressed by Zstandard, which this Python cannot read; install it: "
+        "python -m pip install backports.zstd"
+    )
+
+
+def _members(content: bytes, place: str) -> Iterator[tuple[str, bytes]]:
+    """(name, bytes) of each file in an archive of ar."""
+    at, names = len(ARCHIVE), b""
+    while at + 60 <= len(content):
+        name, size = (
+            content[at : at + 16].decode(errors="replace").rstrip(),
+            content[at + 48 : at + 58],
+        )
+        if not size.strip().isdigit():
+            raise DamagedError(f"{place}: not a whole archive; copy it again")
+        nbytes = int(size)
+        member = content[at + 60 : at + 60 + nbytes]
+        at += 60 + nbytes + nbytes % 2
+        if name == "//":
+            names = member
+        elif name not in ("/", "/SYM64/"):
+            if name[1:].isdigit():
+                start = int(name[1:])
+                name = names[start : names.find(b"\n", start)].decode(errors="replace")
+            yield name.rstrip("/"), member

@@ -1,0 +1,152 @@
+"""The functions of a code object: their machine code, and the lines that it comes from."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import struct
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from simgen.compile.code_object import MACHINES
+from simgen.errors import DamagedError, UsageError
+from simgen.lint import naming
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from elftools.elf.elffile import ELFFile
+
+EXECUTABLE = 4  # flag of a section
+MOST_LINES = 2**22  # rows of a line table
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel, or a function that kernels call."""
+
+    name: str
+    section: int
+    address: int  # of its first instruction
+    code: bytes
+    is_kernel: bool
+
+
+@dataclass
+class Lines:
+    """Which line of source an address comes from; read when it is first asked for."""
+
+    elf: bytes
+    rows: dict[int, list[tuple[int, str]]] | None = field(default=None)
+
+    def at(self, address: int, section: int) -> str:
+        """FILE:LINE, or nothing where the code object has no line tables."""
+        if self.rows is None:
+            self.rows = {0: sorted(_line_rows(self.elf))}
+        rows = self.rows[0]
+        found = bisect_right(rows, (address, "\U0010ffff")) - 1
+        return rows[found][1] if found >= 0 else ""
+
+
+def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
+    """(processor, functions, lines) of a code object, linked or not.
+
+    Raises:
+        DamagedError: it is not a whole ELF file.
+        UsageError: it is for a processor whose instructions nobody here knows.
+    """
+    with _opened(elf, place) as opened:
+        machine = opened["e_flags"] & 0xFF
+        arch = MACHINES.get(machine, ("", 0))[0]
+        if arch not in naming.architectures():
+            named = arch or f"number {machine:#x}"
+            known = ", ".join(naming.architectures())
+            raise UsageError(
+                f"{place}: for the processor {named}, which no simulator here has; known: {known}"
+            )
+        return arch, list(_functions(opened)), Lines(elf)
+
+
+def _functions(opened: ELFFile) -> Iterator[Function]:
+    """By symbols; of a section without any, the whole."""
+    from elftools.elf.sections import SymbolTableSection
+
+    table = opened.get_section_by_name(".symtab") or opened.get_section_by_name(".dynsym")
+    symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
+    kernels = {s.name.removesuffix(".kd") for s in symbols if s.name.endswith(".kd")}
+    for number, section in enumerate(opened.iter_sections()):
+        if section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & EXECUTABLE:
+            continue
+        data, base = bytes(section.data()), section["sh_addr"]
+        inside = {  # by address; an alias counts once
+            symbol["st_value"] - base: symbol
+            for symbol in symbols
+            if symbol["st_shndx"] == number
+            and (symbol["st_info"]["type"] == "STT_FUNC" or symbol.name in kernels)
+        }
+        starts = sorted(inside)
+        for start, following in zip(starts, [*starts[1:], len(data)], strict=True):
+            symbol = inside[start]
+            nbytes = symbol["st_size"] or following - start  # assembly by hand may give no size
+            if start < 0 or start + nbytes > len(data):
+                raise ValueError(f"function {symbol.name} lies outside of its section")
+            code = data[start : start + nbytes]
+            yield Function(symbol.name, number, symbol["st_value"], code, symbol.name in kernels)
+        if not inside and data:
+            yield Function(section.name, number, base, data, False)
+
+
+def _line_rows(elf: bytes) -> Iterator[tuple[int, str]]:
+    """(address, FILE:LINE) of each row of the line tables; of one without an end, nothing."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        opened = ELFFile(io.BytesIO(elf))
+        if not opened.has_dwarf_info():
+            return
+        dwarf = opened.get_dwarf_info()
+        for unit in dwarf.iter_CUs():
+            program = dwarf.line_program_for_CU(unit)
+            if program is None:
+                continue
+            for entry in program.get_entries()[:MOST_LINES]:
+                state = entry.state
+                if state is not None and not state.end_sequence:
+                    yield state.address, f"{_file(program.header, state.file)}:{state.line}"
+    except (
+        ELFError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+        TypeError,
+        struct.error,
+    ):
+        return  # line tables are a comfort: without them the address tells the place
+
+
+def _file(header: Any, number: int) -> str:
+    entries = header["file_entry"]
+    at = number if header["version"] >= 5 else number - 1
+    return str(entries[at].name.decode(errors="replace")) if 0 <= at < len(entries) else "?"
+
+
+@contextlib.contextmanager
+def _opened(elf: bytes, place: str) -> Iterator[ELFFile]:
+    """The parsed file; whatever the parser trips over is a damaged file."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        yield ELFFile(io.BytesIO(elf))
+    except (
+        ELFError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+        struct.error,
+    ) as error:
+        raise DamagedError(f"{place}: not a whole code object ({error}); build it again") from None

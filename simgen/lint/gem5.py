@@ -1,0 +1,103 @@
+"""What gem5 makes of instructions: by the tables of data/lint, read from its sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.compile.legalise.gem5 import HALF
+from simgen.lint.naming import modifiers, name
+from simgen.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from simgen.compile.legalise.machine_code import Decoded
+    from simgen.compile.legalise.simulators import Model
+    from simgen.lint.tables import Table
+    from simgen.lint.verdicts import Judged
+
+_CLAMP_CURE = "write limits as minimum and maximum"
+_SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
+
+
+class Gem5:
+    """A version's model of an instruction set."""
+
+    def __init__(self, model: Model, table: Table, rewritings: tuple[str, ...]) -> None:
+        self.model, self.rewritings = model, rewritings
+        self.title = f"gem5 {model.version}"
+        self.ends, self.no_form = frozenset(table.ends), frozenset(table.no_form)
+        self.ignores = {each: frozenset(of) for each, of in table.ignores.items()}
+        self.wrong, self.edges = table.wrong, table.edges
+
+    def judged(self, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
+        """What is to be said of a function's instructions."""
+        arch = self.model.arch
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            if found := self._one(item, following, name(item, arch)):
+                yield item, found
+
+    def _one(self, item: Decoded, following: Decoded | None, word: str) -> Judged | None:
+        if not word:
+            return ENDS, f"no instruction of {self.model.arch} that is known", OTHERWISE
+        if word in self.ends:
+            cure = NO_CONTROLS.get(item.form, OTHERWISE)
+            return ENDS, f"{self.title} ends there", self._cure(word, cure)
+        if word in self.no_form:
+            reason = f"{self.title} does not read the {item.form.upper()} controls"
+            return WRONG, reason, NO_CONTROLS[item.form]
+        for modifier in modifiers(item):
+            if word in self.ignores.get(modifier, ()):
+                cure = _CLAMP_CURE if modifier in ("clamp", "omod") else _SIGN_CURE
+                return WRONG, f"{self.title} ignores {modifier} there", cure
+        if word in self.wrong:
+            return WRONG, self.wrong[word], OTHERWISE
+        if reason := self._rewritten(item, following, word):
+            return WRONG, reason, LEGALISE
+        if word in self.edges:
+            return EDGES, self.edges[word], "keep such values out"
+        return None
+
+    def _cure(self, word: str, otherwise: str) -> str:
+        known = {"shift_add": "s_lshl", "lds_four_words": "ds_"}
+        there = any(word.startswith(p) and r in self.rewritings for r, p in known.items())
+        of_rule = word.endswith("_add_u32") or word in ("ds_read_b128", "ds_write_b128")
+        return LEGALISE if there and of_rule else otherwise
+
+    def _rewritten(self, item: Decoded, following: Decoded | None, word: str) -> str:
+        """What gem5 does otherwise, of which `legalise` knows; empty if nothing."""
+        if "lds_three_words" in self.rewritings and word in ("ds_read_b96", "ds_write_b96"):
+            return "all lanes but the first get words of others"
+        if "scalar_offset" in self.rewritings and _adds_register(item):
+            return "gem5 leaves out the register of the address"
+        if "packed_floats" in self.rewritings and _packs_otherwise(item, word):
+            return "gem5 takes constants and signs of packed floats otherwise"
+        if "upper_halves" in self.rewritings and _leaves_half(item, following, word):
+            return "gem5 leaves the upper half of the result's register as it was"
+        return ""
+
+
+def _adds_register(item: Decoded) -> bool:
+    """Whether a scalar load of gfx9 adds a register and a constant that is not zero."""
+    both = item.format == "SMEM" and item.bits(14, 14) and item.bits(17, 17)
+    return bool(both and item.bits(32, 52))
+
+
+def _packs_otherwise(item: Decoded, word: str) -> bool:
+    if word not in ("v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"):
+        return False
+    count = 3 if word == "v_pk_fma_f32" else 2
+    constant = any(128 <= item.bits(32 + 9 * n, 40 + 9 * n) <= 255 for n in range(count))
+    return bool(constant or item.bits(8, 10) or item.bits(61, 63))
+
+
+def _leaves_half(item: Decoded, following: Decoded | None, word: str) -> bool:
+    """Whether the upper half is left as it was, and the next instruction does not clear it."""
+    if not HALF.match(word) or item.form:
+        return False
+    result = item.bits(0, 7) if item.format == "VOP3" else item.bits(17, 24)
+    if following is None or following.format != "VOP2" or following.form:
+        return True
+    mask, of, to = following.extra, following.bits(9, 16), following.bits(17, 24)
+    cleared = following.opcode == 19 and following.bits(0, 8) == 255 and mask == 0xFFFF
+    return not (cleared and of == to == result)

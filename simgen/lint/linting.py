@@ -1,0 +1,98 @@
+"""What a simulator makes of code objects: findings, with the place of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from simgen.compile.legalise import simulators
+from simgen.compile.legalise.simulators import Model
+from simgen.lint import functions, mgpusim, naming, tables
+from simgen.lint.gem5 import Gem5
+from simgen.lint.verdicts import ENDS, REFUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from simgen.lint.containers import Held
+    from simgen.lint.verdicts import Judge
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a simulator makes of an instruction."""
+
+    path: Path
+    inside: str  # the container's name of the code object; empty if the file is one
+    arch: str
+    kernel: str
+    address: int  # in the code object
+    instruction: str
+    verdict: str
+    reason: str
+    cure: str
+    line: str = ""  # FILE:LINE of the source, where the code object has line tables
+
+    @property
+    def refused(self) -> bool:
+        return self.verdict in REFUSED
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found in a code object."""
+
+    held: Held
+    arch: str
+    kernels: int
+    instructions: int
+    findings: tuple[Finding, ...]
+
+
+def code_objects(held: Iterable[Held], simulator: str, version: str) -> Iterator[Looked]:
+    """What a version of a simulator makes of each code object.
+
+    Raises:
+        DamagedError: one is not a whole ELF file.
+    """
+    for each in held:
+        yield _code_object(each, simulator, version)
+
+
+def _code_object(held: Held, simulator: str, version: str) -> Looked:
+    arch, found, lines = functions.of(held.code, held.place)
+    judge = judge_of(Model(simulator, version, arch))
+    if isinstance(judge, str):
+        whole = Finding(
+            held.path, held.inside, arch, "", 0, "", ENDS, judge, "compile it for another"
+        )
+        return Looked(held, arch, len(found), 0, (whole,))
+    made, count, kernels = list[Finding](), 0, 0
+    for function in found:
+        kernels += function.is_kernel
+        items = naming.decoded(function.code)
+        count += len(items)
+        for item, judged in judge(items):
+            at = function.address + item.offset
+            made.append(
+                Finding(held.path, held.inside, arch, function.name, at, naming.written(item, arch),
+                        *judged, line=lines.at(at, function.section))
+            )  # fmt: skip
+    return Looked(held, arch, kernels, count, tuple(made))
+
+
+def judge_of(model: Model) -> Judge | str:
+    """The judge of instructions for a model; or why no code of that architecture runs there."""
+    if model.simulator == "mgpusim":
+        known = simulators.versions(model.simulator)[model.version].architectures
+        if model.arch not in known:
+            return f"MGPUSim {model.version} does not simulate {model.arch}"
+        return partial(mgpusim.judged, model)
+    table = tables.table(model.simulator, model.version, model.arch)
+    if table is None:
+        return f"{model.simulator} {model.version} does not simulate {model.arch}"
+    of_version = simulators.versions(model.simulator).get(model.version)
+    known = of_version.architectures if of_version else {}
+    return Gem5(model, table, known[model.arch].rewritings if model.arch in known else ()).judged

@@ -1,0 +1,109 @@
+"""What each version of a simulator does with each instruction: the files of data/lint.
+
+One file for each version, `SIMULATOR-VERSION.json`, made by benchmarks/lint/gem5_tables.py from the
+simulator's sources:
+
+    source          what the facts were read from
+    tables          of each model of an instruction set that the version has:
+        architectures   that it is the model of
+        ends            mnemonics at which the simulation ends
+        no_form         mnemonics of SDWA and DPP forms whose controls it does not read
+        ignores         abs, neg, clamp, omod -> mnemonics (VOP3) that do not read it
+        wrong, edges    mnemonic -> what is wrong for most, or for a few special, values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from simgen import resources
+from simgen.compile.legalise import simulators
+from simgen.errors import DamagedError, UsageError, did_you_mean
+from simgen.storage import schema
+from simgen.storage.files import read_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = "lint"
+MAX_NBYTES = 2**24  # of a file
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a version's model of an instruction set does."""
+
+    architectures: tuple[str, ...]
+    ends: tuple[str, ...] = ()
+    no_form: tuple[str, ...] = ()
+    ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    wrong: Mapping[str, str] = field(default_factory=dict)
+    edges: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A version of a simulator: one file of data/lint."""
+
+    simulator: str
+    version: str
+    source: str
+    tables: tuple[Table, ...]
+
+
+def versions(simulator: str) -> list[str]:
+    """Those whose sources were read, oldest first."""
+    made = {path.stem.partition("-")[2] for path in _folder().glob(f"{simulator}-*.json")}
+    return sorted(made, key=lambda each: [int(part) for part in each.split(".") if part.isdigit()])
+
+
+def named(spec: str) -> tuple[str, str]:
+    """(simulator, version) of SIMULATOR@VERSION; without a version, the newest whose sources were
+    read.
+
+    Raises:
+        UsageError: there is no such simulator or version, or nobody has read its sources.
+    """
+    simulator, _, version = spec.partition("@")
+    if simulator not in simulators.simulators():
+        cure = did_you_mean(simulator, simulators.simulators())
+        raise UsageError(f"--simulator {spec}: no such simulator; {cure}")
+    known = versions(simulator) or list(simulators.versions(simulator))
+    version = version or known[-1]
+    short = ".".join(version.removeprefix("v").split(".")[: 3 if simulator == "mgpusim" else 2])
+    if short in known:
+        return simulator, short
+    if version in simulators.versions(simulator):
+        raise UsageError(
+            f"--simulator {spec}: what this version lacks is not known: nobody has read its "
+            f"sources; take {simulator}@{known[-1]}"
+        )
+    raise UsageError(f"--simulator {spec}: no such version; {did_you_mean(version, known)}")
+
+
+@cache
+def of_version(simulator: str, version: str) -> Tables:
+    """The file of a version.
+
+    Raises:
+        DamagedError: it is not what it should be.
+    """
+    path = _folder() / f"{simulator}-{version}.json"
+    try:
+        return schema.from_json(Tables, schema.parse(read_regular(path, MAX_NBYTES)))
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise DamagedError(f"{path}: damaged ({fact}); install simgen again") from None
+
+
+def table(simulator: str, version: str, arch: str) -> Table | None:
+    """What a version does with an architecture; None if it does not simulate that."""
+    tables = of_version(simulator, version).tables
+    return next((each for each in tables if arch in each.architectures), None)
+
+
+def _folder() -> Path:
+    return resources.folder("data") / FOLDER

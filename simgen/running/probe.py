@@ -1,0 +1,110 @@
+"""How fast this machine simulates: a small convolution is run once, and what that took kept.
+
+`probes/KEY.json` in the user's cache; the key holds what the time depends on: the target with its
+settings, the simulator's build, the processor. A probe is rough where other work goes on beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from simgen.bundle import run_record
+from simgen.bundle import writing as bundles
+from simgen.bundle.planning import Choices, Plan
+from simgen.compile import cache
+from simgen.errors import SimgenError
+from simgen.running import estimates, process, runs
+from simgen.running.runs import Listener, Wish
+from simgen.storage.files import read_regular, write_atomic
+from simgen.storage.schema import SchemaError, Within, from_json, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.targets import Target
+
+FOLDER = "probes"
+WORKLOAD = "conv_fwd"
+SETTINGS = {
+    "n": 1, "c": 8, "h": 14, "w": 14, "num_output": 16, "kernel_size": 3, "pad": 1,
+}  # fmt: skip
+OPTIONS = {"mode": "timing"}  # of targets that have it; costs are those of the timing model
+MAX_NBYTES = 2**16
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one found."""
+
+    # This machine's time divided by that of the machine of the fit.
+    factor: Annotated[float, Within(1e-6, 1e6)]
+    of: str  # what the key was made of
+
+
+def kept(target: Target) -> Probe | None:
+    """That of an earlier command; None where there is none."""
+    told = _told(target)
+    try:
+        found = from_json(Probe, parse(read_regular(_path(told), MAX_NBYTES)))
+    except (OSError, SchemaError):
+        return None
+    return found if found.of == told else None
+
+
+def measured(target: Target) -> Probe:
+    """A new one; it takes seconds, and longer where the simulator has to be built first.
+
+    Raises:
+        MissingError, RefusedError, RunError: the target cannot run here.
+    """
+    told = _told(target)
+    path = _path(told)
+    home = path.with_suffix(f".bundle.{os.getpid()}")
+    settings = tuple((name, str(value)) for name, value in SETTINGS.items())
+    plan = Plan(WORKLOAD, Choices(settings=settings), [target])
+    options = {name: value for name, value in OPTIONS.items() if name in target.run_options}
+    try:
+        plan.write(home, [target])
+        with bundles.opened(home) as made:
+            process.check(made, target)
+            _, ended = runs.run(made, target.name, options, Wish(), Listener(), verified=True)
+            expected = estimates.estimate(made.workload, target)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    took = sum(each.get("host_seconds", 0.0) for each in ended.result.launches)
+    foretold = sum(each.host for each in expected.launches)
+    found = Probe(min(max(took / foretold, 1e-6), 1e6), told)
+    write_atomic(path, (json.dumps(asdict(found)) + "\n").encode())
+    return found
+
+
+def of(target: Target, *, again: bool = False) -> Probe | SimgenError:
+    """The one that is kept, or a new one; or why there is none."""
+    found = None if again else kept(target)
+    if found is not None:
+        return found
+    try:
+        return measured(target)
+    except SimgenError as error:
+        return error
+
+
+def _told(target: Target) -> str:
+    machine = run_record.machine()
+    facts = {
+        "target": target.name,
+        "settings": target.settings(),
+        "simulator": target.needs.identity(),
+        "processor": machine["processor"],
+    }
+    return json.dumps(facts, sort_keys=True)
+
+
+def _path(told: str) -> Path:
+    name = hashlib.sha256(told.encode()).hexdigest()
+    return cache.user_root().parent / FOLDER / f"{name}.json"

@@ -1,0 +1,123 @@
+"""What a study is: cases that are run, at several sizes of the batch, and figures of them.
+
+A study is one file beside this one that makes a Study and registers it. What its publication prints
+is a Printed with the place that it was read in; nothing is there that was not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Settings = tuple[tuple[str, str], ...]  # keys of a config, and values
+STUDIES: dict[str, Study] = {}  # by name; importing simgen.studies fills it
+
+
+class Draws(StrEnum):
+    """What a figure sets side by side."""
+
+    LAYERS = "layers"  # its metrics, by layer and pass
+    PARTS = "parts"  # the parts of a figure of metrics.PARTS, by layer and pass
+    CASES = "cases"  # its metrics, by case: of all layers and passes together
+    BATCHES = "batches"  # its metric by layer and pass, at each size of the batch
+    SPEED_UP = "speed-up"  # the time on machine A by that on B, by layer and pass
+    BYPASS = "bypass"  # the time with L1 by that without, by layer and pass
+    FUSION = "fusion"  # the time of the forward pass by that with fused kernels
+    TYPES = "types"  # shares of the time by kind of layer, by case
+    PHASES = "phases"  # shares of the time by pass, by case
+    MEMORY = "memory"  # bytes by what they hold, by case
+    SIZES = "sizes"  # bytes against the size of the batch, by case
+    TABLE = "table"  # layers, their shapes and work
+
+
+OF_PLAN = {Draws.MEMORY, Draws.SIZES, Draws.TABLE}  # known before anything runs
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload of a study. Settings are keys of its config; {n} in `batch` is its size."""
+
+    name: str
+    workload: str
+    batch: Settings
+    passes: str | None = None  # with commas between them; None: the workload's own
+    reduced: Settings = ()  # for a study of minutes
+    figures: frozenset[Draws] = frozenset()  # that it is in; empty: all
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A value that the publication prints."""
+
+    what: str
+    value: str
+    place: str  # where it was read
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure, or table, of a study."""
+
+    name: str  # of its files
+    number: str  # as the publication counts, or as the study does
+    title: str
+    says: str  # how it is to be read, in one line
+    draws: Draws
+    metrics: tuple[str, ...] = ()
+    part: str = ""  # of metrics.PARTS
+    machine: str = "A"
+    printed: tuple[Printed, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A publication's figures, and what is run for them."""
+
+    name: str
+    title: str
+    source: str  # the publication
+    known: str  # what of it could be read
+    cases: tuple[Case, ...]
+    figures: tuple[Figure, ...]
+    batches: tuple[int, ...] = (16, 64, 128)
+    reduced_batches: tuple[int, ...] = (1, 2, 4)
+
+    def __post_init__(self) -> None:
+        STUDIES[self.name] = self
+
+    def draws(self, *kinds: Draws) -> bool:
+        """Whether some figure is one of these."""
+        return any(figure.draws in kinds for figure in self.figures)
+
+
+def find(name: str) -> Study:
+    """The study of this name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in STUDIES:
+        raise UsageError(f"study {name!r}: no such study; {did_you_mean(name, STUDIES)}")
+    return STUDIES[name]
+
+
+def settings_of(
+    case: Case, batch: int, given: Iterable[tuple[str, str]], *, reduced: bool
+) -> Settings:
+    """All settings of a case at a size of the batch. Those that are given as CASE:KEY are for one
+    case, the others for all; they stand before the study's own."""
+    own = dict((*(case.reduced if reduced else ()),))
+    own |= {key: text.format(n=batch) for key, text in case.batch}
+    for key, value in given:
+        of, colon, rest = key.partition(":")
+        if not colon:
+            own[key] = value
+        elif of == case.name:
+            own[rest] = value
+    return tuple(own.items())

@@ -1,0 +1,242 @@
+"""The runs of a study: which there are, and each of them made, or found where it was made before.
+
+A point is a case at a size of the batch, on a machine, as it is or in a variant. Points with the
+same workload and target settings share a bundle, in `runs/` of the study's folder; a point whose
+result is there is not run again, so that a study goes on where it was stopped, and grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from simgen.bundle import verdict_file
+from simgen.bundle import writing as bundles
+from simgen.bundle.planning import Choices, Plan
+from simgen.check import judging
+from simgen.errors import RefusedError, RunError, SimgenError, UsageError, one_line
+from simgen.running import sweeps
+from simgen.running.runs import Wish
+from simgen.running.sweeps import SweepListener
+from simgen.studies import definition
+from simgen.studies.definition import OF_PLAN, Draws
+from simgen.studies.machines import PLACES, StudyPlace
+from simgen.study import page
+from simgen.targets import TARGETS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from simgen.bundle.writing import Bundle
+    from simgen.ir import Workload
+    from simgen.running.sweeps import Swept
+    from simgen.studies.definition import Case, Settings, Study
+    from simgen.study.page import Row
+    from simgen.targets import Target
+
+BASE, BYPASS, FUSED, FORWARD = "", "bypass", "fused", "fwd"  # variants
+RUNS = "runs"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What of a study is done: its targets, its sizes, and what the user sets."""
+
+    targets: tuple[str, ...]
+    batches: tuple[int, ...]
+    settings: Settings = ()
+    reduced: bool = False
+    timeout: float | None = None  # seconds, of each run
+    check: bool = True  # compare results with the reference
+    counters: bool = False  # on GPUs, with their profiler
+
+    def options(self, place: StudyPlace) -> Mapping[str, str | int]:
+        """Of a run there."""
+        counts = self.counters and "counters" in TARGETS[place.target].run_options
+        return {**place.options, **({"counters": "yes"} if counts else {})}
+
+
+@dataclass(frozen=True)
+class StudyPoint:
+    """A run."""
+
+    case: Case
+    batch: int
+    place: StudyPlace
+    variant: str = BASE
+
+    @property
+    def bundle(self) -> str:
+        """Name of its bundle; points that differ in options of the run alone share it."""
+        words = (self.case.name, f"n{self.batch}", self.place.bundle, self.variant)
+        return "-".join(word for word in words if word)
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        words = (self.case.name, f"batch {self.batch}", self.place.title, self.variant)
+        return ", ".join(word for word in words if word)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a point."""
+
+    point: StudyPoint
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class PlannedCase:
+    """A case at a size of the batch, as no target has planned it yet: shapes, work, memory."""
+
+    case: Case
+    batch: int
+    workload: Workload
+
+
+class StudyListener(SweepListener):
+    """Is told of points. This one keeps why the last run failed."""
+
+    def __init__(self) -> None:
+        self.error: SimgenError | None = None
+
+    def failed(self, name: str, error: SimgenError) -> None:
+        self.error = error
+
+    def plans(self, points: int) -> None:
+        """How many points the study has."""
+
+    def begins_point(self, nth: int, count: int, title: str) -> None:
+        """The next one is looked at."""
+
+    def failed_point(self, title: str, why: str) -> None:
+        """It has no result; the next one follows."""
+
+
+def points(study: Study, scope: Scope) -> list[StudyPoint]:
+    """All points of a study, in the order in which they are run: small ones first."""
+    found = []
+    for target in scope.targets:
+        for place in PLACES[target]:
+            if place.machine != "A" and not _needs_second(study):
+                continue
+            for batch in sorted(scope.batches):
+                for case in study.cases:
+                    point = StudyPoint(case, batch, place)
+                    found += [point, *_variants(study, scope, point)]
+    return found
+
+
+def _needs_second(study: Study) -> bool:
+    return any(each.machine == "B" or each.draws is Draws.SPEED_UP for each in study.figures)
+
+
+def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
+    """At the largest batch, on machine A: without L1, and with fused kernels."""
+    if point.place.machine != "A" or point.batch != max(scope.batches):
+        return []
+    found = []
+    if study.draws(Draws.BYPASS) and bypasses(point.place.target):
+        found.append(replace(point, variant=BYPASS))
+    if study.draws(Draws.FUSION):
+        found += [replace(point, variant=FORWARD), replace(point, variant=FUSED)]
+    return found
+
+
+def bypasses(target: str) -> bool:
+    """Whether a target's GPU has loads that pass by L1. MGPUSim runs both the same."""
+    return target in ("gem5-se", "cuda", "hip")
+
+
+def planned(study: Study, scope: Scope) -> list[PlannedCase]:
+    """The workloads, for figures that need no run.
+
+    Raises:
+        UsageError, ConfigError: a setting is none of a case's.
+    """
+    largest = max(scope.batches)
+    sizes = scope.batches if study.draws(Draws.SIZES) else (largest,)
+    wanted = sorted({*sizes, largest}) if study.draws(*OF_PLAN) else []
+    return [
+        PlannedCase(case, batch, _plan(case, batch, scope, BASE, ()).workload)
+        for case in study.cases
+        for batch in wanted
+    ]
+
+
+def _plan(case: Case, batch: int, scope: Scope, variant: str, targets: Sequence[Target]) -> Plan:
+    settings = definition.settings_of(case, batch, scope.settings, reduced=scope.reduced)
+    forward = variant in (FORWARD, FUSED)
+    choices = Choices(
+        settings=settings,
+        passes=FORWARD if forward else case.passes,
+        fuse=variant == FUSED,
+    )
+    return Plan(case.workload, choices, targets)
+
+
+def measure(
+    study: Study, scope: Scope, output: Path, listener: StudyListener
+) -> tuple[list[Measured], dict[str, str]]:
+    """Run all points that have no result yet; those that have one, and why others have none.
+
+    Raises:
+        UsageError: a setting is none of a case's, or the folder holds a study of other settings.
+        MissingError, DamagedError: as `simgen.running.process.run`; they end the study.
+    """
+    todo = points(study, scope)
+    listener.plans(len(todo))
+    found, failed = [], {}
+    for nth, point in enumerate(todo, 1):
+        listener.begins_point(nth, len(todo), point.title)
+        try:
+            found.append(Measured(point, _rows(point, scope, output, listener)))
+        except (RunError, RefusedError) as error:
+            failed[point.title] = one_line(str(error))
+            listener.failed_point(point.title, failed[point.title])
+    return found, failed
+
+
+def _rows(
+    point: StudyPoint, scope: Scope, output: Path, listener: StudyListener
+) -> tuple[Row, ...]:
+    """What a point measured, after a run if there was none."""
+    own = {"l1": BYPASS} if point.variant == BYPASS else {}
+    target = point.place.made(**own)
+    plan = _plan(point.case, point.batch, scope, point.variant, (target,))
+    path = output / RUNS / point.bundle
+    with listener.building(path) as tell:
+        try:
+            plan.write(path, [target], tell=tell)
+        except RefusedError as error:
+            raise UsageError(
+                f"{path}: is of a study with other settings; give another -o, or remove it "
+                f"({one_line(str(error))})"
+            ) from None
+    listener.error = None
+    with bundles.opened(path) as made:
+        swept = sweeps.run(
+            made, target.name, scope.options(point.place), [], Wish(scope.timeout), listener
+        )
+    if listener.error is not None:
+        raise listener.error
+    return _read(path, swept, scope)
+
+
+def _read(path: Path, swept: Swept, scope: Scope) -> tuple[Row, ...]:
+    (ran,) = swept.points
+    with bundles.opened(path) as made:
+        verdicts = _verdicts(made, ran.point.result, check=scope.check)
+        return tuple(page.rows(made, [ran.result], path.name, verdicts))
+
+
+def _verdicts(bundle: Bundle, result: str, *, check: bool) -> Mapping[str, Mapping[str, str]]:
+    """What `simgen diff` says of a result; it is asked if it has said nothing yet."""
+    folder = bundle.path / bundles.RESULTS / result
+    said = verdict_file.read(folder)
+    if not said and check:
+        judging.judge(bundle, result, "reference")
+        said = verdict_file.read(folder)
+    return {result: said}

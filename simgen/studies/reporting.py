@@ -1,0 +1,109 @@
+"""A whole study: its runs, a table beside each figure, the trace database, and one page of all."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.compile import render
+from simgen.errors import RunError, UsageError
+from simgen.storage.files import write_atomic
+from simgen.studies import drawing, explaining, machines, measuring
+from simgen.study import page as report_page
+from simgen.study import reporting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from simgen.studies.definition import Study
+    from simgen.studies.drawing import Drawn
+    from simgen.studies.measuring import Scope, StudyListener
+
+PAGE, FIGURES = "study.html", "figures"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a study came to.
+
+    Attributes:
+        page: study.html; figures/ with a table and pictures of each figure lies beside it.
+        figures: all of them, in the study's order.
+        failed: points that have no result, and why.
+        passed: targets that cannot run here, and why.
+    """
+
+    page: Path
+    figures: tuple[Drawn, ...]
+    failed: Mapping[str, str]
+    passed: Mapping[str, str]
+    points: int
+
+    def check(self) -> None:
+        """Raise RunError if points failed."""
+        if self.failed:
+            raise RunError(
+                f"{self.page.parent}: {len(self.failed)} of {self.points} runs failed: "
+                f"{'; '.join(self.failed)}; the same command runs them again"
+            )
+
+
+def make(
+    study: Study,
+    scope: Scope,
+    output: Path,
+    listener: StudyListener,
+    passed: Mapping[str, str] | None = None,
+) -> Made:
+    """Run what has no result yet, and draw all figures.
+
+    `passed` are targets that are left out, and why.
+
+    Raises:
+        UsageError: a setting is none of a case's, or the folder cannot be used.
+        MissingError, DamagedError: a run cannot be made here, or a file is not what was built.
+    """
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output}: is no folder; give another -o")
+    planned = measuring.planned(study, scope)
+    measured, failed = measuring.measure(study, scope, output, listener)
+    drawn = [drawing.draw(figure, measured, planned, scope) for figure in study.figures]
+    for each in drawn:
+        _write(output / FIGURES, each)
+    if measured:
+        homes = {each.point.bundle for each in measured}
+        reporting.write([output / measuring.RUNS / home for home in sorted(homes)], output)
+    rows = [row for each in measured for row in each.rows]
+    text = render.page(
+        "study.html.j2",
+        study=study,
+        scope=scope,
+        figures=drawn,
+        folder=FIGURES,
+        metrics=explaining.of(study, scope.targets),
+        counts=explaining.counts(study, scope.targets),
+        targets=scope.targets,
+        places=[place for target in scope.targets for place in machines.PLACES[target]],
+        doubts=report_page.doubts(rows),
+        failed=failed,
+        passed=passed or {},
+        not_there=explaining.NOT_THERE,
+    )
+    page = output / PAGE
+    write_atomic(page, text.encode())
+    return Made(page, tuple(drawn), failed, passed or {}, len(measuring.points(study, scope)))
+
+
+def _write(folder: Path, drawn: Drawn) -> None:
+    """The table of a figure, and its pictures."""
+    write_atomic(folder / f"{drawn.figure.name}.csv", drawn.csv.encode())
+    old = set(folder.glob(f"{drawn.figure.name}-*.svg"))
+    for nth, (_, svg) in enumerate(drawn.pictures, 1):
+        path = folder / f"{drawn.figure.name}-{nth}.svg"
+        write_atomic(path, svg.encode())
+        old.discard(path)
+    for path in old:  # of an earlier time that had more targets
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -1,0 +1,142 @@
+/* The product of a time step by NVIDIA's matrix instructions, mma.sync, of 16-bit factors that both lie along k in memory.
+ *
+ * A warp has ROWS of the work-group's samples with all of its COLUMNS (units of all gates), and every SLICES-th piece of k; slices leave
+ * partial sums. Both factors go from memory to registers at once: each work-item reads 16 bytes of a row. An instruction takes two words
+ * of a row from a lane, l % 4 and 4 + l % 4 of 8 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"); here they are
+ * words 0 and 1, then 2 and 3, of those that the lane has read. So k goes in another order, which is the same one in both factors.
+ *
+ * On this CPU, lanes exchange what they hold, and each multiplies for its own results. */
+#pragma once
+#include "recurrent.h"
+
+#if WITH_MATRIX
+constexpr unsigned PIECE = 32; /* elements of k that four lanes read of a row at once */
+/* Dynamic shared memory. */
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define STEP_LDS(name, count) extern __shared__ __align__(16) float name[]
+#else
+#define STEP_LDS(name, count) alignas(16) __shared__ float name[count]
+#endif
+
+template <unsigned SUMS, class Stored>
+struct StepProduct {
+    static constexpr unsigned COLUMNS = SUMS * UNITS;
+    static constexpr unsigned WARPS = BLOCK / 32;
+    static constexpr unsigned ROWS = SAMPLES / (WARPS / SLICES);
+    static constexpr unsigned DOWN = ROWS / 16, ACROSS = COLUMNS / 8;
+    static_assert(SAMPLES % (WARPS / SLICES) == 0 && ROWS % 16 == 0 && UNITS % 8 == 0 && WARPS % SLICES == 0);
+    static constexpr unsigned STAGED = (SLICES * PARTIAL<SUMS> + 3) / 4 * 4; /* where results lie that are stored by fours */
+    /* As many pieces at a time as registers hold. */
+    static constexpr unsigned FREE = (208 - 4 * DOWN * ACROSS) / (4 * (2 * DOWN + ACROSS));
+    static constexpr unsigned UNROLLED = FREE < 1 ? 1 : FREE > 4 ? 4 : FREE;
+
+    struct alignas(16) Words {
+        unsigned words[4];
+    };
+    struct Piece {
+        Words left[2 * DOWN]; /* rows l / 4 and 8 + l / 4 of each 16 */
+        Words right[ACROSS]; /* rows l / 4 of each 8 */
+    };
+    using Sums = float[DOWN][ACROSS][4];
+
+    /* `row_of(row, offset)` says where a row of a factor begins, and whether it is there; rows have K elements. */
+    template <unsigned K, class RowOfLeft, class RowOfRight>
+    static __device__ __forceinline__ void multiply(
+        const Stored* left, RowOfLeft row_of_left, const Stored* right, RowOfRight row_of_right, float* partial)
+    {
+        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        const unsigned slice = warp % SLICES, first_row = warp / SLICES * ROWS;
+        Sums sum = {};
+#pragma unroll UNROLLED
+        for (unsigned first = 0; first < K; first += PIECE * SLICES) {
+            const unsigned k = first + slice * PIECE + lane % 4 * 8;
+            const bool inside = K % (PIECE * SLICES) == 0 || k < K;
+            Piece piece;
+#pragma unroll
+            for (unsigned i = 0; i < 2 * DOWN; i++)
+                piece.left[i] = words_of(left, row_of_left, first_row + i * 8 + lane / 4, k, inside);
+#pragma unroll
+            for (unsigned j = 0; j < ACROSS; j++)
+                piece.right[j] = words_of(right, row_of_right, j * 8 + lane / 4, k, inside);
+            add(piece, sum);
+        }
+#pragma unroll
+        for (unsigned i = 0; i < DOWN; i++)
+#pragma unroll
+            for (unsigned j = 0; j < ACROSS; j++)
+#pragma unroll
+                for (unsigned e = 0; e < 4; e++) {
+                    const unsigned row = first_row + i * 16 + e / 2 * 8 + lane / 4;
+                    const unsigned column = j * 8 + lane % 4 * 2 + e % 2;
+                    partial[slice * PARTIAL<SUMS> + (column / UNITS * SAMPLES + row) * UNITS + column % UNITS] = sum[i][j][e];
+                }
+    }
+
+    template <class RowOf>
+    static __device__ __forceinline__ Words words_of(const Stored* from, RowOf row_of, unsigned row, unsigned k, bool inside)
+    {
+        unsigned offset = 0;
+        if (!row_of(row, offset) || !inside)
+            return {};
+        return *reinterpret_cast<const Words*>(from + offset + k);
+    }
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+    static __device__ __forceinline__ void add(const Piece& piece, Sums& sum)
+    {
+#pragma unroll
+        for (unsigned half = 0; half < 4; half += 2)
+#pragma unroll
+            for (unsigned i = 0; i < DOWN; i++)
+#pragma unroll
+                for (unsigned j = 0; j < ACROSS; j++)
+                    instruction(sum[i][j], piece.left[2 * i].words + half, piece.left[2 * i + 1].words + half, piece.right[j].words + half);
+    }
+
+    static __device__ __forceinline__ void instruction(float (&d)[4], const unsigned* above, const unsigned* below, const unsigned* b)
+    {
+        if constexpr (Stored::HALF)
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                         "{%0, %1, %2, %3};"
+                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                         : "r"(above[0]), "r"(below[0]), "r"(above[1]), "r"(below[1]), "r"(b[0]), "r"(b[1]));
+        else
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                         "{%0, %1, %2, %3};"
+                         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                         : "r"(above[0]), "r"(below[0]), "r"(above[1]), "r"(below[1]), "r"(b[0]), "r"(b[1]));
+    }
+#elif !defined(__AMDGCN__)
+    static void add(const Piece& piece, Sums& sum)
+    {
+        __shared__ Piece held[BLOCK / 32][32];
+        const unsigned lane = threadIdx.x % 32;
+        const Piece* const lanes = held[threadIdx.x / 32];
+        held[threadIdx.x / 32][lane] = piece;
+        __syncthreads();
+        for (unsigned i = 0; i < DOWN; i++)
+            for (unsigned j = 0; j < ACROSS; j++)
+                for (unsigned e = 0; e < 4; e++)
+                    for (unsigned k = 0; k < PIECE; k++) {
+                        const unsigned of_row = k / 8, word = k % 8 / 2, shift = k % 2 * 16; /* the lane of four that has read it */
+                        const unsigned a = lanes[lane / 4 * 4 + of_row].left[2 * i + e / 2].words[word];
+                        const unsigned b = lanes[(lane % 4 * 2 + e % 2) * 4 + of_row].right[j].words[word];
+                        sum[i][j][e] = fused(Stored::widen(a >> shift), Stored::widen(b >> shift), sum[i][j][e]);
+                    }
+        __syncthreads();
+    }
+#endif
+};
+
+/* COUNT rows of units, of `row_of(row, offset)` each, from `staged` to memory by fours; units from `first` on. */
+template <unsigned COUNT, class Stored, class RowOf>
+static __device__ __forceinline__ void store_staged(const float* staged, Stored* to, unsigned first, RowOf row_of)
+{
+    for (unsigned at = threadIdx.x; at < COUNT * (UNITS / 4); at += BLOCK) {
+        const unsigned row = at / (UNITS / 4), unit = at % (UNITS / 4) * 4;
+        unsigned offset = 0, from = 0;
+        if (row_of(row, offset, from) && (HIDDEN % UNITS == 0 || first + unit < HIDDEN))
+            store4(to + offset + first + unit, load4(staged + from * UNITS + unit));
+    }
+}
+#endif

@@ -1,0 +1,135 @@
+"""What a simulator makes of machine code: containers, precision on our own kernels, messages."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import struct
+import zlib
+
+import pytest
+
+from simgen import resources
+from simgen.cli import main
+from simgen.errors import DamagedError, UsageError
+from simgen.lint import containers, functions, linting, tables
+from simgen.lint.containers import Held
+
+ENTRY = "hipv4-amdgcn-amd-amdhsa--gfx902"
+
+
+def code_objects(arch: str, most: int) -> list[bytes]:
+    """Of the precomputed kernels: code objects as gem5 and MGPUSim get them."""
+    found = []
+    for path in sorted(resources.folder("cachefiles").glob("*/*/inputs.txt"))[::2]:
+        if f"code object {arch} " in path.read_text()[:300]:
+            found.append(path.with_name("blob").read_bytes())
+        if len(found) == most:
+            break
+    return found
+
+
+@pytest.fixture(name="code", scope="module")
+def _code() -> bytes:
+    return code_objects("gfx902", 1)[0]
+
+
+def fat(*codes: bytes) -> bytes:
+    """A fat binary with an entry for this CPU, and one for each code object."""
+    names = ["host-x86_64-unknown-linux--"] + [ENTRY] * len(codes)
+    header = 32 + sum(24 + len(name) for name in names)
+    at, table, body = header, b"", b""
+    for name, content in zip(names, (b"", *codes), strict=True):
+        table += struct.pack("<QQQ", at, len(content), len(name)) + name.encode()
+        at += len(content)
+        body += content
+    return b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(names)) + table + body
+
+
+def compressed(whole: bytes) -> bytes:
+    packed = zlib.compress(whole)
+    return b"CCOB" + struct.pack("<HHIIQ", 2, 0, 24 + len(packed), len(whole), 0) + packed
+
+
+def archive(content: bytes) -> bytes:
+    name = f"{'kernel.o/':<16}{'0':<12}{'0':<6}{'0':<6}{'644':<8}{len(content):<10}`\n"
+    return b"!<arch>\n" + name.encode() + content + b"\n" * (len(content) % 2)
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda code: code,
+        fat,
+        lambda code: fat(code) + bytes(4096) + fat(code),
+        lambda code: compressed(fat(code)),
+        archive,
+        lambda code: archive(compressed(fat(code))),
+    ],
+    ids=["code object", "fat binary", "two fat binaries", "compressed", "archive", "all"],
+)
+def test_code_is_found_in_its_containers(tmp_path, code, wrapped):
+    (tmp_path / "file").write_bytes(wrapped(code))
+    held = list(containers.found(tmp_path / "file"))
+    assert held
+    assert all(each.code == code for each in held)
+    (tmp_path / "notes.txt").write_text("nothing of a GPU")
+    assert len(list(containers.found(tmp_path))) == len(held)
+
+
+def test_damaged_code_is_one_line(tmp_path, code):
+    """Whatever bytes are there: findings, or an error of simgen's."""
+    draw = random.Random(5)
+    path = tmp_path / "file"
+    for _ in range(60):
+        content = bytearray(draw.choice([code, fat(code), compressed(fat(code)), archive(code)]))
+        for _ in range(draw.randint(1, 12)):
+            content[draw.randrange(min(len(content), 4096))] = draw.randrange(256)
+        path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
+        with contextlib.suppress(UsageError, DamagedError):
+            for looked in linting.code_objects(containers.found(path), "gem5", "24.0"):
+                assert looked.arch
+
+
+def test_none_of_our_kernels_is_refused(tmp_path):
+    found = code_objects("gfx902", 20)
+    assert len(found) == 20
+    for code in found:
+        (looked,) = linting.code_objects([Held(tmp_path, "", code)], "gem5", "24.0")
+        assert looked.instructions > 20
+        assert not [each for each in looked.findings if each.refused]
+
+
+def test_names_of_simulators():
+    assert tables.named("gem5@v24.0.0.1") == ("gem5", "24.0")
+    assert tables.named("mgpusim") == ("mgpusim", "4.2.0")
+    assert tables.named("gem5")[1] == tables.versions("gem5")[-1] == "24.1"
+    for wrong in ("gem", "gem5@19.0", "gem5@25.0", "mgpusim@3.0.0"):
+        with pytest.raises(UsageError, match="--simulator"):
+            tables.named(wrong)
+
+
+def test_the_command(tmp_path, code, capsys, monkeypatch):
+    """On a version that lacks what the kernel has: exit code 4, and where each thing stands."""
+    path = tmp_path / "kernel.co"
+    path.write_bytes(code)
+    arch, found, _ = functions.of(code, "")
+    assert arch == "gfx902"
+    assert any(each.is_kernel for each in found)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["simgen", "lint", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        return ended.value.code, *capsys.readouterr()
+
+    assert run(str(path), "--simulator", "gem5@24.0")[0] == 0
+    status, out, err = run(str(path), "--simulator", "gem5@20.1", "--json")
+    assert (status, err.count("\n")) == (4, 1)
+    told = json.loads(out)
+    assert told["code_objects"][0]["findings"][0]["reason"] == "gem5 20.1 does not simulate gfx902"
+    (tmp_path / "text").write_text("no code")
+    status, out, err = run(str(tmp_path / "text"), "--simulator", "gem5")
+    assert (status, out) == (2, "")
+    assert "no code for an AMD GPU" in err

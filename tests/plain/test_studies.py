@@ -1,0 +1,218 @@
+"""Studies: that their cases can be planned, what their figures show, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from command_line import fails
+
+from simgen import metrics
+from simgen.errors import MissingError, UsageError
+from simgen.studies import STUDIES, definition, drawing, explaining, machines, measuring
+from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
+from simgen.studies.machines import PLACES
+from simgen.studies.measuring import Measured, Scope, StudyPoint
+from simgen.study.page import Row
+
+ICPE = STUDIES["icpe18"]
+SCOPE = Scope(("mgpusim",), (1, 4), reduced=True)
+SLOW, FAST = PLACES["mgpusim"]
+CASE = Case("net", "lenet5", (("conv1.n", "{n}"),), "fwd,bwd")
+
+
+def test_the_three_studies_have_twenty_four_figures():
+    numbers = {name: [each.number for each in study.figures] for name, study in STUDIES.items()}
+    assert numbers["dnnmark"] == [f"Figure {n}" for n in range(9, 13)]
+    assert numbers["icpe18"][:13] == ["Table 1", *(f"Figure {n}" for n in range(6, 18))]
+    assert sum(map(len, numbers.values())) == 24
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=str)
+def test_figures_show_metrics_that_a_target_can_give(study):
+    names = [each.name for each in study.figures]
+    assert len(set(names)) == len(names)
+    for figure in study.figures:
+        shown = explaining.of_figure(figure)
+        assert set(shown) <= metrics.METRICS.keys()
+        assert shown or figure.draws in OF_PLAN
+        for target in ("gem5-se", "mgpusim"):
+            given = explaining.of(study, [target])
+            had = [e.name for e in given if e.on[target] != explaining.NOT_THERE]
+            assert set(shown) & set(had) or figure.draws in OF_PLAN
+
+
+@pytest.mark.parametrize("reduced", [True, False])
+@pytest.mark.parametrize(
+    "case", [case for study in STUDIES.values() for case in study.cases], ids=lambda c: c.name
+)
+def test_every_case_is_a_workload_of_the_batch_that_is_asked_for(case, reduced):
+    scope = replace(SCOPE, reduced=reduced)
+    made = [measuring._plan(case, n, scope, measuring.BASE, ()).network for n in (1, 3)]
+    batches = [{spec.shape[0] for spec in each.layers[0].node.inputs} for each in made]
+    assert batches == [{1}, {3}]
+
+
+def test_settings_of_a_case_stand_before_the_study_s():
+    case = Case("one", "fc_fwd", (("n", "{n}"),), reduced=(("c", "8"),))
+    given = (("c", "5"), ("one:num_output", "2"), ("other:num_output", "9"))
+    found = dict(definition.settings_of(case, 4, given, reduced=True))
+    assert found == {"n": "4", "c": "5", "num_output": "2"}
+
+
+def row(layer: str, way: str, seconds: float, **counts: float) -> Row:
+    return Row(
+        "b", "net", "m", layer, way, "f32", "mgpusim", 100, 50, {"seconds": seconds, **counts},
+        {"line_bytes": 64.0, "peak_l1_rate": 64.0}, "convolution",
+    )  # fmt: skip
+
+
+def measured(place, batch: int, factor: float, variant: str = "") -> Measured:
+    rows = (
+        row("conv1", "fwd", 2 * factor, f32_fma_operations=640.0, l1_hits=3.0, l1_misses=1.0),
+        row("conv1", "bwd", 6 * factor, f32_fma_operations=320.0, f32_add_operations=5.0),
+    )
+    return Measured(StudyPoint(CASE, batch, place, variant), rows)
+
+
+def drawn(draws: Draws, *found: Measured, **more):
+    figure = Figure("f", "Figure", "t", "s", draws, **more)
+    made = drawing.draw(figure, found, [], SCOPE)
+    lines = list(csv.DictReader(io.StringIO(made.csv)))
+    return made, {(x["batch"], x["place"], x["quantity"]): float(x["value"]) for x in lines}
+
+
+def test_a_speed_up_is_the_time_of_a_by_that_of_b():
+    runs = [measured(SLOW, 4, 3.0), measured(FAST, 4, 1.5), measured(SLOW, 1, 1.0)]
+    made, values = drawn(Draws.SPEED_UP, *runs, metrics=("seconds",))
+    assert values == {("4", place, "speed_up"): 2.0 for place in ("conv1 fwd", "conv1 bwd", "all")}
+    assert len(made.pictures) == 1
+    assert "+100.0 %" in made.notes[0]
+
+
+def test_batches_are_set_side_by_side_on_the_machine_of_the_figure():
+    runs = [measured(SLOW, 1, 1.0), measured(SLOW, 4, 3.0), measured(FAST, 4, 9.0)]
+    _, values = drawn(Draws.BATCHES, *runs, metrics=("seconds",))
+    assert values[("1", "conv1 fwd", "seconds")] == 2.0
+    assert values[("4", "conv1 bwd", "seconds")] == 18.0
+    assert len(values) == 4
+    _, values = drawn(Draws.BATCHES, *runs, metrics=("seconds",), machine="B")
+    assert values == {("4", "conv1 fwd", "seconds"): 18.0, ("4", "conv1 bwd", "seconds"): 54.0}
+
+
+def test_layers_have_what_was_counted_and_what_follows():
+    made, values = drawn(
+        Draws.LAYERS, measured(SLOW, 4, 1.0), metrics=("l1_hit_rate", "l1_bytes_per_second")
+    )
+    assert values[("4", "conv1 fwd", "l1_hit_rate")] == 0.75
+    assert values[("4", "conv1 fwd", "l1_bytes_per_second")] == 4 * 64 / 2.0
+    assert len(values) == 2  # the backward pass was not counted
+    assert len(made.pictures) == 2  # one for each unit
+
+
+def test_a_case_is_the_sum_over_its_layers():
+    _, values = drawn(Draws.CASES, measured(SLOW, 4, 1.0), metrics=("operations_per_second",))
+    assert values == {("4", "net", "operations_per_second"): 200 / 8.0}
+
+
+def test_parts_and_types_and_phases():
+    _, values = drawn(Draws.PARTS, measured(SLOW, 4, 1.0), part="floats")
+    assert values[("4", "conv1 bwd", "f32_add_operations")] == 5.0
+    _, values = drawn(Draws.TYPES, measured(SLOW, 4, 1.0), metrics=("seconds",))
+    assert values == {("4", "convolution", "time_of_type"): 8.0}
+    _, values = drawn(Draws.PHASES, measured(SLOW, 4, 1.0), metrics=("seconds",))
+    assert values == {
+        ("4", "forward", "time_of_phase"): 2.0, ("4", "backward", "time_of_phase"): 6.0,
+    }  # fmt: skip
+
+
+def test_fusion_is_of_the_whole_pass():
+    runs = [measured(SLOW, 4, 1.0, "fwd"), measured(SLOW, 4, 0.5, "fused"), measured(SLOW, 4, 9.0)]
+    _, values = drawn(Draws.FUSION, *runs, metrics=("seconds",))
+    assert values[("4", "forward pass", "speed_up")] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("draws", "more", "why"),
+    [
+        (
+            Draws.LAYERS,
+            {"metrics": ("control_utilization",)},
+            "does not count what it takes: contr",
+        ),
+        (Draws.SPEED_UP, {"metrics": ("seconds",)}, "a speed-up takes two"),
+        (Draws.BYPASS, {"metrics": ("seconds",)}, "as it does the others"),
+        (Draws.BATCHES, {"metrics": ("seconds",), "machine": "B"}, "does not count"),
+    ],
+)
+def test_what_a_target_cannot_give_is_said(draws, more, why):
+    made, values = drawn(draws, measured(SLOW, 4, 1.0), **more)
+    assert not values
+    assert not made.pictures
+    if more.get("machine") != "B":
+        assert why in made.notes[0]
+
+
+def test_a_target_without_results_says_so():
+    made, _ = drawn(Draws.LAYERS, metrics=("seconds",))
+    assert made.notes == ["mgpusim has no results"]
+
+
+def test_points_are_all_that_the_figures_need():
+    scope = Scope(("gem5-se",), (1, 4))
+    found = [(p.batch, p.place.machine, p.variant) for p in measuring.points(ICPE, scope)]
+    assert found == [
+        (1, "A", ""), (4, "A", ""), (4, "A", "bypass"), (4, "A", "fwd"), (4, "A", "fused"),
+        (1, "B", ""), (4, "B", ""),
+    ]  # fmt: skip
+    assert {p.place.machine for p in measuring.points(STUDIES["workloads"], scope)} == {"A"}
+    assert not any(p.variant == "bypass" for p in measuring.points(ICPE, SCOPE))
+
+
+def test_formulas_are_of_what_a_target_counts():
+    counted = {"l2_hits", "l2_misses", "cycles"}
+    assert metrics.expressed("l2_hit_rate", counted) == "1 - l2_misses / (l2_hits + l2_misses)"
+    assert metrics.expressed("l2_accesses", {*counted, "l2_mshr_hits"}) == (
+        "l2_hits + l2_mshr_hits + l2_misses"
+    )
+    assert metrics.expressed("dram_bytes", counted) is None
+    assert metrics.terms("l2_hits * line_bytes / (cycles * peak_l2_rate)") == ["l2_hits", "cycles"]
+
+
+# ------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "fact"),
+    [
+        ("study icpe17 -o out", 2, "icpe18"),
+        ("study icpe18 -o out --targets mgpusin", 2, "mgpusim"),
+        ("study icpe18 -o out --targets host --batch 16,x", 2, "write them like 16,64,128"),
+        ("study icpe18 -o out --targets host --batch ,", 2, "write them like 16,64,128"),
+        ("study icpe18 -o out --targets host --set conv1.m=2", 2, "conv1"),
+        ("study icpe18 -o out --targets host --set conv1", 2, "KEY=VALUE"),
+        ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
+        ("study icpe18", 2, "--output"),
+    ],
+)
+def test_wrong_words_are_one_line(simgen, tmp_path, words, code, fact):
+    fails(simgen(words), code, fact)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_study_that_no_target_can_run_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(machines, "DEFAULT", ("hip",))
+    with pytest.raises(MissingError, match=r"no target can run here: hip: there is no /dev/kfd"):
+        machines.chosen([], tmp_path)
+
+
+def test_a_name_that_is_a_file_is_refused(simgen, tmp_path):
+    (tmp_path / "out").write_text("x")
+    fails(simgen("study icpe18 -o out --targets host"), 2, "out")
+
+
+def test_find_names_what_was_meant():
+    with pytest.raises(UsageError, match="dnnmark"):
+        definition.find("dnmark")

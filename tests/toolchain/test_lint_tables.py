@@ -1,0 +1,136 @@
+"""Every row of the tables of lint is found in machine code, whose text assembles back."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+from simgen import resources
+from simgen.compile import legalise, render, toolchain
+from simgen.compile.legalise.machine_code import FORMATS, Decoded
+from simgen.compile.legalise.simulators import Model
+from simgen.frontend import network, problem
+from simgen.lint import containers, disassembly, functions, linting, naming, tables
+from simgen.lint.containers import Held
+from simgen.lint.gem5 import Gem5
+from simgen.workload import lowering
+
+WIDE = {each.name for each in FORMATS if each.nbytes == 8}
+CONTROLS = " quad_perm:[0,1,2,3] row_mask:0xf bank_mask:0xf"
+
+
+def assembled(lines: list[str], arch: str) -> list[Decoded]:
+    text = f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"\n.type f,@function\nf:\n'
+    code = toolchain.assemble_foreign(text + "\n".join(lines) + "\n.size f, .-f\n", arch, "f.s")
+    (_, (function,), _) = functions.of(code, "f.s")
+    return naming.decoded(function.code)
+
+
+@cache
+def instructions(arch: str) -> dict[str, Decoded]:
+    """An instruction of each mnemonic, by it."""
+    by_name = {
+        line.split()[0]: line
+        for of in naming.encodings(arch).values()
+        for lines in of.values()
+        for line in lines
+    }
+    found = assembled(list(by_name.values()), arch)
+    assert len(found) == len(by_name)
+    return {naming.name(item, arch): item for item in found}
+
+
+def changed(item: Decoded, modifier: str) -> Decoded:
+    bits = {"abs": 1 << 8, "neg": 1 << 61, "clamp": 1 << 15, "omod": 1 << 59}[modifier]
+    return Decoded(item.offset, item.format, item.opcode, item.word | bits, item.nbytes)
+
+
+@pytest.mark.parametrize("arch", ["gfx803", "gfx902", "gfx90a", "gfx942"])
+def test_each_row_is_found(arch):
+    known = instructions(arch)
+    assert len(known) > 1100
+    rows = 0
+    for version in tables.versions("gem5"):
+        table = tables.table("gem5", version, arch)
+        if table is None:
+            continue
+        judge = Gem5(Model("gem5", version, arch), table, ()).judged
+        plain = [w for w in (*table.ends, *table.no_form, *table.wrong, *table.edges) if w in known]
+        cases = [known[word] for word in plain]
+        cases += [
+            changed(known[word], modifier)
+            for modifier, words in table.ignores.items()
+            for word in words
+            if word in known
+        ]
+        found = [item for item, _ in judge(cases)]
+        assert all(a is b for a, b in zip_longest(found, cases)), version
+        right = [w for w in known if w not in {*plain}]
+        assert not [naming.name(i, arch) for i, _ in judge([known[w] for w in right])
+                    if naming.name(i, arch) not in plain]  # fmt: skip
+        rows += len(cases)
+    assert rows > 1000
+
+
+def test_source_lines_and_forms(tmp_path):
+    """What a user sees of his assembly: the line, the modifier, the form."""
+    text = [
+        '.amdgcn_target "amdgcn-amd-amdhsa--gfx902"', ".globl k", ".type k,@function", "k:",
+        "v_cmp_lt_f32_e64 s[0:1], |v0|, v1", "v_add_f32_e32 v0, v1, v2",
+        f"v_add_u32_dpp v0, v1, v2{CONTROLS}", "s_endpgm",
+    ]  # fmt: skip
+    path = tmp_path / "kernel.s"
+    path.write_text("\n".join(text) + "\n")
+    (looked,) = linting.code_objects(containers.found(path), "gem5", "24.0")
+    assert [(f.kernel, f.line.rpartition(":")[2], f.verdict) for f in looked.findings] == [
+        ("k", "5", "wrong"),
+        ("k", "7", "wrong"),
+    ]
+
+
+def assembles_back(elf: bytes, arch: str) -> int:
+    """Checks that the text of each instruction of a code object is that instruction; how many."""
+    texts: dict[str, bytes] = {}
+    for function in functions.of(elf, "")[1]:
+        for item in naming.decoded(function.code):
+            if not naming.name(item, arch).startswith(("s_branch", "s_cbranch")):
+                texts[disassembly.text(item, arch, str)] = coded(item)
+    assert [coded(item) for item in assembled(list(texts), arch)] == list(texts.values())
+    return len(texts)
+
+
+def test_text_assembles_to_the_same_bytes():
+    entries = sorted(resources.folder("cachefiles").glob("*/*/inputs.txt"))[::3]
+    made = [
+        assembles_back(path.with_name("blob").read_bytes(), "gfx902")
+        for path in entries
+        if "code object gfx902 " in path.read_text()[:300]
+    ]
+    assert len(made) > 15
+    assert sum(made) > 1500
+
+
+@pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
+def test_what_is_rewritten_for_mgpusim_is_not_refused(arch):
+    """And what the compiler made is, in each kernel."""
+    model = Model("mgpusim", "4.2.0", arch)
+    for name in ("softmax_fwd", "pool_fwd", "bn_fwd", "conv_fwd"):
+        found = problem.find(name, [], None)
+        work = lowering.lower(network.resolve(found.config, found.settings), name, found.passes, 0)
+        source = next(iter(render.kernels(work).values()))
+        text = toolchain.assembly(render.self_contained(source), arch)
+        verdicts = []
+        for made in (text, legalise.rewrite(text, model).text):
+            held = Held(Path(name), "", toolchain.assemble(made, arch))
+            assert assembles_back(held.code, arch) > 50
+            (looked,) = linting.code_objects([held], "mgpusim", "4.2.0")
+            verdicts.append(any(each.refused for each in looked.findings))
+        assert verdicts == [True, False], name
+
+
+def coded(item: Decoded) -> bytes:
+    words = item.word.to_bytes(8, "little")[: 8 if item.format in WIDE else 4]
+    return words + item.extra.to_bytes(4, "little") * (item.nbytes > len(words))
