@@ -12,7 +12,7 @@ from simgen.study import correlation, interactive, sweep_figures
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
     Measured = tuple[Row, Mapping[str, float]]  # a row, and its metrics with what follows from them
     Points = Mapping[str, Mapping[tuple[str, str], Mapping[str, float]]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simgen import metrics
@@ -17,6 +16,7 @@ from simgen.compile import render
 from simgen.frontend.network import make_layer
 from simgen.storage.files import write_atomic
 from simgen.study import correlation, drawing, interactive, peaks, summary
+from simgen.study.row import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,32 +33,6 @@ CORRELATION_TITLES = (
     "quantity", "compared with", "target", "layers", "Pearson r", "error, %", "factor",
     "error after it, %", "",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one target measured for one step: sums over the step's launches."""
-
-    bundle: str
-    workload: str
-    planned_for: str  # a machine
-    layer: str
-    direction: str
-    types: str  # of the elements of its tensors
-    target: str
-    operations: int  # that the algorithm needs: flops and transcendentals
-    nbytes: int  # that it must move
-    metrics: Mapping[str, float]
-    peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
-    kind: str = ""  # of the layer
-    verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
-    inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
-    # float32 operations and bytes of DRAM in a second, of the machine that ran it, at most
-    roof: tuple[float, float] | None = None
-
-    @property
-    def step(self) -> str:
-        return f"{self.layer} {self.direction}"
 
 
 def rows(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.bundle.writing import Bundle
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.bundle.results import Result
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 TOP = 10  # steps that are named
 TIME = "seconds"
