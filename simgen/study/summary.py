@@ -78,7 +78,7 @@ class SpeedUp:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BesideBaseline:
     """A run beside the baseline: in all, and what was different about it."""
 
     bundle: str
@@ -94,7 +94,7 @@ class Against:
 
     name: str
     seconds: str
-    compared: tuple[Comparison, ...]
+    compared: tuple[BesideBaseline, ...]
     lines: tuple[SpeedUp, ...]
     figure: str
 
@@ -180,7 +180,7 @@ def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str
         name = place[1] if place[0] == bundle else f"{place[0]}, {place[1]}"
         series[name] = [each.before / each.now for each in speeds]
         changes = _changes(said.get((bundle, target)), said.get(place))
-        compared.append(Comparison(*place, f"{before / now:.3g}", seconds(now), changes))
+        compared.append(BesideBaseline(*place, f"{before / now:.3g}", seconds(now), changes))
     if not compared:
         raise UsageError(
             f"--baseline {target}: no other result counted time; run the bundle on another target"
