@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, linting, pipeline, standing, studying
+from simgen.cli import comparing, inventory, linting, miopen, pipeline, standing, studying
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -45,6 +45,7 @@ def cli() -> None:
     """
 
 
+inventory.cache.add_command(miopen.miopen)
 for command in (
     pipeline.build,
     pipeline.run,

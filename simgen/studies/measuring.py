@@ -199,6 +199,12 @@ def measure(
     return found, failed
 
 
+def places(measured: Sequence[Measured]) -> list[StudyPlace]:
+    """The machines that have results, each once."""
+    found = {(each.point.place.target, each.point.place.machine): each for each in measured}
+    return [each.point.place for each in found.values()]
+
+
 def _rows(
     point: StudyPoint, scope: Scope, output: Path, listener: StudyListener
 ) -> tuple[Row, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simgen.compile import render
 from simgen.errors import RunError, UsageError
 from simgen.storage.files import write_atomic
-from simgen.studies import drawing, explaining, machines, measuring
+from simgen.studies import drawing, explaining, measuring
 from simgen.study import page as report_page
 from simgen.study import reporting
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.studies.definition import Study
-    from simgen.studies.drawing import Drawn
+    from simgen.studies.drawn import Drawn
     from simgen.studies.measuring import Scope, StudyListener
 
 PAGE, FIGURES = "study.html", "figures"
@@ -85,7 +85,7 @@ def make(
         metrics=explaining.of(study, scope.targets),
         counts=explaining.counts(study, scope.targets),
         targets=scope.targets,
-        places=[place for target in scope.targets for place in machines.PLACES[target]],
+        places=measuring.places(measured),
         doubts=report_page.doubts(rows),
         failed=failed,
         passed=passed or {},

@@ -114,7 +114,7 @@ def test_layers_have_what_was_counted_and_what_follows():
 
 def test_a_case_is_the_sum_over_its_layers():
     _, values = drawn(Draws.CASES, measured(SLOW, 4, 1.0), metrics=("operations_per_second",))
-    assert values == {("4", "net", "operations_per_second"): 200 / 8.0}
+    assert values == {("4", "all", "operations_per_second"): 200 / 8.0}
 
 
 def test_parts_and_types_and_phases():
