@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, linting, miopen, pipeline, standing, studying
+from simgen.cli import (
+    comparing,
+    inventory,
+    linting,
+    miopen,
+    pipeline,
+    standing,
+    studying,
+    synthesising,
+)
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -52,6 +61,8 @@ for command in (
     comparing.diff,
     comparing.report,
     studying.study,
+    synthesising.synthesise,
+    synthesising.score,
     standing.status,
     linting.lint,
     inventory.show,

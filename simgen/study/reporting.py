@@ -44,6 +44,18 @@ class Report:
         return report_page.doubts(self.rows)
 
 
+def rows(paths: Sequence[Path]) -> list[Row]:
+    """A row for each layer, pass and result of the bundles; nothing is written.
+
+    Raises:
+        UsageError: a bundle is given twice, there is none, or nothing has run.
+        DamagedError: a result is not what its run left.
+    """
+    with contextlib.ExitStack() as held:
+        loaded = [held.enter_context(bundles.opened(path)) for path in paths]
+        return _rows(_names(paths), loaded, _all_that_ran(paths, loaded))
+
+
 def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> Report:
     """Write what all results in the bundles measured into the folder `output`.
 
@@ -57,19 +69,8 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
     names = _names(paths)
     with contextlib.ExitStack() as held:
         loaded = [held.enter_context(bundles.opened(path)) for path in paths]
-        ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
-        if not any(ran):
-            raise UsageError(f"{paths[0]}: nothing has run yet; run it with: simgen run {paths[0]}")
-        found = [
-            row
-            for name, made, runs in zip(names, loaded, ran)
-            for row in report_page.rows(
-                made,
-                [run.result for run in runs],
-                name,
-                {run.result.name: run.verdict for run in runs},
-            )
-        ]
+        ran = _all_that_ran(paths, loaded)
+        found = _rows(names, loaded, ran)
         places = [(name, run.result.name) for name, runs in zip(names, ran) for run in runs]
         told = [
             summary.told(
@@ -85,6 +86,7 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
     return Report(page, tuple(found), idle)
 
 
+<<<<<<< HEAD
 def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     """The commands that build the bundle and run it again."""
     name = result_names.target_of(run.result.name)
@@ -98,6 +100,33 @@ def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     return [
         one_line(each)
         for each in (*built, shlex.join(["simgen", "run", home, "--on", name, *words]))
+=======
+def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[TracedRun]]:
+    """The results of each bundle.
+
+    Raises:
+        UsageError: there are none.
+    """
+    ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
+    if not any(ran):
+        raise UsageError(f"{paths[0]}: nothing has run yet; run it with: simgen run {paths[0]}")
+    return ran
+
+
+def _rows(
+    names: Sequence[str], loaded: Sequence[Bundle], ran: Sequence[Sequence[TracedRun]]
+) -> list[Row]:
+    """A row for each layer, pass and result."""
+    return [
+        row
+        for name, made, runs in zip(names, loaded, ran)
+        for row in report_page.rows(
+            made,
+            [run.result for run in runs],
+            name,
+            {run.result.name: run.verdict for run in runs},
+        )
+>>>>>>> main
     ]
 
 
