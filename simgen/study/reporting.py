@@ -86,7 +86,6 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
     return Report(page, tuple(found), idle)
 
 
-<<<<<<< HEAD
 def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     """The commands that build the bundle and run it again."""
     name = result_names.target_of(run.result.name)
@@ -100,7 +99,9 @@ def _again(bundle: Bundle, run: TracedRun) -> list[str]:
     return [
         one_line(each)
         for each in (*built, shlex.join(["simgen", "run", home, "--on", name, *words]))
-=======
+    ]  # a path may be no text
+
+
 def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[TracedRun]]:
     """The results of each bundle.
 
@@ -126,7 +127,6 @@ def _rows(
             name,
             {run.result.name: run.verdict for run in runs},
         )
->>>>>>> main
     ]
 
 
