@@ -461,6 +461,7 @@ def heads(variant: Variant, x: Array) -> Array:
 def recurrent(
     variant: Variant, x: Array, r: Array,
     w: Array | None = None, bw: Array | None = None, br: Array | None = None,
+    h0: Array | None = None, c0: Array | None = None,
 ) -> Array:  # fmt: skip
     """The equations of torch.nn.RNN, LSTM and GRU as their documentation has them, by samples."""
     given = dict(variant.parameters)
@@ -468,7 +469,7 @@ def recurrent(
     time = range(len(x))[:: -1 if given["reverse"] == "true" else 1]
     y = np.empty((*x.shape[:2], hidden))
     for sample in range(x.shape[1]):
-        h, c = np.zeros(hidden), np.zeros(hidden)
+        h, c = (np.zeros(hidden) if at is None else at[sample] for at in (h0, c0))
         for t in time:
             x_t = x[t, sample].ravel()
             of_x = np.tile(x_t, len(r) // hidden) if w is None else w @ x_t
