@@ -41,7 +41,7 @@ CONFIG, TEXT = "config", "config_text"  # in the manifest
 # Choices that it keeps as they are; those that are None are left out.
 PLAIN = (
     "layers", "algorithm", "rate", "loss_scale", "inference", "fuse", "reuse_memory", "plan_for",
-    "matrix", "layout",
+    "matrix", "layout", "loss", "optimizer", "steps",
 )  # fmt: skip
 
 
@@ -65,6 +65,10 @@ class Choices:
     plan_for: str | None = None  # a machine; None: that of the targets
     matrix: str | None = None  # its matrix instructions: yes, no, auto; None: as it says
     layout: str | None = None  # storage format of images
+    loss: str | None = None  # that the network ends in; None: that of training
+    optimizer: str | None = None  # of pass sgd, with its settings
+    steps: int | None = None  # of training
+    data: str | None = None  # a file of samples; recipes have its values, in data.h5
     scale_to: float | None = None  # operations at most; recipes have what came of it
 
 
@@ -106,6 +110,9 @@ class KeptChoices:
     plan_for: str | None = None
     matrix: str | None = None
     layout: str | None = None
+    loss: str | None = None
+    optimizer: str | None = None
+    steps: int | None = None
     exact: bool = False  # whole numbers as values
 
 

@@ -56,6 +56,7 @@ def diff(
             present.difference(report, verbose)
         for name in judged.silent:
             print(f"not compared: {name}, which {judging.NO_OUTPUTS}")
+        present.losses(judged.losses)
         if verbose or len(judged.results) > 1:
             present.machine(made.workload)
         if len(judged.results) > 1:
