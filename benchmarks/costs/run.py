@@ -26,7 +26,7 @@ from simgen.workload import launch_features
 
 OPTIONS = {"mgpusim": {"mode": "timing"}}
 RIDGE = 1e-3  # of the largest column; keeps what few runs cannot tell apart near nothing
-START = 1.0  # seconds of a process, about
+START = {"mgpusim": 1.0, "gem5-se": 4.0}  # seconds of a process, about
 # Bytes of a process, and for each byte of tensors: of MGPUSim as `top` showed them for LeNet-5
 # (2 MB) and ResNet-50 (387 MB), of gem5 what simgen.targets.gem5 asks for.
 MEMORY = {"mgpusim": (512 << 20, 2.5), "gem5-se": (256 << 20, 12.5)}
@@ -167,7 +167,7 @@ def fitted(target: str, rows: list[dict]) -> TargetCosts:
         [row["nbytes"] / row["dram"] for row in rows],
     ]
     times = solved(columns, [row["seconds"] for row in rows])
-    return TargetCosts(templates, other, *times, START, *MEMORY[target])
+    return TargetCosts(templates, other, *times, START[target], *MEMORY[target])
 
 
 def foretold(costs: TargetCosts, row: dict) -> tuple[float, float, float]:
