@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from simgen.ir import Step, Workload
     from simgen.study.correlation import Correlation
 
+CORRELATION = "correlation.csv"
 SHOWN = 3  # results that a line of doubts names
 MOST_PLACES = 256  # in a figure; nobody reads more, and drawing them takes minutes
 CORRELATION_TITLES = (
@@ -168,8 +169,7 @@ def write(folder: Path, found: Sequence[Row]) -> Path:
     table = to_csv(found)
     write_atomic(folder / "metrics.csv", table.encode())
     compared = correlations(found)
-    lines = [each.cells for each in compared]
-    write_atomic(folder / "correlation.csv", _csv(correlation.COLUMNS, lines).encode())
+    write_atomic(folder / CORRELATION, correlation_csv(found).encode())
     metrics = list(csv.reader(io.StringIO(table)))
     page = render.page(
         "report.html.j2",
@@ -183,6 +183,11 @@ def write(folder: Path, found: Sequence[Row]) -> Path:
     path = folder / "report.html"
     write_atomic(path, page.encode())
     return path
+
+
+def correlation_csv(found: Sequence[Row]) -> str:
+    """How well every two targets agree, as a table."""
+    return _csv(correlation.COLUMNS, [each.cells for each in correlations(found)])
 
 
 def correlation_cells(each: Correlation) -> tuple[str, ...]:

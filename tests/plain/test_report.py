@@ -211,7 +211,7 @@ def test_names_are_escaped_in_the_page(tmp_path):
 
 
 def test_parts_are_shown_as_shares_of_their_sum():
-    found = report_page._shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
+    found = figures.shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
     assert found == {"a": [0.25, 0.0, None], "b": [0.75, 1.0, None]}
 
 
