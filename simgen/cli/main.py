@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING
 import click
 
 from simgen import __version__, errors
-from simgen.cli import comparing, inventory, linting, miopen, pipeline, standing, studying
+from simgen.cli import (
+    comparing,
+    inventory,
+    legalising,
+    linting,
+    miopen,
+    pipeline,
+    standing,
+    studying,
+    synthesising,
+)
 from simgen.cli.options import Commands
 from simgen.errors import SimgenError, did_you_mean
 
@@ -52,8 +62,11 @@ for command in (
     comparing.diff,
     comparing.report,
     studying.study,
+    synthesising.synthesise,
+    synthesising.score,
     standing.status,
     linting.lint,
+    legalising.legalise,
     inventory.show,
     inventory.list_,
     inventory.data,

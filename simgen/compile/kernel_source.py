@@ -204,7 +204,7 @@ def _literal(item: Kernel, slot: _Slot, value: int | float | str) -> str:
         case str() if kind == "macro" and value.isidentifier():
             return value
         case str() if kind == "alias" and re.fullmatch(
-            r"\w+|Narrow<[\w, :]+>|(?:Whole|Counted)<-?\d+>", value
+            r"\w+|Narrow<[\w, :]+>|(?:Whole|Counted|Nibbles)<-?\d+>", value
         ):
             return value
         case str() if kind == "list" and re.fullmatch(r"\d+( \d+)*", value):

@@ -169,6 +169,20 @@ struct Counted {
     static __device__ __forceinline__ unsigned keep(float x) { return (as_uint(x + WHOLE) + ZERO) & ((1u << BITS) - 1); }
 };
 
+/* A two's complement of 4 bits, of which ZERO stands for 0: two in each byte, the first one in its lower half. There are eight of them
+ * wherever one is read (grouped.h). */
+template <int ZERO>
+struct Nibbles {
+    static constexpr unsigned BITS = 4;
+
+    unsigned char bits[1]; /* two */
+
+    static __device__ __forceinline__ float widen(unsigned word)
+    {
+        return static_cast<float>((static_cast<int>(word << (32 - BITS)) >> (32 - BITS)) - ZERO);
+    }
+};
+
 /* Together with those of float (common.h), wherever this is included. */
 using ::keep4;
 using ::load;

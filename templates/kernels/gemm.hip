@@ -6,12 +6,14 @@
 #include "prelude.h"
 #include "fragment.h"
 #include "warpgroups.h"
+#include "grouped.h"
 #include "constants/gemm.h"
 #include "constants/tile.h"
 #include "epilogue.h"
 
 constexpr const AddedElement* c = nullptr; /* these two stand for parameters that the kernel may lack */
 constexpr const AddedElement* bias = nullptr;
+constexpr const ScaleElement* group_scales = nullptr; /* and this one for scales of groups of B */
 
 /* A matrix of Stored as an operand: EXTENT rows along k, or K rows along EXTENT; a tile has PART of it. Loads give Held: Total, or
  * Stored as it is. */
@@ -68,7 +70,9 @@ using Multiplied = StagedMma<Cut, LeftElement>;
 using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as Total */
 #endif
 using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
-using Right = Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
+using Right = Either<
+    WITH_GROUPS, GroupedRows<RightElement, ScaleElement, N, TILE_N, K, GROUP, K % TILE_K != 0>,
+    Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
 using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES>;
@@ -90,6 +94,9 @@ static __device__ __forceinline__ Total element_of(const Stored* tensor, unsigne
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
+#if WITH_GROUPS
+    const ScaleElement* __restrict__ group_scales,
+#endif
 #if WITH_C
     const AddedElement* __restrict__ c,
 #endif
@@ -129,7 +136,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #elif STAGES
     Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
 #else
-    Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, a_tiles, b_tiles, sum);
+    Tiled::multiply(
+        Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS>(b + item * (K * N), group_scales), row, column, first, last, a_tiles,
+        b_tiles, sum);
 #endif
 
     const AddedElement* added = c + item * (M * N);

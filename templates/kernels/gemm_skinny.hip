@@ -2,12 +2,14 @@
  * which one side is so short that reading w is all of the work. Where k is cut into chunks, work-group z leaves the partial sums
  * of chunk z, and nothing else. */
 #include "prelude.h"
-#include "vector.h"
+#include "tile.h"
+#include "grouped.h"
 #include "constants/gemm_skinny.h"
 #include "epilogue.h"
 
 constexpr const AddedElement* c = nullptr; /* these two stand for parameters that the kernel may lack */
 constexpr const AddedElement* bias = nullptr;
+constexpr const ScaleElement* group_scales = nullptr; /* and this one for scales of groups of B */
 constexpr unsigned LANES = BLOCK / SLICES;
 constexpr unsigned VALUES = ROWS * FEW; /* results of a work-item, where rows of w lie along k */
 constexpr unsigned FINALS = 16;         /* partial sums at the end of a reduction */
@@ -47,6 +49,9 @@ static __device__ __forceinline__ void add_multiple(Vector<Total, 4>& sum, Total
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
+#if WITH_GROUPS
+    const ScaleElement* __restrict__ group_scales,
+#endif
 #if WITH_C
     const AddedElement* __restrict__ c,
 #endif
@@ -88,7 +93,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             for (unsigned r = 0; r < ROWS; r++) {
                 /* Beyond the last row it reads the last one: those results are not stored. */
                 const unsigned g = MANY % (ROWS * LANES) == 0 || row + r < MANY ? row + r : MANY - 1;
-                const Piece ws = fetched<Total, W_WIDTH>(w + g * W_MANY + k);
+                const Piece ws = piece_of<Total, W_WIDTH, WITH_GROUPS, K, GROUP>(w, group_scales, g, W_MANY, k);
 #pragma unroll
                 for (unsigned f = 0; f < FEW; f++)
                     sum[r][f] = dot(xs[f], ws, sum[r][f]);

@@ -138,6 +138,21 @@ REFUSED = {
     "layer 'fc': w_type is i8 without w_scale; give it, such as w_scale=.01": (
         "fc_fwd", "bf16", (("w_type", "i8"),)
     ),
+    "layer 'fc': w_type is i4 without w_scale; give it, such as w_scale=.01": (
+        "fc_fwd", "f16", (("w_type", "i4"), ("c", "256"))
+    ),
+    "layer 'fc': rows of w have 9162 elements, which is not a multiple of group_size 128; choose "
+    "another group_size": ("fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"))),
+    "layer 'fc': group_size is 12; let it be a multiple of 8": (
+        "fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"), ("group_size", "12"))
+    ),
+    "layer 'fc': w_zero_point is 9, and w is i4; let it be -8 to 7": (
+        "fc_fwd", "f16",
+        (("w_type", "i4"), ("w_scale", ".1"), ("c", "256"), ("w_zero_point", "9")),
+    ),
+    "layer 'fc': w_type is i4, and x is i8; take f32, f16 or bf16": (
+        "fc_fwd", "i8", (("w_type", "i4"), ("w_scale", ".1"))
+    ),
     "layer 'fc': y_scale is given beside w_type=i8, and x is no i8; leave it out, or take i8": (
         "fc_fwd", "bf16", (("w_type", "i8"), ("w_scale", ".1"), ("y_scale", "1"))
     ),

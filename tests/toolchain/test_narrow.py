@@ -15,6 +15,7 @@ from simgen.compile import render
 from simgen.dtypes import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, DType, Special
 from simgen.ir import Pass
 from simgen.targets.host import Host
+from simgen.tensors import exact_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -367,6 +368,85 @@ def test_weights_of_integers(tmp_path: Path, builder: Builder, mistake: str) -> 
     made = make(tmp_path, work, builder, sanitize=mistake == "none", sources=sources)
     found = {line.split(":")[0] for line in wrong(made)}
     assert found == (set() if mistake == "none" else {"tiled.y", "short.y"})
+
+
+GROUPED = """
+[FullyConnected]
+name=tiled
+n=36
+c=72
+num_output=20
+bias=true
+w_type=i4
+group_size=24
+w_scale=.05
+w_zero_point=-3
+[FullyConnected]
+name=short
+n=2
+c=1280
+num_output=13
+w_type=i4
+w_scale=.05
+w_zero_point=1
+[FullyConnected]
+name=few
+n=40
+c=64
+num_output=3
+w_type=i4
+group_size=8
+w_scale=.05
+w_zero_point=2
+"""
+GROUPED_MISTAKES = {
+    "none": {},
+    "no zero point": {"(32 - BITS)) - ZERO);": "(32 - BITS)));"},
+    "swapped halves of bytes": {
+        "[at / 8] >> at % 8 * 4;": "[at / 8];\n    word = ((word & 0x0f0f0f0f) << 4 | "
+        "(word >> 4 & 0x0f0f0f0f)) >> at % 8 * 4;",
+        "const unsigned word = reinterpret_cast<const unsigned*>(weights)": "unsigned word = "
+        "reinterpret_cast<const unsigned*>(weights)",
+    },
+    "no sign": {
+        "(static_cast<int>(word << (32 - BITS)) >> (32 - BITS)) - ZERO)": "int(word & 15) - ZERO)"
+    },
+    "the scale of the first group": {"(K / GROUP) + k / GROUP)": "(K / GROUP))"},
+    "the scale of another row": {"load(scales, row * (K / GROUP)": "load(scales, 0 * row"},
+    "a sum in the narrow type": {
+        "fused(left[i], right[j], sum[i][j])": f"{NARROWED}{{}}))",
+        "dot(xs[f], ws, sum[r][f])": f"{NARROWED}{{}}))",
+    },
+}
+
+
+@pytest.mark.parametrize("mistake", GROUPED_MISTAKES)
+def test_weights_of_4_bits(tmp_path: Path, builder: Builder, mistake: str) -> None:
+    """Which have a scale for each group."""
+    config = tmp_path / "grouped.dnnmark"
+    config.write_text(GROUPED)
+    work = narrow.planned("bf16", config, (Pass.FORWARD,))
+    assert work.buffer("short.w").spec.shape == (13, 640)
+    sources = render.kernels(work)
+    for right, by in GROUPED_MISTAKES[mistake].items():
+        assert any(right in text for text in sources.values()), right
+        by = by.replace("{}", right)
+        sources = {name: text.replace(right, by) for name, text in sources.items()}
+    made = make(tmp_path / "b", work, builder, sanitize=mistake == "none", sources=sources)
+    found = {line.split(":")[0] for line in wrong(made)}
+    assert found == (set() if mistake == "none" else {"tiled.y", "short.y", "few.y"})
+
+
+def test_sums_of_weights_of_4_bits_are_exact(tmp_path: Path, builder: Builder) -> None:
+    config = tmp_path / "grouped.dnnmark"
+    config.write_text(GROUPED)
+    work = exact_values.given(narrow.planned("f32", config, (Pass.FORWARD,)))
+    verdicts = make(tmp_path / "b", work, builder).good()
+    assert {name: verdict.exact for name, verdict in verdicts.items()} == {
+        "tiled": True,
+        "short": True,
+        "few": True,
+    }
 
 
 @pytest.fixture

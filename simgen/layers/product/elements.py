@@ -25,6 +25,10 @@ class Elements:
     added: DType = DType.F32
     result: DType = DType.F32
     zero_points: tuple[int, int] = (0, 0)  # of both factors, where they are integers
+    # Elements of the second factor along k that share a scale: then they have 4 bits, and two lie
+    # in one of `right` (simgen/layers/product/packed.py).
+    group: int = 0
+    scale: DType = DType.F32  # of these scales
 
     @classmethod
     def all(cls, dtype: DType) -> Elements:
@@ -51,22 +55,29 @@ class Elements:
         """Part of a kernel's name; nothing where all are float32."""
         types = name_of((self.left, self.right, self.added, self.result))
         zeros = "_".join(f"{each}".replace("-", "m") for each in self.zero_points)
-        return (*types, f"z{zeros}") if any(self.zero_points) else types
+        grouped = (f"i4g{self.group}_{self.scale}",) if self.group else ()
+        return (*types, *grouped, *((f"z{zeros}",) if any(self.zero_points) else ()))
 
     @property
     def constants(self) -> Constants:
         """What constants/gemm.h declares."""
         return (
             *constant("leftelement", self.left, self.zero_points[0]),
-            *(
-                (("rightelement", f"Counted<{self.zero_points[1]}>"),)
-                if self.mixed
-                else constant("rightelement", self.right, self.zero_points[1])
-            ),
+            *self._second,
             *constant("addedelement", self.added),
             *constant("element", self.result),
             *constant("total", self.total),
         )
+
+    @property
+    def _second(self) -> Constants:
+        """The type of the second factor, and its groups."""
+        groups = ("group", self.group or 8), ("with_groups", int(self.group > 0))
+        if not self.mixed:
+            return (*constant("rightelement", self.right, self.zero_points[1]), *groups)
+        stored = "Nibbles" if self.group else "Counted"
+        scale = constant("scaleelement", self.scale) if self.group else ()
+        return (("rightelement", f"{stored}<{self.zero_points[1]}>"), *groups, *scale)
 
 
 def constant(name: str, dtype: DType, zero_point: int = 0) -> Constants:

@@ -10,7 +10,9 @@
 
 Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scales or not
 (simgen/layers/requantisation.py). Beside floats, w may be of i8: y = w_scale sum of x (w -
-w_zero_point) [+ b], where elements of w are made float32 as they are loaded.
+w_zero_point) [+ b], where elements of w are made float32 as they are loaded. Of i4, w lies as (K,
+I / 2), and groups of group_size elements of its rows have scales of their own, in w_scales
+(simgen/layers/product/packed.py).
 
 x may have any rank: `axis`, which is 1 unless the config says otherwise, and all axes behind it are
 laid flat. With axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1
@@ -28,14 +30,15 @@ from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
-from simgen.layers.product import fragment
+from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
 from simgen.layers.requantisation import (
+    LOW,
     SCALES,
     Requantisation,
     chosen,
@@ -76,6 +79,7 @@ class WeightType(StrEnum):
 
     OF_X = "of_x"
     I8 = "i8"
+    I4 = "i4"
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,13 @@ class FullyConnected(Layer):
     )
     bias: bool = key("bias", default=False, text="add a bias to each output?")
     axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
+    group_size: int = key(
+        "group_size",
+        default=128,
+        least=packed.WORD,
+        of_integers=True,
+        text="elements of a row of w that share a scale, where w_type is i4",
+    )
     w_type: WeightType = key(
         "w_type",
         default=WeightType.OF_X,
@@ -150,37 +161,58 @@ class FullyConnected(Layer):
         """What sums of floats are multiplied by."""
         if not dtype.is_float or direction is not Pass.FORWARD:
             return 1.0
-        return float32(self.w_scale) if self._mixed(dtype) else factor(self._scales)
+        if self._mixed(dtype):
+            return 1.0 if self._grouped else float32(self.w_scale)
+        return factor(self._scales)
 
     def _mixed(self, dtype: DType) -> bool:
         """Whether w has integers, and x floats."""
-        return dtype.is_float and self.w_type is WeightType.I8
+        return dtype.is_float and self.w_type is not WeightType.OF_X
+
+    @property
+    def _grouped(self) -> bool:
+        """Whether w has 4 bits, and scales of groups."""
+        return self.w_type is WeightType.I4
 
     def _check_mixed(self) -> None:
         """Raises:
         ValueError: there is no scale of w, or something of x and y that floats have not.
         """
         if not self.w_scale:
-            raise ValueError("w_type is i8 without w_scale; give it, such as w_scale=.01")
+            fact = f"w_type is {self.w_type} without w_scale"
+            raise ValueError(f"{fact}; give it, such as w_scale=.01")
         others = ("x_scale", "x_zero_point", "w_scale_per_channel", "y_scale", "y_zero_point")
         for each in others:
             if getattr(self, each):
-                fact = f"{each} is given beside w_type=i8, and x is no i8"
+                fact = f"{each} is given beside w_type={self.w_type}, and x is no i8"
                 raise ValueError(f"{fact}; leave it out, or take i8")
 
     @property
     def forward_only(self) -> str:
         if self._mixed(self._dtype):
-            return "with weights of i8"
+            return f"with weights of {self.w_type}"
         return "with scales" if self.y_scale else ""
 
     def weights(self, x: TensorSpec) -> TensorSpec:
-        """w: (K, I)."""
-        dtype = DType.I8 if self._mixed(x.dtype) else x.dtype
-        return TensorSpec((self.num_output, self.rows(x.shape)[1]), dtype)
+        """w: (K, I); of 4 bits (K, I / 2)."""
+        dtype, row = DType.I8 if self._mixed(x.dtype) else x.dtype, self.rows(x.shape)[1]
+        return TensorSpec(
+            (self.num_output, row // packed.PER_BYTE if self._grouped else row), dtype
+        )
+
+    def _scales_of_groups(self, x: TensorSpec) -> tuple[Port, ...]:
+        if not self._grouped:
+            return ()
+        shape = self.num_output, self.rows(x.shape)[1] // self.group_size
+        fill = Fill(Distribution.UNIFORM, self.w_scale / 2, self.w_scale * 3 / 2)
+        return (Port(SCALES, TensorSpec(shape, packed.scale_of(x.dtype)), fill),)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
+        if self._grouped:
+            if not x.dtype.is_float:
+                raise ValueError(f"w_type is i4, and x is {x.dtype}; take f32, f16 or bf16")
+            packed.check(self.rows(x.shape)[1], self.group_size, self.w_zero_point)
         self.product(x, Pass.FORWARD).check()
         made = Epilogue(requantisation=self.requantisation(x.dtype)).result(x.dtype)
         return TensorSpec(self._results(x.shape), made)
@@ -217,10 +249,12 @@ class FullyConnected(Layer):
         (x,) = inputs
         y, w = self.output(inputs), self.weights(x)
         b = TensorSpec((self.num_output,), x.dtype.product)
-        flops, extra = 2 * self.rows(x.shape)[0] * w.size, (y.size if self.bias else 0)
+        rows, row = self.rows(x.shape)
+        flops, extra = 2 * rows * self.num_output * row, (y.size if self.bias else 0)
         b_nbytes = b.nbytes if self.bias else 0
         if direction is Pass.FORWARD:
             factors = self.epilogue.requantisation.tensors(self.num_output, 1.0)
+            factors = (*factors, *self._scales_of_groups(x))
             read = x.nbytes + w.nbytes + b_nbytes + sum(port.spec.nbytes for port in factors)
             return OpCount(flops + extra, 0, read, y.nbytes)
         if direction is Pass.BACKWARD_DATA:
@@ -238,6 +272,7 @@ class FullyConnected(Layer):
         if direction is Pass.FORWARD:
             bias = (Port("b", b, Fill.usual(b.dtype, 0.1)),) if self.bias else ()
             scales = self.epilogue.requantisation.tensors(self.num_output, self.w_scale)
+            scales = (*scales, *self._scales_of_groups(x))
             read = (Port("x", x, normal), Port("w", w, weights), *bias, *scales)
             return (*read, Port("y", y), *partial)
         if direction is Pass.BACKWARD_DATA:
@@ -250,7 +285,8 @@ class FullyConnected(Layer):
         product = self.product(x, direction)
         prefix = f"fc_{direction}"
         if direction is Pass.FORWARD:
-            return Lowering(*product.lower(prefix, "x", "w", "b" if self.bias else None, "y"))
+            added, scales = "b" if self.bias else None, (SCALES,) if self._grouped else ()
+            return Lowering(*product.lower(prefix, "x", "w", added, "y", scales=scales))
         if direction is Pass.BACKWARD_DATA:
             return Lowering(*product.lower(prefix, "dy", "w", None, "dx"))
         kernels, launches = product.lower(prefix, "dy", "x", None, "dw")
@@ -267,7 +303,7 @@ class FullyConnected(Layer):
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         written, *_ = FACTORS[direction]
         stored = (written,) if self.product(inputs[0], direction).stores else ()
-        read = ("x", "w", "b", "dy")
+        read = ("x", "w", "b", "dy", SCALES)
         return (*read, "db", *stored)
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
@@ -277,7 +313,7 @@ class FullyConnected(Layer):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         rows = {name: self._matrix(name, values) for name, values in tensors.items()}
         if direction is Pass.FORWARD:
-            y = (rows["x"] - self.x_zero_point) @ (rows["w"] - self.w_zero_point).T
+            y = (rows["x"] - self.x_zero_point) @ self._numbers(tensors).T
             y = self._alpha(self._dtype, direction) * y
             made = y + tensors["b"] if self.bias else y
             if self._whole:
@@ -320,7 +356,20 @@ class FullyConnected(Layer):
     def _elements(self, dtype: DType, epilogue: Epilogue) -> Elements:
         zeros = self.x_zero_point, self.w_zero_point
         made = replace(Elements.all(dtype), result=epilogue.result(dtype), zero_points=zeros)
-        return replace(made, right=DType.I8) if self._mixed(dtype) else made
+        if not self._mixed(dtype):
+            return made
+        if not self._grouped:
+            return replace(made, right=DType.I8)
+        scale = packed.scale_of(dtype)
+        return replace(made, right=DType.I8, group=self.group_size, scale=scale)
+
+    def _numbers(self, tensors: Tensors) -> Array:
+        """What the elements of w stand for, but for one scale of all."""
+        w = tensors["w"]
+        if self._grouped:
+            return packed.unpacked(w, tensors[SCALES], self.group_size, self.w_zero_point)
+        made: Array = w - self.w_zero_point
+        return made
 
     @property
     def _whole(self) -> bool:
@@ -331,7 +380,7 @@ class FullyConnected(Layer):
         _, a, b = FACTORS[direction]
         left, right = self._matrix(a, tensors[a]), self._matrix(b, tensors[b])
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
-        right = (right - self.w_zero_point).T if direction is Pass.FORWARD else right
+        right = self._numbers(tensors).T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
         elements = self._elements(self._dtype, NOTHING)
         alpha = self._alpha(self._dtype, direction)
@@ -342,31 +391,40 @@ class FullyConnected(Layer):
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         (x,) = inputs
         added = int(self.bias and direction is Pass.FORWARD)
-        return Sums(self.product(x, direction).k + added)
+        growth = 1
+        if self._mixed(x.dtype):  # integers are factors that are not drawn anew
+            growth = 2 * (-packed.LOW if self._grouped else -LOW)
+        return Sums(self.product(x, direction).k + added, growth)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self._whole:
             return self.reference(tensors, direction)
         port, *factors = FACTORS[direction]
-        grains = {port: exactness.grain(*(tensors[factor] for factor in factors))}
+        given = {**tensors, "w": self._numbers(tensors)} if "w" in tensors else tensors
+        grains = {port: exactness.grain(*(given[factor] for factor in factors))}
         if "b" in tensors:
             grains[port] = min(grains[port], exactness.grain(tensors["b"]))
         if self.bias and direction is Pass.BACKWARD_WEIGHT:
             grains["db"] = exactness.grain(tensors["dy"])
         if not any(grains.values()):
             return {}
-        if not fragment.whole(self.machine, *(tensors[factor] for factor in factors)):
+        if not fragment.whole(self.machine, *(given[factor] for factor in factors)):
             return {}
         alpha = self._alpha(self._dtype, direction)
-        if alpha != 1 or self._mixed(self._dtype):  # the product with it is rounded
-            return {} if self.bias else {port: self._scaled(tensors, alpha)}
+        if alpha != 1:  # the product with it is rounded
+            return {} if self.bias else {port: self._scaled(given, alpha)}
+        if self._mixed(self._dtype):
+            x, w = np.abs(self._matrix("x", given["x"])), np.abs(given["w"])
+            y, b = self.reference(tensors, direction)[port], tensors.get("b", np.zeros(1))
+            added = (x @ w.T + np.abs(b)).reshape(y.shape)
+            return {port: exactness.settled(y, added, grains[port])}
         values = self.reference(tensors, direction)
         sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
         return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
 
     def _scaled(self, tensors: Tensors, alpha: float) -> Array:
         """Exact sums, multiplied once."""
-        x, w = self._matrix("x", tensors["x"]), tensors["w"] - self.w_zero_point
+        x, w = self._matrix("x", tensors["x"]), tensors["w"]
         sums = exactness.settled(x @ w.T, np.abs(x) @ np.abs(w.T), exactness.grain(x, w))
         return exactness.scaled(sums, alpha).reshape(self._results(tensors["x"].shape))
 

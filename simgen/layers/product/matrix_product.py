@@ -88,7 +88,10 @@ class Product:
     @property
     def short(self) -> bool:
         """Whether one side is so short that it has the kernel for that."""
-        return self.batch == 1 and min(self.m, self.n) <= SHORT and self.k >= LEAST_DEPTH
+        least = (
+            self.m if self.elements.group else min(self.m, self.n)
+        )  # groups are of the long side
+        return self.batch == 1 and least <= SHORT and self.k >= LEAST_DEPTH
 
     @property
     def chunks(self) -> tuple[int, int]:
@@ -170,11 +173,19 @@ class Product:
         return TensorSpec(shape, self.elements.total) if self._sums_follow else None
 
     def lower(
-        self, prefix: str, a: str, b: str, added: str | None, y: str, partial: str = "partial"
+        self,
+        prefix: str,
+        a: str,
+        b: str,
+        added: str | None,
+        y: str,
+        partial: str = "partial",
+        scales: tuple[str, ...] = (),
     ) -> Call:
         """Kernels, whose names begin with `prefix`, and launches.
 
-        `a`, `b`, `y`, `added` (c or the bias) and `partial` (the workspace) are names of ports.
+        `a`, `b`, `y`, `added` (c or the bias), `partial` (the workspace) and `scales` (of groups of
+        b) are names of ports.
         """
         _, splits = self.chunks
         alone = not self._sums_follow
@@ -182,7 +193,7 @@ class Product:
         after = (*((added,) if added else ()), *self.epilogue.ports)
         extra = after if alone else ()
         kernel, grid = (self._short if self.short else self._tiled)(prefix)
-        launch = Launch(kernel.name, grid, (a, b, *extra, target))
+        launch = Launch(kernel.name, grid, (a, b, *scales, *extra, target))
         if alone:
             return (kernel,), (launch,)
         second, grid = sum_of(
@@ -441,7 +452,7 @@ class Product:
     @property
     def _few_rows(self) -> bool:
         """Whether m is the short side: then w, the matrix that is long, is B; otherwise A."""
-        return self.m <= self.n
+        return bool(self.elements.group) or self.m <= self.n
 
     @property
     def _along_k(self) -> bool:

@@ -29,5 +29,8 @@ using RightElement = float;
 using AddedElement = float;
 using Element = float;
 using Total = float; /* what is multiplied and added up */
+using ScaleElement = float; /* of the scales of B, where it has some */
+constexpr unsigned GROUP = 8; /* elements of B along k that share a scale, if so (grouped.h) */
+#define WITH_GROUPS 0
 #define WITH_C 0
 #define WITH_BIAS 0

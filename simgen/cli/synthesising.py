@@ -1,0 +1,150 @@
+"""synthesise, score: a small network with the costs of others, and what a machine makes of it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simgen.cli.options import verbosity
+
+if TYPE_CHECKING:
+    from simgen.workload.synthesis import Synthesis
+
+FEWEST, MOST = 1e4, 1e15  # operations
+
+
+@click.command()
+@click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="The config to write, FILE.dnnmark.",
+)
+@click.option(
+    "--operations",
+    type=click.FloatRange(FEWEST, MOST),
+    default=2e7,
+    show_default="2e7",
+    help="About how many the network has.",
+)
+@click.option("--training", is_flag=True, help="Passes fwd,bwd,sgd; otherwise fwd.")
+@click.option(
+    "--within",
+    type=click.FloatRange(0, 1),
+    default=None,
+    metavar="D",
+    help="Write nothing if the largest distance is more than D.",
+)
+@verbosity
+def synthesise(
+    workloads: tuple[str, ...],
+    output: Path,
+    operations: float,
+    training: bool,
+    within: float | None,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Write a small network that costs what WORKLOADS do, each of them counted alike.
+
+    It has a layer for each kind of theirs, in sizes that give about the same shares of operations
+    and of bytes, operations per byte and parameters. How near it came is printed, and stands in
+    the file: distances are 0 to 1, and smaller with more --operations, since small products have
+    few operations for each byte.
+
+    \b
+    simgen synthesise alexnet resnet50 language_model -o mix.dnnmark
+    simgen synthesise seq2seq --training --operations 1e8 -o mix.dnnmark
+    simgen build mix.dnnmark --training
+    """
+    from simgen.bundle.planning import Plan
+    from simgen.bundle.recipe import Choices
+    from simgen.cli import present
+    from simgen.errors import RefusedError, UsageError
+    from simgen.storage.files import write_atomic
+    from simgen.workload import synthesis
+
+    if output.suffix != ".dnnmark":
+        raise UsageError(f"-o {output}: a config ends in .dnnmark; choose such a name")
+    if output.exists():
+        raise UsageError(f"-o {output}: it is there already; remove it, or choose another name")
+    plans = [Plan(word, Choices(inference=False if training else None)) for word in workloads]
+    sources = [
+        synthesis.Imitated(
+            plan.problem.name, plan.workload, tuple(p.node.name for p in plan.network.layers)
+        )
+        for plan in plans
+    ]
+    words = ["simgen", "synthesise", *workloads, "--operations", f"{operations:g}"]
+    command = shlex.join([*words, *(["--training"] if training else [])])
+    passes = plans[0].problem.passes
+    if any(set(plan.problem.passes) != set(passes) for plan in plans):
+        raise UsageError("workloads have different passes; name networks, or layers in one pass")
+    made = synthesis.synthesise(sources, passes, operations, (command,))
+    if not quiet:
+        kinds = sorted(made.wanted, key=lambda kind: -made.wanted[kind].nbytes)
+        heads = ("kind", "operations", "wanted", "bytes", "wanted", "ops / byte", "wanted")
+        present.table(None, heads, [_row(made, kind) for kind in kinds])
+        print(made.distance)
+    if within is not None and made.distance.largest > within:
+        fact = f"the largest distance is {made.distance.largest:.3f}, more than {within:g}"
+        raise RefusedError(f"--within: {fact}; give it more --operations, or a larger distance")
+    write_atomic(output, made.text.encode())
+    if not quiet:
+        work = made.work.flops + made.work.transcendentals
+        print(f"{output}: {present.count(work)} operations")
+        print(f"next: simgen build {shlex.quote(str(output))}{' --training' if training else ''}")
+
+
+def _row(made: Synthesis, kind: str) -> tuple[str, ...]:
+    """A kind's shares of operations and bytes, and its intensity: what is, and what was wanted."""
+    from simgen.workload.synthesis import KindCost
+
+    cells = [kind]
+    profiles = (made.made, made.wanted)
+    for name in ("operations", "nbytes"):
+        for which in profiles:
+            whole = sum(getattr(each, name) for each in which.values())
+            cells.append(f"{getattr(which.get(kind, KindCost()), name) / whole:.1%}")
+    return (*cells, *(f"{which.get(kind, KindCost()).intensity:.2f}" for which in profiles))
+
+
+@click.command()
+@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
+@verbosity
+def score(bundles: tuple[Path, ...], quiet: bool, verbose: bool) -> None:
+    """Print the AI operations per second of what ran BUNDLES.
+
+    For each result, that is the operations of all layers, as `simgen show` counts them, over the
+    time of all launches, copies among them; for a target with several bundles, the geometric mean.
+
+    \b
+    simgen score mix alexnet
+    """
+    from simgen.cli import present
+    from simgen.errors import UsageError
+    from simgen.study import reporting
+    from simgen.study import score as scoring
+
+    rows = reporting.rows(bundles)
+    found = scoring.scores(rows)
+    if not found:
+        cure = "run a bundle on a target that measures time"
+        raise UsageError(f"{bundles[0]}: no result has times of all layers; {cure}")
+    present.table(
+        None,
+        ("bundle", "target", "operations", "time", "AI operations / s", ""),
+        [
+            (s.bundle, s.target, present.count(s.operations), present.seconds(s.seconds),
+             present.count(s.rate), s.doubt and f"verdict: {s.doubt}")
+            for s in found
+        ],
+    )  # fmt: skip
+    for target, rate in scoring.of_machines(found).items():
+        print(f"{target}: {rate:.4g} AI operations per second")
