@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simgen.studies.definition import Study
     from simgen.studies.drawn import Drawn
     from simgen.studies.measuring import Measured, Scope, StudyListener
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 PAGE, FIGURES = "study.html", "figures"
 
