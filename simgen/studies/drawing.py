@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from simgen.studies.definition import Figure
     from simgen.studies.measuring import Measured, PlannedCase, Scope
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 
 def draw(

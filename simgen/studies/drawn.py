@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simgen.studies.definition import Figure
     from simgen.studies.measuring import Measured, PlannedCase, Scope
     from simgen.study.figures import Series
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 HEAD = ("target", "machine", "case", "batch", "place", "quantity", "unit", "value")
 MOST_PLACES, MANY_PLACES = 128, 24  # of a picture; from where on it is split by pass
