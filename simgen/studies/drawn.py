@@ -145,7 +145,7 @@ def halves(
     ]
 
 
-SMALL_SHARE = 0.1  # an axis to 1 would hide what is less throughout
+SMALL_SHARE = 0.5  # an axis to 1 would hide what is less throughout
 
 
 def _most(series: Series) -> float:

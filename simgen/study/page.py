@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from simgen.study.correlation import Correlation
     from simgen.study.summary import Told
 
+CORRELATION = "correlation.csv"
 SHOWN = 3  # results that a line of doubts names
 CORRELATION_TITLES = (
     "quantity", "compared with", "target", "layers", "Pearson r", "error, %", "factor",
@@ -153,8 +154,7 @@ def write(
     table = to_csv(found)
     write_atomic(folder / "metrics.csv", table.encode())
     compared = correlations(found)
-    lines = [each.cells for each in compared]
-    write_atomic(folder / "correlation.csv", _csv(correlation.COLUMNS, lines).encode())
+    write_atomic(folder / CORRELATION, correlation_csv(found).encode())
     against = summary.against(found, told, *baseline) if baseline else None
     if against:
         speed = _csv(summary.SPEED_UP_COLUMNS, (each.cells for each in against.lines))
@@ -177,6 +177,11 @@ def write(
     path = folder / "report.html"
     write_atomic(path, page.encode())
     return path
+
+
+def correlation_csv(found: Sequence[Row]) -> str:
+    """How well every two targets agree, as a table."""
+    return _csv(correlation.COLUMNS, [each.cells for each in correlations(found)])
 
 
 def correlation_cells(each: Correlation) -> tuple[str, ...]:
