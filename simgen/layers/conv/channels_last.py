@@ -90,7 +90,7 @@ class Turned:
 
 
 @dataclass(frozen=True)
-class Part:
+class GatherPart:
     """What one launch computes: a gather, or a phase of it."""
 
     gather: Gather
@@ -247,11 +247,11 @@ def _filled(extent: int, to: int) -> int:
     return ceil(extent / to) * to
 
 
-def _parts(g: Geometry, gathers: Sequence[Gather]) -> tuple[Part, ...]:
+def _parts(g: Geometry, gathers: Sequence[Gather]) -> tuple[GatherPart, ...]:
     """The gathers, of which none divides; nothing where there are none such."""
     undivided = all(each.rows.divide == each.columns.divide == 1 for each in gathers)
     if undivided and gathers[0].columns.step == 1:
-        return tuple(Part(each) for each in gathers)
+        return tuple(GatherPart(each) for each in gathers)
     if prod(g.stride) > PHASES:
         return ()
     rows, columns = (_axes(g, at) for at in (0, 1))
@@ -261,10 +261,10 @@ def _parts(g: Geometry, gathers: Sequence[Gather]) -> tuple[Part, ...]:
         if twins:
             one = replace(gathers[0], rows=row, columns=columns[0][0])
             second = columns[1][0] if len(columns) > 1 else None
-            made.append(Part(one, (down, 1), True, second))
+            made.append(GatherPart(one, (down, 1), True, second))
             continue
         for column, across in columns:
-            made.append(Part(replace(gathers[0], rows=row, columns=column), (down, across)))
+            made.append(GatherPart(replace(gathers[0], rows=row, columns=column), (down, across)))
     return tuple(made)
 
 
@@ -369,7 +369,7 @@ def _filter_cut(g: Geometry) -> TapCut:
     return best(g.machine, options, sides, g.batch * g.pixels, crowded=g.channels < WIDEST)
 
 
-def _of(part: Part) -> tuple[Gather, ...]:
+def _of(part: GatherPart) -> tuple[Gather, ...]:
     """The gathers that it is."""
     second = (replace(part.gather, columns=part.twin),) if part.twin else ()
     return (part.gather, *second)
@@ -389,7 +389,7 @@ def _image_windows(g: Geometry) -> Windows | None:
 
 
 def _gather(
-    g: Geometry, gathers: Sequence[Gather], part: Part, phase: int | None, names: Names
+    g: Geometry, gathers: Sequence[Gather], part: GatherPart, phase: int | None, names: Names
 ) -> Lowering:
     each, found = part.gather, _cut(g, tuple(gathers))
     planes, along_m = _planes(g, False), each.out_stride < each.in_stride
