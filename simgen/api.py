@@ -65,10 +65,14 @@ def plan(
     type: str | None = None,
     rate: float | None = None,
     loss_scale: float | None = None,
+    optimizer: str | None = None,
+    loss: str | None = None,
+    steps: int | None = None,
     inference: bool | None = None,
     fuse: bool = False,
     reuse_memory: bool = False,
     values: Where | Iterable[Where] = (),
+    data: Where | None = None,
     seed: int = 0,
     plan_for: str | None = None,
     scale_to: float | None = None,
@@ -88,12 +92,19 @@ def plan(
         rate: the learning rate of pass sgd.
         loss_scale: what the gradients are multiplied by that the backward pass begins with, and the
             steps of pass sgd divided by.
+        optimizer: of pass sgd: "sgd", "adam" or "adamw", with settings behind it:
+            "sgd,momentum=0.9,weight_decay=5e-4".
+        loss: that the network is to end in: "cross_entropy", "squared_error" or "none"; None: in
+            training, cross-entropy in the place of a last softmax.
+        steps: training steps, each from what the one before left, with inputs of its own.
         inference: True: the network as in inference; False: as in training; None: as the config
             says.
         fuse: merge batch normalisation and activations into the kernels before them.
         reuse_memory: give a tensor's memory to later ones after its last use.
         values: files with input values of your own, or "exact": whole numbers whose sums are not
             rounded.
+        data: a file of samples for inputs and labels: images of MNIST or CIFAR-10, a text, pairs of
+            sentences; or the name of one that comes with simgen.
         seed: the seed of the random inputs.
         plan_for: the machine to choose tiles, splits and algorithms for, of `simgen list
             machines`; None: that of the first simulated target that is built, or of the GPU.
@@ -116,10 +127,14 @@ def plan(
         type=type,
         rate=rate,
         loss_scale=loss_scale,
+        optimizer=optimizer,
+        loss=loss,
+        steps=steps,
         inference=inference,
         fuse=fuse,
         reuse_memory=reuse_memory,
         values=tuple(os.fspath(each) for each in files),
+        data=None if data is None else os.fspath(data),
         seed=seed,
         plan_for=plan_for,
         scale_to=scale_to,
@@ -140,17 +155,21 @@ def load(path: Where) -> BuiltBundle:
         return BuiltBundle(Path(path))
 
 
-def report(made: Iterable[BuiltBundle | Where], output: Where) -> Report:
+def report(
+    made: Iterable[BuiltBundle | Where], output: Where, baseline: str | None = None
+) -> Report:
     """Write what all results in the bundles measured into the folder `output`, as `simgen report`.
 
+    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET.
+
     Raises:
-        UsageError: a bundle is given twice, or nothing has run.
+        UsageError: a bundle is given twice, nothing has run, or the baseline is none.
         DamagedError: a result is not what its run left.
     """
     paths = [each.path if isinstance(each, BuiltBundle) else Path(each) for each in made]
     if not paths:
         raise UsageError("report: no bundle is given; give one or more")
-    return reporting.write(paths, Path(output))
+    return reporting.write(paths, Path(output), baseline)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from simgen.bundle.recipe import Recipe
 from simgen.compile import cache
 from simgen.compile.build import Builder
 from simgen.errors import UsageError, did_you_mean
+from simgen.frontend import descent, losses, network, problem, scaling
 from simgen.frontend import fusion as fuse
-from simgen.frontend import network, problem, scaling
 from simgen.ir import Pass
 from simgen.layers.base import Phase
 from simgen.targets import TARGETS
 from simgen.tensors import exact_values, own_values
+from simgen.tensors.samples import filling
 from simgen.workload import lowering as workload
 from simgen.workload import sharding
 
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     Told = Callable[[str, int, int], None]
 
 DEFAULT_TARGETS = ("gem5-se", "host")
-RATE = 0.01  # learning rate
 LEAST_SCALE, MOST_SCALE = 2.0**-24, 2.0**24  # of a loss
+MOST_STEPS = 10_000  # of training in one bundle
 SEEDS = 2**63
 KERNELS, DATA = "kernels", "data"  # what a build tells of: pieces, bytes
 
@@ -83,6 +84,8 @@ class Plan:
             if isinstance(source, Recipe)
             else problem.find(source, choices.settings, passes, usual, choices.type)
         )
+        if phase is Phase.INFERENCE and choices.loss is not None:
+            raise UsageError("--loss: inference has none; leave it out, or --inference")
         if phase is Phase.INFERENCE and set(self.problem.passes) != {Pass.FORWARD}:
             raise UsageError(
                 "--inference: it is for pass fwd only; leave --pass out, or set "
@@ -93,6 +96,12 @@ class Plan:
             self._scale(choices.scale_to, phase)
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
+        if choices.optimizer is not None and Pass.UPDATE not in self.problem.passes:
+            raise UsageError("--optimizer: no weights are updated; add --training, or leave it out")
+        descent.read(choices.optimizer, choices.rate)
+        if (choices.steps or 1) > 1 and Pass.UPDATE not in self.problem.passes:
+            fact = f"--steps {choices.steps}: no weights are updated between steps"
+            raise UsageError(f"{fact}; add --training, or leave it out")
         if choices.loss_scale is not None and set(self.problem.passes) == {Pass.FORWARD}:
             raise UsageError(
                 "--loss-scale: no gradients are computed; add bwd to --pass, or leave it out"
@@ -101,8 +110,9 @@ class Plan:
             self.network = fuse.fuse(self.network, self.problem.passes)
 
     def _resolved(self, phase: Phase | None) -> Network:
+        training = phase is Phase.TRAINING
         return network.resolve(
-            self.problem.config,
+            losses.ended(self.problem.config, self.choices.loss, training=training),
             self.problem.settings,
             algorithm=self.choices.algorithm,
             layout=self.choices.layout,
@@ -147,8 +157,9 @@ class Plan:
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
         paths = [Path(word) for word in self.choices.values if word != exact_values.WORD]
-        only = self.choices.of_values
-        return own_values.read(paths, self._lowered, only) if paths else {}
+        only, word = self.choices.of_values, self.choices.data
+        samples = filling.values(filling.find(word), self._lowered) if word else {}
+        return samples | (own_values.read(paths, self._lowered, only) if paths else {})
 
     @functools.cached_property
     def _lowered(self) -> Workload:
@@ -158,7 +169,8 @@ class Plan:
             self.problem.name,
             self.problem.passes,
             choices.seed,
-            rate=RATE if choices.rate is None else choices.rate,
+            descent=descent.read(choices.optimizer, choices.rate),
+            steps=choices.steps or 1,
             loss_scale=1.0 if choices.loss_scale is None else choices.loss_scale,
             reuse_memory=choices.reuse_memory,
         )
@@ -296,6 +308,11 @@ def _check_numbers(choices: Choices) -> None:
     if choices.loss_scale is not None and not LEAST_SCALE <= choices.loss_scale <= MOST_SCALE:
         fact = f"--loss-scale {choices.loss_scale!r}: not a factor of the loss"
         raise UsageError(f"{fact}; write a number from 2^-24 to 2^24")
+    if choices.steps is not None and not (
+        type(choices.steps) is int and 1 <= choices.steps <= MOST_STEPS
+    ):
+        fact = f"--steps {choices.steps!r}: not a number of training steps"
+        raise UsageError(f"{fact}; write 1 to {MOST_STEPS}")
     if type(choices.seed) is not int or not 0 <= choices.seed < SEEDS:
         raise UsageError(f"--seed {choices.seed!r}: not a seed; write a whole number below 2^63")
 

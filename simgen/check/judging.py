@@ -11,7 +11,7 @@ from simgen.bundle import result_names, results, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.bundle.planning import about
-from simgen.check import diff, verdict
+from simgen.check import diff, losses, verdict
 from simgen.errors import MismatchError, UsageError
 from simgen.tensors import data_file
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simgen.bundle.planning import Told
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
+    from simgen.check.losses import StepLoss
     from simgen.check.verdict import Diff, Outcome
 
 NO_OUTPUTS = "leaves only statistics, and no outputs to compare"
@@ -39,6 +40,7 @@ class Judgement:
         reports: each result against the reference, then the results against each other.
         silent: names of results that have no outputs to compare.
         words: the command line that says the same.
+        losses: of each training step, where there are such.
         strict: whether a tensor that proves nothing is a failure.
     """
 
@@ -48,6 +50,7 @@ class Judgement:
     reports: tuple[Diff, ...]
     silent: tuple[str, ...]
     words: tuple[str, ...]
+    losses: tuple[StepLoss, ...]
     strict: bool
 
     @property
@@ -78,7 +81,8 @@ class Judgement:
     def as_json(self) -> dict[str, Any]:
         """What `simgen diff --json` prints."""
         told = {"bundle": str(self.bundle), "planned_for": self.planned_for}
-        return {**told, **verdict.to_json(self.reports)}
+        of_steps = {"losses": [each.as_json() for each in self.losses]} if self.losses else {}
+        return {**told, **verdict.to_json(self.reports), **of_steps}
 
 
 def judge(
@@ -106,8 +110,16 @@ def judge(
         _keep(bundle, result, report)
     words = ("simgen", "diff", str(bundle.path), *(word for word in (a, b) if word))
     words += ("--strict",) if strict else ()
-    planned_for = bundle.workload.machine.label
-    return Judgement(bundle.path, planned_for, tuple(found), reports, tuple(silent), words, strict)
+    return Judgement(
+        bundle.path,
+        bundle.workload.machine.label,
+        tuple(found),
+        reports,
+        tuple(silent),
+        words,
+        losses.of(bundle.workload, inputs, found),
+        strict,
+    )
 
 
 def _chosen(

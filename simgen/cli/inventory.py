@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.cli import standing
-from simgen.cli.numbers import SEED
+from simgen.cli.numbers import SEED, Whole
 from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workload_options
 from simgen.errors import MissingError, UsageError, did_you_mean
 
@@ -330,26 +330,59 @@ def _list_algorithms() -> list[dict[str, str]]:
 @click.option(
     "--bytes",
     "nbytes",
-    required=True,
     metavar="N",
-    help="Size: a number of bytes, or one with K, M or G (powers of 1024).",
+    help="Size of a file for DNNMark: a number of bytes, or one with K, M or G (powers of 1024).",
+)
+@click.option(
+    "--like",
+    type=click.Choice(("mnist", "cifar10", "text", "pairs")),
+    help="Write samples in the format of these, made from the seed.",
+)
+@click.option(
+    "--samples",
+    type=Whole(1, 1_000_000),
+    metavar="N",
+    default=1000,
+    show_default=True,
+    help="With --like: images, lines or pairs.",
 )
 @click.option(
     "--seed", type=SEED, metavar="N", default=0, show_default=True, help="Seed of the values."
 )
 @verbosity
-def data(file: Path, nbytes: str, seed: int, quiet: bool, verbose: bool) -> None:
-    """Write FILE for DNNMark's option -mmap.
+def data(
+    file: Path,
+    nbytes: str | None,
+    like: str | None,
+    samples: int,
+    seed: int,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Write FILE: for DNNMark's option -mmap, or samples for --data.
 
-    It holds raw little-endian float32 values, uniform in [0, 1).
+    With --bytes, it holds raw little-endian float32 values, uniform in [0, 1). With --like, images
+    with classes, a text or pairs of sentences, as networks are trained with; images of MNIST have
+    their labels in a second file, whose name follows from that of the first.
 
     \b
     simgen data mmap.bin --bytes 2G
+    simgen data digits-images-idx3-ubyte --like mnist --samples 1000
+    simgen data words.txt --like text
     """
+    if (nbytes is None) == (like is None):
+        raise UsageError("data: say either --bytes, for DNNMark, or --like, for samples")
+    if like is not None:
+        from simgen.tensors.samples import making
+
+        for path in making.write(file, like, samples, seed):
+            if not quiet:
+                print(f"{path}: {samples} samples like {like}, seed {seed}")
+        return
     from simgen.cli import present
     from simgen.tensors import data_file as datafile
 
-    size = _parse_size(nbytes)
+    size = _parse_size(nbytes or "")
     with present.progress(quiet) as progress:
         datafile.write_raw(file, size, seed, progress=progress("data", present.size))
     if not quiet:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from simgen.targets import Target
     from simgen.targets.base import RunOption
 
-RATE = 0.01  # learning rate; as in simgen.bundle.planning, which the help does not import
 # What is done with a network, and how that is written on the command line.
 CHOICES = {
     "passes": "--pass",
@@ -30,6 +29,10 @@ CHOICES = {
     "type": "--type",
     "rate": "--rate",
     "loss_scale": "--loss-scale",
+    "optimizer": "--optimizer",
+    "loss": "--loss",
+    "steps": "--steps",
+    "data": "--data",
     "plan_for": "--plan-for",
     "scale_to": "--scale-to",
     "matrix": "--matrix",
@@ -216,7 +219,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "--rate",
         type=Real(0),
         metavar="R",
-        help=f"Learning rate of pass sgd. [default: {RATE}]",
+        help="Learning rate of pass sgd. [default: 0.01; of adam 0.001]",
     ),
     click.option(
         "--loss-scale",
@@ -224,6 +227,25 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         metavar="S",
         help="Multiply the gradients that the backward pass begins with, and divide steps of pass "
         "sgd by the same: small gradients then do not vanish in f16. [default: 1]",
+    ),
+    click.option(
+        "--optimizer",
+        metavar="O",
+        help="What pass sgd does: sgd, adam or adamw, with settings behind it: "
+        "sgd,momentum=0.9,weight_decay=5e-4,nesterov=true. [default: sgd]",
+    ),
+    click.option(
+        "--loss",
+        metavar="L",
+        help="The loss that the network ends in: cross_entropy, squared_error, or none. [default: "
+        "with --training, cross_entropy in the place of a last softmax]",
+    ),
+    click.option(
+        "--steps",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Training steps, each with the parameters that the one before left, and with a batch "
+        "and labels of its own. [default: 1]",
     ),
     click.option(
         "--inference/--training",
@@ -251,6 +273,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         help="Input values of your own: a .npz, .npy or HDF5 file whose arrays are named as in "
         "data.h5; may be repeated. The word `exact` draws whole numbers whose sums are not "
         "rounded.",
+    ),
+    click.option(
+        "--data",
+        metavar="FILE",
+        help="Samples for inputs and labels: images of MNIST or CIFAR-10 in their binary formats, "
+        "a text, or pairs of sentences with tabs between them; or what comes with simgen: "
+        "digits-images-idx3-ubyte.gz, words.txt.",
     ),
     click.option(
         "--plan-for",
@@ -310,10 +339,14 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         type=given["type"],
         rate=given["rate"],
         loss_scale=given["loss_scale"],
+        optimizer=given["optimizer"],
+        loss=given["loss"],
+        steps=given["steps"],
         inference=given["inference"],
         fuse=given["fuse"],
         reuse_memory=given["reuse_memory"],
         values=tuple(given["values"]),
+        data=given["data"],
         seed=given["seed"],
         plan_for=given["plan_for"],
         scale_to=given["scale_to"],

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from simgen.bundle.results import Result
+    from simgen.check.losses import StepLoss
     from simgen.check.verdict import Diff, Verdict
     from simgen.frontend.network import Network, Source
     from simgen.ir import Buffer, OpCount, TensorSpec, Workload
     from simgen.metrics import Metric
     from simgen.study.correlation import Correlation
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
     Done = Callable[[int, int], None]  # (what is done, all of it)
 
@@ -338,6 +339,25 @@ def _share(ratio: float | None) -> str:
     if ratio > 1:
         return f"{ratio:.3g} x" if ratio < float("inf") else "inf"
     return f"{100 * ratio:.2f}%"
+
+
+def losses(found: Sequence[StepLoss]) -> None:
+    """The loss of each training step, in the reference and in each result."""
+    if not found:
+        return
+    names = list(dict.fromkeys(name for each in found for name in each.results))
+    several = len({each.tensor.partition(".")[0] for each in found}) > 1
+    rows = [
+        (
+            each.step,
+            *([each.tensor] if several else []),
+            f"{each.reference:.6f}",
+            *(f"{each.results[name]:.6f}" if name in each.results else "" for name in names),
+        )
+        for each in found
+    ]
+    heads = ("step", *(["tensor"] if several else []), "reference", *names)
+    table("loss of each training step", heads, rows)
 
 
 def _details(report: Diff, verdict: Verdict) -> None:

@@ -283,11 +283,11 @@ class RnnOperation(LibraryOperation):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (
-            "states begin with zero; x goes into the sums of all gates as it is"
-            if self.input is InputMode.SKIP
-            else "states begin with zero",
-        )
+        begin = "the state before its only step is given"
+        if self.steps > 1:
+            begin = "states begin with zero"
+        skips = "; x goes into the sums of all gates as it is"
+        return (begin + (skips if self.input is InputMode.SKIP else ""),)
 
     def section(self, where: Place) -> Section:
         given: dict[str, Any] = {
@@ -297,6 +297,7 @@ class RnnOperation(LibraryOperation):
             "bias": self.bias,
         }
         given |= {"hidden_size": self.hidden} if self.features else {}
+        given |= {"initial_state": True} if self.steps == 1 else {}
         return _section("Recurrent", self.family, given, where)
 
 

@@ -5,6 +5,7 @@ May import: arrays, dtypes, errors, ir, machine, numerics.
 """
 
 from simgen.layers import activation as activation
+from simgen.layers import adam as adam
 from simgen.layers import add as add
 from simgen.layers import all_reduce as all_reduce
 from simgen.layers import attention_sum as attention_sum

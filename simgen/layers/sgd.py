@@ -1,21 +1,20 @@
 """Stochastic gradient descent: one step of a parameter against its gradient.
 
-    y    = x - (rate / loss_scale) * dx
-    copy = y, as the type `copy_type`
+    y = x - (rate / loss_scale) * dx                            by default; otherwise
 
-x     the parameter, of any shape      dx    loss_scale times the gradient of the loss by it
-y     the parameter after the step     rate  the learning rate
+    g = dx / loss_scale + weight_decay * x
+    v' = momentum * v + g                                       new_v
+    y = x - rate * v'                                           `nesterov`: g + momentum * v'
 
-x and y are float32. dx has the type `gradient_type`. Where a parameter is used in a narrow type, x
-and y are its master weights, which hold steps too small for that type, and the copy, written in the
-same launch, is what the next forward pass reads. The loss, and so all gradients, are larger by
-loss_scale, for small ones not to vanish in a narrow type; the step takes that out again, by one
-constant, rate / loss_scale, rounded once. Gradients that overflow are not looked for: their
-parameters become infinite or NaN.
+v is the velocity, zero before the first step; without momentum there is none, and v' is g. These
+are PyTorch's formulas (torch.optim.SGD without dampening); Caffe multiplies g by the rate before it
+enters v, which is another step where the rate changes. What x, dx, y and `copy` are, stands in
+simgen/layers/optimiser.py. By default, rate / loss_scale is one constant, rounded once.
 
-Source: Robbins and Monro, "A stochastic approximation method", 1951; torch.optim.SGD without
-momentum; Micikevicius et al., "Mixed Precision Training", 2018, sections 3.1 and 3.2. Pass `sgd` of
-a network has one such layer for each parameter.
+Source: Robbins and Monro, "A stochastic approximation method", 1951; Polyak, "Some methods of
+speeding up the convergence of iteration methods", 1964; Sutskever et al., "On the importance of
+initialization and momentum in deep learning", 2013 (nesterov). Pass `sgd` of a network has one such
+layer for each parameter.
 """
 
 from __future__ import annotations
@@ -23,125 +22,160 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import WORD, DType
-from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port, Sums, key
+from simgen.layers.base import Lowering, Sums, key
 from simgen.layers.contract import Contract
+from simgen.layers.optimiser import NORMAL, Optimiser
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import exactness
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
 
     from simgen.ir import Constants
     from simgen.layers.base import Tensors
     from simgen.layers.written import Values
+    from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
 
 
 @dataclass(frozen=True)
-class SGD(Layer):
+class SGD(Optimiser):
     kind = "sgd"
     section = "SGD"
     contract: ClassVar[Contract] = Contract(exact_settings=("rate=0.125",))
-    passes = (Pass.FORWARD,)
-    per_sample = True  # of whatever its first axis is
-    rank = None
-    sample: ClassVar[Mapping[str, str]] = {"n": "1000", "c": "4096", "h": "1", "w": "1"}
 
-    rate: float = key("rate", default=0.01, least=0.0, most=1e6, text="learning rate")
-    loss_scale: float = key(
-        "loss_scale", default=1.0, least=2.0**-24, most=2.0**24, text="of the loss, in the gradient"
+    momentum: float = key(
+        "momentum", default=0.0, least=0.0, most=1.0, text="share of the velocity that stays"
     )
-    gradient_type: DType = key("gradient_type", default=DType.F32, text="element type of dx")
-    copy_type: DType = key(
-        "copy_type",
-        default=DType.F32,
-        text="element type of the working copy; f32: there is none",
+    weight_decay: float = key(
+        "weight_decay", default=0.0, least=0.0, most=1.0, text="of the parameter, in its gradient"
     )
+    nesterov: bool = key("nesterov", default=False, text="steps look ahead by the momentum")
 
     @property
     def step(self) -> float:
-        """What dx is multiplied by, as float32."""
+        """What dx is multiplied by in a plain step, as float32."""
         return float32(self.rate / self.loss_scale)
 
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
-        for dtype in (self.gradient_type, self.copy_type):
-            if not dtype.is_float or dtype.nbytes > WORD:
-                cure = "set gradient_type and copy_type to f32, f16 or bf16"
-                raise ValueError(f"[SGD] has no steps in {dtype}; {cure}")
-        return x
-
-    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """A multiply-add per element."""
-        sizes = {True: 0, False: 0}  # bytes that are read, and written
-        for port in self.ports(inputs, direction):
-            sizes[port.fill is not None] += port.spec.nbytes
-        return OpCount(2 * inputs[0].size, 0, sizes[True], sizes[False])
-
-    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        (x,) = inputs
-        normal = Fill(Distribution.NORMAL, 0.0, 1.0)
-        dx = TensorSpec(x.shape, self.gradient_type)
-        copy = (Port("copy", TensorSpec(x.shape, self.copy_type)),) if self._copies else ()
-        return (Port("x", x, normal), Port("dx", dx, normal), Port("y", x), *copy)
+    @property
+    def _plain(self) -> bool:
+        return not self._stays and not self._decay
 
     @property
-    def _copies(self) -> bool:
-        return self.copy_type != DType.F32
+    def _stays(self) -> float:
+        """The momentum, as float32."""
+        return float32(self.momentum)
 
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("dx", "copy")
+    @property
+    def _decay(self) -> float:
+        return float32(self.weight_decay)
+
+    @property
+    def states(self) -> tuple[tuple[str, Fill], ...]:
+        return (("v", NORMAL),) if self._stays else ()
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        if self.nesterov and not self._stays:
+            raise ValueError("nesterov looks ahead by the momentum, which is 0; set momentum")
+        return super().output(inputs)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        """A multiply-add per element; the scale, and one more for each of the others."""
+        if self._plain:
+            return self.traffic(inputs, 2, 0)
+        more = bool(self._decay) + bool(self._stays) + self.nesterov
+        return self.traffic(inputs, 3 + 2 * more, 0)
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
-        parts = [f"sgd_{x.size}_r{identifier(self.step)}"]
-        constants: Constants = (
-            ("size", x.size),
-            ("vector", elementwise.VECTOR),
-            ("rate", self.step),
-            ("with_copy", int(self._copies)),
-            ("with_narrow", int(self._copies or self.gradient_type != DType.F32)),
-        )
-        for name, dtype in (("gradient", self.gradient_type), ("copy", self.copy_type)):
-            if dtype != DType.F32:
-                parts.append(f"{name}_{dtype}")
-                constants = (*constants, (name, dtype.c))
-        kernel = Kernel("_".join(parts), "descend.hip", elementwise.BLOCK, constants)
-        args = ("x", "dx", "y", *(("copy",) if self._copies else ()))
-        return Lowering((kernel,), (Launch(kernel.name, elementwise.grid(x.size), args),))
+        types, of_types = self.types_of()
+        copy = ("copy",) if self.copies else ()
+        sizes: Constants = (("size", x.size), ("vector", elementwise.VECTOR))
+        if self._plain:
+            name = "_".join([f"sgd_{x.size}_r{identifier(self.step)}", *types])
+            constants = (*sizes, ("rate", self.step), *self.switches, *of_types)
+            kernel = Kernel(name, "descend.hip", elementwise.BLOCK, constants)
+            args = ("x", "dx", "y", *copy)
+            return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), args),))
+        numbers = {
+            "rate": float32(self.rate),
+            "scale": self.scale,
+            "decay": self._decay,
+            "momentum": self._stays,
+        }
+        words = (name[0] + identifier(value) for name, value in numbers.items())
+        ahead = ["ahead"] if self.nesterov else []
+        name = "_".join(["sgd", str(x.size), *words, *ahead, *types])
+        switches = (("with_velocity", int(bool(self._stays))), ("nesterov", int(self.nesterov)))
+        constants = (*sizes, *numbers.items(), *switches, *self.switches, *of_types)
+        kernel = Kernel(name, "momentum.hip", elementwise.BLOCK, constants)
+        carried, left = (("v",), ("new_v",)) if self._stays else ((), ())
+        args = ("x", "dx", *carried, "y", *left, *copy)
+        return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), args),))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
-        y = tensors["x"] - self.step * tensors["dx"]
-        return {"y": y, **({"copy": y} if self._copies else {})}
+        x, dx = tensors["x"], tensors["dx"]
+        if self._plain:
+            made = {"y": x - self.step * dx}
+        else:
+            _, v, d = self._moves(tensors)
+            made = {"y": x - float32(self.rate) * d, **({"new_v": v} if self._stays else {})}
+        return {**made, **({"copy": made["y"]} if self.copies else {})}
+
+    def _moves(self, tensors: Tensors) -> tuple[Array, Array, Array]:
+        """Gradient with decay, velocity, and what the rate multiplies."""
+        g = self.scale * tensors["dx"] + self._decay * tensors["x"]
+        v = self._stays * tensors["v"] + g if self._stays else g
+        return g, v, g + self._stays * v if self.nesterov else v
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        # The result is rounded, and by MGPUSim, whose fused() is none, the product too.
+        # Sums are rounded, and by MGPUSim, whose fused() is none, their products too.
+        x = tensors["x"]
         made = self.reference(tensors, direction)
         y = made["y"]
-        bound = U * (np.abs(y) + np.abs(tensors["x"] - y)) * SECOND_ORDER + TINY
-        return dict.fromkeys(made, bound)
+        bounds = {}
+        if self._plain:
+            bound = U * (np.abs(y) + np.abs(x - y)) * SECOND_ORDER + TINY
+        else:
+            g, v, d = self._moves(tensors)
+            scaled = self.scale * tensors["dx"]
+            error = U * (np.abs(scaled) + np.abs(g - scaled) + np.abs(g)) + 3 * TINY
+            moved = error
+            if self._stays:
+                moved = error + U * (np.abs(v - g) + np.abs(v)) + 2 * TINY
+                bounds["new_v"] = moved * SECOND_ORDER
+            if self.nesterov:
+                moved = self._stays * moved + error + U * (np.abs(d - g) + np.abs(d)) + 2 * TINY
+            bound = float32(self.rate) * moved + U * (np.abs(y) + np.abs(x - y)) + 2 * TINY
+            bound = bound * SECOND_ORDER
+        return {"y": bound, **bounds, **({"copy": bound} if self.copies else {})}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
-        return Sums(2)
+        return Sums(2) if self._plain else None
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        if not self._plain:
+            return {}
         x, dx = tensors["x"], tensors["dx"]
         grain = min(exactness.grain(x), exactness.grain(dx, np.array([self.step])))
         if not grain:
             return {}
         magnitudes = np.abs(x) + np.abs(self.step * dx)
         y = exactness.settled(x - self.step * dx, magnitudes, grain)
-        return {"y": y, **({"copy": y} if self._copies else {})}
+        return {"y": y, **({"copy": y} if self.copies else {})}
 
 
 @writes("descend")
-def _written(c: Values, block: int) -> list[Writes]:
+def _plain(c: Values, block: int) -> list[Writes]:
     arguments = (-1, -2) if c["with_copy"] else (-1,)
     return [dense(at, c["size"], c["vector"], block) for at in arguments]
+
+
+@writes("momentum")
+def _with_velocity(c: Values, block: int) -> list[Writes]:
+    count = 1 + c["with_velocity"] + c["with_copy"]
+    return [dense(-1 - at, c["size"], c["vector"], block) for at in range(count)]

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, UnsupportedError, UsageError
+from simgen.frontend.descent import Descent
 from simgen.frontend.network import Placed, Source
 from simgen.ir import (
     GUARD,
     PAGE,
     Buffer,
+    Distribution,
     DType,
+    Fill,
     Kernel,
     Launch,
     Node,
@@ -24,15 +27,19 @@ from simgen.ir import (
 )
 from simgen.layers import LAYERS, conversion
 from simgen.layers.base import PortRole
+from simgen.layers.optimiser import Optimiser
 from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from simgen.frontend.network import Network
-    from simgen.ir import Fill
     from simgen.layers.base import Port
     from simgen.machine import Machine
+
+NEW = "new_"  # begins the names of ports that are written in the place of others
+PLAIN = Descent()
+ZEROS = Fill(Distribution.NORMAL, 0.0, 0.0)
 
 
 def lower(
@@ -40,8 +47,9 @@ def lower(
     name: str,
     passes: Sequence[Pass],
     seed: int,
-    rate: float = 0.01,
     *,
+    descent: Descent = PLAIN,
+    steps: int = 1,
     loss_scale: float = 1.0,
     reuse_memory: bool = False,
 ) -> Workload:
@@ -50,10 +58,14 @@ def lower(
     Tensors that no step writes come from the data file. Every written tensor is an output, so
     that results can be compared layer by layer; workspaces are none. Where several ports read one
     tensor, their gradients are added up by an `add` layer that the workload has in addition, and
-    each parameter is updated by an `sgd` layer with learning rate `rate`. A parameter of a narrow
+    each parameter is updated by a layer of its own, as `descent` says. A parameter of a narrow
     type has master weights in float32 there, "layer.master_port", whose values are its own before
     they are rounded; the step writes both anew. Gradients that come from the data file are those of
     a loss that is `loss_scale` times as large, which steps take into account.
+
+    All of that is done `steps` times, each time with what the step before left of parameters, of
+    states of optimisers and of running statistics, and with inputs of its own. Of the second step
+    on, tensors are named "layer.port.step2".
 
     With `reuse_memory`, tensors that a later step reads are no outputs: each gives its place to
     others after its last reader. That is for forward passes alone, and what is left to compare are
@@ -68,16 +80,9 @@ def lower(
         _check_reuse(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
     draft = _Draft(nodes, network.machine, given=_given(network), loss_scale=loss_scale)
-    if Pass.FORWARD in passes:
-        for placed in network.layers:
-            if not placed.layer.given:
-                draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
-    backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
-    if backward:
-        _backward(draft, network, backward)
-    if Pass.UPDATE in passes:
-        for placed in network.layers:
-            _update(draft, placed, rate)
+    for number in range(1, steps + 1):
+        draft.begin(number)
+        _one_step(draft, network, passes, descent)
     if not draft.steps:
         fact = f"no layer has anything to do in pass {', '.join(passes)}"
         raise UnsupportedError(name, f"{fact}; add passes with --pass, such as fwd,bwd,sgd")
@@ -95,6 +100,19 @@ def lower(
     )
 
 
+def _one_step(draft: _Draft, network: Network, passes: Sequence[Pass], descent: Descent) -> None:
+    if Pass.FORWARD in passes:
+        for placed in network.layers:
+            if not placed.layer.given:
+                draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
+    backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
+    if backward:
+        _backward(draft, network, backward)
+    if Pass.UPDATE in passes:
+        for placed in network.layers:
+            _update(draft, placed, descent)
+
+
 @dataclass
 class _Draft:
     nodes: dict[str, Node]
@@ -105,6 +123,28 @@ class _Draft:
     steps: list[Step] = field(default_factory=list)
     tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
     written: set[str] = field(default_factory=set)
+    number: int = 1  # of the training step
+    # Tensors that go on from step to step: by their names in the first, what they are called now,
+    # and from the next step on.
+    current: dict[str, str] = field(default_factory=dict)
+    following: dict[str, str] = field(default_factory=dict)
+    made: list[Placed] = field(default_factory=list)  # synthetic layers, by the first step
+    again: Iterator[Placed] = field(default_factory=lambda: iter(()))  # the same, for later ones
+
+    def begin(self, number: int) -> None:
+        """What is added from now on belongs to this training step."""
+        self.number = number
+        self.current |= self.following
+        self.again = iter(tuple(self.made))
+
+    def buffer(self, name: str) -> str:
+        """The buffer of this training step, by the name that it has in the first one."""
+        suffix = f".step{self.number}" if self.number > 1 else ""
+        return self.current.get(name, f"{name}{suffix}")
+
+    def carry(self, name: str, written: str) -> None:
+        """The next training step has as `name` what this one leaves as `written`."""
+        self.following[name] = self.buffer(written)
 
     def add(self, placed: Placed, wanted: Sequence[Pass], bound: Mapping[str, str]) -> None:
         """Lower one layer in the passes wanted; ports go to the buffers of `bound` or their own."""
@@ -128,14 +168,18 @@ class _Draft:
     ) -> Placed:
         """A layer that the config does not have, under a name that no other layer has.
 
-        Its `entries` are what options of the same names say.
+        Its `entries` are what options of the same names say. Training steps have the same ones, in
+        the same order.
         """
+        if self.number > 1:
+            return next(self.again)
         while name in self.nodes:
             name += "_"
         node = self.nodes[name] = Node(name, kind, tuple(entries.items()), inputs)
         said = [(key, value, f"--{key}") for key, value in entries.items()]
         layer = LAYERS[kind].from_config(said, self.machine).reading(inputs)
-        return Placed(node, layer, (), tuple(layer.outputs(inputs).items()), name)
+        self.made.append(Placed(node, layer, (), tuple(layer.outputs(inputs).items()), name))
+        return self.made[-1]
 
     def _step(self, placed: Placed, direction: Pass, bound: Mapping[str, str]) -> None:
         node, layer = placed.node, placed.layer
@@ -144,12 +188,15 @@ class _Draft:
             lowering = conversion.lower(layer, node.inputs, direction)
         except NoRoomError as error:
             raise ConfigError(placed.where, f"layer {node.name!r}, {direction}: {error}") from None
-        names = {p.name: bound.get(p.name, _own_buffer(placed, p, direction)) for p in ports}
+        first = {p.name: bound.get(p.name, _own_buffer(placed, p, direction)) for p in ports}
+        names = {port: self.buffer(name) for port, name in first.items()}
         for port in ports:
             if port.fill is None:
                 assert names[port.name] not in self.written, names[port.name]
                 self.written.add(names[port.name])
-            fill = port.fill and self.given.get(names[port.name], port.fill)
+                if (old := port.name.removeprefix(NEW)) != port.name and old in first:
+                    self.carry(first[old], first[port.name])
+            fill = port.fill and self.given.get(first[port.name], port.fill)
             if fill and fill.like in names:
                 fill = replace(fill, like=names[fill.like])
             if fill and self.loss_scale != 1 and layer.role(port.name) is PortRole.GRADIENT:
@@ -258,35 +305,44 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
             draft.add(placed, wanted, bound)
 
 
-def _update(draft: _Draft, placed: Placed, rate: float) -> None:
-    """One `sgd` layer for each parameter of a layer, from the gradient that the layer wrote."""
+def _update(draft: _Draft, placed: Placed, descent: Descent) -> None:
+    """One layer for each parameter of a layer, from the gradient that the layer wrote."""
     name = placed.node.name
     for port in placed.layer.parameters:
-        weights = draft.tensors.get(f"{name}.{port}")
+        x, y = f"{name}.{port}", f"{name}.{NEW}{port}"
+        weights = draft.tensors.get(draft.buffer(x))
         if weights is None:
             continue
-        if f"{name}.d{port}" not in draft.written:
-            raise ConfigError(
-                placed.where, f"pass sgd updates {name}.{port} from its gradient; add pass bwd"
-            )
-        x, y = f"{name}.{port}", f"{name}.new_{port}"
-        entries = {"rate": str(rate)}
+        if draft.buffer(f"{name}.d{port}") not in draft.written:
+            fact = f"pass sgd updates {name}.{port} from its gradient"
+            raise ConfigError(placed.where, f"{fact}; add pass bwd")
+        entries = dict(descent.entries)
         if draft.loss_scale != 1:
             entries["loss_scale"] = str(draft.loss_scale)
-        gradient = draft.tensors[f"{name}.d{port}"].spec.dtype
+        gradient = draft.tensors[draft.buffer(f"{name}.d{port}")].spec.dtype
         if gradient != DType.F32:
             entries["gradient_type"] = str(gradient)
-        bound = {"x": x, "y": y}
+        bound = {"x": x, "y": y, "dx": f"{name}.d{port}"}
         if weights.spec.dtype != DType.F32:
             entries["copy_type"] = str(weights.spec.dtype)
-            bound = {"x": f"{name}.master_{port}", "y": f"{name}.new_master_{port}", "copy": y}
+            bound |= {"x": f"{name}.master_{port}", "y": f"{name}.new_master_{port}", "copy": y}
             if weights.fill:
-                draft.given[bound["x"]] = replace(weights.fill, like=x)
+                draft.given.setdefault(bound["x"], replace(weights.fill, like=x))
+            draft.carry(x, y)
+        draft.carry(bound["x"], bound["y"])
         master = TensorSpec(weights.spec.shape)
-        step = draft.synthetic(f"{name}_{port}_sgd", "sgd", entries, master)
-        bound["dx"] = f"{name}.d{port}"
+        step = draft.synthetic(f"{name}_{port}_{descent.kind}", descent.kind, entries, master)
+        _begin_with_zeros(draft, step)
         draft.add(step, (Pass.FORWARD,), bound)
         draft.steps[-1] = replace(draft.steps[-1], direction=Pass.UPDATE)
+
+
+def _begin_with_zeros(draft: _Draft, step: Placed) -> None:
+    """What an optimiser carries is zero before the first step."""
+    assert isinstance(step.layer, Optimiser)
+    for port in step.layer.state_ports(step.node.inputs[0]):
+        if port.fill:
+            draft.given[f"{step.node.name}.{port.name}"] = ZEROS
 
 
 def _unsupported(placed: Placed, wanted: Sequence[Pass]) -> UnsupportedError:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import Buffer, DType, Kernel, Role, Step, TensorSpec, Workload
+from simgen.ir import Buffer, DType, Kernel, Pass, Role, Step, TensorSpec, Workload
 from simgen.layers import LAYERS, conversion, elementwise
 from simgen.layers.elementwise import Operation
 from simgen.workload.lowering import arena
@@ -138,7 +138,10 @@ class _DraftOfShare:
     replicated: set[str] = field(default_factory=set)  # buffers that are the same on all GPUs
 
     def __post_init__(self) -> None:
+        inputs = {buffer.name for buffer in self.whole.inputs}
         for step in self.whole.steps:
+            if step.direction is Pass.UPDATE:  # master weights, and what optimisers carry
+                self.replicated |= {name for _, name in step.reads} & inputs
             parameters = make_layer(self.whole.node(step.layer), self.whole.machine).parameters
             self.replicated |= {name for port, name in step.reads if port in parameters}
 

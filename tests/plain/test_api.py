@@ -13,10 +13,10 @@ from handmade import run_by_hand, tree
 
 import simgen as package
 from simgen import api
-from simgen.bundle import planning
 from simgen.bundle import writing as bundles
-from simgen.cli import options
+from simgen.cli.pipeline import build
 from simgen.errors import ConfigError, DamagedError, MismatchError, RefusedError, UsageError
+from simgen.frontend import descent
 from simgen.ir import Pass
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
@@ -280,5 +280,8 @@ def test_damage_is_found(made):
         made.diff()
 
 
-def test_the_help_names_the_learning_rate_that_is_used():
-    assert options.RATE == planning.RATE
+def test_the_help_names_the_learning_rates_that_are_used():
+    (rate,) = (each for each in build.params if each.name == "rate")
+    usual = {name: rate for name, (_, _, rate) in descent.NAMES.items()}
+    assert usual["adamw"] == usual["adam"]
+    assert f"[default: {usual['sgd']}; of adam {usual['adam']}]" in rate.help

@@ -34,6 +34,7 @@ from simgen.frontend.config import Config
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
+from simgen.layers.optimiser import Optimiser
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +91,7 @@ def test_ports_have_their_usual_meaning(variant: Variant, direction: Pass) -> No
                 shape_there = (n, h, w, c)
             assert spec.shape == shape_there
             # Master weights are of another type than their gradient.
-            assert spec.dtype == wanted.dtype or (variant.kind, name) == ("sgd", "dx")
+            assert spec.dtype == wanted.dtype or (name == "dx" and isinstance(layer, Optimiser))
         here = {port.name for port in layer.ports(inputs, F)}  # without a bias there is no db
         gradients = {f"d{name}" for name in layer.parameters if name in here}
         if direction is F:
@@ -301,10 +302,36 @@ def concat(variant: Variant, **xs: Array) -> Array:
     return np.moveaxis(y, 0, axis)
 
 
-def sgd(variant: Variant, x: Array, dx: Array) -> Array:
-    given = {name: float(dict(variant.parameters)[name]) for name in ("rate", "loss_scale")}
-    rate = np.float64(np.float32(given["rate"] / given["loss_scale"]))
-    return np.array([math.fsum([a, -rate * b]) for a, b in zip(x.flat, dx.flat)]).reshape(x.shape)
+def sgd(variant: Variant, x: Array, dx: Array, v: Array | None = None) -> Array:
+    given = dict(variant.parameters)
+    names = ("rate", "loss_scale", "momentum", "weight_decay")
+    rate, scale, momentum, decay = (float(given[name]) for name in names)
+    if not momentum and not decay:
+        rate = np.float64(np.float32(rate / scale))
+        steps = [math.fsum([a, -rate * b]) for a, b in zip(x.flat, dx.flat)]
+        return np.array(steps).reshape(x.shape)
+    rate, scale, momentum, decay = map(float, np.float32([rate, 1 / scale, momentum, decay]))
+    g = scale * dx + decay * x
+    way = g if v is None else momentum * v + g
+    return x - rate * (g + momentum * way if given["nesterov"] == "true" else way)
+
+
+def adam(variant: Variant, x: Array, dx: Array, m: Array, v: Array, c: Array) -> Array:
+    """Algorithm 1 of the paper; 1 - c is its power of beta."""
+    given = dict(variant.parameters)
+    names = ("rate", "loss_scale", "beta1", "beta2", "epsilon", "weight_decay")
+    rate, scale, beta1, beta2, epsilon, decay = (float(given[name]) for name in names)
+    rests = (float(np.float32(1 - beta)) for beta in (beta1, beta2))
+    decoupled = given["decoupled"] == "true"
+    kept = float(np.float32(1 - rate * decay)) if decoupled else 1.0
+    rate, scale, beta1, beta2, epsilon = map(
+        float, np.float32([rate, 1 / scale, beta1, beta2, epsilon])
+    )
+    rest1, rest2 = rests
+    g = dx * scale + (0.0 if decoupled else float(np.float32(decay)) * x)
+    first, second = beta1 * m + rest1 * g, beta2 * v + rest2 * g * g
+    first, second = first / (beta1 * c[0] + rest1), second / (beta2 * c[1] + rest2)
+    return kept * x - rate * first / (np.sqrt(second) + epsilon)
 
 
 def philox(counter: int, seed: int) -> list[int]:
@@ -461,6 +488,7 @@ def heads(variant: Variant, x: Array) -> Array:
 def recurrent(
     variant: Variant, x: Array, r: Array,
     w: Array | None = None, bw: Array | None = None, br: Array | None = None,
+    h0: Array | None = None, c0: Array | None = None,
 ) -> Array:  # fmt: skip
     """The equations of torch.nn.RNN, LSTM and GRU as their documentation has them, by samples."""
     given = dict(variant.parameters)
@@ -468,7 +496,7 @@ def recurrent(
     time = range(len(x))[:: -1 if given["reverse"] == "true" else 1]
     y = np.empty((*x.shape[:2], hidden))
     for sample in range(x.shape[1]):
-        h, c = np.zeros(hidden), np.zeros(hidden)
+        h, c = (np.zeros(hidden) if at is None else at[sample] for at in (h0, c0))
         for t in time:
             x_t = x[t, sample].ravel()
             of_x = np.tile(x_t, len(r) // hidden) if w is None else w @ x_t
@@ -555,6 +583,7 @@ INDEPENDENT = {
     "concat": concat,
     "dropout": dropout,
     "sgd": sgd,
+    "adam": adam,
     "softmax": softmax,
     "cross_entropy": cross_entropy,
     "squared_error": squared_error,

@@ -234,7 +234,6 @@ REFUSED = [
     ("gemm:m=3,n=4,k=5,type=f15", "did you mean 'f16'?"),
     ("conv:n=1,c=2,h=3,w=3,k=5,r=3,s=3,passes=fwd+bwd_dat", "did you mean 'bwd_data'?"),
     ("rnn:cell=lsmt,hidden=4,batch=2,steps=3", "did you mean 'lstm'?"),
-    ("rnn:cell=lstm,hidden=4,batch=2,steps=1", "one time step has nothing before it"),
     ("MIOpenDriver cnv -n 3", "did you mean 'conv'?"),
     ("MIOpenDriver rnn -l 8", "one layer is read; write a config with a [Recurrent] of each"),
     ("MIOpenDriver rnn -n 4,4,3", "only as many samples at each step are read"),

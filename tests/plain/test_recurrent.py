@@ -10,7 +10,7 @@ from handmade import build, lowered, lowered_text, run_by_hand
 
 from simgen.bundle import results
 from simgen.check.diff import diff
-from simgen.errors import UsageError
+from simgen.errors import SimgenError, UsageError
 from simgen.frontend import config, network
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.recurrent.cells import RecurrentCell
@@ -130,3 +130,44 @@ def test_each_step_is_one_launch_and_begins_where_the_last_one_ended() -> None:
     first, *others = (launch.kernel for launch in planned.launches)
     assert first.endswith("_first")
     assert set(others) == {first.removesuffix("_first")}
+
+
+STATES = (
+    "[Input]\nname=x0\nshape=3x2x4\n[Input]\nname=h\nshape=2x4\n[Input]\nname=c\nshape=2x4\n"
+    "[Recurrent]\nname=r\ninitial_state=true\nprevious_layer="
+)
+
+
+def test_a_layer_begins_with_the_states_that_others_give() -> None:
+    planned = lowered_text(STATES + "x0,h,c\n", (F, Pass.BACKWARD))
+    forward, data, weights = planned.steps
+    assert dict(forward.reads)["h0"] == "h.y"
+    assert dict(forward.reads)["c0"] == "c.y"
+    first, second = [launch for launch in forward.launches if "lstm" in launch.kernel][:2]
+    assert first.kernel == second.kernel  # none is without a product
+    assert first.args[1] == "h.y"
+    assert second.args[1] == "r.y"
+    assert {"dh0", "dc0"} <= dict(data.writes).keys()
+    assert dict(weights.reads)["h0"] == "h.y"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("x0", "it has 1 inputs, and initial_state=true wants x, h0, c0; name as many"),
+        ("x0,h", "it has 2 inputs, and initial_state=true wants x, h0, c0; name as many"),
+        ("x0,x0,c", "h0 is 3 x 2 x 4 of f32; give it samples and units: 2 x 4 of f32"),
+        ("x0,h,c\ncell=gru", "it has 3 inputs, and initial_state=true wants x, h0; name as many"),
+    ],
+)
+def test_states_that_do_not_fit_are_refused(given: str, told: str) -> None:
+    with pytest.raises(SimgenError, match=told):
+        lowered_text(STATES + f"{given}\n", (F,))
+
+
+def test_one_step_has_a_state_before_it_or_is_refused() -> None:
+    settings = (("shape", "1x2x4"), ("cell", "relu"))
+    with pytest.raises(SimgenError, match="give it two or more, or initial_state=true"):
+        lowered("recurrent_fwd", *settings)
+    planned = lowered("recurrent_bwd_weight", *settings, ("initial_state", "true"))
+    assert planned.launches[1].args[1] == "recurrent.h0"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # compute units, tiles are large.
 CASES = (
     ("lstm", {}, 3, 16, "f16", 132, 16),
-    ("gru", {"reverse": "true"}, 35, 72, "f16", 1, 64),
+    ("gru", {"reverse": "true", "initial_state": "true"}, 35, 72, "f16", 4, 64),
     ("gru", {"input_mode": "skip"}, 70, 40, "bf16", 1, 64),
     ("relu", {"bias": "false"}, 33, 24, "f16", 2, 32),
 )

@@ -3,7 +3,8 @@
     x, dx  (T, N, C...) seen as (T, N, C)      y, dy  (T, N, H), H = hidden_size
     w  (G H, C)      r  (G H, H)      bw, br  (G H,), with bias=true only      G gates: see below
 
-With h_0 = c_0 = 0, for t = 1 ... T (or, with reverse=true, from T on down):
+With h_0 = c_0 = 0, or as the inputs h0 and c0 (N, H) say (initial_state=true; c0 is float32), for
+t = 1 ... T (or, with reverse=true, from T on down):
 
     relu, tanh   h_t = f(w x_t + bw + r h_(t-1) + br)
     lstm         i, f, o = sigmoid(w_g x_t + bw_g + r_g h_(t-1) + br_g)   for each of the gates g
@@ -41,7 +42,7 @@ it, and gradients that are rounded as y is. Results are judged step by step: `re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import prod, sqrt
 from typing import TYPE_CHECKING, ClassVar
@@ -124,8 +125,9 @@ class Recurrent(Layer):
     any_float = True
     data_first = True
     axis_names: ClassVar[tuple[str, ...]] = ("steps", "batch", "features")
-    shape_given: ClassVar[tuple[str, ...]] = ("dx",)
+    shape_given: ClassVar[tuple[str, ...]] = ("dx", "dh0", "dc0")
     sample: ClassVar[Mapping[str, str]] = {"shape": "25x16x512"}
+    input_names: ClassVar[tuple[str, ...]] = ("x", "h0", "c0")
 
     cell: RecurrentCell = key(
         "cell", default=RecurrentCell.LSTM, text="what a unit is; relu and tanh have no gates"
@@ -138,6 +140,24 @@ class Recurrent(Layer):
     )
     bias: bool = key("bias", default=True, text="add a bias to each of both products?")
     reverse: bool = key("reverse", default=False, text="begin with the last time step?")
+    initial_state: bool = key(
+        "initial_state",
+        default=False,
+        text="begin with states h0 and c0, which previous_layer names behind x, and not with zero?",
+    )
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Ports of the states that it begins with; none: these are zero."""
+        if not self.initial_state:
+            return ()
+        return ("h0", "c0") if self.cell is RecurrentCell.LSTM else ("h0",)
+
+    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        if not self.states:
+            return (x,)
+        specs = self._specs(x)
+        return (x, *(specs[port] for port in self.states))
 
     @property
     def skips(self) -> bool:
@@ -153,8 +173,9 @@ class Recurrent(Layer):
             told = " x ".join(map(str, shape))
             raise ValueError(f"x is {told}; give it time steps, samples and features: 25x16x512")
         steps, batch, features = shape[0], shape[1], prod(shape[2:])
-        if steps < 2:
-            raise ValueError("one time step has nothing before it; give it two or more")
+        if steps < 2 and not self.initial_state:
+            cure = "give it two or more, or initial_state=true"
+            raise ValueError(f"one time step has nothing before it; {cure}")
         hidden = self.hidden_size or features
         if self.skips and hidden != features:
             raise ValueError(
@@ -164,14 +185,31 @@ class Recurrent(Layer):
         return Sizes(steps, batch, features, hidden, self.cell.gates)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        (x,) = inputs
+        x, *given = inputs
         s = self.sizes(x.shape)
+        self._check_states(x, given)
         largest = max(s.sums * s.hidden, s.rows * s.sums, s.sums * s.features)
         if largest > min(LARGEST, MAX_INT):
             raise ValueError(f"a tensor of {largest} elements is larger than {LARGEST}; cut it")
         for product in self._products(s, x.dtype, F).values():
             product.check()
         return TensorSpec((s.steps, s.batch, s.hidden), x.dtype)
+
+    def _check_states(self, x: TensorSpec, given: list[TensorSpec]) -> None:
+        """Raises ValueError if the inputs behind x are no states to begin with."""
+        if len(given) != len(self.states):
+            wanted = ", ".join(("x", *self.states))
+            told = "true" if self.initial_state else "false"
+            fact = f"it has {1 + len(given)} inputs, and initial_state={told} wants {wanted}"
+            raise ValueError(f"{fact}; name as many in previous_layer")
+        specs = self._specs(x)
+        for port, spec in zip(self.states, given, strict=True):
+            if spec != specs[port]:
+                told, right = (
+                    f"{' x '.join(map(str, each.shape))} of {each.dtype}"
+                    for each in (spec, specs[port])
+                )
+                raise ValueError(f"{port} is {told}; give it samples and units: {right}")
 
     # ---- Tensors ----
 
@@ -192,21 +230,25 @@ class Recurrent(Layer):
         specs |= {"x": x, "y": TensorSpec(y, dtype), "w": TensorSpec((s.sums, s.features), dtype)}
         specs |= {"r": TensorSpec((s.sums, s.hidden), dtype)}
         specs |= dict.fromkeys(("bw", "br"), TensorSpec((s.sums,), dtype))
-        return specs | {f"d{port}": specs[port] for port in ("x", "y", "w", "r", "bw", "br")}
+        specs |= {"h0": TensorSpec(y[1:], dtype), "c0": TensorSpec(y[1:])}
+        own = ("x", "y", "w", "r", "bw", "br", "h0", "c0")
+        return specs | {f"d{port}": specs[port] for port in own}
 
     def _reads(self, direction: Pass, state: str) -> tuple[str, ...]:
         w = () if self.skips else ("w",)
         if direction is F:
-            return ("x", *w, "r", *(("bw", "br") if self.bias else ()))
+            return ("x", *self.states, *w, "r", *(("bw", "br") if self.bias else ()))
         if direction is BW:
             gru, x = self.cell is RecurrentCell.GRU, () if self.skips else ("x",)
             inside = ("dgates",) if self.bias or not (gru and self.skips) else ()
-            return (*x, state, *inside, *(("drec",) if gru else ()))
+            return (*x, *self.states[:1], state, *inside, *(("drec",) if gru else ()))
         kept = {
             RecurrentCell.LSTM: ("gates", "cell"),
             RecurrentCell.GRU: ("gates", "candidate", state),
         }.get(self.cell, (state,))
-        return (*w, "r", "dy", *kept)
+        # Of the states to begin with, what a cell's gradients are made of.
+        before = {RecurrentCell.LSTM: self.states[1:], RecurrentCell.GRU: self.states}
+        return (*w, *before.get(self.cell, ()), "r", "dy", *kept)
 
     def _writes(self, direction: Pass, state: str) -> tuple[str, ...]:
         gru, lstm = self.cell is RecurrentCell.GRU, self.cell is RecurrentCell.LSTM
@@ -216,7 +258,7 @@ class Recurrent(Layer):
             return ("y", *more, *kept)
         if direction is BX:
             passed = ("drec", "carry") if gru else ("carry",) if lstm else ()
-            return ("dx", "dgates", *passed)
+            return ("dx", *(f"d{port}" for port in self.states), "dgates", *passed)
         biases = ("dbw", "dbr") if self.bias else ()
         return (*(() if self.skips else ("dw",)), "dr", *biases)
 
@@ -228,7 +270,7 @@ class Recurrent(Layer):
         return tuple(name for name in self._writes(direction, state) if name in names)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
-        (x,) = inputs
+        x, *_ = inputs
         s, specs, state = self.sizes(x.shape), self._specs(x), self._state(x.dtype)
         fills = self._fills(s)
         scratch = {}
@@ -237,6 +279,10 @@ class Recurrent(Layer):
         for port, product in self._products(s, x.dtype, direction).items():
             if product.workspace:
                 scratch[f"{port}_partial"] = product.workspace
+        if direction is BW and "dr_later" in self._products(s, x.dtype, direction):
+            scratch["dr_later"] = TensorSpec(specs["r"].shape)
+        if direction is F and self.states and self._by_matrix(s, x.dtype):
+            scratch["h0_wide"] = TensorSpec(specs["h0"].shape)
         for port, space in self._rounded(s, x.dtype, direction).items():
             scratch[space] = TensorSpec(specs[port].shape, x.dtype)
         if direction is BX and self._by_matrix(s, x.dtype):
@@ -260,35 +306,38 @@ class Recurrent(Layer):
             "w": Fill(uniform, -sqrt(3 / s.features), sqrt(3 / s.features)),
             "r": Fill(uniform, -own, own),
             **dict.fromkeys(("bw", "br"), Fill(normal, 0.0, 0.25)),
-            **dict.fromkeys(("y", "state"), h),
+            **dict.fromkeys(("y", "state", "h0"), h),
             **dict.fromkeys(("dy", "dgates", "drec"), small),
             "gates": Fill(uniform, 0.0625, 0.9375),
-            **dict.fromkeys(("cell", "candidate"), Fill(normal, 0.0, 0.75)),
+            **dict.fromkeys(("cell", "candidate", "c0"), Fill(normal, 0.0, 0.75)),
         }
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        (x,) = inputs
+        x, *_ = inputs
         s = self.sizes(x.shape)
         if direction is F:
             # A step's x of a skipping layer begins on a word where its elements fill one.
             own = ("x",) if not self.skips or s.batch * s.hidden * x.dtype.nbytes % 4 == 0 else ()
-            return (*own, "w", "r", "bw", "br", "y")
+            state = ("h0",) if self._by_matrix(s, x.dtype) else ()
+            return (*own, *state, "w", "r", "bw", "br", "y")
         stored = tuple(
             port for port, made in self._products(s, x.dtype, direction).items() if made.stores
         )
-        return ("w", "r", "x", *stored)
+        own = ("h0",) if direction is BW and self._by_matrix(s, x.dtype) else ()
+        return (*own, "w", "r", "x", *stored)
 
     # ---- Work ----
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
-        """Two operations for each term of a product: of all steps with w, of all but the first with
-        r; an addition for each bias and each sum that is joined; and those of the cell."""
-        (x,) = inputs
+        """Two operations for each term of a product: of all steps with w, of all that have one
+        before with r; an addition for each bias and each sum that is joined; those of the cell."""
+        x, *_ = inputs
         s, specs, state = self.sizes(x.shape), self._specs(x), self._state(x.dtype)
         read = sum(specs[name].nbytes for name in self._reads(direction, state))
         written = sum(specs[name].nbytes for name in self._writes(direction, state))
         inside = 0 if self.skips else 2 * s.rows * s.sums * s.features
-        recurrent = 2 * (s.steps - 1) * s.batch * s.sums * s.hidden
+        steps = s.steps - (0 if self.states else 1)
+        recurrent = 2 * steps * s.batch * s.sums * s.hidden
         units, sums = s.rows * s.hidden, s.rows * s.sums
         flops, functions = inside + recurrent, 0
         if direction is F:
@@ -312,19 +361,34 @@ class Recurrent(Layer):
         if direction is BX and not self.skips:
             types = Elements(of_gradients, narrow, wide, narrow)
             made["dx"] = self._product((s.rows, s.features, s.sums), (False, False), types)
+        if direction is BX and self.states:
+            types = Elements(of_gradients, narrow, wide, narrow)
+            extents, adds = (s.batch, s.hidden, s.sums), self.cell is RecurrentCell.GRU
+            made["dh0"] = self._product(extents, (False, False), types, adds=adds)
         if direction is BW:
             rows, types = s.rows - s.batch, Elements(of_gradients, narrow, wide, narrow)
             if not self.skips:
                 made["dw"] = self._product((s.sums, s.features, s.rows), (True, False), types)
             types = Elements(of_gradients, of_gradients, wide, narrow)
-            made["dr"] = self._product((s.sums, s.hidden, rows), (True, False), types)
+            if self.states and rows:  # of the first step alone, to which those of later ones come
+                later = replace(types, result=wide)
+                made["dr_later"] = self._product((s.sums, s.hidden, rows), (True, False), later)
+            extents = (s.sums, s.hidden, s.batch if self.states else rows)
+            made["dr"] = self._product(extents, (True, False), types, adds="dr_later" in made)
         return made
 
     def _product(
-        self, extents: tuple[int, int, int], transposed: tuple[bool, bool], types: Elements
+        self,
+        extents: tuple[int, int, int],
+        transposed: tuple[bool, bool],
+        types: Elements,
+        *,
+        adds: bool = False,
     ) -> Product:
-        bias = self.bias and transposed == (False, True)
-        return Product(*extents, *transposed, bias=bias, elements=types, machine=self.machine)
+        bias, beta = self.bias and transposed == (False, True), float(adds)
+        return Product(
+            *extents, *transposed, beta=beta, bias=bias, elements=types, machine=self.machine
+        )
 
     def _kernels(self, s: Sizes, dtype: DType, direction: Pass, inputs: TensorSpec) -> StepKernels:
         moved = self.moves((inputs,), direction)
@@ -364,7 +428,7 @@ class Recurrent(Layer):
     # ---- Launches ----
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
-        (x,) = inputs
+        x, *_ = inputs
         s, dtype = self.sizes(x.shape), x.dtype
         if direction is F:
             return self._lower_forward(s, x)
@@ -390,15 +454,22 @@ class Recurrent(Layer):
         unit, gate = s.batch * s.hidden * FLOAT, s.batch * s.sums * FLOAT
         inside = s.batch * s.hidden * steps.x.nbytes if self.skips else gate
         narrow = s.batch * s.hidden * dtype.nbytes
+        if self.states and steps.by_matrix:
+            widened = conversion.cast(s.batch * s.hidden, dtype, DType.F32, "h0", "h0_wide")
+            kernels += widened.kernels
+            launches += widened.launches
         before = -1
         for t in self._order(s.steps):
-            kernel = steps.forward(first=before < 0)
-            last = max(before, 0)
-            places = [("x" if self.skips else "sums", t * inside), (state, last * unit), ("r", 0)]
-            places += [("y", last * narrow)] if steps.by_matrix else []
+            begins, last = before < 0, max(before, 0)
+            kernel = steps.forward(first=begins and not self.states)
+            h, of_y, c = (state, last * unit), ("y", last * narrow), ("cell", last * unit)
+            if begins and self.states:
+                h, of_y, c = ("h0_wide" if steps.by_matrix else "h0", 0), ("h0", 0), ("c0", 0)
+            places = [("x" if self.skips else "sums", t * inside), h, ("r", 0)]
+            places += [of_y] if steps.by_matrix else []
             if self.bias:
                 places += [("bw", 0), ("br", 0)] if self.skips else [("br", 0)]
-            places += [("cell", last * unit)] if lstm else []
+            places += [c] if lstm else []
             places += [("gates", t * gate)] if self.cell.gated else []
             places += [("cell", t * unit)] if lstm else []
             places += [("candidate", t * unit)] if gru else []
@@ -420,7 +491,7 @@ class Recurrent(Layer):
         unit, gate = s.batch * s.hidden * FLOAT, s.batch * s.sums * FLOAT
         kernels: list[Kernel] = []
         launches: list[Launch] = []
-        order = self._order(s.steps)
+        prefix, order = f"recurrent_{BX}", self._order(s.steps)
         rounded, recurrent, r = self._rounded(s, x.dtype, BX), self._passed, "r"
         narrow = s.batch * s.sums * x.dtype.nbytes
         if steps.by_matrix:
@@ -429,8 +500,9 @@ class Recurrent(Layer):
             kernels, launches = [*turned.kernels], [*turned.launches]
         for at in range(s.steps - 1, -1, -1):
             t, start = order[at], at == 0
+            begins = start and bool(self.states)
             before, behind = order[max(at - 1, 0)], order[min(at + 1, s.steps - 1)]
-            kernel = steps.backward(first=at == s.steps - 1, start=start)
+            kernel = steps.backward(first=at == s.steps - 1, start=start and not begins)
             passed = (recurrent, behind * gate)
             if steps.by_matrix:
                 passed = (rounded[recurrent], behind * narrow)
@@ -439,8 +511,10 @@ class Recurrent(Layer):
                 places += [("carry", behind * unit), ("gates", t * gate)]
             else:
                 places += [(state, t * unit)]
-            places += [("cell", t * unit), ("cell", before * unit)] if lstm else []
-            places += [("candidate", t * unit), (state, before * unit)] if gru else []
+            c, h = ("cell", before * unit), (state, before * unit)
+            c, h = (("c0", 0), ("h0", 0)) if begins else (c, h)
+            places += [("cell", t * unit), c] if lstm else []
+            places += [("candidate", t * unit), h] if gru else []
             places += [("drec", t * gate)] if gru else []
             places += [("carry", t * unit)] if self.cell.gated else []
             places += [("dx", t * unit)] if self.skips else []
@@ -450,11 +524,21 @@ class Recurrent(Layer):
             kernels.append(kernel)
             launches.append(_launch(kernel, steps.grid, places))
         for port, product in self._products(s, x.dtype, BX).items():
-            prefix = f"recurrent_{BX}"
             left = rounded.get("dgates", "dgates")
-            made = product.lower(prefix, left, "w", None, port, f"{port}_partial")
+            if port == "dh0":
+                left, added = rounded.get(recurrent, recurrent), "carry" if gru else None
+                made = product.lower(prefix, left, "r", added, port, f"{port}_partial")
+                size = narrow if rounded else gate
+                first = {left: order[0] * size, "carry": order[0] * unit}
+                made = made[0], tuple(_placed(launch, first) for launch in made[1])
+            else:
+                made = product.lower(prefix, left, "w", None, port, f"{port}_partial")
             kernels += made[0]
             launches += made[1]
+        if "c0" in self.states:  # what the first step leaves for one before
+            copied, grid = sum_of(self.machine, f"{prefix}_dc0", 1, s.batch * s.hidden)
+            kernels.append(copied)
+            launches.append(_launch(copied, grid, [("carry", order[0] * unit), ("dc0", 0)]))
         return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
 
     def _lower_weights(self, s: Sizes, dtype: DType) -> Lowering:
@@ -472,20 +556,19 @@ class Recurrent(Layer):
         for port, product in self._products(s, dtype, BW).items():
             inside = rounded.get("dgates", "dgates")
             left, right = (inside, "x") if port == "dw" else (gradients, h)
-            made = product.lower(prefix, left, right, None, port, f"{port}_partial")
+            first: dict[str, int] = {}
+            if port == "dr" and self.states:
+                right, first = (
+                    "h0",
+                    {gradients: self._order(s.steps)[0] * s.batch * s.sums * nbytes},
+                )
+            elif port != "dw":  # h of each step, and the gradients of the sums of the next one
+                side = (h, s.hidden) if self.reverse else (gradients, s.sums)
+                first = {side[0]: s.batch * side[1] * nbytes}
+            added = "dr_later" if port == "dr" and product.beta else None
+            made = product.lower(prefix, left, right, added, port, f"{port}_partial")
             kernels += made[0]
-            if port == "dw":
-                launches += made[1]
-                continue
-            # h of each step, and the gradients of the sums of the next one.
-            skipped = {
-                (h if self.reverse else gradients): s.batch
-                * (s.hidden if self.reverse else s.sums)
-                * nbytes
-            }
-            for launch in made[1]:
-                places = [(name, skipped.get(name, 0)) for name in launch.args]
-                launches.append(Launch(launch.kernel, launch.grid, *zip(*places, strict=True)))
+            launches += [_placed(launch, first) if first else launch for launch in made[1]]
         if self.bias:
             total, grid = sum_of(self.machine, f"{prefix}_bias", s.rows, s.sums)
             kernels.append(total)
@@ -495,7 +578,7 @@ class Recurrent(Layer):
         return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
-        (x,) = inputs
+        x, *_ = inputs
         s = self.sizes(x.shape)
         made = [c for p in self._products(s, x.dtype, direction).values() for c in p.choices]
         if direction is BW:
@@ -508,7 +591,7 @@ class Recurrent(Layer):
         return (how, *(STEP_BY_MATRIX if self._by_matrix(s, x.dtype) else ()), *made)
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
-        (x,) = inputs
+        x, *_ = inputs
         if len(x.shape) != len(self.axis_names):
             return {}
         s = self.sizes(x.shape)
@@ -575,12 +658,14 @@ class Recurrent(Layer):
         if h is None:
             h, c = np.zeros((2, s.steps, s.batch, s.hidden))
             before = np.zeros((2, s.batch, s.hidden))
+            before[0], before[1] = tensors.get("h0", 0.0), tensors.get("c0", 0.0)
             for t in self._order(s.steps):
                 each = made(Bounded(inside.value[t]), before[0], before[1], None)
                 before[0] = h[t] = each["h"].value
                 before[1] = c[t] = each["cell"].value if "cell" in each else 0.0
         c = np.zeros_like(h) if c is None else c
-        found = made(inside, self._shifted(h), self._shifted(c), proxy)
+        first = tensors.get("h0"), tensors.get("c0")
+        found = made(inside, self._shifted(h, first[0]), self._shifted(c, first[1]), proxy)
         found["y"] = found.pop("h")
         return found if state == "y" else {**found, "state": found["y"]}
 
@@ -597,10 +682,10 @@ class Recurrent(Layer):
         found = _of_product(product, x, tensors["w"].T, value, proxy)
         return _shaped(found, (s.steps, s.batch, s.gates, s.hidden))
 
-    def _shifted(self, states: Array, *, behind: bool = False) -> Array:
-        """States of the step before, or behind, each one in the order of the run; zeros where there
-        is none."""
-        nothing = np.zeros_like(states[:1])
+    def _shifted(self, states: Array, first: Array | None = None, *, behind: bool = False) -> Array:
+        """States of the step before, or behind, each one in the order of the run; where there is
+        none, `first`, or zeros."""
+        nothing = np.zeros_like(states[:1]) if first is None else first.reshape(states[:1].shape)
         if self.reverse is behind:
             return np.concatenate([nothing, states[:-1]])
         return np.concatenate([states[1:], nothing])
@@ -611,9 +696,10 @@ class Recurrent(Layer):
         state, r = self._state(dtype), tensors["r"]
         kept = {name: tensors[name] for name in ("gates", "cell", "candidate") if name in tensors}
         if "cell" in kept:
-            kept["cell_before"] = self._shifted(kept["cell"])
+            kept["cell_before"] = self._shifted(kept["cell"], tensors.get("c0"))
         if self.cell is not RecurrentCell.LSTM:
-            kept |= {"h": tensors[state], "h_before": self._shifted(tensors[state])}
+            before = self._shifted(tensors[state], tensors.get("h0"))
+            kept |= {"h": tensors[state], "h_before": before}
         tile, recurrent = self._tile(s, BX), self._passed
 
         def made(
@@ -639,7 +725,25 @@ class Recurrent(Layer):
         after = self._shifted(passed, behind=True), self._shifted(carry, behind=True)
         found = made(tensors["dy"], *after, kept, proxy)
         dgates = tensors.get("dgates", found["dgates"].value)
-        return {**found, "dx": self._dx(s, dtype, dgates, tensors, proxy)}
+        found["dx"] = self._dx(s, dtype, dgates, tensors, proxy)
+        found |= self._to_states(s, dtype, passed, tensors.get("carry", carry), r, proxy)
+        if "c0" in self.states:  # what the first step leaves for one before
+            first, left = self._order(s.steps)[0], found["carry"]
+            error = None if left.error is None else left.error[first]
+            found["dc0"] = Bounded(left.value[first], error)
+        return found
+
+    def _to_states(
+        self, s: Sizes, dtype: DType, passed: Array, carry: Array, r: Array, proxy: bool | None
+    ) -> dict[str, Bounded]:
+        """The gradient of h0, from what the first step passes on."""
+        if not self.states:
+            return {}
+        first = self._order(s.steps)[0]
+        left = self._factor(s, dtype, passed[first].reshape(s.batch, s.sums))
+        product, value = self._products(s, dtype, BX)["dh0"], left @ r
+        value = value + carry[first] if product.beta else value
+        return {"dh0": _of_product(product, left, r, value, proxy)}
 
     def _dx(
         self, s: Sizes, dtype: DType, dgates: Array, tensors: Tensors, proxy: bool | None
@@ -649,7 +753,7 @@ class Recurrent(Layer):
             value = dgates.sum(axis=-2)
             bound = s.gates * U * np.abs(dgates).sum(axis=-2) * SECOND_ORDER + TINY
             return Bounded(value, None if proxy is None else bound)
-        (product,) = self._products(s, dtype, BX).values()
+        product = self._products(s, dtype, BX)["dx"]
         left, right = self._factor(s, dtype, dgates.reshape(s.rows, s.sums)), tensors["w"]
         return _of_product(product, left, right, left @ right, proxy)
 
@@ -666,17 +770,46 @@ class Recurrent(Layer):
         h, gradients = (self._factor(s, dtype, each) for each in (tensors[state], drec))
         later, earlier = (gradients[:-1], h[1:]) if self.reverse else (gradients[1:], h[:-1])
         left, right = later.reshape(-1, s.sums).T, earlier.reshape(-1, s.hidden)
-        found["dr"] = _of_product(products["dr"], left, right, left @ right, proxy)
+        if not self.states:
+            found["dr"] = _of_product(products["dr"], left, right, left @ right, proxy)
+        else:
+            found["dr"] = self._with_first(s, products, (left, right), gradients, tensors, proxy)
         if self.bias:
             found["dbw"] = _of_sum(dgates, proxy)
             found["dbr"] = _of_sum(drec.reshape(s.rows, s.sums), proxy)
         return found
+
+    def _with_first(
+        self,
+        s: Sizes,
+        products: Mapping[str, Product],
+        later: tuple[Array, Array],
+        gradients: Array,
+        tensors: Tensors,
+        proxy: bool | None,
+    ) -> Bounded:
+        """The gradient of r where the first step has a state before it, from the factors of all
+        other steps and those of this one."""
+        left = gradients[self._order(s.steps)[0]].T
+        right = self._factor(s, self._dtype(), tensors["h0"])
+        if "dr_later" not in products:
+            return _of_product(products["dr"], left, right, left @ right, proxy)
+        others = _of_product(products["dr_later"], *later, later[0] @ later[1], proxy)
+        made = _of_product(products["dr"], left, right, left @ right + others.value, proxy)
+        if made.error is None or others.error is None:
+            return made
+        return Bounded(made.value, made.error + others.error)
 
 
 def _launch(kernel: Kernel, grid: tuple[int, int, int], places: list[tuple[str, int]]) -> Launch:
     """With arguments at (port, bytes from its start)."""
     names, offsets = zip(*places, strict=True)
     return Launch(kernel.name, grid, names, offsets)
+
+
+def _placed(launch: Launch, starts: Mapping[str, int]) -> Launch:
+    """With some arguments so many bytes behind their start."""
+    return replace(launch, offsets=tuple(starts.get(name, 0) for name in launch.args))
 
 
 def _exact(values: Array, proxy: bool | None) -> Bounded:

@@ -1,0 +1,5 @@
+"""Files of samples to train with: images with labels, texts, pairs of sentences; read, made, and
+given to the inputs of a workload.
+
+May import: arrays, errors, frontend, ir, layers, machine, resources, storage.
+"""

@@ -1,0 +1,142 @@
+"""Images with labels, from the binary files of MNIST and of CIFAR-10.
+
+    MNIST     idx: two bytes of zero, 8 for unsigned bytes, the number of axes; their extents, big
+              endian, 32 bits each; then the values. Images have three axes (N, H, W), labels one.
+    CIFAR-10  records of 3073 bytes: the label, then 3 x 32 x 32 values, by colours
+
+Either may be compressed with gzip. Labels of an idx file of images lie beside it, under the name in
+which "images" and "idx3" are "labels" and "idx1", as MNIST's files are named.
+
+Source: Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits"; A. Krizhevsky,
+"Learning Multiple Layers of Features from Tiny Images", 2009, and the page of its binary version.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import math
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import UsageError, one_line
+from simgen.storage.files import open_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    from simgen import arrays as np
+
+OPTION = "--data"
+GZIP = b"\x1f\x8b"
+IDX = b"\x00\x00\x08"
+MOST = 2**31  # bytes of a file, unpacked
+COLOURS, SIDE = 3, 32  # of CIFAR-10
+RECORD = 1 + COLOURS * SIDE * SIDE  # bytes
+
+
+@dataclass(frozen=True)
+class Images:
+    """Pixels (N, C, H, W) from 0 to 255, and the class of each image (N,)."""
+
+    pixels: NDArray[Any]
+    labels: NDArray[Any]
+
+
+def content(path: Path) -> bytes:
+    """The bytes of a file, unpacked if gzip has packed them.
+
+    Raises:
+        UsageError: it cannot be read, or is too large.
+    """
+    try:
+        with open_regular(path) as file:
+            packed = file.read(len(GZIP)) == GZIP
+            file.seek(0)
+            if packed:
+                with gzip.open(file) as unpacked:
+                    raw = unpacked.read(MOST + 1)
+            else:
+                raw = file.read(MOST + 1)
+        if len(raw) > MOST:
+            raise OSError(errno.EFBIG, f"larger than {MOST} bytes")
+    except (OSError, EOFError, zlib.error) as error:
+        fact = getattr(error, "strerror", None) or "not whole as gzip has packed it"
+        raise fault(path, f"{fact}; name a file of images or a text") from None
+    return raw
+
+
+def fault(path: Path, text: str) -> UsageError:
+    return UsageError(f"{OPTION} {one_line(str(path))}: {text}")
+
+
+def is_idx(raw: bytes) -> bool:
+    return raw[: len(IDX)] == IDX
+
+
+def is_cifar(path: Path, raw: bytes) -> bool:
+    """By its name, or by whole records whose labels are classes."""
+    labels = raw[::RECORD]
+    whole = bool(raw) and len(raw) % RECORD == 0 and max(labels) < 10
+    return whole or path.name.removesuffix(".gz").endswith(".bin")
+
+
+def idx(path: Path, raw: bytes) -> NDArray[Any]:
+    """The array in an idx file of unsigned bytes.
+
+    Raises:
+        UsageError: it is none, or not whole.
+    """
+    if not is_idx(raw):
+        raise fault(
+            path, f"begins with {raw[:4].hex() or 'nothing'}, no idx file of bytes (000008)"
+        )
+    axes = raw[3] if len(raw) > 3 else 0
+    start = 4 + 4 * axes
+    if not 1 <= axes <= 3 or len(raw) < start:
+        raise fault(path, f"an idx file of {axes} axes; images have 3, and labels 1")
+    shape = struct.unpack(f">{axes}I", raw[4:start])
+    if len(raw) - start != math.prod(shape):
+        said = " x ".join(map(str, shape))
+        fact = f"{len(raw) - start} bytes behind its header, which says {said}"
+        raise fault(path, f"{fact}; copy it again")
+    return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
+
+
+def mnist(path: Path, raw: bytes) -> Images:
+    """Images of an idx file, with the labels of the file beside it.
+
+    Raises:
+        UsageError: one of them is not what it should be, or they do not fit together.
+    """
+    pixels = idx(path, raw)
+    name = path.name.replace("images", "labels").replace("idx3", "idx1")
+    beside = path.with_name(name)
+    if pixels.ndim != 3:
+        raise fault(path, f"an idx file of {pixels.ndim} axes; name that of the images, with 3")
+    if name == path.name:
+        raise fault(path, 'has no "images" in its name, which tells that of its labels; rename it')
+    labels = idx(beside, content(beside))
+    if labels.shape != pixels.shape[:1]:
+        said = " x ".join(map(str, labels.shape))
+        fact = f"{said} labels for {len(pixels)} images of {path.name}"
+        raise fault(beside, f"{fact}; take the two that belong together")
+    return Images(pixels[:, np.newaxis], labels)
+
+
+def cifar(path: Path, raw: bytes) -> Images:
+    """Images and labels of CIFAR-10's binary version.
+
+    Raises:
+        UsageError: it has no whole records, or a label is no class.
+    """
+    if not raw or len(raw) % RECORD:
+        fact = f"{len(raw)} bytes are no whole records of {RECORD} (CIFAR-10's binary version)"
+        raise fault(path, f"{fact}; copy it again")
+    records = np.frombuffer(raw, np.uint8).reshape(-1, RECORD)
+    return Images(records[:, 1:].reshape(-1, COLOURS, SIDE, SIDE), records[:, 0])

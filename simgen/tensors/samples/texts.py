@@ -1,0 +1,95 @@
+"""Texts as numbers of words, and pairs of sentences.
+
+    text   words with white space between them; each line ends in one more, END (as WikiText's do)
+    pairs  two sentences on each line, with a tab between them
+
+Words are numbered by how often they come, the most frequent first, among equals in the order of
+the alphabet; those that a vocabulary has no place for are its last number. Of pairs, both sides
+have one vocabulary, whose first numbers are PAD and END.
+
+Source: S. Merity et al., "Pointer Sentinel Mixture Models", 2016 (WikiText).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.tensors.samples.images import fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+else:
+    from simgen import arrays as np
+
+PAD, END = "<pad>", "<eos>"
+PAD_ID, END_ID = 0, 1  # in pairs
+
+
+@dataclass(frozen=True)
+class Text:
+    """Words in a row."""
+
+    words: tuple[str, ...]
+
+    def ids(self, vocabulary: int) -> NDArray[Any]:
+        """The number of each word."""
+        known = numbered(self.words, vocabulary)
+        return np.array([known.get(word, vocabulary - 1) for word in self.words], np.int32)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sentences, each a row of words, and what each is to become."""
+
+    sources: tuple[tuple[str, ...], ...]
+    targets: tuple[tuple[str, ...], ...]
+
+    def ids(self, vocabulary: int, length: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Numbers of both sides, (pairs, length): END behind each sentence, cut off or padded."""
+        every = (word for side in (self.sources, self.targets) for each in side for word in each)
+        known = numbered(every, vocabulary, (PAD, END))
+        sides = []
+        for side in (self.sources, self.targets):
+            rows = np.full((len(side), length), known[PAD], np.int32)
+            for row, sentence in zip(rows, side):
+                ids = [known.get(word, vocabulary - 1) for word in (*sentence, END)][:length]
+                row[: len(ids)] = ids
+            sides.append(rows)
+        return sides[0], sides[1]
+
+
+def numbered(words: Iterable[str], vocabulary: int, first: Sequence[str] = ()) -> dict[str, int]:
+    """Word -> number, of all but the last number, which is that of the unknown ones."""
+    counts = Counter(words)
+    for word in first:
+        counts.pop(word, None)
+    ranked = [*first, *sorted(counts, key=lambda word: (-counts[word], word))]
+    return {word: at for at, word in enumerate(ranked[: max(1, vocabulary - 1)])}
+
+
+def read(path: Path, raw: bytes) -> Text | Pairs:
+    """Words, or pairs where every line has one tab.
+
+    Raises:
+        UsageError: it is no UTF-8 text, or has no words.
+    """
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        fact = f"byte {error.start} is in no UTF-8 text, nor is it a file of images"
+        raise fault(path, f"{fact}; name one of MNIST, CIFAR-10 or a text") from None
+    lines = [line for line in text.split("\n") if line.strip()]
+    if lines and all(line.count("\t") == 1 for line in lines):
+        sides = [tuple(tuple(side.split()) for side in line.split("\t")) for line in lines]
+        sources, targets = zip(*sides, strict=True)
+        return Pairs(sources, targets)
+    words = tuple(word for line in lines for word in (*line.split(), END))
+    if not words or "\0" in text:
+        raise fault(path, "holds no words; name a text, or a file of images")
+    return Text(words)

@@ -1,0 +1,16 @@
+#pragma once
+
+#define KERNEL momentum_sample
+constexpr unsigned BLOCK = 256;
+constexpr unsigned SIZE = 1001; /* elements */
+constexpr unsigned VECTOR = 4; /* elements of a work-item */
+constexpr float RATE = 0.01f;
+constexpr float SCALE = 1.0f; /* of dx: 1 / loss scale */
+constexpr float DECAY = 0.0005f;
+constexpr float MOMENTUM = 0.9f;
+#define WITH_VELOCITY 1 /* parameters */
+constexpr bool NESTEROV = false;
+#define WITH_COPY 0 /* of y, in another type: a parameter */
+#define WITH_NARROW 0 /* dx or the copy has a narrow type */
+using Gradient = float; /* of dx in memory */
+using Copy = float; /* of the copy */
