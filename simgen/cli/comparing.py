@@ -95,6 +95,7 @@ def report(
     DIR/metrics.csv      metrics of each layer, pass and target
     DIR/baseline.csv     speed-ups over the result that --baseline names
     DIR/correlation.csv  how well every two targets agree
+    DIR/timeline.json    layers and launches in time, for Perfetto (ui.perfetto.dev) and Chrome
     DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, to be queried
 
     \b

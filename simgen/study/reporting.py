@@ -13,7 +13,7 @@ from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
 from simgen.study import page as report_page
-from simgen.study import summary, trace
+from simgen.study import summary, timeline, trace
 from simgen.study.trace import TracedRun
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Report:
     """What a report consists of.
 
     Attributes:
-        page: report.html; metrics.csv, correlation.csv and trace.sqlite3 lie beside it.
+        page: report.html; metrics.csv, correlation.csv, trace.sqlite3 and timeline.json lie beside
+            it.
         rows: one for each layer, pass and result.
         idle: bundles that have not run.
     """
@@ -82,6 +83,8 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
         base = None if baseline is None else summary.baseline(baseline, places)
         page = report_page.write(output, found, told, base)
         trace.write(output / trace.FILE, zip(names, loaded, ran))
+        measured = [[run.result for run in runs] for runs in ran]
+        timeline.write(output / timeline.FILE, zip(names, loaded, measured))
     idle = tuple(name for name, runs in zip(names, ran) if not runs)
     return Report(page, tuple(found), idle)
 

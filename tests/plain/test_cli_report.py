@@ -45,6 +45,7 @@ def test_report_writes_a_page_tables_and_a_database(simgen, tmp_path):
         "correlation.csv",
         "metrics.csv",
         "report.html",
+        "timeline.json",
         "trace.sqlite3",
     ]
     assert [(x["bundle"], x["pass"]) for x in lines(out / "metrics.csv")] == [
