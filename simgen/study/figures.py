@@ -21,6 +21,7 @@ WIDE = 100  # times the smallest bar: an axis for more than that is logarithmic
 PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
 DOUBLED = 4  # times the smallest value: an axis for more than that is logarithmic
 COLUMNS = 3  # of a legend
+COLOURS = 10  # that come by themselves
 GROUP = 0.8  # of the distance of two places is covered by bars
 
 
@@ -80,6 +81,10 @@ def lines(
 def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
     """One bar at each place, of the parts from below to above."""
     figure, axes = _figure(places, 1)
+    if len(parts) > COLOURS:  # no colour twice
+        import matplotlib as mpl
+
+        axes.set_prop_cycle(color=mpl.colormaps["tab20"].colors)  # type: ignore[attr-defined]
     base = [0.0] * len(places)
     for label, values in parts.items():
         heights = [value or 0.0 for value in values]
