@@ -155,17 +155,21 @@ def load(path: Where) -> BuiltBundle:
         return BuiltBundle(Path(path))
 
 
-def report(made: Iterable[BuiltBundle | Where], output: Where) -> Report:
+def report(
+    made: Iterable[BuiltBundle | Where], output: Where, baseline: str | None = None
+) -> Report:
     """Write what all results in the bundles measured into the folder `output`, as `simgen report`.
 
+    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET.
+
     Raises:
-        UsageError: a bundle is given twice, or nothing has run.
+        UsageError: a bundle is given twice, nothing has run, or the baseline is none.
         DamagedError: a result is not what its run left.
     """
     paths = [each.path if isinstance(each, BuiltBundle) else Path(each) for each in made]
     if not paths:
         raise UsageError("report: no bundle is given; give one or more")
-    return reporting.write(paths, Path(output))
+    return reporting.write(paths, Path(output), baseline)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ BASE: dict[str, dict[str, str]] = {
     },
     "pool": {"pad_h": "1", "pad_w": "1"},
     "fc": {"num_output": "7"},
+    "bcm_fc": {"num_output": "64", "block_size": "4"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
     "embedding": {"vocabulary": "37", "features": "6", "zipf": "1.0"},
     "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
@@ -148,6 +149,16 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {"dropout_probability": "0"},
         {"dropout_probability": "0.5", "random_seed": "777"},
         {"dropout_probability": "1"},
+    ],
+    "bcm_fc": [  # every size of a block
+        {"block_size": size, "num_output": outputs}
+        for size, outputs in (
+            ("2", "6"),
+            ("8", "40"),
+            ("16", "16"),
+            ("32", "96"),
+            ("64", "192"),
+        )
     ],
     "lrn": [
         {"lrn_mode": mode, "local_size": size}
@@ -288,6 +299,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "fused_conv": ((1, 1, 1, 1), (2, 3, 5, 7), (1, 64, 4, 4), (2, 6, 9, 12)),
     "fused_fc": ((1, 1, 1, 1), (2, 3, 5, 7), (3, 5000, 1, 1), (100, 1000, 1, 1)),
+    "bcm_fc": ((1, 64, 1, 1), (3, 128, 1, 1), (2, 4, 4, 8), (70, 192, 1, 1)),
     "recurrent": (  # time steps, samples, features
         (2, 1, 1), (3, 2, 4), (4, 17, 10), (2, 2, 2, 35), (2, 5, 68), (9, 3, 1),
     ),
@@ -306,7 +318,7 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
 SMALLEST = (2, 6, 2, 3)
 CONTRACT_SHAPES = (SMALLEST, (1, 1, 1, 1), (3, 64, 1, 1), (2, 5000, 1, 1), (1, 37, 9, 7))
 # Images of which windows fit into one or the other, one to cut in two and in three; tokens.
-LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12), (5, 8))
+LARGER = ((3, 9, 7), (3, 7, 11), (6, 12, 12), (5, 8), (8, 8, 8))
 
 # What a layer's kernels need beside the shapes that all layers are tested with: more chunks than a
 # work-item adds up by itself; an image that is one window, and two with tiles narrower than a row;
@@ -482,6 +494,7 @@ def read_tensors(layer: Layer, shape: tuple[int, ...], direction: Pass) -> dict[
 SMALL = {"n": "2", "c": "6", "h": "5", "w": "7"}
 SMALL_OF: dict[str, dict[str, str]] = {
     "fc": {**SMALL, "num_output": "9"},
+    "bcm_fc": {"n": "2", "c": "48", "h": "1", "w": "1", "num_output": "32", "block_size": "8"},
     "fused_fc": {**SMALL, "num_output": "9", "batch_norm": "true"},
     "fused_conv": {**SMALL, "batch_norm": "true", "activation_mode": "tanh"},
     "gemm": {"m": "33", "n": "17", "k": "19"},

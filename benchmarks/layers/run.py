@@ -32,6 +32,8 @@ from simgen.targets.gem5 import stats as gem5_stats
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from simgen.study.row import Row
+
 IMAGE = "n=2 c=32 h=64 w=64"
 BRANCHES = "n=4 c=64 h=28 w=28"
 CONVOLUTION = "n=2 c=16 h=32 w=32 num_output=32 kernel_size=3 pad=1"
@@ -107,7 +109,7 @@ def run(bundle: Path, target: str) -> None:
 
 
 def tables(made: list[bundles.Bundle]) -> None:
-    found: list[page.Row] = []
+    found: list[Row] = []
     cpu: dict[str, int] = {}
     columns = (
         "sizes",
@@ -134,7 +136,7 @@ def tables(made: list[bundles.Bundle]) -> None:
         print("| " + " | ".join(page.correlation_cells(each)) + " |")
 
 
-def cells(bundle: bundles.Bundle, ran: list[results.Result], rows: list[page.Row]) -> Iterator[str]:
+def cells(bundle: bundles.Bundle, ran: list[results.Result], rows: list[Row]) -> Iterator[str]:
     """A line of the table; numbers in the order of TARGETS."""
     made = simgen.load(bundle.path)
     wrong = [each.name for each in ran if not made.diff(each.name, "reference")]

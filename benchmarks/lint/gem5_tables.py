@@ -59,6 +59,12 @@ class Sources:
         for path in read:
             self.bodies |= dict(_EXECUTE.findall(self._show(path)))
 
+    def gpus(self) -> set[str]:
+        """The processors that the version knows; before it listed them, those of GCN3."""
+        text = self._show("src/gpu-compute/GPU.py")
+        found = re.search(r"class GfxVersion\(ScopedEnum\):\s*vals = \[(.*?)\]", text, re.S)
+        return set(re.findall(r"gfx\w+", found[1] if found else "gfx801 gfx803"))
+
     def _git(self, *words: str) -> str:
         done = subprocess.run(["git", *words], cwd=self.checkout, capture_output=True, check=True)
         return done.stdout.decode(errors="replace")
@@ -179,11 +185,13 @@ def main() -> None:
                 continue
             made: dict[str, set[str]] = defaultdict(set)
             said: dict[str, str] = {}
+            simulated = sources.gpus()
+            archs = tuple(each for each in archs if each in simulated)
             for arch in archs:
                 facts(sources, arch, made, said)
             listed = [b for arch in archs for b in ([arch, ALSO[arch]] if arch in ALSO else [arch])]
             tables.append({
-                "architectures": sorted(listed),
+                "architectures": sorted(set(listed) & simulated),
                 "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
                 **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
                 "ignores": {k: sorted(made[k]) for k in _MODIFIERS},

@@ -28,6 +28,8 @@ from simgen.frontend import network, problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simgen.ir import DType
+
 ROUNDS = {"warmup": 5, "repeats": 30, "l2": "cold"}
 L2 = 2**27  # bytes that are written between rounds of what ours is compared with: more than a cache
 CHECKED = 4  # samples; the float64 reference of a whole batch takes minutes
@@ -54,6 +56,8 @@ STEM = [
     "n=32", "c=3", "h=224", "w=224", "num_output=64", "kernel_size=7", "pad=3", "stride=2",
     "conv_mode=cross_correlation",
 ]  # fmt: skip
+# Of ResNet-50, at n=32: channels, filters, extent, taps, stride.
+RESNET = ((64, 64, 56, 3, 1), (64, 256, 56, 1, 1), (128, 128, 56, 3, 2), (512, 2048, 7, 1, 1))
 PLAN = "plan_for=a100"  # of the setting: by mma.sync, as on every GPU from sm_80 on
 PROBLEMS = [
     ("conv_fwd", ["n=100", "conv_mode=cross_correlation"]),
@@ -68,6 +72,25 @@ PROBLEMS = [
     *((f"conv_{each}", ALEXNET2) for each in ("fwd", "bwd_data", "bwd_weight")),
     *((f"conv_{each}", LENET2) for each in ("fwd", "bwd_data", "bwd_weight")),
     ("conv_bwd_data", STEM),
+    *(
+        (
+            f"conv_{direction}",
+            [
+                "n=32",
+                f"c={c}",
+                f"h={h}",
+                f"w={h}",
+                f"num_output={k}",
+                f"kernel_size={r}",
+                f"pad={r // 2}",
+                f"stride={u}",
+                "conv_mode=cross_correlation",
+                "type=bf16",
+            ],
+        )
+        for c, k, h, r, u in RESNET
+        for direction in ("fwd", "bwd_data", "bwd_weight")
+    ),
     ("pool_fwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
     ("pool_bwd", ["n=100", "c=3", "h=256", "w=256", "kernel_size=3", "stride=2", "pad=0"]),
     ("pool_fwd", ["n=100", "c=64", "h=55", "w=55", "kernel_size=3", "stride=2", "pad=0"]),
@@ -254,6 +277,10 @@ def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
     from torch.nn import functional as f
 
     layer, kind, direction = placed.layer, *name.split("_", 1)
+
+    def of(dtype: DType) -> torch.dtype:
+        return {"bf16": torch.bfloat16, "f16": torch.float16}.get(dtype.name, torch.float32)
+
     if kind == "gemm":
         extents = (layer.m, layer.k), (layer.n, layer.k) if layer.transb else (layer.k, layer.n)
         if layer.type.name == "i8":
@@ -262,17 +289,14 @@ def torch_work(name: str, placed: network.Placed) -> Callable[[], object]:
                 for shape in extents
             )
             return lambda: torch._int_mm(a, b.T if layer.transb else b)
-        dtype = {"bf16": torch.bfloat16, "f16": torch.float16}.get(layer.type.name, torch.float32)
-        a, b = (torch.randn(shape, device="cuda").to(dtype) for shape in extents)
+        a, b = (torch.randn(shape, device="cuda").to(of(layer.type)) for shape in extents)
         return lambda: torch.matmul(a, b.T if layer.transb else b)
-    x = torch.randn(placed.node.inputs[0].shape, device="cuda", requires_grad=True)
+    made = {"device": "cuda", "dtype": of(placed.node.inputs[0].dtype), "requires_grad": True}
+    x = torch.randn(placed.node.inputs[0].shape, **made)
     c = x.shape[1]
     ports = layer.ports(placed.node.inputs, placed.layer.passes[0])
     spec = {port.name: port.spec.shape for port in ports}
-    w, b = (
-        torch.randn(spec[port], device="cuda", requires_grad=True) if port in spec else None
-        for port in ("w", "b")
-    )
+    w, b = (torch.randn(spec[port], **made) if port in spec else None for port in ("w", "b"))
     forward = {
         "conv": lambda: f.conv2d(x, w, padding=layer.pad_h, stride=layer.stride_h),
         "pool": lambda: f.max_pool2d(

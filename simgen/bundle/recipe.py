@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from simgen.bundle.folder import Bundle
     from simgen.frontend.problem import Problem
 
+# How the choices are written on the command line.
+OPTIONS = {
+    "layers": "--layers",
+    "algorithm": "--algo",
+    "type": "--type",
+    "rate": "--rate",
+    "loss_scale": "--loss-scale",
+    "plan_for": "--plan-for",
+    "matrix": "--matrix",
+    "layout": "--layout",
+}
+PHASES = {True: "--inference", False: "--training"}
 CONFIG, TEXT = "config", "config_text"  # in the manifest
 # Choices that it keeps as they are; those that are None are left out.
 PLAIN = (
@@ -160,3 +172,36 @@ def of_bundle(bundle: Bundle) -> Recipe:
     if found.exact:
         choices = replace(choices, values=(*choices.values, exact_values.WORD))
     return Recipe(bundle.workload.name, found.source, text, found.passes, choices)
+
+
+def command(bundle: Bundle) -> list[str]:
+    """The words of a `simgen build` that makes the bundle again, for all of its targets.
+
+    Raises:
+        UsageError: it had a problem, values or a version that no such words name.
+    """
+    made = of_bundle(bundle)
+    chosen = made.choices
+    names = (made.name, made.name.rpartition("_")[0])
+    known = made.name in problem.built_in() and made.source in (
+        f"{made.name}.dnnmark",
+        *(f"{config.BUILT_IN} {name}" for name in names),
+    )
+    if chosen.of_values or (not known and made.source.startswith(config.BUILT_IN)):
+        raise UsageError(f"{bundle.path}: no words name what it was built from; keep its config")
+    words = ["simgen", "build", made.name if known else made.source]
+    for target in bundle.targets:
+        words += ["--target", target]
+    for key, value in chosen.settings:
+        words += ["--set", f"{key}={value}"]
+    if not known or made.source.endswith(".dnnmark"):
+        words += ["--pass", ",".join(made.passes)]
+    for name, option in OPTIONS.items():
+        value = getattr(chosen, name)
+        words += [option, str(value)] if value is not None else []
+    words += [PHASES[chosen.inference]] if chosen.inference is not None else []
+    words += ["--fuse"] if chosen.fuse else []
+    words += ["--reuse-memory"] if chosen.reuse_memory else []
+    words += ["--values", exact_values.WORD] if exact_values.WORD in chosen.values else []
+    words += ["--seed", str(chosen.seed)] if chosen.seed else []
+    return [*words, "-o", str(bundle.path)]

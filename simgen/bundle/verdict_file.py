@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = seal.VERDICT
+WRONG = "different"
 RIGHT = "same"  # as simgen.check.verdict says it, which has the other outcomes
 UNCHECKED = "not checked"  # nobody has compared it since it ran
 INFERRED = "inferred"  # it did not run: its metrics are those of launches that are like its own

@@ -77,8 +77,15 @@ def diff(
     metavar="DIR",
     help="The folder to write to.",
 )
+@click.option(
+    "--baseline",
+    metavar="RESULT",
+    help="Compare the others with this result: TARGET, a point of a sweep, or BUNDLE:TARGET.",
+)
 @verbosity
-def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) -> None:
+def report(
+    bundles: tuple[Path, ...], output: Path, baseline: str | None, quiet: bool, verbose: bool
+) -> None:
     """Set the measurements in BUNDLES side by side.
 
     All metrics of all results are given, by layer and pass:
@@ -86,18 +93,21 @@ def report(bundles: tuple[Path, ...], output: Path, quiet: bool, verbose: bool) 
     \b
     DIR/report.html      figures and tables, on one page
     DIR/metrics.csv      metrics of each layer, pass and target
+    DIR/baseline.csv     speed-ups over the result that --baseline names
     DIR/correlation.csv  how well every two targets agree
+    DIR/timeline.json    layers and launches in time, for Perfetto (ui.perfetto.dev) and Chrome
     DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, to be queried
 
     \b
     simgen report softmax_fwd -o report
     simgen report alexnet vgg16 -o report
+    simgen report alexnet --baseline gem5-se@num_compute_units=4 -o report
     """
     from simgen.cli import present
     from simgen.study import reporting
     from simgen.study.page import correlations
 
-    made = reporting.write(bundles, output)
+    made = reporting.write(bundles, output, baseline)
     if not quiet:
         present.report(made.rows)
         present.correlations(correlations(made.rows))

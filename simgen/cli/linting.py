@@ -58,6 +58,11 @@ def lint(
     looked: list[Looked] = []
     for path in files:
         looked += linting.code_objects(containers.found(path, arch), named, version)
+    here = [each for each in looked if not each.skipped]
+    if not here:
+        raise RefusedError(
+            f"{looked[0].held.place}: {looked[0].skipped}; compile it for a processor that it has"
+        )
     findings = [finding for each in looked for finding in each.findings]
     refused = [finding for finding in findings if finding.refused]
     title = f"{named} {version}"
@@ -66,7 +71,9 @@ def lint(
     if as_json:
         print(json.dumps(_json(looked, named, version), indent=1))
     elif not quiet:
-        _print(looked, findings if verbose else refused, verbose)
+        for reason in sorted({each.skipped for each in looked if each.skipped}):
+            print(f"not looked at: code for another processor ({reason})")
+        _print(here, findings if verbose else refused, verbose)
         edges = len(findings) - len(refused)
         if edges and not verbose:
             print(f"{edges} more are wrong for a few special values only: -v shows them")
@@ -132,6 +139,7 @@ def _json(looked: Sequence[Looked], simulator: str, version: str) -> dict[str, A
         "code_objects": [
             {
                 "file": str(each.held.path), "inside": each.held.inside, "arch": each.arch,
+                "skipped": each.skipped,
                 "kernels": each.kernels, "instructions": each.instructions,
                 "findings": [
                     {"kernel": f.kernel, "instruction": f.instruction, "address": f.address,

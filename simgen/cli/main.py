@@ -20,6 +20,7 @@ from simgen import __version__, errors
 from simgen.cli import (
     comparing,
     inventory,
+    legalising,
     linting,
     miopen,
     pipeline,
@@ -65,6 +66,7 @@ for command in (
     synthesising.score,
     standing.status,
     linting.lint,
+    legalising.legalise,
     inventory.show,
     inventory.list_,
     inventory.data,

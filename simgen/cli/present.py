@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simgen.ir import Buffer, OpCount, TensorSpec, Workload
     from simgen.metrics import Metric
     from simgen.study.correlation import Correlation
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
     Done = Callable[[int, int], None]  # (what is done, all of it)
 

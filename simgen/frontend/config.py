@@ -37,6 +37,7 @@ _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 # Control characters other than the tab, Unicode's two line separators, and lone surrogates: what
 # would break a one-line message, a terminal or a UTF-8 file later.
+BUILT_IN = "built-in"  # begins the source of a config that is no file
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -140,7 +141,7 @@ def parse(text: str, source: str, variables: Mapping[str, str] = {}) -> Config:
 def built_in(name: str, section: Section) -> Config:
     """The config of a section that comes from no file."""
     lines = [f"[{section.name}]", *(f"{each.key}={each.value}" for each in section.entries)]
-    return Config(f"built-in {name}", (section,), (), "".join(f"{line}\n" for line in lines))
+    return Config(f"{BUILT_IN} {name}", (section,), (), "".join(f"{line}\n" for line in lines))
 
 
 def _content(path: Path) -> bytes:

@@ -33,6 +33,7 @@ from simgen.layers.norm import batch_norm as batch_norm
 from simgen.layers.norm import layer_norm as layer_norm
 from simgen.layers.norm import lrn as lrn
 from simgen.layers.pool import pooling as pooling
+from simgen.layers.product import circulant as circulant
 from simgen.layers.product import fully_connected as fully_connected
 from simgen.layers.product import gemm as gemm
 from simgen.layers.recurrent import recurrent as recurrent

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from simgen.compile.legalise.implemented import VOP3B
-from simgen.compile.legalise.machine_code import Decoded
+from simgen.compile.legalise.machine_code import DPP, Decoded
 from simgen.lint import naming
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ _SPECIAL = {
     248: "0.15915494", 251: "src_vccz", 252: "src_execz", 253: "src_scc",
 }  # fmt: skip
 _PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec"}
+_DPP_ROWS = {0x10: "row_shl", 0x11: "row_shr", 0x12: "row_ror"}
+_DPP_WHOLE = {0x130: "wave_shl:1", 0x134: "wave_rol:1", 0x138: "wave_shr:1", 0x13C: "wave_ror:1",
+              0x140: "row_mirror", 0x141: "row_half_mirror", 0x142: "row_bcast:15",
+              0x143: "row_bcast:31"}  # fmt: skip
 _VGPRS, _LITERAL, _OFF = 256, 255, 127
 _CARRY_OUT, _CARRY_IN = range(25, 31), (0, 28, 29, 30)  # opcodes of VOP2 that write, read VCC
 _SOURCE_ONLY = ("s_setpc_b64", "s_rfe_b64", "s_cbranch_join", "s_set_gpr_idx_idx")
@@ -52,9 +56,14 @@ def text(item: Decoded, arch: str, label: Callable[[int], str]) -> str:
     """
     word = naming.name(item, arch)
     make = _FORMATS.get(item.format)
-    if not word or make is None or item.form in ("sdwa", "dpp"):
+    if not word or make is None or item.form == "sdwa":
         raise NotKnownError(naming.written(item, arch))
-    operands, tail = make(item, word, _sample(item, word, arch), label)
+    sample = _sample(item, word.replace("_dpp", "_e32"), arch)
+    operands, tail = make(item, word, sample, label)
+    if item.form == "dpp":
+        tail = _controls(item)
+    elif item.format == "FLAT" and arch == "gfx942":
+        tail = tail.replace("glc", "sc0").replace("slc", "nt") + " sc1" * item.bits(25, 25)
     return " ".join(filter(None, (word, ", ".join(operands), tail)))
 
 
@@ -93,11 +102,34 @@ def _source(item: Decoded, value: int, sample: str) -> str:
     width = _width(sample)
     if value >= _VGPRS:
         return _registers("v", value - _VGPRS, width)
+    if value == DPP:
+        return f"v{item.extra & 255}"
     if value == _LITERAL:
         return f"{item.extra:#x}"
     if 128 <= value <= 208:
         return str(value - 128 if value <= 192 else 192 - value)
     return _scalar(value, width)
+
+
+def _controls(item: Decoded) -> str:
+    """The word of controls of a DPP form.
+
+    Raises:
+        NotKnownError: it has what is not known here, such as signs of sources.
+    """
+    control, bound, rest = item.extra >> 8 & 0x1FF, item.extra >> 19 & 1, item.extra >> 20 & 15
+    if control < 0x100:
+        shown = f"quad_perm:[{','.join(str(control >> 2 * at & 3) for at in range(4))}]"
+    elif control in _DPP_WHOLE:
+        shown = _DPP_WHOLE[control]
+    elif control >> 4 in _DPP_ROWS and control & 15:
+        shown = f"{_DPP_ROWS[control >> 4]}:{control & 15}"
+    else:
+        raise NotKnownError(f"DPP control {control:#x}")
+    if rest:
+        raise NotKnownError("signs of a DPP form")
+    banks, rows = item.extra >> 24 & 15, item.extra >> 28
+    return f"{shown} row_mask:{rows:#x} bank_mask:{banks:#x}" + " bound_ctrl:0" * bound
 
 
 def _result(item: Decoded, value: int, sample: str) -> str:
@@ -211,10 +243,18 @@ def _sopk(item: Decoded, word: str, sample: list[str], label: Label) -> Made:
         return [_scalar(scalar, 2), label(item.offset + 4 + 4 * _signed(value, 16))], ""
     shown = f"{value:#x}"
     if word == "s_setreg_b32":
-        return [shown, _scalar(scalar, 1)], ""
+        return [_hardware(value), _scalar(scalar, 1)], ""
     if word == "s_setreg_imm32_b32":
-        return [shown, f"{item.extra:#x}"], ""
+        return [_hardware(value), f"{item.extra:#x}"], ""
+    if word == "s_getreg_b32":
+        return [_scalar(scalar, 1), _hardware(value)], ""
     return [_scalar(scalar, 1), shown], ""
+
+
+def _hardware(value: int) -> str:
+    """Bits of a hardware register."""
+    number, first, count = value & 63, value >> 6 & 31, (value >> 11) + 1
+    return f"hwreg({'HW_REG_MODE' if number == 1 else number}, {first}, {count})"
 
 
 def _sopp(item: Decoded, word: str, sample: list[str], label: Label) -> Made:
@@ -268,8 +308,19 @@ def _ds(item: Decoded, word: str, sample: list[str], label: Label) -> Made:
         tail = [f"offset0:{low}"] * bool(low) + [f"offset1:{high}"] * bool(high)
     else:
         whole = low | high << 8
-        tail = [f"offset:{whole}"] * bool(whole)
+        shown = _swizzle(whole) if word == "ds_swizzle_b32" else str(whole)
+        tail = [f"offset:{shown}"] * bool(whole)
     return made, " ".join([*tail, *(["gds"] if item.bits(16, 16) else [])])
+
+
+def _swizzle(value: int) -> str:
+    if value >> 15:
+        return f"swizzle(QUAD_PERM,{','.join(str(value >> 2 * at & 3) for at in range(4))})"
+    letters = ""
+    for at in range(4, -1, -1):
+        keep, put, turn = value >> at & 1, value >> at + 5 & 1, value >> at + 10 & 1
+        letters += "01"[put] if not keep else "pi"[turn]
+    return f'swizzle(BITMASK_PERM,"{letters}")'
 
 
 def _flat(item: Decoded, word: str, sample: list[str], label: Label) -> Made:
@@ -317,8 +368,11 @@ def listing(
     Instructions that are not known are left out.
     """
 
+    own = re.sub(r"\W", "_", function)
+
     def label(offset: int) -> str:
-        return f".L{offset}" if offset >= 0 else f".L_{-offset}"
+        place = f"{offset}" if offset >= 0 else f"m{-offset}"
+        return f".L{place}_{own}"  # other functions of a module have labels too
 
     known: dict[int, str] = {}
     for item in items:

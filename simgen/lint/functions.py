@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 EXECUTABLE = 4  # flag of a section
+# Of code objects of version 2: the type of kernels' symbols (10), and the bytes before their code.
+KERNELS_V2 = ("STT_LOOS", "STT_GNU_IFUNC")
+HEADER_V2 = 256
 MOST_LINES = 2**22  # rows of a line table
 
 
@@ -47,6 +50,17 @@ class Lines:
         rows = self.rows[0]
         found = bisect_right(rows, (address, "\U0010ffff")) - 1
         return rows[found][1] if found >= 0 else ""
+
+
+def processor(elf: bytes, place: str) -> str:
+    """The processor that a code object is for, or its number where nobody here knows it.
+
+    Raises:
+        DamagedError: it is not a whole ELF file.
+    """
+    with _opened(elf, place) as opened:
+        machine = opened["e_flags"] & 0xFF
+        return MACHINES.get(machine, (f"number {machine:#x}", 0))[0]
 
 
 def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
@@ -83,16 +97,19 @@ def _functions(opened: ELFFile) -> Iterator[Function]:
             symbol["st_value"] - base: symbol
             for symbol in symbols
             if symbol["st_shndx"] == number
-            and (symbol["st_info"]["type"] == "STT_FUNC" or symbol.name in kernels)
+            and (symbol["st_info"]["type"] in (*KERNELS_V2, "STT_FUNC") or symbol.name in kernels)
         }
         starts = sorted(inside)
-        for start, following in zip(starts, [*starts[1:], len(data)], strict=True):
+        for start, following in zip(starts, [*starts[1:], len(data)][: len(starts)], strict=True):
             symbol = inside[start]
             nbytes = symbol["st_size"] or following - start  # assembly by hand may give no size
             if start < 0 or start + nbytes > len(data):
                 raise ValueError(f"function {symbol.name} lies outside of its section")
-            code = data[start : start + nbytes]
-            yield Function(symbol.name, number, symbol["st_value"], code, symbol.name in kernels)
+            code, is_kernel, ahead = data[start : start + nbytes], symbol.name in kernels, 0
+            if symbol["st_info"]["type"] in KERNELS_V2 and len(code) >= HEADER_V2:
+                (ahead,) = struct.unpack_from("<q", code, 16)
+                ahead, is_kernel = min(max(ahead, HEADER_V2), len(code)), True
+            yield Function(symbol.name, number, symbol["st_value"] + ahead, code[ahead:], is_kernel)
         if not inside and data:
             yield Function(section.name, number, base, data, False)
 

@@ -10,7 +10,7 @@ from simgen.compile.legalise import simulators
 from simgen.compile.legalise.simulators import Model
 from simgen.lint import functions, mgpusim, naming, tables
 from simgen.lint.gem5 import Gem5
-from simgen.lint.verdicts import ENDS, REFUSED
+from simgen.lint.verdicts import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,6 +49,7 @@ class Looked:
     kernels: int
     instructions: int
     findings: tuple[Finding, ...]
+    skipped: str = ""  # why nobody looked: the simulator does not have the processor
 
 
 def code_objects(held: Iterable[Held], simulator: str, version: str) -> Iterator[Looked]:
@@ -62,13 +63,11 @@ def code_objects(held: Iterable[Held], simulator: str, version: str) -> Iterator
 
 
 def _code_object(held: Held, simulator: str, version: str) -> Looked:
-    arch, found, lines = functions.of(held.code, held.place)
+    arch = functions.processor(held.code, held.place)
     judge = judge_of(Model(simulator, version, arch))
     if isinstance(judge, str):
-        whole = Finding(
-            held.path, held.inside, arch, "", 0, "", ENDS, judge, "compile it for another"
-        )
-        return Looked(held, arch, len(found), 0, (whole,))
+        return Looked(held, arch, 0, 0, (), judge)
+    _, found, lines = functions.of(held.code, held.place)
     made, count, kernels = list[Finding](), 0, 0
     for function in found:
         kernels += function.is_kernel
@@ -81,6 +80,12 @@ def _code_object(held: Held, simulator: str, version: str) -> Looked:
                         *judged, line=lines.at(at, function.section))
             )  # fmt: skip
     return Looked(held, arch, kernels, count, tuple(made))
+
+
+def simulated(held: Held, simulator: str, version: str) -> bool:
+    """Whether a version simulates the processor of a code object."""
+    arch = functions.processor(held.code, held.place)
+    return not isinstance(judge_of(Model(simulator, version, arch)), str)
 
 
 def judge_of(model: Model) -> Judge | str:

@@ -41,7 +41,8 @@ OF_PLAN = {Draws.MEMORY, Draws.SIZES, Draws.TABLE}  # known before anything runs
 
 @dataclass(frozen=True)
 class Case:
-    """A workload of a study. Settings are keys of its config; {n} in `batch` is its size."""
+    """A workload of a study. Settings are keys of its config; {n} in them is the batch's
+    size."""
 
     name: str
     workload: str
@@ -112,8 +113,8 @@ def settings_of(
 ) -> Settings:
     """All settings of a case at a size of the batch. Those that are given as CASE:KEY are for one
     case, the others for all; they stand before the study's own."""
-    own = dict((*(case.reduced if reduced else ()),))
-    own |= {key: text.format(n=batch) for key, text in case.batch}
+    usual = (*case.batch, *(case.reduced if reduced else ()))
+    own = {key: text.format(n=batch) for key, text in usual}
     for key, value in given:
         of, colon, rest = key.partition(":")
         if not colon:

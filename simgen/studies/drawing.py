@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from simgen.studies.definition import Figure
     from simgen.studies.measuring import Measured, PlannedCase, Scope
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 
 def draw(
@@ -63,6 +63,8 @@ def _why(of: DrawnFrom, target: str) -> str:
         return f"{target} has no results"
     if figure.draws is Draws.BYPASS and not measuring.bypasses(target):
         return f"{target} runs loads that pass by L1 as it does the others"
+    if figure.draws is Draws.BYPASS:
+        return f"{target} has no run without L1"
     if figure.draws is Draws.SPEED_UP:
         return f"{target} is one machine here; a speed-up takes two"
     if figure.draws is Draws.FUSION:

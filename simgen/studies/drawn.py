@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simgen.studies.definition import Figure
     from simgen.studies.measuring import Measured, PlannedCase, Scope
     from simgen.study.figures import Series
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 HEAD = ("target", "machine", "case", "batch", "place", "quantity", "unit", "value")
 MOST_PLACES, MANY_PLACES = 128, 24  # of a picture; from where on it is split by pass
@@ -145,7 +145,7 @@ def halves(
     ]
 
 
-SMALL_SHARE = 0.1  # an axis to 1 would hide what is less throughout
+SMALL_SHARE = 0.5  # an axis to 1 would hide what is less throughout
 
 
 def _most(series: Series) -> float:

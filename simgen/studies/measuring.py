@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
     from simgen.running.sweeps import Swept
     from simgen.studies.definition import Case, Settings, Study
-    from simgen.study.page import Row
+    from simgen.study.row import Row
     from simgen.targets import Target
 
 BASE, BYPASS, FUSED, FORWARD = "", "bypass", "fused", "fwd"  # variants

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simgen.compile import render
@@ -14,12 +14,13 @@ from simgen.study import page as report_page
 from simgen.study import reporting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from simgen.studies.definition import Study
     from simgen.studies.drawn import Drawn
-    from simgen.studies.measuring import Scope, StudyListener
+    from simgen.studies.measuring import Measured, Scope, StudyListener
+    from simgen.study.row import Row
 
 PAGE, FIGURES = "study.html", "figures"
 
@@ -75,7 +76,10 @@ def make(
     if measured:
         homes = {each.point.bundle for each in measured}
         reporting.write([output / measuring.RUNS / home for home in sorted(homes)], output)
+        agreement = report_page.correlation_csv(_alike(measured))
+        write_atomic(output / report_page.CORRELATION, agreement.encode())
     rows = [row for each in measured for row in each.rows]
+    alike = _alike(measured)
     text = render.page(
         "study.html.j2",
         study=study,
@@ -86,6 +90,8 @@ def make(
         counts=explaining.counts(study, scope.targets),
         targets=scope.targets,
         places=measuring.places(measured),
+        compared=[report_page.correlation_cells(x) for x in report_page.correlations(alike)],
+        compared_head=report_page.CORRELATION_TITLES,
         doubts=report_page.doubts(rows),
         failed=failed,
         passed=passed or {},
@@ -94,6 +100,17 @@ def make(
     page = output / PAGE
     write_atomic(page, text.encode())
     return Made(page, tuple(drawn), failed, passed or {}, len(measuring.points(study, scope)))
+
+
+def _alike(measured: Sequence[Measured]) -> list[Row]:
+    """The rows of machines A as they are compared between targets: a case at a size of the batch
+    has a name of its own, whatever bundle each target ran it in."""
+    return [
+        replace(row, bundle=f"{each.point.case.name}-n{each.point.batch}")
+        for each in measured
+        if each.point.place.machine == "A" and each.point.variant == measuring.BASE
+        for row in each.rows
+    ]
 
 
 def _write(folder: Path, drawn: Drawn) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Points = Mapping[tuple[str, str], Mapping[str, float]]  # (bundle, layer and pass) -> metrics
 
 LEAST = 3  # layers: r of two is always 1 or -1
+HOST = "host"  # the CPU of this computer
 HARDWARE = ("cuda", "hip")  # a simulator's error is that against a GPU, where both ran
 ANY = "any"  # stands for a quantity, where there are too few layers for all of them
 COLUMNS = (
@@ -67,6 +68,12 @@ def pairs(targets: Sequence[str]) -> list[tuple[str, str]]:
     return [(a, b) for a, b in both if target_of(a) != target_of(b)]
 
 
+def tells_nothing(quantity: str, reference: str, target: str) -> bool:
+    """Of this computer's CPU, times say nothing about a GPU's."""
+    either = {target_of(reference), target_of(target)}
+    return HOST in either and metrics.METRICS[quantity].kind is metrics.Kind.TIME
+
+
 def of(measured: Mapping[str, Points]) -> list[Correlation]:
     """Every quantity that two targets both have, and `seconds` even if they have not.
 
@@ -76,8 +83,14 @@ def of(measured: Mapping[str, Points]) -> list[Correlation]:
     found = []
     for reference, target in pairs(list(measured)):
         a, b = measured[reference], measured[target]
-        quantities = [metric.name for metric in metrics.compared()]
+        quantities = [
+            metric.name
+            for metric in metrics.compared()
+            if not tells_nothing(metric.name, reference, target)
+        ]
         shared = {quantity: common(a, b, quantity) for quantity in quantities}
+        if HOST in (target_of(reference), target_of(target)) and not any(shared.values()):
+            continue
         if max(map(len, shared.values())) < LEAST:
             found.append(_too_few(reference, target, a, b, max(map(len, shared.values()))))
             continue

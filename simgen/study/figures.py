@@ -1,9 +1,8 @@
-"""Figures of a report as SVG text: the same bytes for the same numbers, text left as text."""
+"""Figures of a study as SVG text: the same bytes for the same numbers, text left as text."""
 
 from __future__ import annotations
 
 import io
-import math
 import warnings
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ WIDE = 100  # times the smallest bar: an axis for more than that is logarithmic
 PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
 DOUBLED = 4  # times the smallest value: an axis for more than that is logarithmic
 COLUMNS = 3  # of a legend
+COLOURS = 10  # that come by themselves
 GROUP = 0.8  # of the distance of two places is covered by bars
 
 
@@ -81,6 +81,10 @@ def lines(
 def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
     """One bar at each place, of the parts from below to above."""
     figure, axes = _figure(places, 1)
+    if len(parts) > COLOURS:  # no colour twice
+        import matplotlib as mpl
+
+        axes.set_prop_cycle(color=mpl.colormaps["tab20"].colors)  # type: ignore[attr-defined]
     base = [0.0] * len(places)
     for label, values in parts.items():
         heights = [value or 0.0 for value in values]
@@ -88,27 +92,6 @@ def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
         base = [low + height for low, height in zip(base, heights, strict=True)]
     axes.set_ylim(bottom=0)
     return _finish(figure, axes, places, unit)
-
-
-def against(points: Sequence[tuple[float, float]], across: str, up: str) -> str:
-    """A dot for each (x, y), x and y above 0, on logarithmic axes with the line y = x."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter
-
-    figure = Figure(figsize=(HEIGHT, HEIGHT), dpi=DOTS_PER_INCH)
-    axes = figure.subplots()
-    ends = [value for point in points for value in point]
-    # Whole decades, each of which has its tick.
-    low, high = (math.floor(math.log10(end)) for end in (min(ends), max(ends)))
-    span = (10.0**low, 10.0 ** (high + 1))
-    axes.plot(span, span, color="0.7", linewidth=1)
-    axes.scatter([x for x, _ in points], [y for _, y in points], s=18)
-    axes.set(xscale="log", yscale="log", xlim=span, ylim=span)
-    axes.set(xlabel=_plain(across), ylabel=_plain(up))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter(NullFormatter())
-    axes.set_aspect("equal")
-    return _svg(figure, axes)
 
 
 def _plain(text: str) -> str:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from simgen import metrics
-from simgen.bundle import result_names as sweep
 from simgen.bundle import results, verdict_file
 from simgen.compile import render
 from simgen.frontend.network import make_layer
 from simgen.storage.files import write_atomic
-from simgen.study import correlation, figures, peaks, sweep_figures
+from simgen.study import correlation, drawing, interactive, peaks, summary
+from simgen.study.row import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,37 +26,14 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.ir import Step, Workload
     from simgen.study.correlation import Correlation
+    from simgen.study.summary import Told
 
+CORRELATION = "correlation.csv"
 SHOWN = 3  # results that a line of doubts names
-MOST_PLACES = 256  # in a figure; nobody reads more, and drawing them takes minutes
 CORRELATION_TITLES = (
     "quantity", "compared with", "target", "layers", "Pearson r", "error, %", "factor",
     "error after it, %", "",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one target measured for one step: sums over the step's launches."""
-
-    bundle: str
-    workload: str
-    planned_for: str  # a machine
-    layer: str
-    direction: str
-    types: str  # of the elements of its tensors
-    target: str
-    operations: int  # that the algorithm needs: flops and transcendentals
-    nbytes: int  # that it must move
-    metrics: Mapping[str, float]
-    peaks: Mapping[str, float] = field(default_factory=dict)  # of the machine that ran it
-    kind: str = ""  # of the layer
-    verdict: str = verdict_file.UNCHECKED  # of `simgen diff`, against the reference
-    inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
-
-    @property
-    def step(self) -> str:
-        return f"{self.layer} {self.direction}"
 
 
 def rows(
@@ -79,6 +55,8 @@ def rows(
             no_verdict = verdict_file.SILENT
         kernels = results.kernels(result, bundle.workload)
         like = _inferred(bundle.workload, result)
+        machine = peaks.ran_on(result)
+        roof = (2 * machine.rate, machine.dram_rate) if machine else None
         for at, step in enumerate(bundle.workload.steps):
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
             if launches and not any(launches):  # the run was about other layers
@@ -102,6 +80,7 @@ def rows(
                     if at in like
                     else told.get(f"{step.layer} {step.direction}", no_verdict),
                     like.get(at, ""),
+                    roof,
                 )
             )
     return made
@@ -160,29 +139,49 @@ def correlations(found: Sequence[Row]) -> list[Correlation]:
     return correlation.of(_points(found))
 
 
-def write(folder: Path, found: Sequence[Row]) -> Path:
+def write(
+    folder: Path,
+    found: Sequence[Row],
+    told: Sequence[Told] = (),
+    baseline: tuple[str, str] | None = None,
+) -> Path:
     """`report.html`, which needs no other file, `metrics.csv` and `correlation.csv`.
 
-    Returns the page's path. Numbers are the same in all of them.
+    `told` is what there is to say of each run; `baseline` the bundle and the result with which the
+    others are compared, in `baseline.csv` too. Returns the page's path. Numbers are the same in all
+    of them.
     """
     table = to_csv(found)
     write_atomic(folder / "metrics.csv", table.encode())
     compared = correlations(found)
-    lines = [each.cells for each in compared]
-    write_atomic(folder / "correlation.csv", _csv(correlation.COLUMNS, lines).encode())
+    write_atomic(folder / CORRELATION, correlation_csv(found).encode())
+    against = summary.against(found, told, *baseline) if baseline else None
+    if against:
+        speed = _csv(summary.SPEED_UP_COLUMNS, (each.cells for each in against.lines))
+        write_atomic(folder / "baseline.csv", speed.encode())
     metrics = list(csv.reader(io.StringIO(table)))
     page = render.page(
         "report.html.j2",
+        library=interactive.library(),
         head=metrics[0],
         rows=metrics[1:],
         doubts=doubts(found),
-        figures=_figures(found),
+        summary=summary.of(found, told),
+        against=against,
+        sections=drawing.sections([(row, {**row.metrics, **derived(row)}) for row in found]),
+        agreement=drawing.agreement(_points(found)),
         compared=[correlation_cells(each) for each in compared],
         compared_head=CORRELATION_TITLES,
+        results=len({(row.bundle, row.target) for row in found}),
     )
     path = folder / "report.html"
     write_atomic(path, page.encode())
     return path
+
+
+def correlation_csv(found: Sequence[Row]) -> str:
+    """How well every two targets agree, as a table."""
+    return _csv(correlation.COLUMNS, [each.cells for each in correlations(found)])
 
 
 def correlation_cells(each: Correlation) -> tuple[str, ...]:
@@ -219,108 +218,3 @@ def _work(workload: Workload, step: Step) -> tuple[int, int]:
 def _total(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
     names = dict.fromkeys(name for launch in launches for name in launch)
     return {name: sum(launch.get(name, 0.0) for launch in launches) for name in names}
-
-
-def _figures(found: Sequence[Row]) -> list[tuple[str, str]]:
-    """(title, SVG) of each figure that has something to show."""
-    table: dict[str, dict[str, dict[str, float]]] = {}  # series -> place -> metrics
-    for (place, series), row in zip(_labels(found), found, strict=True):
-        table.setdefault(series, {})[place] = {**row.metrics, **derived(row)}
-    places = list(dict.fromkeys(place for at in table.values() for place in at))
-    drawn = []
-    for metric in metrics.METRICS.values():
-        names = (metric.name,)
-        lines = {label: _sums(at, places, names) for label, at in table.items()}
-        lines = {k: v for k, v in lines.items() if any(value is not None for value in v)}
-        if metric.figure and lines:
-            whole = 1.0 if metrics.is_share(metric.name) else None
-            said, shown, lines = _readable(metric.title, places, lines)
-            drawn.append((said, figures.grouped(shown, lines, metric.unit, whole)))
-    for series, at in table.items():
-        if not sweep.options_of(series):  # of a sweep, that would be as many figures as points
-            drawn += _of_one(series, at)
-    return drawn + _swept(found) + _scatters(found)
-
-
-def _swept(found: Sequence[Row]) -> list[tuple[str, str]]:
-    """Figures of the sweeps of each bundle; they name it where there are several."""
-    measured: dict[str, dict[str, dict[str, Mapping[str, float]]]] = {}
-    for row in found:
-        bundle, point = sweep.in_sweep(row.bundle, row.target)
-        measured.setdefault(bundle, {}).setdefault(point, {})[row.step] = row.metrics
-    return [
-        (f"{title}, {bundle}" if len(measured) > 1 else title, figure)
-        for bundle, points in measured.items()
-        for title, figure in sweep_figures.drawn(points, metrics.parts(metrics.WAITS))
-    ]
-
-
-def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
-    """Figures of what one target has in parts."""
-    drawn = []
-    places = list(at)
-    for key, (title, unit, needed, as_shares) in metrics.PARTS.items():
-        if any(needed in found for found in at.values()):
-            parts = {label: _sums(at, places, n) for label, n in metrics.parts(key).items()}
-            said, shown, parts = _readable(f"{title}: {series}", places, parts)
-            draw = figures.stacked if as_shares else figures.grouped
-            drawn.append((said, draw(shown, figures.shares(parts) if as_shares else parts, unit)))
-    return drawn
-
-
-def _readable(
-    title: str, places: list[str], series: Mapping[str, list[float | None]]
-) -> tuple[str, list[str], dict[str, list[float | None]]]:
-    """A figure's title, places and values, of no more places than `MOST_PLACES`: the largest."""
-    if len(places) <= MOST_PLACES:
-        return title, places, dict(series)
-    weights = [max(value or 0.0 for value in values) for values in zip(*series.values())]
-    ranked = sorted(range(len(places)), key=weights.__getitem__, reverse=True)
-    kept = sorted(ranked[:MOST_PLACES])
-    chosen = {label: [values[at] for at in kept] for label, values in series.items()}
-    title = f"{title}, the largest {MOST_PLACES} of {len(places)}"
-    return title, [places[at] for at in kept], chosen
-
-
-def _scatters(found: Sequence[Row]) -> list[tuple[str, str]]:
-    """Times of every two targets against each other, where the correlation has enough of them."""
-    points = _points(found)
-    drawn = []
-    for a, b in correlation.pairs(list(points)):
-        both = correlation.common(points[a], points[b], "seconds")
-        both = [(x, y) for x, y in both if x > 0 and y > 0]
-        if len(both) >= correlation.LEAST:
-            dots = figures.against(both, f"seconds, {a}", f"seconds, {b}")
-            drawn.append((f"Time on {b} against {a}", dots))
-    return drawn
-
-
-def _sums(
-    at: Mapping[str, Mapping[str, float]], places: Sequence[str], names: Sequence[str]
-) -> list[float | None]:
-    """For each place the sum of the metrics that it has; None where it has none of them."""
-    sums: list[float | None] = []
-    for place in places:
-        had = [at[place][name] for name in names if name in at.get(place, {})]
-        sums.append(sum(had) if had else None)
-    return sums
-
-
-def _labels(found: Sequence[Row]) -> list[tuple[str, str]]:
-    """(place, series) of each row: layers side by side, targets as series.
-
-    Several bundles of one workload (a sweep) are series too; several workloads are places.
-    """
-    steps: dict[str, set[str]] = {}
-    bundles: dict[str, set[str]] = {}
-    for row in found:
-        steps.setdefault(row.workload, set()).add(row.step)
-        bundles.setdefault(row.workload, set()).add(row.bundle)
-    sweep = any(len(names) > 1 for names in bundles.values())
-    labels = []
-    for row in found:
-        place = row.step
-        if len(steps) > 1:
-            place = row.workload if len(steps[row.workload]) == 1 else f"{row.workload} {place}"
-        labels.append((place, f"{row.bundle}, {row.target}" if sweep else row.target))
-    return labels

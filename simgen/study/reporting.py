@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from simgen.bundle import verdict_file
+from simgen.bundle import recipe, result_names, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
 from simgen.study import page as report_page
-from simgen.study import trace
+from simgen.study import summary, timeline, trace
 from simgen.study.trace import TracedRun
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.bundle.writing import Bundle
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Report:
     """What a report consists of.
 
     Attributes:
-        page: report.html; metrics.csv, correlation.csv and trace.sqlite3 lie beside it.
+        page: report.html; metrics.csv, correlation.csv, trace.sqlite3 and timeline.json lie beside
+            it.
         rows: one for each layer, pass and result.
         idle: bundles that have not run.
     """
@@ -55,11 +57,14 @@ def rows(paths: Sequence[Path]) -> list[Row]:
         return _rows(_names(paths), loaded, _all_that_ran(paths, loaded))
 
 
-def write(paths: Sequence[Path], output: Path) -> Report:
+def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> Report:
     """Write what all results in the bundles measured into the folder `output`.
 
+    `baseline` is the result that the others are compared with: TARGET, or BUNDLE:TARGET.
+
     Raises:
-        UsageError: a bundle is given twice, there is none, or nothing has run.
+        UsageError: a bundle is given twice, there is none, or nothing has run; the baseline is not
+            there, counted no time, or is of another workload.
         DamagedError: a result is not what its run left.
     """
     names = _names(paths)
@@ -67,10 +72,37 @@ def write(paths: Sequence[Path], output: Path) -> Report:
         loaded = [held.enter_context(bundles.opened(path)) for path in paths]
         ran = _all_that_ran(paths, loaded)
         found = _rows(names, loaded, ran)
-        page = report_page.write(output, found)
+        places = [(name, run.result.name) for name, runs in zip(names, ran) for run in runs]
+        told = [
+            summary.told(
+                name, run.result, f"{run.finished:%Y-%m-%d %H:%M:%S} UTC", _again(made, run)
+            )
+            for name, made, runs in zip(names, loaded, ran)
+            for run in runs
+        ]
+        base = None if baseline is None else summary.baseline(baseline, places)
+        page = report_page.write(output, found, told, base)
         trace.write(output / trace.FILE, zip(names, loaded, ran))
+        measured = [[run.result for run in runs] for runs in ran]
+        timeline.write(output / timeline.FILE, zip(names, loaded, measured))
     idle = tuple(name for name, runs in zip(names, ran) if not runs)
     return Report(page, tuple(found), idle)
+
+
+def _again(bundle: Bundle, run: TracedRun) -> list[str]:
+    """The commands that build the bundle and run it again."""
+    name = result_names.target_of(run.result.name)
+    options = result_names.options_of(run.result.name)
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+    home = str(bundle.path)
+    try:
+        built = [shlex.join(recipe.command(bundle))]
+    except UsageError:  # of an earlier version, which did not keep its config
+        built = []
+    return [
+        one_line(each)
+        for each in (*built, shlex.join(["simgen", "run", home, "--on", name, *words]))
+    ]  # a path may be no text
 
 
 def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[TracedRun]]:

@@ -23,7 +23,7 @@ from simgen.bundle.verdict_file import RIGHT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from simgen.study.page import Row
+    from simgen.study.row import Row
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simgen import metrics
 from simgen.bundle import result_names
-from simgen.study import figures
+from simgen.study import interactive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ REST = "the others"
 
 
 def drawn(measured: Measured, waits: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
-    """(title, SVG) for each target with a sweep, and each of its options that has several values.
+    """(title, element) for each target with a sweep and each of its options with several values.
 
     `waits` are the parts of wavefronts' cycles: label -> metrics whose sum it shows.
     """
@@ -67,7 +67,7 @@ def _of_option(
     made = [(f"Time {title}", _lines(values, times, option))] if _any(times) else []
     parts = {k: [_total(only[v], names) for v in values] for k, names in waits.items()}
     if _any(parts):
-        bars = figures.stacked(values, parts, "cycles of wavefronts")
+        bars = interactive.stacked(values, parts, "cycles of wavefronts")
         made.append((f"{metrics.PARTS[metrics.WAITS][0]} {title}", bars))
     return made
 
@@ -89,7 +89,7 @@ def _by_layer(
 def _lines(values: Sequence[str], times: Mapping[str, Sequence[float | None]], option: str) -> str:
     sizes = [result_names.magnitude(value) for value in values]
     at = None if None in sizes else [size for size in sizes if size is not None]
-    return figures.lines(values, at, times, option, metrics.unit("seconds"))
+    return interactive.lines(values, at, times, option, metrics.unit("seconds"))
 
 
 def _total(at: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> float | None:

@@ -3,12 +3,14 @@
 Two launches are alike if the same kernel runs on the same grid, and on tensors that it cannot tell
 apart: each argument comes from the data file or from a launch before, lies at the same place in its
 page, is the same tensor as the same other arguments, and is in the machine's L2 cache or not, by
-the bytes that launches have touched since it was last touched. Constants are part of a kernel.
-Integers of the data file, which may be indices, make a launch like no other one.
+the bytes that launches have touched since it was last touched; and the kernel has run before, or
+not, because its instructions are in no cache then. Constants are part of a kernel. Integers of the
+data file, which may be indices, make a launch like no other one.
 
 A step is measured if one of its launches is like none before it. A piece is measured steps that
 follow each other, and begins with the tensors that the reference has there. It is a process of its
-own, so its caches are cold: `Warm.PREVIOUS` runs the step before it first, which is not counted.
+own, so its caches are cold: `Warm.PREVIOUS` first runs the step before it, and of kernels that have
+run before in the network the last step that ran them, which are not counted.
 """
 
 from __future__ import annotations
@@ -97,8 +99,22 @@ def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list
             held = 0.0
         runs[-1].append(at)
         held += weights[at]
-    before = warm is Warm.PREVIOUS
-    return [Piece((run[0] - 1,) if before and run[0] else (), tuple(run)) for run in runs]
+    if warm is Warm.NONE:
+        return [Piece((), tuple(run)) for run in runs]
+    return [Piece(tuple(before), tuple(run)) for before, run in zip(_before(workload, runs), runs)]
+
+
+def _before(workload: Workload, runs: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """What runs before each of the pieces: the step before it, and the last steps that ran the
+    kernels of its own."""
+    ran: dict[str, int] = {}  # kernel -> the last step that ran it
+    done = 0
+    for run in runs:
+        for at in range(done, run[0]):
+            ran |= {launch.kernel: at for launch in workload.steps[at].launches}
+        done = run[0]
+        own = {launch.kernel for at in run for launch in workload.steps[at].launches}
+        yield sorted({ran[name] for name in own & ran.keys()} | ({run[0] - 1} if run[0] else set()))
 
 
 def _weights(workload: Workload) -> list[float]:
@@ -110,6 +126,7 @@ def _weights(workload: Workload) -> list[float]:
 def _keys(workload: Workload) -> Iterator[Hashable]:
     """Of each launch, what is the same for all that are alike."""
     touched: dict[str, int] = {}  # buffer -> bytes that had been touched when it last was
+    ran: set[str] = set()
     clock = 0
     for launch in workload.launches:
         names = dict.fromkeys(launch.args)
@@ -119,7 +136,9 @@ def _keys(workload: Workload) -> Iterator[Hashable]:
             <= workload.machine.l2_nbytes
             for name in names
         }
-        yield (launch.kernel, launch.grid, tuple(_arguments(workload, launch, near)))
+        known = launch.kernel in ran
+        yield (launch.kernel, launch.grid, known, tuple(_arguments(workload, launch, near)))
+        ran.add(launch.kernel)
         clock += sum(workload.buffer(name).spec.held for name in names)
         touched |= dict.fromkeys(names, clock)
 

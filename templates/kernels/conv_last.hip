@@ -10,23 +10,31 @@
 #include "epilogue.h"
 
 constexpr const AddedElement* bias = nullptr; /* stands for a parameter that the kernel may lack */
-constexpr unsigned TAPS = ROWS_TAPS * COLUMNS_TAPS;
-constexpr unsigned DEPTH = TAPS * OF_TAP; /* K */
 constexpr unsigned PIXELS = ROWS_COUNT * COLUMNS_COUNT;
-constexpr unsigned COUNT = BATCH * PIXELS; /* N */
+constexpr unsigned COUNT = PLANES ? PIXELS : BATCH * PIXELS; /* N; of a sample, where tiles do not go beyond it */
 constexpr unsigned TARGET_SIZE = ROWS_EXTENT * COLUMNS_EXTENT;
 constexpr bool WHOLE = ROWS_COUNT == ROWS_EXTENT && COLUMNS_COUNT == COLUMNS_EXTENT; /* no phase of the target */
 
 #if STAGES
-/* The tap of the filters as they are stored that a tap of the sum takes. */
-static __device__ __forceinline__ unsigned stored_tap(unsigned tap)
-{
-    const int r = static_cast<int>(ROWS_FILTER_FIRST) + ROWS_FILTER_STEP * static_cast<int>(tap / COLUMNS_TAPS);
-    const int s = static_cast<int>(COLUMNS_FILTER_FIRST) + COLUMNS_FILTER_STEP * static_cast<int>(tap % COLUMNS_TAPS);
-    return static_cast<unsigned>(r) * KERNEL_W + static_cast<unsigned>(s);
-}
+/* The taps of the sum; of TWINS, which are phases of neighbouring columns, those of the second one. */
+template <bool SECOND>
+struct Taps {
+    static constexpr unsigned ACROSS = SECOND ? TWIN_TAPS : COLUMNS_TAPS;
+    static constexpr unsigned DEPTH = ROWS_TAPS * ACROSS * OF_TAP; /* K */
+    static constexpr int START = SECOND ? TWIN_START : COLUMNS_START;
+    static constexpr int FILTER_FIRST = static_cast<int>(SECOND ? TWIN_FILTER_FIRST : COLUMNS_FILTER_FIRST);
+
+    /* That of the filters as they are stored. */
+    static __device__ __forceinline__ unsigned stored(unsigned tap)
+    {
+        const int r = static_cast<int>(ROWS_FILTER_FIRST) + ROWS_FILTER_STEP * static_cast<int>(tap / ACROSS);
+        const int s = FILTER_FIRST + COLUMNS_FILTER_STEP * static_cast<int>(tap % ACROSS);
+        return static_cast<unsigned>(r) * KERNEL_W + static_cast<unsigned>(s);
+    }
+};
 
 /* The filters. */
+template <class Taps>
 struct Left {
     using Element = FilterElement;
     static constexpr unsigned WIDTH = LEFT_WIDTH;
@@ -50,11 +58,11 @@ struct Left {
         {
             const unsigned tap = (step + k) / OF_TAP, channel = (step + k) % OF_TAP;
             return reinterpret_cast<const char*>(
-                first + stored_tap(tap) * (FILTER_ROWS * FILTER_COLUMNS) + channel * (ALONG_K ? 1 : FILTER_COLUMNS));
+                first + Taps::stored(tap) * (FILTER_ROWS * FILTER_COLUMNS) + channel * (ALONG_K ? 1 : FILTER_COLUMNS));
         }
         __device__ __forceinline__ bool ends(unsigned step) const
         {
-            return !inside || step + k >= DEPTH || (OF_TAP != CHANNELS && (step + k) % OF_TAP >= CHANNELS);
+            return !inside || step + k >= Taps::DEPTH || (OF_TAP != CHANNELS && (step + k) % OF_TAP >= CHANNELS);
         }
     };
     __device__ __forceinline__ Line line(unsigned m, unsigned dm, unsigned k) const
@@ -64,7 +72,8 @@ struct Left {
 };
 
 /* The windows, from the source. */
-struct Right {
+template <class Taps>
+struct Windows {
     using Element = SourceElement;
     static constexpr unsigned WIDTH = RIGHT_WIDTH;
     static constexpr Along ALONG = RIGHT_ALONG;
@@ -79,15 +88,15 @@ struct Right {
         __device__ __forceinline__ const char* place(unsigned step) const
         {
             const unsigned tap = (step + k) / OF_TAP, channel = (step + k) % OF_TAP;
-            const unsigned r = tap / COLUMNS_TAPS * ROWS_GAP, s = tap % COLUMNS_TAPS * COLUMNS_GAP;
+            const unsigned r = tap / Taps::ACROSS * ROWS_GAP, s = tap % Taps::ACROSS * COLUMNS_GAP;
             return reinterpret_cast<const char*>(first + ((r * COLUMNS_SOURCE + s) * SOURCE_HELD + channel));
         }
         __device__ __forceinline__ bool ends(unsigned step) const
         {
             const unsigned tap = (step + k) / OF_TAP;
-            const unsigned r = row + tap / COLUMNS_TAPS * ROWS_GAP, s = column + tap % COLUMNS_TAPS * COLUMNS_GAP;
+            const unsigned r = row + tap / Taps::ACROSS * ROWS_GAP, s = column + tap % Taps::ACROSS * COLUMNS_GAP;
             const bool padded = OF_TAP != SOURCE_HELD && (step + k) % OF_TAP >= SOURCE_HELD;
-            return r >= ROWS_SOURCE || s >= COLUMNS_SOURCE || step + k >= DEPTH || padded;
+            return r >= ROWS_SOURCE || s >= COLUMNS_SOURCE || step + k >= Taps::DEPTH || padded;
         }
     };
     __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
@@ -97,40 +106,140 @@ struct Right {
             at = at < COUNT ? at : COUNT - 1; /* not stored */
         const unsigned sample = at / PIXELS, pixel = at % PIXELS;
         const int row = static_cast<int>(pixel / COLUMNS_COUNT) * ROWS_STRIDE + ROWS_START;
-        const int column = static_cast<int>(pixel % COLUMNS_COUNT) * COLUMNS_STRIDE + COLUMNS_START;
+        const int column = static_cast<int>(pixel % COLUMNS_COUNT) * COLUMNS_STRIDE + Taps::START;
         const int place = (static_cast<int>(sample * ROWS_SOURCE) + row) * static_cast<int>(COLUMNS_SOURCE) + column;
         return Line{source + place * static_cast<int>(SOURCE_HELD), row, column, k};
     }
 };
 
+/* The pixels of a sample whose channels are planes: windows of one tap that meets all of them. */
+struct Planes {
+    using Element = SourceElement;
+    static constexpr unsigned WIDTH = RIGHT_WIDTH;
+    static constexpr Along ALONG = RIGHT_ALONG;
+    static constexpr bool REGULAR = PIXELS % TILE_N == 0 && SOURCE_HELD % TILE_K == 0;
+    const SourceElement* __restrict__ source;
+
+    static constexpr __device__ __forceinline__ unsigned apart(unsigned at, unsigned k)
+    {
+        return sizeof(SourceElement) * (k * PIXELS + at);
+    }
+    struct Line {
+        const SourceElement* pixel;
+        unsigned k;
+        bool inside;
+
+        __device__ __forceinline__ const char* place(unsigned step) const
+        {
+            return reinterpret_cast<const char*>(pixel + (step + k) * PIXELS);
+        }
+        __device__ __forceinline__ bool ends(unsigned step) const { return !inside || step + k >= SOURCE_HELD; }
+    };
+    __device__ __forceinline__ Line line(unsigned n, unsigned dn, unsigned k) const
+    {
+        return Line{source + n + dn, k, PIXELS % TILE_N == 0 || n + dn < PIXELS};
+    }
+};
+template <class Taps>
+using Right = Either<PLANES, Planes, Windows<Taps>>;
+
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
-using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES>;
+template <class Taps>
+using TiledOf = WarpgroupProduct<Cut, Left<Taps>, Right<Taps>, STAGES>;
 #else
-using Tiled = StagedProduct<Cut, Left, Right, StagedMma<Cut, FilterElement>, STAGES>;
+template <class Taps>
+using TiledOf = StagedProduct<Cut, Left<Taps>, Right<Taps>, StagedMma<Cut, FilterElement>, STAGES>;
 #endif
+using Tiled = TiledOf<Taps<false>>;
 
-/* 4 neighbours among the results of a channel, the first of number n, to the image that begins at `to`. */
-static __device__ __forceinline__ void store_pixels(Element* to, unsigned n, const float* values)
+/* What a work-group multiplies. */
+struct Place {
+    unsigned row, column; /* of the product */
+    unsigned sample;      /* of PLANES */
+    unsigned first, last; /* of k */
+};
+/* `maps` are of the filters and of the windows. */
+template <bool SECOND>
+static __device__ __forceinline__ void multiply(
+    const SourceElement* source, const FilterElement* filters, const char* maps, const Place& at, unsigned char* lds,
+    typename Cut::Sum& sum)
 {
-    if constexpr (WHOLE && PIXELS % 4 == 0) {
-        if (COUNT % TILE_N == 0 || n < COUNT)
-            store_vector<4>(to + n / PIXELS * (GROUP_OUT * TARGET_SIZE) + n % PIXELS, values);
-        return;
+    using Of = Taps<SECOND>;
+    using Product = TiledOf<Of>;
+#ifdef BY_WARPGROUPS
+    const char* const windows = maps + (SECOND ? 256 : 128);
+    const unsigned sample = at.column / PIXELS, pixel = at.column % PIXELS;
+    const int y = static_cast<int>(pixel / COLUMNS_COUNT) * ROWS_STRIDE + ROWS_START;
+    const int x = static_cast<int>(pixel % COLUMNS_COUNT) * COLUMNS_STRIDE + Of::START;
+    Product::multiply_moved(
+        [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
+            const unsigned tap = k / OF_TAP, channel = k % OF_TAP;
+            Product::template move_all<typename Product::A, TILE_M>(a, maps, at.row, channel, Of::stored(tap), barrier);
+            if constexpr (PLANES)
+                Product::template move_all<typename Product::B, TILE_N>(b, windows, at.column, k, at.sample, barrier);
+            else
+                Product::move_windows(
+                    b, windows, channel, x, y, sample, tap % Of::ACROSS * COLUMNS_GAP, tap / Of::ACROSS * ROWS_GAP, barrier);
+        },
+        at.first, at.last, lds, sum);
+#else
+    Product::multiply(
+        Left<Of>{filters}, Right<Of>{source + (PLANES ? at.sample * (SOURCE_HELD * PIXELS) : 0)}, at.row, at.column, at.first, at.last,
+        lds, sum);
+#endif
+}
+
+/* The same of the second phase, if there is one; after the first. */
+template <bool THERE>
+static __device__ __forceinline__ void multiply_twin(
+    const SourceElement* source, const FilterElement* filters, const char* maps, unsigned row, unsigned column, unsigned char* lds,
+    typename Cut::Sum& sum)
+{
+    if constexpr (THERE) {
+        Tiled::forget(lds);
+        multiply<THERE>(source, filters, maps, Place{row, column, 0, 0, Taps<THERE>::DEPTH}, lds, sum);
     }
-#pragma unroll
-    for (unsigned part = 0; part < 4; part++) {
-        if (n + part >= COUNT)
+}
+
+/* Results go through LDS, a warp's 8 rows at a time, and from there to memory in runs, by lanes side by side: as far as runs of so many
+ * neighbours lie together there. Of TWINS, what lies beside each result is one too. */
+constexpr unsigned TIMES = TWINS ? 2 : 1;
+constexpr unsigned PART = ITEM_N * 4; /* columns of a warp */
+constexpr unsigned PITCH = TIMES * PART + 16 / sizeof(Element);
+constexpr unsigned LONGEST = 16 / sizeof(Element);
+constexpr unsigned LYING = TWINS ? COLUMNS_EXTENT : WHOLE ? PIXELS : 1;
+constexpr unsigned RUN = LYING % 8 == 0 && LONGEST >= 8 ? 8 : LYING % 4 == 0 ? 4 : LYING % 2 == 0 ? 2 : 1;
+static_assert(BLOCK / 32 * 8 * PITCH * sizeof(Element) <= Tiled::NBYTES);
+
+/* Where result n of a channel lies, of TWINS its first half, in the image that begins at 0. */
+static __device__ __forceinline__ unsigned place_of(unsigned n)
+{
+    const unsigned sample = n / PIXELS * (GROUP_OUT * TARGET_SIZE), pixel = n % PIXELS;
+    if constexpr (WHOLE)
+        return sample + pixel;
+    else
+        return sample + (ROWS_FIRST + ROWS_STEP * (pixel / COLUMNS_COUNT)) * COLUMNS_EXTENT + COLUMNS_FIRST
+            + COLUMNS_STEP * (pixel % COLUMNS_COUNT);
+}
+
+/* A warp's 8 rows, from `row` and `column` on; behind each lies what is stored where no tap meets, below and beside. */
+static __device__ __forceinline__ void store_rows(Element* to, unsigned row, unsigned column, const Element* lds)
+{
+    for (unsigned piece = threadIdx.x % 32; piece < 8 * TIMES * PART / RUN; piece += 32) {
+        const unsigned down = piece / (TIMES * PART / RUN), across = piece % (TIMES * PART / RUN) * RUN;
+        const unsigned m = row + down, n = column + across / TIMES;
+        if (m >= GROUP_OUT || n >= COUNT)
             continue;
-        const unsigned pixel = (n + part) % PIXELS;
-        const unsigned row = ROWS_FIRST + ROWS_STEP * (pixel / COLUMNS_COUNT), column = COLUMNS_FIRST + COLUMNS_STEP * (pixel % COLUMNS_COUNT);
-        Element* const place = to + (n + part) / PIXELS * (GROUP_OUT * TARGET_SIZE) + row * COLUMNS_EXTENT + column;
+        Element* const place = to + m * TARGET_SIZE + place_of(n) + across % TIMES;
+        copy_run<RUN>(place, lds + down * PITCH + across);
 #pragma unroll
-        for (unsigned down = 0; down < ROWS_FILL; down++)
+        for (unsigned below = 0; below < ROWS_FILL; below++)
 #pragma unroll
-            for (unsigned across = 0; across < COLUMNS_FILL; across++)
-                put(place + down * COLUMNS_EXTENT + across, down + across == 0 ? values[part] : 0.0f);
+            for (unsigned beside = 0; beside < COLUMNS_FILL; beside++)
+                if (below + beside > 0)
+                    copy_run<RUN>(place + below * COLUMNS_EXTENT + beside, lds + down * PITCH + TIMES * PART);
     }
 }
 #endif
@@ -152,47 +261,59 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 {
 #if STAGES
     ASKED_LDS(lds, Tiled::NBYTES);
-    constexpr unsigned ACROSS = (COUNT + TILE_N - 1) / TILE_N, DOWN = (GROUP_OUT + TILE_M - 1) / TILE_M;
+#ifndef BY_WARPGROUPS
+    const char* const maps = nullptr;
+#endif
+    constexpr unsigned OF_SAMPLE = (COUNT + TILE_N - 1) / TILE_N; /* tiles, or of all samples */
+    constexpr unsigned ACROSS = (PLANES ? BATCH : 1) * OF_SAMPLE, DOWN = (GROUP_OUT + TILE_M - 1) / TILE_M;
     const unsigned row = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true) * TILE_M;
-    const unsigned column = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false) * TILE_N;
+    const unsigned tile = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false);
+    const unsigned sample = PLANES ? tile / OF_SAMPLE : 0, column = (PLANES ? tile % OF_SAMPLE : tile) * TILE_N;
     const unsigned split = SPLITS > 1 ? blockIdx.z : 0;
     const unsigned first = split * CHUNK;
+    constexpr unsigned DEPTH = Taps<false>::DEPTH;
     const unsigned last = DEPTH % CHUNK == 0 || first + CHUNK < DEPTH ? first + CHUNK : DEPTH;
-    Element* to = SPLITS > 1 ? target + split * (BATCH * GROUP_OUT * TARGET_SIZE) : target;
+    Element* const to = target + (SPLITS > 1 ? split * (BATCH * GROUP_OUT * TARGET_SIZE) : 0) + sample * (GROUP_OUT * TARGET_SIZE);
     Total sum[ITEM_M][ITEM_N] = {};
-#ifdef BY_WARPGROUPS
-    const unsigned sample = column / PIXELS, pixel = column % PIXELS;
-    const int y = static_cast<int>(pixel / COLUMNS_COUNT) * ROWS_STRIDE + ROWS_START;
-    const int x = static_cast<int>(pixel % COLUMNS_COUNT) * COLUMNS_STRIDE + COLUMNS_START;
-    Tiled::multiply_moved(
-        [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
-            const unsigned tap = k / OF_TAP, channel = k % OF_TAP;
-            Tiled::move_all<Tiled::A, TILE_M>(a, maps, row, channel, stored_tap(tap), barrier);
-            Tiled::move_windows(
-                b, maps + 128, channel, x, y, sample, tap % COLUMNS_TAPS * COLUMNS_GAP, tap / COLUMNS_TAPS * ROWS_GAP, barrier);
-        },
-        first, last, lds, sum);
-#else
-    Tiled::multiply(Left{filters}, Right{source}, row, column, first, last, lds, sum);
-#endif
+    multiply<false>(source, filters, maps, Place{row, column, sample, first, last}, lds, sum);
+    Total beside[ITEM_M][ITEM_N] = {};
+    multiply_twin<(TWINS && TWIN_TAPS > 0)>(source, filters, maps, row, column, lds, beside);
 
+    __syncthreads(); /* nothing is multiplied any more */
+    Element* const own = reinterpret_cast<Element*>(lds) + threadIdx.x / 32 * (8 * PITCH);
+    const unsigned lane = threadIdx.x % 32, first_row = row + Tiled::row(0) - lane / 4, first_column = Tiled::column(0) / PART * PART;
 #pragma unroll
     for (unsigned i = 0; i < ITEM_M; i++) {
-        const unsigned m = row + Tiled::row(i);
-        if (GROUP_OUT % TILE_M != 0 && m >= GROUP_OUT)
-            continue;
-        const Total shift = WITH_BIAS && (SPLITS == 1 || split == 0) ? load(bias, m) : 0;
-        const Epilogue epilogue = epilogue_of(m, bn_w, bn_b, running_mean, running_var);
+        const unsigned m = row + Tiled::row(i), known = GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? m : GROUP_OUT - 1;
+        const Total shift = WITH_BIAS && (SPLITS == 1 || split == 0) ? load(bias, known) : 0;
+        const Epilogue epilogue = epilogue_of(known, bn_w, bn_b, running_mean, running_var);
+        const auto finish = [&](Total value) {
+            const Total shifted = WITH_BIAS ? plus(value, shift) : value;
+            return WITH_EPILOGUE ? epilogue(shifted) : shifted;
+        };
 #pragma unroll
-        for (unsigned j = 0; j < ITEM_N; j++) {
-            if constexpr (WITH_BIAS)
-                sum[i][j] = plus(sum[i][j], shift);
-            if constexpr (WITH_EPILOGUE)
-                sum[i][j] = epilogue(sum[i][j]);
+        for (unsigned j = 0; j < ITEM_N; j += 4) {
+            Element* const to_lds = own + lane / 4 * PITCH + (Tiled::column(j) - first_column) * TIMES;
+            Total made[8];
+#pragma unroll
+            for (unsigned part = 0; part < 4; part++) {
+                made[TIMES * part] = finish(sum[i][j + part]);
+                if constexpr (TWINS)
+                    made[TIMES * part + 1] = finish(beside[i][j + part]);
+            }
+            put_four(to_lds, made);
+            if constexpr (TWINS)
+                put_four(to_lds + 4, made + 4);
         }
+        if (ROWS_FILL * COLUMNS_FILL > 1 && lane % 4 == 0) {
+            const Total none = finish(0), nothing[4] = {none, none, none, none};
 #pragma unroll
-        for (unsigned j = 0; j < ITEM_N; j += 4)
-            store_pixels(to + m * TARGET_SIZE, column + Tiled::column(j), sum[i] + j);
+            for (unsigned at = 0; at < LONGEST; at += 4)
+                put_four(own + lane / 4 * PITCH + TIMES * PART + at, nothing);
+        }
+        warp_barrier();
+        store_rows(to, first_row + Tiled::row(i) - Tiled::row(0), column + first_column, own);
+        warp_barrier();
     }
 #endif
 }

@@ -1,6 +1,6 @@
 /* The gradient of a convolution's filters as a matrix product, as conv_gemm_filters.hip has it, of tensors with channels last, of 16
  * bits: the sum over the pixels k of all samples of the result's gradient (m, k) and windows of the image (k, n), n a tap and a
- * channel. Where k is cut into chunks, work-groups leave partial sums. */
+ * channel. It is stored as (filter, tap, channel); where k is cut into chunks, work-groups leave such partial sums. */
 #include "prelude.h"
 #include "fragment.h"
 #include "warpgroups.h"
@@ -11,12 +11,42 @@
 constexpr unsigned TAPS = KERNEL_H * KERNEL_W;
 constexpr unsigned COLUMNS = TAPS * OF_TAP; /* N */
 constexpr unsigned PIXELS = RESULT_H * RESULT_W;
-constexpr unsigned COUNT = BATCH * PIXELS; /* K */
+constexpr unsigned OF_SAMPLE = PLANES ? (PIXELS + TILE_K - 1) / TILE_K * TILE_K : PIXELS; /* k of a sample: pixels, and zeros */
+constexpr unsigned COUNT = BATCH * OF_SAMPLE; /* K */
 constexpr unsigned SIZE = GROUP_FILTERS * TAPS * GROUP_CHANNELS;
 
 #if STAGES
+/* Channels as they are stored, EXTENT of them, of which each has its pixels side by side. */
+template <class Stored, unsigned EXTENT>
+struct Planes {
+    using Element = Stored;
+    static constexpr unsigned WIDTH = LEFT_WIDTH;
+    static constexpr Along ALONG = LEFT_ALONG;
+    static constexpr bool REGULAR = false;
+    const Stored* __restrict__ tensor;
+
+    struct Line {
+        const Stored* plane;
+        unsigned k;
+        bool inside;
+
+        __device__ __forceinline__ const char* place(unsigned step) const
+        {
+            return reinterpret_cast<const char*>(plane + (step + k) / OF_SAMPLE * (EXTENT * PIXELS) + (step + k) % OF_SAMPLE);
+        }
+        __device__ __forceinline__ bool ends(unsigned step) const
+        {
+            return !inside || step + k >= COUNT || (step + k) % OF_SAMPLE >= PIXELS;
+        }
+    };
+    __device__ __forceinline__ Line line(unsigned at, unsigned apart, unsigned k) const
+    {
+        return Line{tensor + (at + apart) * PIXELS, k, at + apart < EXTENT};
+    }
+};
+
 /* The result's gradient. */
-struct Left {
+struct Results {
     using Element = ResultElement;
     static constexpr unsigned WIDTH = LEFT_WIDTH;
     static constexpr Along ALONG = LEFT_ALONG;
@@ -45,7 +75,7 @@ struct Left {
 };
 
 /* The windows, from the image. */
-struct Right {
+struct Windows {
     using Element = SourceElement;
     static constexpr unsigned WIDTH = RIGHT_WIDTH;
     static constexpr Along ALONG = RIGHT_ALONG;
@@ -81,6 +111,8 @@ struct Right {
     }
 };
 
+using Left = Either<PLANES, Planes<ResultElement, GROUP_FILTERS>, Results>;
+using Right = Either<PLANES, Planes<SourceElement, GROUP_CHANNELS>, Windows>;
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
@@ -108,6 +140,11 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #ifdef BY_WARPGROUPS
     Tiled::multiply_moved(
         [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
+            if constexpr (PLANES) {
+                Tiled::move_all<Tiled::A, TILE_M>(a, maps, row, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
+                Tiled::move_all<Tiled::B, TILE_N>(b, maps + 128, column, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
+                return;
+            }
             Tiled::move_all<Tiled::A, TILE_M>(a, maps, row, k, 0, barrier);
             const unsigned sample = k / PIXELS, pixel = k % PIXELS;
             const int y = static_cast<int>(pixel / RESULT_W * STRIDE_H) - PAD_H;
@@ -130,21 +167,19 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     for (unsigned j = 0; j < ITEM_N; j += 4) {
         const unsigned n = column + Tiled::column(j);
         const unsigned tap = n / OF_TAP, channel = n % OF_TAP; /* of 4 neighbours, as OF_TAP is a multiple of 8 */
-        const unsigned stored = FLIPPED ? TAPS - 1 - tap : tap;
 #pragma unroll
         for (unsigned i = 0; i < ITEM_M; i++) {
             const unsigned m = row + Tiled::row(i);
             if (m >= GROUP_FILTERS || tap >= TAPS || channel >= GROUP_CHANNELS)
                 continue;
-            if constexpr (GROUP_CHANNELS % 4 == 0 && (SPLITS > 1 || TAPS == 1)) {
-                store_vector<4>(to + (m * TAPS + tap) * GROUP_CHANNELS + channel, sum[i] + j);
+            Element* const place = to + (m * TAPS + tap) * GROUP_CHANNELS + channel;
+            if constexpr (GROUP_CHANNELS % 4 == 0) {
+                put_four(place, sum[i] + j);
             } else {
 #pragma unroll
                 for (unsigned part = 0; part < 4; part++)
                     if (channel + part < GROUP_CHANNELS)
-                        put(to + (SPLITS > 1 ? (m * TAPS + tap) * GROUP_CHANNELS + channel + part
-                                             : (m * GROUP_CHANNELS + channel + part) * TAPS + stored),
-                            sum[i][j + part]);
+                        put(place + part, sum[i][j + part]);
             }
         }
     }

@@ -14,7 +14,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const int* __restrict
     const unsigned b_count = least(RUN, PLACES - start - a_count);
     const unsigned* a = reinterpret_cast<const unsigned*>(sorted) + start;
     const unsigned* b = a + a_count;
-    unsigned low = before > b_count ? before - b_count : 0; /* of a before it, at least and at most */
+    /* Of a before it, at least and at most. Compilers would subtract with a clamp, which simulators ignore. */
+    unsigned low = before - opaque(least(before, b_count));
     unsigned high = least(before, a_count);
     while (low < high) {
         const unsigned middle = (low + high) / 2;

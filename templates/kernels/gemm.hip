@@ -168,7 +168,12 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                         value = plus(value, shift);
                     }
                 }
-                store_vector<STORE_WIDTH>(to + at, sum[i] + j);
+#if STAGES
+                if constexpr (STORE_WIDTH == 4)
+                    put_four(to + at, sum[i] + j);
+                else
+#endif
+                    store_vector<STORE_WIDTH>(to + at, sum[i] + j);
             }
         }
         if constexpr (WITH_C)

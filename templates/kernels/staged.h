@@ -235,6 +235,9 @@ struct StagedProduct {
     static __device__ __forceinline__ unsigned row(unsigned i) { return Fragment::row(i); }
     static __device__ __forceinline__ unsigned column(unsigned j) { return Fragment::column(j); }
 
+    /* Lets multiply() be called again; all work-items must call it. */
+    static __device__ __forceinline__ void forget(unsigned char*) { __syncthreads(); }
+
     /* Adds the products with k in [first, last) to sum. All work-items must call it, and once. */
     static __device__ __forceinline__ void multiply(
         const Left& left, const Right& right, unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* lds,
@@ -292,6 +295,56 @@ static __device__ __forceinline__ void put(Stored* to, float value)
         *reinterpret_cast<unsigned short*>(to) = static_cast<unsigned short>(Stored::narrow(value));
     else
         *to = value;
+}
+
+/* 4 elements at once, narrow ones rounded two at a time. */
+template <class Stored, class Number>
+static __device__ __forceinline__ void put_four(Stored* to, const Number* from)
+{
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+    if constexpr (sizeof(Stored) == 2) {
+        if constexpr (Stored::HALF || Stored::SHORTENED) {
+            int2 words;
+            if constexpr (Stored::HALF)
+                asm("cvt.rn.f16x2.f32 %0, %3, %2;\n\tcvt.rn.f16x2.f32 %1, %5, %4;"
+                    : "=r"(words.x), "=r"(words.y)
+                    : "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]));
+            else
+                asm("cvt.rn.bf16x2.f32 %0, %3, %2;\n\tcvt.rn.bf16x2.f32 %1, %5, %4;"
+                    : "=r"(words.x), "=r"(words.y)
+                    : "f"(from[0]), "f"(from[1]), "f"(from[2]), "f"(from[3]));
+            *reinterpret_cast<int2*>(to) = words;
+            return;
+        }
+    }
+#endif
+    store_vector<4>(to, from);
+}
+/* All lanes of a warp have come here, and what they have stored in LDS is seen. On this CPU all work-items must call it. */
+static __device__ __forceinline__ void warp_barrier()
+{
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+    __syncwarp();
+#else
+    __syncthreads();
+#endif
+}
+
+/* So many neighbours from LDS to memory, which begin at a multiple of them in both. */
+template <unsigned WIDTH, class Stored>
+static __device__ __forceinline__ void copy_run(Stored* to, const Stored* from)
+{
+    constexpr unsigned NBYTES = WIDTH * sizeof(Stored);
+    if constexpr (NBYTES == 16) {
+        *reinterpret_cast<int4*>(to) = *reinterpret_cast<const int4*>(from);
+    } else if constexpr (NBYTES == 8) {
+        *reinterpret_cast<int2*>(to) = *reinterpret_cast<const int2*>(from);
+    } else if constexpr (NBYTES == 4) {
+        *reinterpret_cast<int*>(to) = *reinterpret_cast<const int*>(from);
+    } else {
+        static_assert(NBYTES == 2);
+        *reinterpret_cast<short*>(to) = *reinterpret_cast<const short*>(from);
+    }
 }
 
 /* Work-groups in bands of ROWS tiles down, so that those which run together share both factors in L2: (across, down). */

@@ -101,6 +101,15 @@ struct WarpgroupProduct {
     {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count));
     }
+    /* Lets the barriers of multiply() be begun again; all work-items must call it. */
+    static __device__ __forceinline__ void forget(unsigned char* store)
+    {
+        const unsigned full = static_cast<unsigned>(__cvta_generic_to_shared(store)) + COUNT * STAGE;
+        __syncthreads();
+        if (threadIdx.x == 0)
+            for (unsigned barrier = 0; barrier < 2 * COUNT; barrier++)
+                asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(full + barrier * 8) : "memory");
+    }
     static __device__ __forceinline__ void expect(unsigned barrier, unsigned nbytes)
     {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(nbytes) : "memory");

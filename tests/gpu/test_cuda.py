@@ -14,6 +14,8 @@ import narrow
 import pytest
 from layer_bundles import Problem, distinct_kernels, failures, plan, worst
 from layer_variants import Variant, accepts, lowered, shapes_of, variants
+from test_channels_last import PASSES as CONV_PASSES
+from test_channels_last import PROBLEMS as CONVOLUTIONS
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
@@ -22,6 +24,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
+from simgen.layers.conv import channels_last
 from simgen.machine import find
 from simgen.running import process
 from simgen.targets.cuda import Cuda
@@ -113,6 +116,27 @@ def test_factors_along_k_agree_with_the_reference(tmp_path: Path, dtype: str, ma
     workload = plan(problems, Pass.FORWARD, dtype=DType.table[dtype], machine=planned)
     multiply = [dict(kernel.constants).get("multiply") for kernel in workload.kernels]
     assert multiply.count("mma") == len(sides)
+    builder = Builder(Cache(tmp_path / "cache"))
+    bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
+
+    folder = process.run(bundle, "cuda", timeout=600)
+
+    result = results.collect(bundle, Cuda(), folder)
+    inputs = data.load(bundle.path / bundles.DATA, workload)
+    wrong = failures(worst(diff(workload, inputs, result, None)))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("dtype", "machine"), [("bf16", "h200"), ("f16", "a100")])
+def test_channels_last_agrees_with_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, machine: str
+) -> None:
+    """On an H200 by wgmma and the tensor memory accelerator, on others by mma.sync."""
+    options = channels_last._options
+    monkeypatch.setattr(channels_last, "_options", lambda *given: options(*given)[:1])
+    planned = find(machine, "test")
+    workload = plan(CONVOLUTIONS, *CONV_PASSES, dtype=DType.table[dtype], machine=planned)
+    assert any(kernel.maps for kernel in workload.kernels) is (machine == "h200")
     builder = Builder(Cache(tmp_path / "cache"))
     bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
 

@@ -35,7 +35,8 @@ from simgen.bundle import result_digest, results, run_record, saved_result, verd
 from simgen.bundle import writing as bundles
 from simgen.cli import main
 from simgen.storage import hdf5, seal
-from simgen.study import page
+from simgen.study import drawing as report_drawing
+from simgen.study import interactive
 from simgen.targets import ncu
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
@@ -771,13 +772,13 @@ def run_case(
 @contextlib.contextmanager
 def drawing(drawn: bool) -> Iterator[None]:
     """Whether a report has its figures, which take most of its time."""
-    whole = page._figures
+    figures, library = report_drawing.sections, interactive.library
     if not drawn:
-        page._figures = lambda found: []
+        report_drawing.sections, interactive.library = lambda found: [], lambda: ""
     try:
         yield
     finally:
-        page._figures = whole
+        report_drawing.sections, interactive.library = figures, library
 
 
 def _verdict(case: Case, out: str) -> str:

@@ -249,3 +249,18 @@ def test_the_memory_holds_all_tensors_and_their_gradients():
     work = lowered("lrn_bwd", *EXTENTS)
     tensors = 4 * 3 * 5 * 9 * 11 * 4
     assert dnnmark.memory_nbytes(dnnmark.plan(work)) > tensors + dnnmark.RUNTIME_NBYTES
+
+
+@pytest.mark.parametrize("optimization", ["NO", "O1", "O2", "KF"])
+def test_block_circulant_layers_have_all_keys_of_their_branch(simgen, tmp_path, optimization):
+    config = tmp_path / "bcm.dnnmark"
+    config.write_text(
+        "[DNNMark]\nrun_mode=standalone\n\n[BCMFullyConnected]\nname=relu1\nn=3025\nc=384\nh=1\nw=1\n"
+        f"num_output=128\nblock_size=16\noptimization={optimization}\n"
+    )
+    assert simgen(f"show {config} --pass fwd,bwd").code == 0
+    done = simgen(f"show {config} --set block_size=48")
+    assert done.code == 2
+    assert "block_size is 48; let it be one of 2, 4, 8, 16, 32, 64" in done.err
+    done = simgen(f"show {config} --set block_size=64 --set c=200")
+    assert "200 inputs of an image are not whole blocks of 64; choose another" in done.err

@@ -561,6 +561,15 @@ def attention_sum(variant: Variant, x: Array, ids: Array, candidates: Array) -> 
     return np.log(y) if with_log else y
 
 
+def block_circulant(variant: Variant, x: Array, w: Array) -> Array:
+    """By NumPy's transforms."""
+    k = w.shape[-1]
+    blocks = np.fft.rfft(x.reshape(len(x), -1, k))
+    y = np.fft.irfft(np.einsum("nqf,pqf->npf", blocks, np.fft.rfft(w)), k)
+    found: Array = y.reshape(len(x), -1, 1, 1)
+    return found
+
+
 INDEPENDENT = {
     "reduce_mean": reduce_mean,
     "multiply": multiply,
@@ -592,6 +601,7 @@ INDEPENDENT = {
     "sparse_gemm": sparse_gemm,
     "structured_gemm": structured_gemm,
     "fc": fully_connected,
+    "bcm_fc": block_circulant,
     "layer_norm": layer_norm,
     "slice": slice_,
 }

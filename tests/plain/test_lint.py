@@ -125,10 +125,17 @@ def test_the_command(tmp_path, code, capsys, monkeypatch):
         return ended.value.code, *capsys.readouterr()
 
     assert run(str(path), "--simulator", "gem5@24.0")[0] == 0
-    status, out, err = run(str(path), "--simulator", "gem5@20.1", "--json")
-    assert (status, err.count("\n")) == (4, 1)
-    told = json.loads(out)
-    assert told["code_objects"][0]["findings"][0]["reason"] == "gem5 20.1 does not simulate gfx902"
+    status, out, err = run(str(path), "--simulator", "gem5@20.1")
+    assert (status, out, err.count("\n")) == (4, "", 1)
+    assert "gem5 20.1 does not simulate gfx902" in err
+    other = bytearray(code)
+    other[48] = 0x41  # gfx1100
+    path.write_bytes(fat(code, bytes(other)))
+    status, out, _ = run(str(path), "--simulator", "gem5@24.0", "--json")
+    told = json.loads(out)["code_objects"]
+    assert (status, [each["arch"] for each in told]) == (0, ["gfx902", "number 0x41"])
+    assert [bool(each["skipped"]) for each in told] == [False, True]
+    assert told[0]["instructions"] > 20
     (tmp_path / "text").write_text("no code")
     status, out, err = run(str(tmp_path / "text"), "--simulator", "gem5")
     assert (status, out) == (2, "")

@@ -1,18 +1,26 @@
 """The report: metrics by layer, as a table, a CSV file and a page."""
 
 import csv
+import html
 import io
-import xml.etree.ElementTree as ET
+import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from simgen.bundle.results import Result
 from simgen.bundle.writing import Bundle
 from simgen.cli import present
+from simgen.errors import UsageError
 from simgen.frontend import config, network
 from simgen.ir import Pass
 from simgen.machine import find
-from simgen.study import figures
+from simgen.study import drawing, interactive, summary
 from simgen.study import page as report_page
+from simgen.study.summary import Told
 from simgen.workload import lowering
 
 TEXT = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=<s>\nprevious_layer=a\n".replace("<s>", "s")
@@ -93,17 +101,23 @@ def test_rows_say_the_machine_of_the_plan_and_the_types_of_elements(tmp_path, ca
     assert "type" not in capsys.readouterr().out
 
 
+def specs(page):
+    """What the page's script draws."""
+    pattern = r'<div class="plot"[^>]*><script type="application/json">(.*?)</script></div>'
+    return [json.loads(each) for each in re.findall(pattern, page)]
+
+
 def test_the_page_shows_all_and_is_the_same_twice(tmp_path):
     first = report_page.write(tmp_path / "one", found()).read_text()
     again = report_page.write(tmp_path / "two", found()).read_text()
 
     assert first == again
-    assert first.count("<svg") == first.count("</svg>") >= 4
+    assert first.count('<div class="plot"') == len(specs(first)) >= 4
     assert "L1 hit rate" in first
     assert "L2 hit rate" not in first  # nobody counted it
     assert "simulator" in first
-    for part in first.split("<svg")[1:]:
-        ET.fromstring("<svg" + part[: part.index("</svg>") + 6])
+    for each in specs(first):
+        assert each["data"]
 
 
 def test_an_mshr_hit_counts_as_a_hit():
@@ -196,11 +210,16 @@ def test_one_target_has_nothing_to_agree_with(tmp_path):
     assert (tmp_path / "correlation.csv").read_text().count("\n") == 1
 
 
+def drawn(element):
+    (spec,) = specs(element)
+    return spec["layout"]
+
+
 def test_large_and_small_bars_share_a_logarithmic_axis():
-    near = figures.grouped(["p"], {"a": [1.0], "b": [2.0]}, "s")
-    far = figures.grouped(["p"], {"a": [1.0], "b": [1e6]}, "s")
-    assert "mathdefault{10^" not in near
-    assert "mathdefault{10^" in far
+    near = drawn(interactive.grouped(["p"], {"a": [1.0], "b": [2.0]}, "s"))
+    far = drawn(interactive.grouped(["p"], {"a": [1.0], "b": [1e6]}, "s"))
+    assert "type" not in near["yaxis"]
+    assert far["yaxis"]["type"] == "log"
 
 
 def test_names_are_escaped_in_the_page(tmp_path):
@@ -211,27 +230,138 @@ def test_names_are_escaped_in_the_page(tmp_path):
 
 
 def test_parts_are_shown_as_shares_of_their_sum():
-    found = report_page._shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
+    found = drawing._shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
     assert found == {"a": [0.25, 0.0, None], "b": [0.75, 1.0, None]}
 
 
 def test_a_figure_of_very_many_layers_shows_the_largest(monkeypatch):
-    monkeypatch.setattr(report_page, "MOST_PLACES", 3)
+    monkeypatch.setattr(drawing, "MOST_PLACES", 3)
     places, series = (
         list("abcde"),
         {"x": [5.0, 1.0, None, 2.0, 0.0], "y": [None, 0.0, 9.0, 1.0, 0.5]},
     )
-    title, shown, values = report_page._readable("Time", places, series)
+    title, shown, values = drawing._readable("Time", places, series)
     assert title == "Time, the largest 3 of 5"
     assert list(shown) == ["a", "c", "d"]
     assert values == {"x": [5.0, None, 2.0], "y": [None, 9.0, 1.0]}
-    monkeypatch.setattr(report_page, "MOST_PLACES", 5)
-    assert report_page._readable("Time", places, series) == ("Time", places, series)
+    monkeypatch.setattr(drawing, "MOST_PLACES", 5)
+    assert drawing._readable("Time", places, series) == ("Time", places, series)
 
 
 def test_rates_far_apart_are_drawn_from_0_to_1():
     rates = {"x": [0.001, 0.9]}
-    ticks = [f">{tick}<" for tick in ("0.0", "1.0")]
-    drawn = figures.grouped(["a", "b"], rates, "hits / accesses", 1.0)
-    assert all(tick in drawn for tick in ticks)
-    assert not any(tick in figures.grouped(["a", "b"], rates, "bytes") for tick in ticks)
+    axis = drawn(interactive.grouped(["a", "b"], rates, "hits / accesses", 1.0))["yaxis"]
+    assert axis["range"] == [0, 1]
+    assert drawn(interactive.grouped(["a", "b"], rates, "bytes"))["yaxis"]["type"] == "log"
+
+
+def timed(name, *seconds):
+    return result(name, *({"seconds": each} for each in seconds))
+
+
+def test_the_steps_that_take_most_are_named_first():
+    (run,) = summary.of(report_page.rows(bundle(), [timed("sim", 1.0, 3.0)]), [])
+    assert [(each.step, each.share) for each in run.top] == [("s fwd", 0.75), ("a fwd", 0.25)]
+    assert (run.seconds, run.mood, run.verdict) == ("4 s", "open", "not checked")
+
+
+def test_a_baseline_says_how_much_faster_the_others_are(tmp_path):
+    rows = report_page.rows(bundle(), [timed("old", 4.0, 2.0), timed("new", 1.0, 4.0)], "b")
+    told = [
+        Told("b", "old", (("options", "l1=4"), ("ended", "then"))),
+        Told("b", "new", (("options", "l1=8"), ("ended", "now"))),
+    ]
+    page = report_page.write(tmp_path, rows, told, ("b", "old")).read_text()
+    assert "options: l1=4 &rarr; l1=8" in page
+    assert "ended: then" not in page
+    lines = list(csv.DictReader(io.StringIO((tmp_path / "baseline.csv").read_text())))
+    assert [(each["layer"], each["speed_up"]) for each in lines] == [("a", "4"), ("s", "0.5")]
+
+
+def test_a_baseline_that_is_none_is_refused():
+    names = [("a", "cuda"), ("b", "cuda"), ("b", "host")]
+    assert summary.baseline("b:cuda", names) == ("b", "cuda")
+    assert summary.baseline("host", names) == ("b", "host")
+    with pytest.raises(UsageError, match="several bundles have it; write a:cuda"):
+        summary.baseline("cuda", names)
+    with pytest.raises(UsageError, match="no such result; did you mean 'host'"):
+        summary.baseline("hots", names)
+    emulated = report_page.rows(
+        bundle(), [result("emu", {"instructions": 1.0}, {}), timed("t", 1.0, 1.0)], "b"
+    )
+    with pytest.raises(UsageError, match="it counted no time"):
+        summary.against(emulated, [], "b", "emu")
+    with pytest.raises(UsageError, match="no other result counted time"):
+        summary.against(emulated, [], "b", "t")
+    other = report_page.rows(one("other"), [timed("u", 1.0)], "c")
+    with pytest.raises(UsageError, match="c on u has other layers"):
+        summary.against([*emulated, *other], [], "b", "t")
+
+
+def test_a_roof_is_that_of_the_machine():
+    points = {"conv": (1e9, 1e6, 1e-3), "nothing": (0.0, 0.0, 0.0)}
+    (spec,) = specs(interactive.roofline(points, 1e13, 1e12))
+    roof, dots = spec["data"]
+    assert roof["y"][-1] == 1e13
+    assert roof["x"][1] == 10  # operations per byte where the two rates meet
+    assert dots["x"] == [1000]
+    assert dots["y"] == [1e12]
+
+
+def test_times_of_this_computers_cpu_are_no_correlation(tmp_path):
+    rows = [
+        row
+        for nth in range(1, 5)
+        for row in report_page.rows(one(f"s{nth}"), [timed("host", nth), timed("mgpusim", nth)])
+    ]
+    page = report_page.write(tmp_path, rows).read_text()
+    assert "say nothing about a GPU" in page
+    assert (tmp_path / "correlation.csv").read_text().count("\n") == 1
+
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+LOOK = """<script>
+  let errors = 0;
+  addEventListener("error", () => errors++);
+  setTimeout(() => {
+    document.querySelectorAll("details").forEach((each) => each.open = true);
+    document.querySelector("#metrics th:nth-child(4)").click();
+    const filter = document.querySelector("#filter");
+    filter.value = "SOFTMAX"; filter.dispatchEvent(new Event("input"));
+  }, 2000);
+  setTimeout(() => {
+    const wide = document.documentElement.scrollWidth - innerWidth;
+    const rows = [...document.querySelectorAll("#metrics tbody tr")];
+    const shown = rows.filter((each) => !each.hidden);
+    document.title = JSON.stringify({
+      errors, wide, shown: shown.length, drawn: document.querySelectorAll(".plot .main-svg").length,
+      plots: document.querySelectorAll(".plot").length,
+      wider: [...document.querySelectorAll("body *")].filter((each) => !each.closest(".wide")
+        && each.getBoundingClientRect().right > innerWidth)
+        .map((each) => each.className || each.tagName) });
+  }, 6000);
+</script>"""
+
+
+@pytest.mark.skipif(not BROWSER, reason="there is no Chromium")
+@pytest.mark.parametrize("width", [1400, 700])
+def test_a_browser_draws_the_page_without_scrolling_sideways(tmp_path, width):
+    rows = [
+        row
+        for name in ("softmax" * 9, "other")
+        for row in report_page.rows(one(name), [timed("sim", 1.0), timed("cuda", 2.0)])
+    ]
+    page = report_page.write(tmp_path, rows, (), None)
+    page.write_text(page.read_text().replace("</html>", f"{LOOK}</html>"))
+    words = (
+        "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},9000",
+        "--virtual-time-budget=9000", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}",
+    )  # fmt: skip
+    command = [BROWSER, *words, page.as_uri()]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    told = json.loads(html.unescape(re.search(rb"<title>(.*?)</title>", done.stdout)[1].decode()))
+    assert (told["errors"], told["shown"]) == (0, 2)
+    assert told["wide"] <= 0, told["wider"]
+    assert told["drawn"] >= told["plots"] > 0

@@ -15,7 +15,7 @@ from simgen.studies import STUDIES, definition, drawing, explaining, machines, m
 from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
 from simgen.studies.machines import PLACES
 from simgen.studies.measuring import Measured, Scope, StudyPoint
-from simgen.study.page import Row
+from simgen.study.row import Row
 
 ICPE = STUDIES["icpe18"]
 SCOPE = Scope(("mgpusim",), (1, 4), reduced=True)

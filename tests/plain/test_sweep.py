@@ -251,13 +251,13 @@ def test_a_sweep_of_one_option_has_lines_of_layers_and_of_two_options_lines_of_t
     one = {"t@x=1": times(a=1.0, b=2.0), "t@x=2": times(a=0.5, b=1.0), "t": times(a=3.0)}
     ((title, svg),) = sweep_figures.drawn(one, {"ready": ("ready_cycles",)})
     assert title == "Time against x: t"
-    assert ">a<" in svg
-    assert ">b<" in svg
+    assert '"name":"a"' in svg
+    assert '"name":"b"' in svg
     two = {f"t@x={x},y={y}": times(a=x * y) for x in (1, 2) for y in (3, 4)}
     drawn = sweep_figures.drawn(two, {})
     assert [title for title, _ in drawn] == ["Time against x: t", "Time against y: t"]
-    assert ">y=3<" in drawn[0][1]
-    assert ">x=2<" in drawn[1][1]
+    assert '"name":"y=3"' in drawn[0][1]
+    assert '"name":"x=2"' in drawn[1][1]
 
 
 def test_two_sweeps_of_a_target_have_their_own_figures():
@@ -271,9 +271,9 @@ def test_two_sweeps_of_a_target_have_their_own_figures():
 def test_of_many_layers_the_slowest_have_their_own_line_and_the_rest_one():
     layers = {f"layer{at}": float(at + 1) for at in range(20)}
     ((_, svg),) = sweep_figures.drawn({"t@x=1": times(**layers), "t@x=2": times(**layers)}, {})
-    assert ">layer19<" in svg
-    assert ">layer0<" not in svg
-    assert ">the others<" in svg
+    assert '"name":"layer19"' in svg
+    assert '"name":"layer0"' not in svg
+    assert '"name":"the others"' in svg
 
 
 def test_what_wavefronts_wait_for_is_shown_where_it_is_counted():

@@ -11,7 +11,7 @@ from handmade import lowered_text
 from simgen.bundle.planning import Plan
 from simgen.bundle.recipe import Choices
 from simgen.ir import Pass
-from simgen.study.page import Row
+from simgen.study.row import Row
 from simgen.study.score import of_machines, scores
 from simgen.workload import costs, synthesis
 from simgen.workload.synthesis import Distance, Imitated, KindCost

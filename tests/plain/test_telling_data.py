@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 TOLERANCES = 10
 SHAPE = (5, 6, 9, 7)
 SHAPE_OF = {
+    "bcm_fc": (3, 64, 1, 1),
     "fused_fc": (64, 6, 4, 3),  # samples for a feature that takes another value
     "attention_sum": (5, 60),
     "embedding": (5, 6),

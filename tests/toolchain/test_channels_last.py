@@ -45,6 +45,11 @@ PROBLEMS = {
         (3, 5, 8, 9), "num_output=11 kernel_size=3 pad=1 stride=2 conv_mode=cross_correlation"
     ),
     "unmet": problem((2, 9, 8, 6), "num_output=24 kernel_size=1 stride=2"),
+    "twins": problem((2, 24, 8, 6), "num_output=40 kernel_size=3 pad=1 stride=2"),
+    "spread": problem(
+        (2, 24, 5, 4), "num_output=16 kernel_size=2 stride=2 bias=true conv_mode=transpose"
+    ),
+    "planes": problem((3, 64, 4, 6), "num_output=72 kernel_size=1 bias=true"),
     "gaps": problem(
         (1, 8, 11, 10), "num_output=16 kernel_size_h=2 kernel_size_w=3 pad=2 dilation=2"
     ),
@@ -52,18 +57,30 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize(("dtype", "machine"), [("bf16", "h200"), ("f16", "a100")])
+@pytest.mark.parametrize(
+    ("dtype", "machine", "names"),
+    [
+        ("bf16", "h200", "padded twins planes long"),
+        ("f16", "a100", "whole strided unmet spread gaps planes"),
+    ],
+)
 def test_convolutions_are_right(
-    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, dtype: str, machine: str
+    tmp_path: Path,
+    builder: Builder,
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: str,
+    machine: str,
+    names: str,
 ) -> None:
     """On an H200 by the tiles of warpgroups, if windows have maps."""
     options = channels_last._options
     monkeypatch.setattr(channels_last, "_options", lambda *given: options(*given)[:1])
-    planned = plan(PROBLEMS, *PASSES, dtype=DType.table[dtype], machine=find(machine, "test"))
+    problems = {name: PROBLEMS[name] for name in names.split()}
+    planned = plan(problems, *PASSES, dtype=DType.table[dtype], machine=find(machine, "test"))
     made = [kernel for kernel in planned.kernels if "stages" in dict(kernel.constants)]
     by_warpgroups = [bool(kernel.maps) for kernel in made]
     assert all(by_warpgroups) is (machine == "h200")
-    assert len(made) > len(PROBLEMS) * len(PASSES)  # phases
+    assert len(made) > len(problems) * len(PASSES)  # phases
     assert not failures(make(tmp_path, planned, builder).good())
 
 
@@ -85,7 +102,7 @@ MUTANTS = {
         Mutant("a run of other channels",
                "channel = (step + k) % OF_TAP;\n            return",
                "channel = (step + k) % OF_TAP ^ 8;\n            return"),
-        Mutant("a row for a column", "< ROWS_FILL", "< ROWS_FILL - 1"),
+        Mutant("results of another row", "own + lane / 4 * PITCH", "own + (lane / 4 ^ 1) * PITCH"),
     ),
     Pass.BACKWARD_WEIGHT: (
         Mutant("nothing", "", ""),
@@ -105,9 +122,8 @@ def test_a_mutant_is_caught(
     tmp_path: Path, builder: Builder, direction: Pass, mutant: Mutant
 ) -> None:
     planned = plan({"c": SMALL}, direction, dtype=DType.table["bf16"], machine=find("h200", "test"))
-    texts = render.kernels(planned)
-    (name,) = (k.name for k in planned.kernels if k.template.startswith("conv_last"))
-    assert mutant.old in texts[name]
-    changed = texts[name].replace(mutant.old, mutant.new)
-    (verdict,) = make(tmp_path, planned, builder, sources={name: changed}).good().values()
+    texts = {k: text for k, text in render.kernels(planned).items() if mutant.old in text}
+    assert texts
+    changed = {name: text.replace(mutant.old, mutant.new) for name, text in texts.items()}
+    (verdict,) = make(tmp_path, planned, builder, sources=changed).good().values()
     assert verdict.passed is (mutant.what == "nothing")

@@ -443,6 +443,9 @@ class ConvJob:
         found = []
         if self._last:
             found += channels_last.workspaces(self.g, self._gathers(), self.names)
+            if self._of_filters:
+                partial = channels_last.partial(self.g)
+                return tuple(found) + (((self.names.partial, partial),) if partial else ())
         if self.algorithm is Algorithm.IM2COL:
             gathers = self._gathers() if self._gathers() else to_result(self.g)
             found.append((implicit_gemm.WINDOWS, implicit_gemm.windows(gathers)))

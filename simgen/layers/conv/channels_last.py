@@ -15,12 +15,14 @@ writes zeros beside its own pixels.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.dtypes import TOGETHER
 from simgen.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
 from simgen.layers.base import CHUNKS, Choice, Lowering
+from simgen.layers.conv.channels_last_cut import TWINS, Sides, TapCut, best
 from simgen.layers.conv.geometry import PHASES, Gather, GatherAxis, Split, phase_axis, phase_taps
 from simgen.layers.product import fragment, tile
 from simgen.layers.product.elements import constant
@@ -36,8 +38,6 @@ RUN = 8  # elements that are moved at once
 TILE = 4096  # elements of a tile that is turned
 WIDEST = 64  # channels of such a tile; and of a step of windows
 CORNER, OFFSET, STRIDE = 128, 256, 8  # what the tensor memory accelerator counts up to
-WAVES = (1, 2, 4)  # of work-groups that share the pixels of a gradient of filters
-LEAST = 4  # steps of one, there
 SLICES = 8  # work-items that share a sum of partial gradients
 FILLED = 4096  # work-groups from which on they need not
 
@@ -51,6 +51,7 @@ class Turned:
     channels: int
     pixels: int
     images: bool = True
+    planes: bool = False  # whether it is multiplied as it is stored
 
     @property
     def held(self) -> int:
@@ -64,7 +65,7 @@ class Turned:
     @property
     def is_itself(self) -> bool:
         """Whether nothing would change."""
-        return self.pixels == 1 and self.held == self.channels
+        return self.planes or (self.pixels == 1 and self.held == self.channels)
 
     @property
     def part(self) -> int:
@@ -89,18 +90,23 @@ class Turned:
 
 
 @dataclass(frozen=True)
-class TapCut:
-    """How a product is cut, and its k or columns for each tap."""
+class GatherPart:
+    """What one launch computes: a gather, or a phase of it."""
 
-    cut: tile.Cut
-    of_tap: int
+    gather: Gather
+    fill: tuple[int, int] = (1, 1)  # rows and columns that it writes for each of its own
+    twins: bool = False  # whether it writes two phases of columns, side by side
+    twin: GatherAxis | None = None  # the second one, where any tap meets it
 
     @property
-    def tile(self) -> tile.Tile:
-        return self.cut.tile
+    def taps(self) -> int:
+        rows, columns = self.gather.rows, self.gather.columns
+        return rows.taps * (columns.taps + (self.twin.taps if self.twin else 0))
 
-
-Part = tuple[Gather, tuple[int, int]]  # and rows and columns that it writes for each of its own
+    @property
+    def whole(self) -> bool:
+        """Whether this is all: no phase."""
+        return self.fill == (1, 1) and not self.twins
 
 
 def fits(g: Geometry, of_filters: bool, gathers: Sequence[Gather]) -> bool:
@@ -118,7 +124,7 @@ def tile_of(g: Geometry, gathers: Sequence[Gather]) -> tile.Tile:
 
 def split(g: Geometry, gathers: Sequence[Gather]) -> Split:
     """How sums are shared out."""
-    found = _cut(g, gathers) if gathers else _filter_cut(g)
+    found = _cut(g, tuple(gathers)) if gathers else _filter_cut(g)
     terms = max((each.met for each in gathers), default=g.batch * g.pixels)
     most = min(found.cut.chunk, terms) if found.cut.splits > 1 else terms
     return Split(found.cut.chunk, found.cut.splits, found.tile.roundings(most))
@@ -126,9 +132,8 @@ def split(g: Geometry, gathers: Sequence[Gather]) -> Split:
 
 def choices(g: Geometry, gathers: Sequence[Gather]) -> tuple[Choice, ...]:
     """What is planned, of the first of several gathers."""
-    found = _cut(g, gathers) if gathers else _filter_cut(g)
-    sides = _sides(g, gathers)
-    groups = prod(found.tile.grid(*sides)) * found.cut.splits
+    found = _cut(g, tuple(gathers)) if gathers else _filter_cut(g)
+    groups = prod(_grid(g, gathers, found))
     why = f"{groups} work-groups on {g.machine.units} units"
     chunks = f"{found.cut.splits} of {found.cut.chunk}" if found.cut.splits > 1 else "1"
     how = fragment.told(g.machine, g.dtype.name, found.tile)
@@ -158,12 +163,23 @@ def gather(g: Geometry, gathers: Sequence[Gather], names: Names) -> Lowering:
 
 
 def filters(g: Geometry, names: Names) -> Lowering:
-    """The copies, the gradient of the filters or its partial sums, and the sum of these."""
+    """The copies, the gradient of the filters or its partial sums, and the sum of these, which
+    makes the order of the result too."""
     found = _filter_cut(g)
     made = [_copies(_turned(g, (), names)), _filters(g, found, names)]
-    if found.cut.splits > 1:
+    if _partial(g, found):
         made.append(_sum(g, found.cut.splits, names))
     return _joined(made)
+
+
+def partial(g: Geometry) -> TensorSpec | None:
+    """Partial sums of the gradient of the filters, where there are some."""
+    found = _filter_cut(g)
+    return TensorSpec((found.cut.splits, g.size)) if _partial(g, found) else None
+
+
+def _partial(g: Geometry, found: TapCut) -> bool:
+    return found.cut.splits > 1 or g.taps > 1
 
 
 # ---- Copies ----
@@ -171,11 +187,14 @@ def filters(g: Geometry, names: Names) -> Lowering:
 
 def _turned(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
     """By the port that is copied."""
+    planes = _planes(g, not gathers)
     if not gathers:
-        image = Turned(g.batch, g.channels, g.image[0] * g.image[1])
-        return {names.source: image, names.filters: Turned(g.batch, g.filters, g.pixels)}
+        image = Turned(g.batch, g.channels, g.image[0] * g.image[1], planes=planes)
+        result = Turned(g.batch, g.filters, g.pixels, planes=planes)
+        return {names.source: image, names.filters: result}
     one = gathers[0]
-    source = Turned(g.batch, one.group_in, one.rows.source * one.columns.source)
+    pixels = one.rows.source * one.columns.source
+    source = Turned(g.batch, one.group_in, pixels, planes=planes)
     return {names.source: source, names.filters: Turned(g.filters, g.channels, g.taps, False)}
 
 
@@ -228,18 +247,25 @@ def _filled(extent: int, to: int) -> int:
     return ceil(extent / to) * to
 
 
-def _parts(g: Geometry, gathers: Sequence[Gather]) -> tuple[Part, ...]:
+def _parts(g: Geometry, gathers: Sequence[Gather]) -> tuple[GatherPart, ...]:
     """The gathers, of which none divides; nothing where there are none such."""
-    if all(each.rows.divide == each.columns.divide == 1 for each in gathers):
-        return tuple((each, (1, 1)) for each in gathers)
+    undivided = all(each.rows.divide == each.columns.divide == 1 for each in gathers)
+    if undivided and gathers[0].columns.step == 1:
+        return tuple(GatherPart(each) for each in gathers)
     if prod(g.stride) > PHASES:
         return ()
     rows, columns = (_axes(g, at) for at in (0, 1))
-    return tuple(
-        (replace(gathers[0], rows=row, columns=column), (down, across))
-        for row, down in rows
-        for column, across in columns
-    )
+    twins = bool(columns) and g.stride[1] == TWINS and g.image[1] % TWINS == 0
+    made = []
+    for row, down in rows:
+        if twins:
+            one = replace(gathers[0], rows=row, columns=columns[0][0])
+            second = columns[1][0] if len(columns) > 1 else None
+            made.append(GatherPart(one, (down, 1), True, second))
+            continue
+        for column, across in columns:
+            made.append(GatherPart(replace(gathers[0], rows=row, columns=column), (down, across)))
+    return tuple(made)
 
 
 def _axes(g: Geometry, at: int) -> list[tuple[GatherAxis, int]]:
@@ -252,26 +278,42 @@ def _axes(g: Geometry, at: int) -> list[tuple[GatherAxis, int]]:
     return []
 
 
-def _sides(g: Geometry, gathers: Sequence[Gather]) -> tuple[int, int]:
-    """m and n, of the first of several gathers."""
-    if gathers:
-        one, _ = _parts(g, gathers)[0]
-        return one.group_out, one.count
-    return g.filters, g.taps * _filled(g.channels, RUN)
+def _planes(g: Geometry, of_filters: bool) -> bool:
+    """Whether tensors are multiplied as they are stored: one tap meets all pixels, and channels
+    begin with a run."""
+    alike = g.kernel == g.stride == (1, 1) and g.pad == (0, 0) and g.pixels % RUN == 0
+    return alike and (of_filters or g.channels % RUN == 0)
+
+
+def _grid(g: Geometry, gathers: Sequence[Gather], found: TapCut) -> tuple[int, int, int]:
+    """That of the product, or of the first of several."""
+    if not gathers:
+        return (*found.tile.grid(g.filters, g.taps * found.of_tap), found.cut.splits)
+    one = _parts(g, gathers)[0].gather
+    return _grid_of(g, one, found)
+
+
+def _grid_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int, int]:
+    n, batch = (one.count // one.batch, one.batch) if _planes(g, False) else (one.count, 1)
+    across, down = found.tile.grid(one.group_out, n)
+    return batch * across, down, found.cut.splits
 
 
 def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ...]:
-    """Those of products whose factors lie so: channels side by side, which are k or not."""
+    """Those of products whose factors lie so: channels side by side, which are k or not; or, as
+    they are stored, pixels."""
     left = _filled(g.filters if of_filters else g.channels, RUN), not (of_filters or along_m)
     right = RUN, not of_filters
+    if _planes(g, of_filters):
+        left, right = (left if not of_filters else (RUN, True)), (RUN, of_filters)
     return fragment.staged(g.machine, g.dtype.name, left, right)
 
 
 def _options(
-    g: Geometry, tiles: tuple[tile.Tile, ...], channels: int, windows: Windows | None
+    g: Geometry, tiles: tuple[tile.Tile, ...], channels: int, mapped: bool
 ) -> list[tuple[tuple[tile.Tile, ...], int]]:
     """Tiles by what they have for each tap: warpgroups whole panels, others whole runs."""
-    whole = tuple(each for each in tiles if each.by_warpgroups and windows is not None)
+    whole = tuple(each for each in tiles if each.by_warpgroups and mapped)
     others = tuple(each for each in tiles if not each.by_warpgroups)
     found = (whole, _filled(channels, WIDEST)), (others, _filled(channels, RUN))
     return [each for each in found if each[0]]
@@ -294,46 +336,43 @@ def _windows(one: Gather) -> Windows | None:
     )
 
 
-def _cut(g: Geometry, gathers: Sequence[Gather]) -> TapCut:
+@lru_cache(maxsize=256)  # a layer's ports, kernels and bounds all ask for it
+def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
     """Of all phases alike, which write one tensor together: then no sum is cut."""
     parts = _parts(g, gathers)
-    (one, fill), several = parts[0], len(parts) > 1
-    along_m = one.out_stride < one.in_stride
-    tiles = _staged(g, False, along_m)
-    windows = None if any(_windows(each) is None for each, _ in parts) else _windows(one)
-    splits = 1 if several or fill != (1, 1) else tile.SPLITS
-    most = max(each.rows.taps * each.columns.taps for each, _ in parts)
-    made, nbytes = [], (2, 0, 2)  # windows are read from L2 again and again
-    for some, of_tap in _options(g, tiles, one.group_in, windows):
-        sides = one.group_out, one.count, most * of_tap
-        found = tile.cut(*sides, machine=g.machine, tiles=some, splits=splits, nbytes=nbytes)
-        made.append((tile.cycles(found, *sides, 1, g.machine, nbytes), TapCut(found, of_tap)))
-    return min(made, key=lambda each: each[0])[1]
+    one, planes = parts[0].gather, _planes(g, False)
+    tiles = _staged(g, False, one.out_stride < one.in_stride)
+    mapped = planes or all(_windows(each) for part in parts for each in _of(part))
+    taps = max(each.taps for each in parts)
+    alone = len(parts) == 1 and parts[0].whole
+    n, batch = (one.count // one.batch, one.batch) if planes else (one.count, 1)
+
+    def sides(of_tap: int) -> Sides:
+        return one.group_out, n, taps * of_tap, batch
+
+    options = _options(g, tiles, one.group_in, mapped)
+    most = tile.SPLITS if alone else 1
+    return best(g.machine, options, sides, most, twins=parts[0].twins)
 
 
+@lru_cache(maxsize=256)
 def _filter_cut(g: Geometry) -> TapCut:
     """With as many chunks as fill a GPU: the sum is by far the longest side."""
-    image = _image_windows(g)
-    m, k = g.filters, g.batch * g.pixels
-    best: tuple[float, TapCut] | None = None
-    for some, of_tap in _options(g, _staged(g, True, True), g.channels, image):
-        n = g.taps * of_tap
-        for each in some:
-            held = each.resident(g.machine)
-            if not held:
-                continue
-            groups, steps = prod(each.grid(m, n)), ceil(k / each.depth)
-            for waves in WAVES:
-                wanted = max(1, min(waves * held * g.machine.units // groups, steps // LEAST))
-                chunk = ceil(steps / wanted) * each.depth
-                splits = ceil(k / chunk)
-                found = tile.Cut(each, chunk if splits > 1 else k, splits)
-                cycles = tile.cycles(found, m, n, k, 1, g.machine, (2, 0, 2))
-                if best is None or cycles < best[0]:
-                    best = cycles, TapCut(found, of_tap)
-    if best is None:
-        raise RuntimeError("no tile of a gradient of filters fits")
-    return best[1]
+    planes = _planes(g, True)
+    of_sample = _filled(g.pixels, WIDEST) if planes else g.pixels
+
+    def sides(of_tap: int) -> Sides:
+        return g.filters, g.taps * of_tap, g.batch * of_sample, 1
+
+    mapped = planes or _image_windows(g) is not None
+    options = _options(g, _staged(g, True, True), g.channels, mapped)
+    return best(g.machine, options, sides, g.batch * g.pixels, crowded=g.channels < WIDEST)
+
+
+def _of(part: GatherPart) -> tuple[Gather, ...]:
+    """The gathers that it is."""
+    second = (replace(part.gather, columns=part.twin),) if part.twin else ()
+    return (part.gather, *second)
 
 
 def _image_windows(g: Geometry) -> Windows | None:
@@ -350,28 +389,34 @@ def _image_windows(g: Geometry) -> Windows | None:
 
 
 def _gather(
-    g: Geometry, gathers: Sequence[Gather], part: Part, phase: int | None, names: Names
+    g: Geometry, gathers: Sequence[Gather], part: GatherPart, phase: int | None, names: Names
 ) -> Lowering:
-    (each, (down, across)), found = part, _cut(g, gathers)
-    along_m = each.out_stride < each.in_stride
+    each, found = part.gather, _cut(g, tuple(gathers))
+    planes, along_m = _planes(g, False), each.out_stride < each.in_stride
     turned = _turned(g, gathers, names)
     source, bank = turned[names.source], turned[names.filters]
     writes = names if found.cut.splits == 1 else names.summing
     depth = each.rows.taps * each.columns.taps * found.of_tap
+    held = each.group_in if planes else source.held
     constants: Constants = (
         *writes.constants,
         *each.constants,
         ("stages", found.tile.stages),
         ("tensor_maps", int(found.tile.by_warpgroups)),
-        ("source_held", source.held),
+        ("source_held", held),
         ("filter_rows", bank.batch),
         ("filter_columns", bank.held),
         ("of_tap", found.of_tap),
-        ("rows_fill", down),
-        ("columns_fill", across),
+        ("rows_fill", part.fill[0]),
+        ("columns_fill", part.fill[1]),
+        ("planes", int(planes)),
+        ("twins", int(part.twins)),
+        ("twin_taps", part.twin.taps if part.twin else 0),
+        ("twin_start", part.twin.start if part.twin else 0),
+        ("twin_filter_first", part.twin.filter_first if part.twin else 0),
         ("splits", found.cut.splits),
         ("chunk", found.cut.chunk if found.cut.splits > 1 else depth),
-        *_lying("m" if along_m else "k", "k"),
+        *_lying("m" if along_m else "k", "n" if planes else "k"),
         *found.tile.constants,
         *names.elements("filter", "source"),
         *names.added,
@@ -382,18 +427,22 @@ def _gather(
         rows = found.tile.depth if along_m else found.tile.rows
         left = TensorMap(1, 2, (g.taps, bank.batch, bank.held), (rows, WIDEST))
         shape = source.batch, source.pixels, source.held
-        maps = left, TensorMap(0, 2, shape, (found.tile.columns, WIDEST), _windows(each))
+        box = found.tile.columns, WIDEST
+        right = tuple(TensorMap(0, 2, shape, box, _windows(one)) for one in _of(part))
+        if planes:
+            shape, box = (source.batch, held, source.pixels), (found.tile.depth, WIDEST)
+            right = (TensorMap(0, 2, shape, box),)
+        maps = left, *right
     name = names.kernel("last", phase)
     kernel = _kernel(name, "conv_last.hip", found.tile, constants, maps)
     written = names.partial if found.cut.splits > 1 else names.target
     args = (*_read(turned), *writes.gather_args[2:-1], written)
-    tiles_across, tiles_down = found.tile.grid(each.group_out, each.count)
-    grid = (tiles_across, tiles_down, found.cut.splits)
-    return Lowering((kernel,), (Launch(name, grid, args),))
+    return Lowering((kernel,), (Launch(name, _grid_of(g, each, found), args),))
 
 
 def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
-    turned, several = _turned(g, (), names), found.cut.splits > 1
+    turned, several = _turned(g, (), names), _partial(g, found)
+    planes = _planes(g, True)
     image, result = turned[names.source], turned[names.filters]
     constants: Constants = (
         *g.constants,
@@ -402,9 +451,10 @@ def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
         ("source_held", image.held),
         ("result_held", result.held),
         ("of_tap", found.of_tap),
+        ("planes", int(planes)),
         ("splits", found.cut.splits),
         ("chunk", found.cut.chunk),
-        *_lying("m", "n"),
+        *(_lying("k", "k") if planes else _lying("m", "n")),
         *found.tile.constants,
         *names.elements("result", "source"),
         *(names.summing if several else names).result,
@@ -415,11 +465,15 @@ def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
         left = TensorMap(1, 2, (1, g.batch * g.pixels, result.held), box)
         shape = image.batch, image.pixels, image.held
         maps = left, TensorMap(0, 2, shape, box, _image_windows(g))
+        if planes:
+            of = tuple((each.batch, each.channels, each.pixels) for each in (result, image))
+            left = TensorMap(1, 2, of[0], (found.tile.rows, WIDEST))
+            maps = left, TensorMap(0, 2, of[1], (found.tile.columns, WIDEST))
     name = names.kernel("last")
     kernel = _kernel(name, "conv_last_filters.hip", found.tile, constants, maps)
-    across, down = found.tile.grid(g.filters, g.taps * found.of_tap)
+    grid = _grid(g, (), found)
     args = (*_read(turned), names.partial if several else names.target)
-    return Lowering((kernel,), (Launch(name, (across, down, found.cut.splits), args),))
+    return Lowering((kernel,), (Launch(name, grid, args),))
 
 
 def _lying(left: str, right: str) -> Constants:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.layers.product.written import items_of
@@ -232,26 +233,32 @@ def _turned_images(c: Values, prefix: str) -> Writes:
 
 @writes("conv_last")
 def _last(c: Values, block: int) -> list[Writes]:
-    (found,) = _gemm({**c, "groups": 1}, block)
+    target = _Target({**c, "groups": 1})
+    samples, *pixels = target.pixels(1)
+    x = cut(samples, *pixels, group=c["tile_n"])
+    if c["planes"]:
+        tiles = Places(c["rows_count"] * c["columns_count"], 1, c["tile_n"])
+        x = cut(samples, tiles)
+    y = cut(Places(c["group_out"], target.plane, c["tile_m"]))
     depth = c["rows_taps"] * c["columns_taps"] * c["of_tap"]
-    z = cut(partial_sums(depth, c["chunk"], _Target(c).size))
-    fill = Places(c["rows_fill"], c["columns_extent"]), Places(c["columns_fill"])
-    return [replace(found, z=z, inside=fill)]
+    z = cut(partial_sums(depth, c["chunk"], target.size))
+    across = Places(2 if c["twins"] else c["columns_fill"])
+    inside = Places(c["rows_fill"], c["columns_extent"]), across
+    return [Writes(-1, x, y, z, inside=inside, offset=target.offset, items=items_of(c))]
 
 
 @writes("conv_last_filters")
 def _last_filters(c: Values, block: int) -> list[Writes]:
     taps, channels = c["kernel_h"] * c["kernel_w"], c["group_channels"]
-    one, several = taps * channels, c["splits"] > 1
-    turn = -1 if c["flipped"] and not several else 1
-    of_tap, of_channel = (channels, 1) if several else (turn, taps)
-    pixels = c["batch"] * c["result_h"] * c["result_w"]
-    z = cut(partial_sums(pixels, c["chunk"], c["group_filters"] * one))
-    columns = Places(channels, of_channel, empty=c["of_tap"] - channels)
-    x = cut(Places(taps, of_tap), columns, group=c["tile_n"])
+    one, depth = taps * channels, c["batch"] * c["result_h"] * c["result_w"]
+    if c["planes"]:
+        of_sample = ceil(c["result_h"] * c["result_w"] / c["tile_k"]) * c["tile_k"]
+        depth = c["batch"] * of_sample
+    columns = Places(channels, 1, empty=c["of_tap"] - channels)
+    x = cut(Places(taps, channels), columns, group=c["tile_n"])
     y = cut(Places(c["group_filters"], one, c["tile_m"]))
-    offset = taps - 1 if turn < 0 else 0
-    return [Writes(-1, x, y, z, offset=offset, items=items_of(c))]
+    z = cut(partial_sums(depth, c["chunk"], c["group_filters"] * one))
+    return [Writes(-1, x, y, z, items=items_of(c))]
 
 
 @writes("conv_last_sum")

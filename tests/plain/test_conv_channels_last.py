@@ -24,6 +24,8 @@ SETTINGS = (
     "n=2 c=20 h=9 w=7 num_output=40 kernel_size=3 pad=1",
     "n=3 c=64 h=8 w=6 num_output=72 kernel_size=1 pad=0 stride=2",
     "n=3 c=5 h=9 w=11 num_output=24 kernel_size=3 pad=1 stride=2 conv_mode=cross_correlation",
+    "n=3 c=24 h=8 w=12 num_output=40 kernel_size=3 pad=1 stride=2",
+    "n=3 c=64 h=8 w=9 num_output=72 kernel_size=1 pad=0",
     "n=4 c=72 h=33 w=31 num_output=130 kernel_size=1 pad=1",
 )
 

@@ -1,0 +1,121 @@
+"""How products of tensors with channels last are cut: tiles, work-groups in a unit, and chunks.
+
+Beside what multiplies (tile.py), it counts what a work-group waits for by itself, and that several
+in a unit wait at the same time: many of these products take as long as their memory does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from simgen.layers.product import fragment, tile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simgen.machine import Machine
+
+Sides = tuple[int, int, int, int]  # m, n, k, and how many such products
+
+LATENCY = 3000  # cycles of a work-group before it multiplies and around its stores
+FULL = 4  # steps that wait in LDS, in all work-groups of a unit, from which on more do not matter
+MANY = 4  # rounds of work-groups from which on their number need not be a whole one
+MOST_HELD = 4  # work-groups in a unit
+OTHER_REGISTERS = {True: 56, False: 112}  # of a work-item, beside its results: by wgmma, or not
+PARTIAL_NBYTES = 16  # of a partial sum: it takes as long to store as so many of results
+SUMS = 3.0  # times longer than its bytes take, a kernel that adds partial sums
+SHARES = 16  # numbers of chunks that are compared
+LEAST = 4  # steps of a work-group that shares a sum
+TWINS = 2  # phases of columns that one work-group computes, and the results of a work-item, then
+MOST_TWIN_RESULTS = 64
+
+
+@dataclass(frozen=True)
+class TapCut:
+    """How a product is cut, and its k or columns for each tap."""
+
+    cut: tile.Cut
+    of_tap: int
+
+    @property
+    def tile(self) -> tile.Tile:
+        return self.cut.tile
+
+
+def _held(
+    tiles: tuple[tile.Tile, ...], steps: int, machine: Machine, *, twins: bool
+) -> Iterator[tile.Tile]:
+    """Each with as many work-groups in a unit as there is room for, and one, and between."""
+    best: dict[tuple[int, int], tile.Tile] = {}
+    for each in tiles:
+        known = best.get((each.rows, each.columns))
+        if known is None or known.rate < each.rate:
+            best[each.rows, each.columns] = each
+    registers = machine.registers * machine.wavefront * machine.simds
+    for each in best.values():
+        results = each.item_rows * each.item_columns * (TWINS if twins else 1)
+        if twins and results > TWINS * MOST_TWIN_RESULTS:
+            continue
+        for groups in range(1, MOST_HELD + 1):
+            room = min(machine.lds_nbytes // groups - fragment.GROUP_NBYTES,
+                       machine.asked_lds_nbytes)  # fmt: skip
+            of_step = (each.rows + each.columns) * fragment.STAGED_NBYTES + 16
+            stages = min(fragment.STAGES, max(2, steps), room // of_step)
+            busy = each.block * groups * (results + OTHER_REGISTERS[each.by_warpgroups])
+            if stages < 2 or (groups > 1 and busy > registers):
+                break
+            yield replace(each, stages=stages, at_once=groups)
+
+
+def _cycles(found: tile.Cut, sides: Sides, machine: Machine) -> float:
+    """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
+    stores; several in a unit do so meanwhile."""
+    m, n, k, batch = sides
+    of = found.tile
+    across, down = of.grid(m, n)
+    waves = across * down * batch * found.splits / (machine.units * of.at_once)
+    each = of.rows * of.columns * ceil(min(found.chunk, k) / of.depth) * of.depth
+    multiplied = each / (machine.fmas * of.rate) * max(1.0, FULL / (of.stages * of.at_once))
+    nbytes = PARTIAL_NBYTES if found.splits > 1 else 2
+    stored = of.rows * of.columns * nbytes * machine.units / machine.l2_rate
+    one = max(LATENCY + multiplied + stored, of.at_once * max(multiplied, stored))
+    total = one * (ceil(waves) if waves < MANY else waves)
+    if found.splits > 1:
+        nbytes = (4 * found.splits + 2) * batch * m * n
+        total += machine.launch_cycles + SUMS * nbytes / machine.l2_rate
+    return total
+
+
+def best(
+    machine: Machine,
+    options: list[tuple[tuple[tile.Tile, ...], int]],
+    sides: Callable[[int], Sides],
+    most: int,
+    *,
+    twins: bool = False,
+    crowded: bool = True,
+) -> TapCut:
+    """Of tiles, work-groups in a unit, and chunks up to `most`, what takes the least time; `sides`
+    are those of a product that has so much for each tap. `crowded` says that chunks may be as many
+    as units hold, and not one for each."""
+    made = []
+    for tiles, of_tap in options:
+        m, n, k, batch = sides(of_tap)
+        for each in _held(tiles, ceil(k / tiles[0].depth), machine, twins=twins):
+            steps = ceil(k / each.depth)
+            groups = prod(each.grid(m, n)) * batch
+            full = max(
+                1,
+                (each.at_once if crowded else 1) * machine.units // groups,
+            )
+            shares = {1, *(ceil(full * part / SHARES) for part in range(1, SHARES + 1))}
+            for wanted in sorted(shares):
+                if wanted > min(most, max(1, steps // LEAST)):
+                    break
+                chunk = ceil(steps / wanted) * each.depth
+                splits = ceil(k / chunk)
+                found = tile.Cut(each, chunk if splits > 1 else k, splits)
+                made.append((_cycles(found, (m, n, k, batch), machine), TapCut(found, of_tap)))
+    return min(made, key=lambda one: one[0])[1]

@@ -1,0 +1,204 @@
+"""Code objects of anybody -> what a simulator executes right.
+
+A code object becomes assembly text, which the legaliser of `compile` rewrites as it does our own
+kernels, and a code object again: the same symbols, the same metadata, more registers where
+replacements take some. The text, assembled as it is, must be the code that was read, byte for byte.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.compile import legalise, toolchain
+from simgen.compile.code_object import MACHINES
+from simgen.compile.legalise.simulators import Model
+from simgen.errors import RefusedError, UsageError
+from simgen.lint import disassembly, functions, metadata, naming
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from simgen.compile.legalise import Legalised
+    from simgen.lint.functions import Function
+
+NT_METADATA = 32
+VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
+MOST_SGPRS = 102
+_DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
+_REGISTER = re.compile(r"\b([vs])(?:(\d+)\b|\[\d+:(\d+)\])")
+# What takes the place of code as an address, which rewriting moves:
+_PLACES = ("s_getpc", "s_setpc", "s_swappc", "s_call", "s_rfe")
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel's code as text, and its descriptor."""
+
+    name: str
+    lines: list[str]  # instructions and labels
+    descriptor: tuple[int, ...]  # LDS, scratch, arguments, offset, rsrc3, rsrc1, rsrc2, flags, 0
+    vgprs: int
+    sgprs: int
+
+
+def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[bytes, Legalised]:
+    """A code object that the simulator executes right, and what that took.
+
+    Raises:
+        RefusedError: something in it has no replacement, or its code cannot be moved.
+        UsageError: the simulator does not have the processor, or its version no rules.
+        DamagedError: it is not a whole code object.
+    """
+    arch, found, _ = functions.of(elf, place)
+    model = Model(simulator, version, arch)
+    legalise.names(model)  # whether the table has it
+    kernels = [_kernel(elf, each, arch, place) for each in found if each.is_kernel]
+    if not kernels:
+        raise UsageError(f"{place}: no kernel in it; give a code object that has one")
+    told = _metadata(elf)
+    plain = "\n".join(_module(kernels, told, arch))
+    _check_same(plain, found, arch, place)
+    made = legalise.rewrite(plain, model)
+    return toolchain.assemble(_with_descriptors(made.text, kernels, arch), arch), made
+
+
+def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
+    """A kernel's text.
+
+    Raises:
+        RefusedError: an instruction has no text here, or needs the address of code.
+    """
+    items = naming.decoded(function.code)
+    lines, of_line = disassembly.listing(items, arch, function.name)
+    if len(of_line) < len(items):
+        known = {item.offset for item in of_line.values()}
+        first = next(item for item in items if item.offset not in known)
+        raise RefusedError(
+            f"{place}: kernel {function.name}: {naming.written(first, arch)} at {first.offset:#x}: "
+            "cannot be written as text here; legalise the assembly that it was made of"
+        )
+    if fixed := next((line.strip() for line in lines if line.strip().startswith(_PLACES)), ""):
+        raise RefusedError(
+            f"{place}: kernel {function.name}: {fixed.split()[0]}: code that needs its own address "
+            "cannot be moved; inline its functions and keep constants out of it"
+        )
+    used = {"v": 3, "s": 0}  # the work-item's numbers are in as many as three vector registers
+    for kind, one, last in _REGISTER.findall("\n".join(lines)):
+        used[kind] = max(used[kind], int(one or last) + 1)
+    descriptor = _descriptor(elf, function.name)
+    given = (descriptor[6] >> 1 & 31) + 5  # scalars that hold arguments, and group numbers
+    return _Kernel(function.name, lines, descriptor, used["v"], max(used["s"], given))
+
+
+def _descriptor(elf: bytes, name: str) -> tuple[int, ...]:
+    """The fields of NAME.kd."""
+    from elftools.elf.elffile import ELFFile
+
+    opened = ELFFile(io.BytesIO(elf))
+    for table in opened.iter_sections():
+        for symbol in table.iter_symbols() if hasattr(table, "iter_symbols") else ():
+            if symbol.name == f"{name}.kd" and isinstance(symbol["st_shndx"], int):
+                section = opened.get_section(symbol["st_shndx"])
+                at = symbol["st_value"] - section["sh_addr"]
+                return tuple(_DESCRIPTOR.unpack_from(section.data(), at))
+    raise UsageError(
+        f"kernel {name}: no descriptor of it; give a code object of version 3 or later"
+    )
+
+
+def _metadata(elf: bytes) -> dict[str, object]:
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import NoteSection
+
+    for section in ELFFile(io.BytesIO(elf)).iter_sections():
+        for note in section.iter_notes() if isinstance(section, NoteSection) else ():
+            if note["n_type"] in (NT_METADATA, "NT_AMDGPU_METADATA"):
+                value = note["n_descdata"]
+                found = metadata.unpacked(
+                    value if isinstance(value, bytes) else value.encode("latin1")
+                )
+                return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _module(kernels: Sequence[_Kernel], told: dict[str, object], arch: str) -> list[str]:
+    """Assembly text in the layout of clang's, for the legaliser; without descriptors."""
+    lines = [f'\t.amdgcn_target "{toolchain.AMD_TARGET}--{arch}"', "\t.text"]
+    for kernel in kernels:
+        end = f".Lend_{kernel.name}"
+        lines += [f"\t.globl\t{kernel.name}", f"\t.protected\t{kernel.name}", "\t.p2align\t8"]
+        lines += [*kernel.lines, f"{end}:", f"\t.size\t{kernel.name}, {end}-{kernel.name}"]
+        lines += [f"\t.set {kernel.name}.{key}, {value}" for key, value in _counts(kernel).items()]
+    return lines + metadata.text(told) * bool(told)
+
+
+def _counts(kernel: _Kernel) -> dict[str, int]:
+    """What the legaliser asks for, and raises, by its names."""
+    lds, _, _, _, _, _, rsrc2, _, _ = kernel.descriptor
+    return {
+        "num_vgpr": kernel.vgprs,
+        "numbered_sgpr": kernel.sgprs,
+        "group_segment_fixed_size": lds,
+        "system_vgpr_workitem_id": rsrc2 >> 11 & 3,
+    }
+
+
+def _with_descriptors(text: str, kernels: Sequence[_Kernel], arch: str) -> str:
+    """The module with a descriptor of each kernel, which owns what the rewriting left."""
+    lines = [text, '\t.section\t.rodata,"a",@progbits']
+    for kernel in kernels:
+        raised = {
+            key: int(re.findall(rf"\.set {re.escape(kernel.name)}\.{key}, (\d+)", text)[-1])
+            for key in _counts(kernel)
+        }
+        _, scratch, arguments, _, rsrc3, rsrc1, rsrc2, flags, preload = kernel.descriptor
+        rsrc1, rsrc3 = _registers(rsrc1, rsrc3, raised, arch)
+        lines += [
+            "\t.p2align\t6", f"\t.globl\t{kernel.name}.kd", f"\t.type\t{kernel.name}.kd,@object",
+            f"{kernel.name}.kd:",
+            f"\t.long {raised['group_segment_fixed_size']}, {scratch}, {arguments}, 0",
+            f"\t.quad {kernel.name}-{kernel.name}.kd", "\t.zero 20",
+            f"\t.long {rsrc3}, {rsrc1}, {rsrc2}", f"\t.short {flags}, {preload}", "\t.long 0",
+            f"\t.size\t{kernel.name}.kd, 64",
+        ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _registers(rsrc1: int, rsrc3: int, raised: dict[str, int], arch: str) -> tuple[int, int]:
+    """The words of a descriptor that count registers, for at least so many.
+
+    Raises:
+        RefusedError: there are not so many.
+    """
+    granule = dict(MACHINES.values())[arch]
+    vgprs = raised["num_vgpr"]
+    if arch in ("gfx90a", "gfx942"):  # accumulation registers begin behind the others
+        offset = max(rsrc3 & 63, -(-vgprs // 4) - 1)
+        vgprs, rsrc3 = (offset + 1) * 4, rsrc3 & ~63 | offset
+    vectors = max(rsrc1 & 63, -(-vgprs // granule) - 1)
+    scalars = max(rsrc1 >> 6 & 15, -(-(raised["numbered_sgpr"] + VCC_AND_MORE) // 16) * 2 - 1)
+    if vectors > 63 or raised["numbered_sgpr"] > MOST_SGPRS:
+        raise RefusedError(
+            f"replacements take {raised['num_vgpr']} vector and {raised['numbered_sgpr']} scalar "
+            "registers, and there are not so many; write the kernel with fewer"
+        )
+    return rsrc1 & ~1023 | vectors | scalars << 6, rsrc3
+
+
+def _check_same(text: str, found: Sequence[Function], arch: str, place: str) -> None:
+    """Refuse code whose text is not that code."""
+    try:
+        made = toolchain.assemble_foreign(text, arch, place)
+    except UsageError:
+        made = b""
+    codes = {each.name: each.code for each in functions.of(made, place)[1]} if made else {}
+    for function in found:
+        if function.is_kernel and codes.get(function.name) != function.code:
+            raise RefusedError(
+                f"{place}: kernel {function.name}: its text does not assemble to the same code; "
+                "legalise the assembly that it was made of"
+            )

@@ -1,0 +1,234 @@
+"""What a report says first: of each run its verdict, its time, and the steps that took most of it;
+of a baseline, how much faster the others are, and what is different about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.bundle import verdict_file
+from simgen.errors import UsageError, did_you_mean
+from simgen.study import interactive
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simgen.bundle.results import Result
+    from simgen.study.row import Row
+
+TOP = 10  # steps that are named
+TIME = "seconds"
+# Settings of the machine that say nothing about what was simulated.
+OF_COMPUTER = ("system", "processor", "cpus")
+SPEED_UP_COLUMNS = (
+    "bundle", "target", "layer", "pass", "baseline_seconds", "seconds", "speed_up",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is to be said of a run: (name, value) each, and the commands that do it again."""
+
+    bundle: str
+    target: str
+    facts: tuple[tuple[str, str], ...]
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TopStep:
+    """A layer and pass that takes much of a run's time."""
+
+    step: str
+    kind: str
+    seconds: str
+    share: float
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in a few lines."""
+
+    bundle: str
+    target: str
+    verdict: str
+    mood: str  # good, bad, or open: nobody looked
+    seconds: str  # empty: it counted no time
+    top: tuple[TopStep, ...]
+    rest: str  # what the other steps take
+    told: Told | None
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """A step of a run beside that of the baseline."""
+
+    bundle: str
+    target: str
+    layer: str
+    direction: str
+    before: float
+    now: float
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        """By SPEED_UP_COLUMNS."""
+        place = (self.bundle, self.target, self.layer, self.direction)
+        return (*place, f"{self.before:.9g}", f"{self.now:.9g}", f"{self.before / self.now:.9g}")
+
+
+@dataclass(frozen=True)
+class BesideBaseline:
+    """A run beside the baseline: in all, and what was different about it."""
+
+    bundle: str
+    target: str
+    speed_up: str
+    seconds: str
+    changes: tuple[tuple[str, str, str], ...]  # what, of the baseline, of this run
+
+
+@dataclass(frozen=True)
+class Against:
+    """All runs beside the baseline."""
+
+    name: str
+    seconds: str
+    compared: tuple[BesideBaseline, ...]
+    lines: tuple[SpeedUp, ...]
+    figure: str
+
+
+def told(bundle: str, result: Result, ended: str, commands: Sequence[str]) -> Told:
+    """The facts of a result's provenance, in an order in which they are read."""
+    of = result.provenance
+    machine: Mapping[str, Any] = of.get("machine", {})
+    shown = {k: v for k, v in machine.items() if k not in OF_COMPUTER and v not in ("", None)}
+    facts = [
+        ("machine", _words(shown)),
+        ("planned for", str(of.get("planned_for", ""))),
+        ("built with", _words(of.get("settings", {}))),
+        ("options", _words(of.get("options", {}))),
+        ("simgen", f"{of.get('simgen', '')}, {of.get('compiler', '')}"),
+        ("ran on", ", ".join(str(machine[k]) for k in OF_COMPUTER if k in machine)),
+        ("ended", ended),
+    ]
+    kept = tuple((name, value) for name, value in facts if value.strip(", "))
+    return Told(bundle, result.name, kept, tuple(commands))
+
+
+def of(found: Sequence[Row], told: Sequence[Told]) -> list[RunSummary]:
+    """A summary of each run, in the order of the rows."""
+    said = {(each.bundle, each.target): each for each in told}
+    runs: dict[tuple[str, str], list[Row]] = {}
+    for row in found:
+        runs.setdefault((row.bundle, row.target), []).append(row)
+    return [_of_run(rows, said.get(place)) for place, rows in runs.items()]
+
+
+def _of_run(rows: Sequence[Row], told: Told | None) -> RunSummary:
+    times = {row.step: row.metrics.get(TIME, 0.0) for row in rows}
+    total = sum(times.values())
+    ranked = sorted(rows, key=lambda row: -times[row.step])[:TOP] if total else []
+    top = tuple(
+        TopStep(row.step, row.kind, seconds(times[row.step]), times[row.step] / total)
+        for row in ranked
+    )
+    left = total - sum(times[row.step] for row in ranked)
+    rest = f"{len(rows) - len(top)} others {left / total:.1%}" if top and len(rows) > TOP else ""
+    right = sum(row.verdict == verdict_file.RIGHT for row in rows)
+    verdict = f"{right} of {len(rows)} layers and passes right"
+    if right == len(rows):
+        verdict = f"all {len(rows)} layers and passes right"
+    elif not right and len({row.verdict for row in rows}) == 1:
+        verdict = rows[0].verdict
+    mood = "good" if right == len(rows) else "open"
+    if any(row.verdict == verdict_file.WRONG for row in rows):
+        mood = "bad"
+    first = rows[0]
+    shown = seconds(total) if total else ""
+    return RunSummary(first.bundle, first.target, verdict, mood, shown, top, rest, told)
+
+
+def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str) -> Against:
+    """All other runs of the same workload beside one of them.
+
+    Raises:
+        UsageError: it counted no time, or nothing else did that has its layers.
+    """
+    runs: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in found:
+        runs.setdefault((row.bundle, row.target), {})[row.step] = row
+    base = {step: row for step, row in runs[bundle, target].items() if row.metrics.get(TIME)}
+    if not base:
+        raise UsageError(f"--baseline {target}: it counted no time; name a result that did")
+    said = {(each.bundle, each.target): each for each in told}
+    lines, compared, series = [], [], {}
+    for place, rows in runs.items():
+        timed = {step: row for step, row in rows.items() if row.metrics.get(TIME)}
+        if place == (bundle, target) or not timed:
+            continue
+        if timed.keys() != base.keys():
+            other = sorted(timed.keys() ^ base.keys())[0]
+            raise UsageError(
+                f"--baseline {target}: {place[0]} on {place[1]} has other layers ({other}); "
+                "compare results of one workload"
+            )
+        speeds = [_speed_up(row, base[step]) for step, row in timed.items()]
+        lines += speeds
+        before, now = sum(each.before for each in speeds), sum(each.now for each in speeds)
+        name = place[1] if place[0] == bundle else f"{place[0]}, {place[1]}"
+        series[name] = [each.before / each.now for each in speeds]
+        changes = _changes(said.get((bundle, target)), said.get(place))
+        compared.append(BesideBaseline(*place, f"{before / now:.3g}", seconds(now), changes))
+    if not compared:
+        raise UsageError(
+            f"--baseline {target}: no other result counted time; run the bundle on another target"
+        )
+    figure = interactive.grouped(list(base), series, f"speed-up over {target}")
+    total = sum(row.metrics[TIME] for row in base.values())
+    return Against(f"{bundle} on {target}", seconds(total), tuple(compared), tuple(lines), figure)
+
+
+def baseline(word: str, names: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The bundle and the result that `word` names: TARGET, or BUNDLE:TARGET.
+
+    Raises:
+        UsageError: there is none, or there are several.
+    """
+    found = [place for place in names if word in (place[1], ":".join(place))]
+    if len(found) == 1:
+        return found[0]
+    known = list(dict.fromkeys([*(place[1] for place in names), *map(":".join, names)]))
+    fact = "several bundles have it" if found else "no such result"
+    cure = f"write {':'.join(found[0])}" if found else did_you_mean(word, known)
+    raise UsageError(f"--baseline {word}: {fact}; {cure}")
+
+
+def seconds(value: float) -> str:
+    """0.000123 -> "123 us"."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.3g} ns"
+
+
+def _speed_up(row: Row, base: Row) -> SpeedUp:
+    times = (base.metrics[TIME], row.metrics[TIME])
+    return SpeedUp(row.bundle, row.target, row.layer, row.direction, *times)
+
+
+def _changes(base: Told | None, now: Told | None) -> tuple[tuple[str, str, str], ...]:
+    """The facts that differ, but when it ended."""
+    if base is None or now is None:
+        return ()
+    before, after = dict(base.facts), dict(now.facts)
+    return tuple(
+        (name, before.get(name, ""), after.get(name, ""))
+        for name in dict.fromkeys((*before, *after))
+        if name != "ended" and before.get(name) != after.get(name)
+    )
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items())

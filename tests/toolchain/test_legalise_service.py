@@ -1,0 +1,136 @@
+"""legalise as a command: somebody's code object becomes one that a simulator executes right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simgen.cli import main
+from simgen.compile import code_object, toolchain
+from simgen.errors import RefusedError
+from simgen.lint import containers, functions, linting, metadata, rewriting
+
+# As somebody writes it by hand: with no size of the function.
+HEAD = """\
+.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
+.globl k
+.p2align 8
+.type k,@function
+k:
+"""
+TAIL = """
+s_endpgm
+.rodata
+.p2align 6
+.amdhsa_kernel k
+ .amdhsa_user_sgpr_kernarg_segment_ptr 1
+ .amdhsa_next_free_vgpr 8
+ .amdhsa_next_free_sgpr 16
+{accum}
+.end_amdhsa_kernel
+.amdgpu_metadata
+amdhsa.kernels:
+  - .name: k
+    .symbol: k.kd
+    .kernarg_segment_size: 16
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: 0
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 22
+    .vgpr_count: 8
+    .max_flat_workgroup_size: 64
+    .args:
+      - .offset: 0
+        .size: 8
+        .value_kind: global_buffer
+amdhsa.version: [1, 2]
+.end_amdgpu_metadata
+"""
+
+
+def text(*lines: str, arch: str = "gfx942") -> str:
+    accum = " .amdhsa_accum_offset 8" if arch in ("gfx90a", "gfx942") else ""
+    return HEAD.format(arch=arch) + "\n".join(lines) + TAIL.format(accum=accum)
+
+
+def elf(*lines: str, arch: str = "gfx942") -> bytes:
+    return toolchain.assemble_foreign(text(*lines, arch=arch), arch, "k.s")
+
+
+@pytest.mark.parametrize(
+    ("arch", "simulator", "version", "line"),
+    [
+        ("gfx942", "mgpusim", "4.2.0", "v_bfi_b32 v0, v1, v2, v7"),
+        ("gfx803", "mgpusim", "4.2.0", "v_floor_f32_e32 v0, v1"),
+        ("gfx902", "gem5", "24.0", "ds_read_b96 v[4:6], v0"),
+        ("gfx902", "gem5", "24.0", "v_add_u16_e32 v0, v1, v2"),
+    ],
+)
+def test_what_has_a_rule_is_replaced(tmp_path, arch, simulator, version, line):
+    before = elf("v_cmp_gt_u32_e32 vcc, v0, v1", "s_cbranch_vccz .Lend", line, ".Lend:", arch=arch)
+    after, made = rewriting.rewritten(before, "k", simulator, version)
+    judged = [
+        [f.instruction for (each,) in [tuple(linting.code_objects(
+            [containers.Held(tmp_path, "", code)], simulator, version))]
+         for f in each.findings if f.refused]
+        for code in (before, after)
+    ]  # fmt: skip
+    assert judged == [[line.split()[0]], []]
+    old, new = code_object.kernels(before)["k"], code_object.kernels(after)["k"]
+    assert (new.kernarg_nbytes, new.scratch_nbytes) == (old.kernarg_nbytes, old.scratch_nbytes)
+    used = 1 + max(
+        int(n) for kind, n, _ in rewriting._REGISTER.findall(made.text) if kind == "v" and n
+    )
+    assert new.vgprs >= used
+    told = rewriting._metadata(after)["amdhsa.kernels"][0]
+    assert (told[".name"], told[".kernarg_segment_size"]) == ("k", 16)
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("s_getpc_b64 s[0:1]", "cannot be moved"),
+        ("v_mfma_f32_32x32x1_2b_f32 v[0:31], v32, v33, v[0:31]", "cannot be written as text"),
+        ("v_qsad_pk_u16_u8 v[0:1], v[2:3], v4, v[6:7]", "k"),
+    ],
+)
+def test_what_has_none_is_refused(line, fact):
+    with pytest.raises(RefusedError, match=fact):
+        rewriting.rewritten(elf(line), "k", "mgpusim", "4.2.0")
+
+
+def test_the_command_writes_all_or_nothing(tmp_path, capsys, monkeypatch):
+    source, out = tmp_path / "k.s", tmp_path / "k.co"
+
+    def run() -> tuple[int, str]:
+        words = ["legalise", str(source), "--simulator", "mgpusim", "-o", str(out)]
+        monkeypatch.setattr("sys.argv", ["simgen", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        return ended.value.code, capsys.readouterr().err
+
+    source.write_text(text("s_getpc_b64 s[0:1]"))
+    code, message = run()
+    assert (code, message.count("\n"), out.exists()) == (4, 1, False)
+    source.write_text(text("v_floor_f32_e32 v0, v1"))
+    assert run() == (0, "")
+    assert [each.name for each in functions.of(out.read_bytes(), "")[1]] == ["k"]
+    source.write_text(text("v_flor_f32 v0, v1"))
+    code, message = run()
+    assert code == 2
+    assert "k.s:6: invalid instruction" in message
+    assert Path(out).exists()
+
+
+def test_metadata_is_read_as_it_was_packed():
+    value = {"a": [1, -5, 300, 70000, True, None, "x" * 40], "b": {"c": 2**40}}
+    packed = (
+        b"\x82\xa1a\x97\x01\xfb\xcd\x01\x2c\xce\x00\x01\x11\x70\xc3\xc0\xd9\x28" + b"x" * 40
+        + b"\xa1b\x81\xa1c\xcf" + (2**40).to_bytes(8, "big")
+    )  # fmt: skip
+    assert metadata.unpacked(packed) == value
+    for length in range(len(packed)):
+        with pytest.raises(ValueError, match="metadata"):
+            metadata.unpacked(packed[:length])
