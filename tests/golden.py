@@ -38,6 +38,7 @@ if __name__ == "__main__":
 from covering import covering
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
+import simgen
 from simgen.compile import render, stages, toolchain
 from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
@@ -107,7 +108,22 @@ def chosen() -> dict[str, Kernel]:
         found = of_layer(kind)
         each = {name: (kernel,) for name, kernel in found.items()}
         kept |= {name: found[name] for name in covering(each, pairs=False, sizes=False)}
-    return kept
+    return kept | of_nvidia()
+
+
+@cache
+def of_nvidia() -> dict[str, Kernel]:
+    """Name -> kernel of 16-bit convolutions with channels last, which are planned for GPUs only
+    that have mma.sync or wgmma."""
+    found: dict[str, Kernel] = {}
+    sizes = {"n": 2, "c": 64, "h": 14, "w": 14, "num_output": 64, "algo": "channels_last"}
+    for machine in ("a100", "h200"):
+        for stride in (1, 2):
+            for word in ("conv_fwd", "conv_bwd_data", "conv_bwd_weight"):
+                settings = {**sizes, "stride": stride}
+                made = simgen.plan(word, set=settings, type="f16", plan_for=machine)
+                found |= {kernel.name: kernel for kernel in made.plan.workload.kernels}
+    return found
 
 
 def texts() -> dict[str, str]:
