@@ -1,6 +1,7 @@
 """Names of results, and of the folders that they lie in: `TARGET`, or `TARGET@OPTION=VALUE,...`.
 
-The second is a point of a sweep, with the options in the order in which the target has them. A
+The second is a point of a sweep, with the options in the order in which the target has them, and
+last one of CUTS where it ran by pieces. A
 sweep over settings of a build has bundles named the same way: `BUNDLE@SETTING=VALUE,...`.
 """
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MARK = "@"  # between a target and a point
+CUTS = REPRESENTATIVES, PIECES = "representatives", "pieces"  # what runs by pieces are called
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMG]i|[kMG])?(?:B|Hz)?")
 
@@ -22,6 +24,11 @@ def of_point(target: str, options: Mapping[str, str | int]) -> str:
     return f"{target}{MARK}" + ",".join(f"{k}={v}" for k, v in options.items())
 
 
+def cut(result: str, word: str) -> str:
+    """The name of a result that is made by pieces, of CUTS."""
+    return f"{result}{',' if MARK in result else MARK}{word}"
+
+
 def in_sweep(bundle: str, result: str) -> tuple[str, str]:
     """The bundle whose sweep a result is of, and the name of its point there.
 
@@ -29,9 +36,11 @@ def in_sweep(bundle: str, result: str) -> tuple[str, str]:
     keeps its names.
     """
     settings = options_of(bundle)
-    if not settings or (MARK in result and not options_of(result)):
+    words = words_of(result)
+    if not settings or not set(words) <= set(CUTS):
         return bundle, result
-    return target_of(bundle), of_point(target_of(result), {**settings, **options_of(result)})
+    point = of_point(target_of(result), {**settings, **options_of(result)})
+    return target_of(bundle), ",".join((point, *words))
 
 
 def target_of(result: str) -> str:
@@ -43,6 +52,11 @@ def options_of(result: str) -> dict[str, str]:
     """The options of a point by the name of its result; empty where it is of no sweep."""
     pairs = [each.partition("=") for each in result.partition(MARK)[2].split(",")]
     return {name: value for name, equals, value in pairs if equals}
+
+
+def words_of(result: str) -> list[str]:
+    """What else its name says: layers, and one of CUTS."""
+    return [each for each in result.partition(MARK)[2].split(",") if each and "=" not in each]
 
 
 def magnitude(value: str) -> float | None:

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 SCHEMA = saved_result.SCHEMA
 OUTPUTS = "outputs.bin"
 FILE = "results.h5"
+SIMULATOR = ("simulator", "gpu", "image", "gem5_compiled")  # of a machine, and its versions
 KERNELS = "kernels"  # in the provenance: (step, kernel) of each launch, if not the workload's
 
 
@@ -167,6 +168,11 @@ def _of_pieces(bundle: Bundle, folder: Path, run: Run, name: str, closed: seal.S
     parts = [load(pieces.path(folder, piece), workload) for piece in run.pieces]
     if any(part.provenance.get("workload") != bundle.digest for part in parts):
         raise DamagedError(f"{folder}: a piece is of another build; run it again")
+    if len({_simulator(part) for part in parts}) > 1:
+        raise DamagedError(
+            f"{folder}: pieces ran on different versions or settings of the simulator; remove it "
+            "and run it again"
+        )
     try:
         found = pieces.together(workload, run, parts)
     except KeyError as error:
@@ -174,6 +180,14 @@ def _of_pieces(bundle: Bundle, folder: Path, run: Run, name: str, closed: seal.S
     told = {**parts[0].provenance, "options": result_names.options_of(name), **_history(run)}
     digest = closed.digest if closed.files else ""
     return Result(name, found.outputs, found.launches, told, digest, found.given)
+
+
+def _simulator(part: Result) -> str:
+    """What ran a piece, whichever computer it was on."""
+    told = part.provenance
+    machine = told.get("machine", {})
+    named = {k: v for k, v in machine.items() if k in SIMULATOR or k.endswith("_version")}
+    return json.dumps([named, told.get("settings")], sort_keys=True)
 
 
 def rounds_products(result: Result) -> tuple[ProductRounding, ...]:

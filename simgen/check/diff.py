@@ -134,7 +134,7 @@ def _check_same(workload: Workload, result: Result) -> None:
     got = {name: output.values.shape for name, output in result.outputs.items()}
     ran = [workload.steps[at] for at in results.steps(result, workload)]
     wrote = {name for step in ran for _, name in step.writes if name in names}
-    whole = wrote <= got.keys() if result.given or results.inferred(result) else got == names
+    whole = wrote <= got.keys() if result.provenance.get("pieces") else got == names
     same = whole and got.items() <= names.items()
     if not same or len(result.launches) != len(workload.launches):
         raise UsageError(

@@ -35,9 +35,9 @@ MAX_NBYTES = 2**20  # the largest config that `read` takes
 
 _COMMENT = re.compile(r"(?:^|(?<=\s))#.*")
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+BUILT_IN = "built-in"  # begins the source of a config that is no file
 # Control characters other than the tab, Unicode's two line separators, and lone surrogates: what
 # would break a one-line message, a terminal or a UTF-8 file later.
-BUILT_IN = "built-in"  # begins the source of a config that is no file
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from simgen.running.run_folder import Start
     from simgen.targets import Target
 
-REPRESENTATIVES, PIECES = "representatives", "pieces"  # what a result is called, and its layers
 LOOK = 0.5  # seconds between looks at how far the pieces are
 
 
@@ -63,13 +62,12 @@ class Cutting:
 
     @property
     def word(self) -> str:
-        return REPRESENTATIVES if self.representatives else PIECES
+        return result_names.REPRESENTATIVES if self.representatives else result_names.PIECES
 
     def result(self, target: str, layers: str | None) -> str:
         """The name of the result of a run of these layers, or of all."""
-        if layers is None:
-            return f"{target}@{self.word}"
-        return f"{selection.result_name(target, layers)},{self.word}"
+        whole = target if layers is None else selection.result_name(target, layers)
+        return result_names.cut(whole, self.word)
 
 
 @dataclass
@@ -158,9 +156,10 @@ def run(
         )
         record = replace(record, pieces=tuple(cuts), inferred=survey.inferred)
         work = _Work(bundle, target, record, environment, timeout, name)
+        _check_cut(work)
+        _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(_there(work))))
         done = _kept(work)
         tell(_told(workload, record, len(done), cutting))
-        _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(done)))
         left = [piece for piece in cuts if piece not in done]
         steps = [at for piece in left for at in piece.all]
         with following(run_record.part(workload, steps)) as follow:
@@ -202,15 +201,48 @@ def _check_memory(target: Target, workload: Workload, jobs: int) -> None:
 # ------------------------------------------------------------------ what earlier commands left
 
 
-def _kept(work: _Work) -> list[Piece]:
-    """The pieces that an earlier command has finished; what it left for another run is removed."""
+def _before(work: _Work) -> Run | None:
+    """What is kept is of this run; None where nothing is, or where it can be of no run."""
     try:
-        before = run_record.read(work.home, work.bundle.workload)
+        return run_record.read(work.home, work.bundle.workload)
     except DamagedError:
-        before = None
+        return None
+
+
+def _is_same(work: _Work) -> bool:
+    before = _before(work)
+    return before is not None and replace(before, machine=work.run.machine) == work.run
+
+
+def _check_cut(work: _Work) -> None:
+    """Refuse to remove finished pieces of this build that were cut, or set, in another way.
+
+    Raises:
+        UsageError: there are some.
+    """
+    before = _before(work)
+    if before is None or before.workload != work.run.workload or _is_same(work):
+        return
+    count = sum(files.path(work.home, piece).exists() for piece in before.pieces)
+    if count:
+        raise UsageError(
+            f"{work.name}: {count} finished piece{'' if count == 1 else 's'} of another cut or of "
+            f"other options are kept; use the same --jobs, --warm and options, or remove "
+            f"{work.home}"
+        )
+
+
+def _there(work: _Work) -> list[Piece]:
+    """The pieces of this run that have files."""
+    if not _is_same(work):
+        return []
+    return [piece for piece in work.run.pieces if files.path(work.home, piece).exists()]
+
+
+def _kept(work: _Work) -> list[Piece]:
+    """The pieces that an earlier command has finished."""
     now = work.run
-    same = before is not None and replace(before, machine=now.machine) == now
-    if not same:
+    if not _is_same(work):
         shutil.rmtree(work.home, ignore_errors=True)
         (work.home / files.FOLDER).mkdir(parents=True)
         run_record.write(work.home, now)

@@ -31,6 +31,7 @@ class SweepPoint:
     target: str
     options: Mapping[str, str | int]  # of `simgen run`, in the order in which the target has them
     built: Mapping[str, str] = field(default_factory=dict)  # settings of `simgen build`
+    cut: str = ""  # into pieces, one of result_names.CUTS; empty: it runs whole
 
     @property
     def name(self) -> str:
@@ -45,7 +46,8 @@ class SweepPoint:
     @property
     def result(self) -> str:
         """Of the result, in its bundle."""
-        return result_names.of_point(self.target, self.options) if self.options else self.target
+        name = result_names.of_point(self.target, self.options) if self.options else self.target
+        return result_names.cut(name, self.cut) if self.cut else name
 
 
 def points(
@@ -53,12 +55,14 @@ def points(
     grid: Sequence[str],
     fixed: Mapping[str, str | int],
     buildable: Callable[[], Sequence[str]],
+    cut: str = "",
 ) -> list[SweepPoint]:
     """The points of a grid of `SETTING=VALUE,VALUE...`, the last one varying fastest, but settings
     of a build more slowly than options of the run.
 
-    `fixed` are options that have one value throughout; they are part of each point. What is no
-    option of the target is one of `buildable()`, which is asked for then.
+    `fixed` are options that have one value throughout; they are part of each point, and so is how
+    it is `cut` into pieces. What is no option of the target is one of `buildable()`, which is
+    asked for then.
 
     Raises:
         UsageError: there is no such setting, it stands twice, or a value is none of it.
@@ -81,7 +85,7 @@ def points(
                 raise UsageError(f"{place}: no setting of a build, nor of {target.name}; {cure}")
             builds[found] = list(dict.fromkeys(words))
     return [
-        SweepPoint(target.name, {k: run[k] for k in target.run_options if k in run}, built)
+        SweepPoint(target.name, {k: run[k] for k in target.run_options if k in run}, built, cut)
         for built in _product(builds)
         for run in ({**fixed, **each} for each in _product(values))
     ]

@@ -113,7 +113,8 @@ def run(
     """
     chosen = runs.choose(bundle, target, options, wish, listener)
     family = functools.cache(lambda: siblings.Family(bundle, chosen))
-    points = sweep_points.points(chosen, grid, options, lambda: family().settings())
+    cut = wish.cutting.word if wish.cutting else ""
+    points = sweep_points.points(chosen, grid, options, lambda: family().settings(), cut)
     for point in points:
         runs.check(wish, chosen, point.options)
     with contextlib.ExitStack() as held:

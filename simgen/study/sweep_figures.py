@@ -26,7 +26,8 @@ def drawn(measured: Measured, waits: Mapping[str, tuple[str, ...]]) -> list[tupl
     grids: dict[tuple[str, ...], dict[str, Mapping[str, Mapping[str, float]]]] = {}
     for name, at in measured.items():
         if options := result_names.options_of(name):  # those of one sweep have the same ones
-            grids.setdefault((result_names.target_of(name), *options), {})[name] = at
+            series = ", ".join((result_names.target_of(name), *result_names.words_of(name)))
+            grids.setdefault((series, *options), {})[name] = at
     return [
         figure
         for (target, *options), points in grids.items()

@@ -80,6 +80,8 @@ def test_a_point_is_found_in_the_sweep_that_its_bundle_is_of():
     assert at("net@n=4", "host") == ("net", "host@n=4")
     assert at("net@n=4", "host@a..b") == ("net@n=4", "host@a..b")
     assert at("net", "host@mode=x") == ("net", "host@mode=x")
+    assert at("net@n=4", "host@representatives") == ("net", "host@n=4,representatives")
+    assert at("net@n=4", "host@mode=x,pieces") == ("net", "host@n=4,mode=x,pieces")
 
 
 # ------------------------------------------------------------------ what a bundle keeps

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import simgen
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.errors import DamagedError, RunError
+from simgen.errors import DamagedError, RunError, UsageError
 from simgen.running import pieces as running
 from simgen.running import status
+from simgen.storage import seal
 from simgen.targets.host import Host
 
 pytestmark = pytest.mark.skipif(
@@ -94,6 +97,11 @@ def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
     assert right(bundle, found.name)
     swept = bundle.sweep("host", {"n": [2]}, representatives=True, jobs=2)
     assert [bool(results.inferred(point)) for point in swept.values()] == [True]
+    swept = bundle.sweep("host", {"n": [2]})  # whole: another result, which is not done yet
+    assert [bool(results.inferred(point)) for point in swept.values()] == [False]
+    first = bundle.run("host", layers="conv0", jobs=2)  # reads nothing of other layers
+    assert not first.given
+    assert right(bundle, first.name)
 
 
 def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
@@ -116,12 +124,29 @@ def test_finished_pieces_are_kept_until_all_have_ended(bundle, monkeypatch):
     kept[0].write_bytes(kept[0].read_bytes()[:-100])  # damaged meanwhile: it runs again
     stopped = [each for each in status.of_bundle(bundles.load(bundle.path)) if each.steps]
     assert "the command that began it goes on" in [each.fact for each in stopped]
+    with pytest.raises(UsageError, match=r"pieces? of another cut .* use the same --jobs"):
+        bundle.run("host", representatives=True, warm="none")
+    assert sorted((home / "pieces").glob("*.h5")) == kept
     told = []
     found = bundle.run("host", representatives=True, jobs=2, notice=told.append)
     assert any(f"; {len(kept) - 1} pieces were simulated before" in line for line in told)
     assert right(bundle, found.name)
     assert not home.exists()
     assert not list((bundle.path / "results").glob(".part-*"))
+
+
+def test_pieces_of_different_simulators_are_no_result(bundle):
+    bundle.run("host", jobs=2)
+    folder = bundle.path / "results/host@pieces"
+    opened = bundles.load(bundle.path)
+    file = sorted((folder / "pieces").glob("*.h5"))[0]
+    part = results.load(file, opened.workload)
+    machine = {**part.provenance["machine"], "simulator": "other", "other_version": "2"}
+    told = {**part.provenance, "machine": machine}
+    results.save(replace(part, provenance=told), opened.workload, file)
+    seal.write(folder, opened.digest)
+    with pytest.raises(DamagedError, match="different versions or settings"):
+        bundle.diff("host@pieces")
 
 
 def test_a_piece_that_was_changed_is_damage(bundle):
