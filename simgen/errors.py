@@ -64,6 +64,10 @@ class RefusedError(SimgenError):
     exit_code = 4
 
 
+class LossError(RefusedError):
+    """What would be written takes the place of a bundle whose results would be lost."""
+
+
 class RunError(SimgenError):
     """The run failed: the simulator died, a kernel hung, the time was over."""
 

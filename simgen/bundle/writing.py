@@ -37,7 +37,7 @@ from simgen.bundle.folder import (
     verify_values,
 )
 from simgen.compile import render, toolchain
-from simgen.errors import MissingError, RefusedError, UsageError
+from simgen.errors import LossError, MissingError, RefusedError, UsageError
 from simgen.ir import Workload, to_json
 from simgen.storage import locks, schema, seal
 from simgen.storage.files import OvertakenError, atomic_folder, read_regular, write_atomic
@@ -255,7 +255,7 @@ class _Build:
         why = "the target changes" if self.same else "the workload changes"
         if not self.old.manifest:
             why = f"its {MANIFEST} is damaged"
-        raise RefusedError(
+        raise LossError(
             f"{self.path}: {result_folders.told(lost)} would be lost, because {why}; "
             f"{self.cures.elsewhere}, or {self.cures.replace}"
         )

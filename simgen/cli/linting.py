@@ -58,6 +58,8 @@ def lint(
     looked: list[Looked] = []
     for path in files:
         looked += linting.code_objects(containers.found(path, arch), named, version)
+    if not looked:
+        raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
     here = [each for each in looked if not each.skipped]
     if not here:
         raise RefusedError(
@@ -66,8 +68,6 @@ def lint(
     findings = [finding for each in looked for finding in each.findings]
     refused = [finding for finding in findings if finding.refused]
     title = f"{named} {version}"
-    if not looked:
-        raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
     if as_json:
         print(json.dumps(_json(looked, named, version), indent=1))
     elif not quiet:

@@ -12,7 +12,7 @@ import click
 
 from simgen.cli.numbers import Whole
 from simgen.cli.options import settings_given, verbosity
-from simgen.errors import MissingError, UsageError, did_you_mean
+from simgen.errors import MissingError, UsageError, did_you_mean, one_line
 
 if TYPE_CHECKING:
     from simgen.targets.untested.miopen_cache import KernelCache, Key
@@ -181,5 +181,5 @@ def _print(states: dict[Key, str], given: dict[str, Any]) -> None:
     from simgen.cli import present
 
     for (name, arguments), state in states.items():
-        print(f"{state + ': ' if state else ''}{name}{arguments}")
+        print(f"{state + ': ' if state else ''}{one_line(name + arguments)}")
     print(f"{present.many(len(states), 'kernel')} for {given['gfx']}, MIOpen {given['version']}")

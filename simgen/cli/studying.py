@@ -80,11 +80,13 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     from simgen.studies import definition, machines, measuring, reporting
 
     chosen = definition.find(name)
+    settings = settings_given(given["settings"])
+    definition.check(chosen, settings)
     targets, passed = machines.chosen(_words(given["targets"]), output)
     scope = measuring.Scope(
         tuple(targets),
         _batches(given["batch"], chosen, reduced=given["reduced"]),
-        settings_given(given["settings"]),
+        settings,
         given["reduced"],
         given["timeout"],
         not given["no_check"],

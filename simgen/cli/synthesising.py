@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from simgen.cli.numbers import Real
 from simgen.cli.options import verbosity
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ FEWEST, MOST = 1e4, 1e15  # operations
 )
 @click.option(
     "--operations",
-    type=click.FloatRange(FEWEST, MOST),
+    type=Real(FEWEST, MOST),
     default=2e7,
     show_default="2e7",
     help="About how many the network has.",
@@ -36,7 +37,7 @@ FEWEST, MOST = 1e4, 1e15  # operations
 @click.option("--training", is_flag=True, help="Passes fwd,bwd,sgd; otherwise fwd.")
 @click.option(
     "--within",
-    type=click.FloatRange(0, 1),
+    type=Real(0, 1),
     default=None,
     metavar="D",
     help="Write nothing if the largest distance is more than D.",

@@ -19,7 +19,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.errors import DamagedError, MissingError, UsageError
+from simgen.errors import DamagedError, MissingError, UsageError, one_line
 from simgen.lint import assembling
 from simgen.storage.files import read_regular
 
@@ -124,14 +124,17 @@ def _fat_sections(content: bytes, place: str) -> list[bytes]:
 
     try:
         sections = ELFFile(BytesIO(content)).iter_sections()
-        return [bytes(each.data()) for each in sections if each.name == FATBIN]
+        fat = [each for each in sections if each.name == FATBIN]
+        return [bytes(each.data()) for each in fat if each["sh_type"] != "SHT_NOBITS"]
     except (
         ELFError,
         ValueError,
         LookupError,
         AttributeError,
         OverflowError,
+        TypeError,
         struct.error,
+        zlib.error,
     ) as error:
         raise DamagedError(f"{place}: not a whole ELF file ({error}); copy it again") from None
 
@@ -145,7 +148,7 @@ def _bundles(content: bytes, place: str) -> Iterator[tuple[int, str, bytes]]:
             if whole.startswith(COMPRESSED):
                 whole, end = _inflated(whole, place)
                 end += at
-            entries, nbytes = _entries(whole)
+            entries, nbytes = _entries(whole, place)
             for name, start, size in entries:
                 if size and start + size <= len(whole):
                     yield number, name, whole[start : start + size]
@@ -159,10 +162,10 @@ def _bundles(content: bytes, place: str) -> Iterator[tuple[int, str, bytes]]:
         raise DamagedError(f"{place}: not a whole fat binary ({error}); copy it again") from None
 
 
-def _entries(whole: bytes) -> tuple[list[tuple[str, int, int]], int]:
+def _entries(whole: bytes, place: str) -> tuple[list[tuple[str, int, int]], int]:
     """(name, offset, size) of each entry, and where the last of them ends."""
     if not whole.startswith(BUNDLE):
-        raise DamagedError("compressed fat binary: holds none; copy it again")
+        raise DamagedError(f"{place}: compressed, and holds no fat binary; copy it again")
     (count,) = struct.unpack_from("<Q", whole, len(BUNDLE))
     if count > MOST_ENTRIES:
         raise struct.error("more entries than there can be")
@@ -201,7 +204,11 @@ def _zstandard(packed: bytes, size: int, place: str) -> bytes:
             inflate = importlib.import_module(module).ZstdDecompressor()
         except ImportError:
             continue
-        return bytes(inflate.decompress(packed, size + 1))
+        try:
+            return bytes(inflate.decompress(packed, size + 1))
+        except Exception as error:  # each of the libraries has its own
+            fact = f"not a whole fat binary ({one_line(str(error))})"
+            raise DamagedError(f"{place}: {fact}; copy it again") from None
     raise MissingError(
         f"{place}: compressed by Zstandard, which this Python cannot read; install it: "
         "python -m pip install backports.zstd"
@@ -224,7 +231,7 @@ def _members(content: bytes, place: str) -> Iterator[tuple[str, bytes]]:
         if name == "//":
             names = member
         elif name not in ("/", "/SYM64/"):
-            if name[1:].isdigit():
+            if name[1:].isascii() and name[1:].isdigit():
                 start = int(name[1:])
                 name = names[start : names.find(b"\n", start)].decode(errors="replace")
             yield name.rstrip("/"), member

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import struct
+import zlib
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -58,8 +59,8 @@ def processor(elf: bytes, place: str) -> str:
     Raises:
         DamagedError: it is not a whole ELF file.
     """
-    with _opened(elf, place) as opened:
-        machine = opened["e_flags"] & 0xFF
+    with opened(elf, place) as file:
+        machine = file["e_flags"] & 0xFF
         return MACHINES.get(machine, (f"number {machine:#x}", 0))[0]
 
 
@@ -70,8 +71,8 @@ def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
         DamagedError: it is not a whole ELF file.
         UsageError: it is for a processor whose instructions nobody here knows.
     """
-    with _opened(elf, place) as opened:
-        machine = opened["e_flags"] & 0xFF
+    with opened(elf, place) as file:
+        machine = file["e_flags"] & 0xFF
         arch = MACHINES.get(machine, ("", 0))[0]
         if arch not in naming.architectures():
             named = arch or f"number {machine:#x}"
@@ -79,7 +80,7 @@ def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
             raise UsageError(
                 f"{place}: for the processor {named}, which no simulator here has; known: {known}"
             )
-        return arch, list(_functions(opened)), Lines(elf)
+        return arch, list(_functions(file)), Lines(elf)
 
 
 def _functions(opened: ELFFile) -> Iterator[Function]:
@@ -140,6 +141,7 @@ def _line_rows(elf: bytes) -> Iterator[tuple[int, str]]:
         OverflowError,
         TypeError,
         struct.error,
+        zlib.error,
     ):
         return  # line tables are a comfort: without them the address tells the place
 
@@ -151,7 +153,7 @@ def _file(header: Any, number: int) -> str:
 
 
 @contextlib.contextmanager
-def _opened(elf: bytes, place: str) -> Iterator[ELFFile]:
+def opened(elf: bytes, place: str) -> Iterator[ELFFile]:
     """The parsed file; whatever the parser trips over is a damaged file."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
@@ -164,6 +166,8 @@ def _opened(elf: bytes, place: str) -> Iterator[ELFFile]:
         LookupError,
         AttributeError,
         OverflowError,
+        TypeError,
         struct.error,
+        zlib.error,
     ) as error:
         raise DamagedError(f"{place}: not a whole code object ({error}); build it again") from None

@@ -7,6 +7,7 @@ https://github.com/msgpack/msgpack/blob/master/spec.md.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from typing import Any
 
@@ -14,6 +15,7 @@ DEEPEST = 16
 _FIXED = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b",
           0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}  # fmt: skip
 _WIDTHS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I", 0xDC: ">H", 0xDD: ">I", 0xDE: ">H", 0xDF: ">I"}
+_KEY = re.compile(r"[\w.]+", re.ASCII)
 _PLAIN = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
@@ -63,12 +65,22 @@ def _value(data: bytes, at: int, depth: int) -> tuple[Any, int]:
 
 
 def text(value: dict[str, Any]) -> list[str]:
-    """Lines of the directive .amdgpu_metadata, in the layout that clang prints kernels in."""
+    """Lines of the directive .amdgpu_metadata, in the layout that clang prints kernels in; none of
+    no metadata.
+
+    Raises:
+        ValueError, TypeError: it is no metadata of a code object.
+    """
+    if not value:
+        return []
+    kernels = value.get("amdhsa.kernels", [])
+    if not all(_KEY.fullmatch(key) for each in (value, *kernels) for key in each):
+        raise ValueError("metadata: a key that is no name")
     lines = ["\t.amdgpu_metadata", "---"]
     for key in sorted(value):
         if key == "amdhsa.kernels":
             lines.append("amdhsa.kernels:")
-            for kernel in value[key]:
+            for kernel in kernels:
                 rows = [f"{name}: {json.dumps(kernel[name])}" for name in sorted(kernel)]
                 lines += [f"{'    ' if at else '  - '}{row}" for at, row in enumerate(rows)]
         else:

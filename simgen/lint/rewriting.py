@@ -7,7 +7,6 @@ replacements take some. The text, assembled as it is, must be the code that was 
 
 from __future__ import annotations
 
-import io
 import re
 import struct
 from dataclasses import dataclass
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING
 from simgen.compile import legalise, toolchain
 from simgen.compile.code_object import MACHINES
 from simgen.compile.legalise.simulators import Model
-from simgen.errors import RefusedError, UsageError
+from simgen.errors import RefusedError, UsageError, printable
 from simgen.lint import disassembly, functions, metadata, naming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from elftools.elf.elffile import ELFFile
 
     from simgen.compile.legalise import Legalised
     from simgen.lint.functions import Function
@@ -30,6 +31,7 @@ VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
 MOST_SGPRS = 102
 _DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
 _REGISTER = re.compile(r"\b([vs])(?:(\d+)\b|\[\d+:(\d+)\])")
+_NAME = re.compile(r"[\w.$@]+", re.ASCII)  # of a symbol, without quotes
 # What takes the place of code as an address, which rewriting moves:
 _PLACES = ("s_getpc", "s_setpc", "s_swappc", "s_call", "s_rfe")
 
@@ -59,7 +61,8 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
     kernels = [_kernel(elf, each, arch, place) for each in found if each.is_kernel]
     if not kernels:
         raise UsageError(f"{place}: no kernel in it; give a code object that has one")
-    told = _metadata(elf)
+    with functions.opened(elf, place) as file:
+        told = metadata.text(_metadata(file))
     plain = "\n".join(_module(kernels, told, arch))
     _check_same(plain, found, arch, place)
     made = legalise.rewrite(plain, model)
@@ -70,8 +73,15 @@ def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
     """A kernel's text.
 
     Raises:
-        RefusedError: an instruction has no text here, or needs the address of code.
+        RefusedError: an instruction has no text here, or needs the address of code; or its name
+            is none that assembly can have as it is.
+        DamagedError: its descriptor is not whole.
     """
+    if not _NAME.fullmatch(function.name):
+        raise RefusedError(
+            f"{place}: kernel {printable(function.name)}: a name of other characters than letters, "
+            "digits and . _ $ @; rename it"
+        )
     items = naming.decoded(function.code)
     lines, of_line = disassembly.listing(items, arch, function.name)
     if len(of_line) < len(items):
@@ -89,32 +99,31 @@ def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
     used = {"v": 3, "s": 0}  # the work-item's numbers are in as many as three vector registers
     for kind, one, last in _REGISTER.findall("\n".join(lines)):
         used[kind] = max(used[kind], int(one or last) + 1)
-    descriptor = _descriptor(elf, function.name)
+    with functions.opened(elf, place) as file:
+        descriptor = _descriptor(file, function.name)
     given = (descriptor[6] >> 1 & 31) + 5  # scalars that hold arguments, and group numbers
     return _Kernel(function.name, lines, descriptor, used["v"], max(used["s"], given))
 
 
-def _descriptor(elf: bytes, name: str) -> tuple[int, ...]:
+def _descriptor(opened: ELFFile, name: str) -> tuple[int, ...]:
     """The fields of NAME.kd."""
-    from elftools.elf.elffile import ELFFile
-
-    opened = ELFFile(io.BytesIO(elf))
     for table in opened.iter_sections():
         for symbol in table.iter_symbols() if hasattr(table, "iter_symbols") else ():
             if symbol.name == f"{name}.kd" and isinstance(symbol["st_shndx"], int):
                 section = opened.get_section(symbol["st_shndx"])
                 at = symbol["st_value"] - section["sh_addr"]
+                if section["sh_type"] != "SHT_PROGBITS" or at < 0:
+                    raise ValueError(f"the descriptor of {name} lies outside of its section")
                 return tuple(_DESCRIPTOR.unpack_from(section.data(), at))
     raise UsageError(
         f"kernel {name}: no descriptor of it; give a code object of version 3 or later"
     )
 
 
-def _metadata(elf: bytes) -> dict[str, object]:
-    from elftools.elf.elffile import ELFFile
+def _metadata(opened: ELFFile) -> dict[str, object]:
     from elftools.elf.sections import NoteSection
 
-    for section in ELFFile(io.BytesIO(elf)).iter_sections():
+    for section in opened.iter_sections():
         for note in section.iter_notes() if isinstance(section, NoteSection) else ():
             if note["n_type"] in (NT_METADATA, "NT_AMDGPU_METADATA"):
                 value = note["n_descdata"]
@@ -125,7 +134,7 @@ def _metadata(elf: bytes) -> dict[str, object]:
     return {}
 
 
-def _module(kernels: Sequence[_Kernel], told: dict[str, object], arch: str) -> list[str]:
+def _module(kernels: Sequence[_Kernel], told: Sequence[str], arch: str) -> list[str]:
     """Assembly text in the layout of clang's, for the legaliser; without descriptors."""
     lines = [f'\t.amdgcn_target "{toolchain.AMD_TARGET}--{arch}"', "\t.text"]
     for kernel in kernels:
@@ -133,7 +142,7 @@ def _module(kernels: Sequence[_Kernel], told: dict[str, object], arch: str) -> l
         lines += [f"\t.globl\t{kernel.name}", f"\t.protected\t{kernel.name}", "\t.p2align\t8"]
         lines += [*kernel.lines, f"{end}:", f"\t.size\t{kernel.name}, {end}-{kernel.name}"]
         lines += [f"\t.set {kernel.name}.{key}, {value}" for key, value in _counts(kernel).items()]
-    return lines + metadata.text(told) * bool(told)
+    return [*lines, *told]
 
 
 def _counts(kernel: _Kernel) -> dict[str, int]:

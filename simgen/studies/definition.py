@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from simgen.errors import UsageError, did_you_mean
+from simgen.errors import UsageError, did_you_mean, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,17 +108,38 @@ def find(name: str) -> Study:
     return STUDIES[name]
 
 
+def check(study: Study, given: Iterable[tuple[str, str]]) -> None:
+    """Refuse settings CASE:KEY of a case that the study does not have.
+
+    Raises:
+        UsageError: there is one.
+    """
+    names = [case.name for case in study.cases]
+    for key, _ in given:
+        of, colon, _ = key.partition(":")
+        if colon and of not in names:
+            cure = did_you_mean(of, names)
+            raise UsageError(f"--set {printable(key)}: {study.name} has no such case; {cure}")
+
+
 def settings_of(
     case: Case, batch: int, given: Iterable[tuple[str, str]], *, reduced: bool
 ) -> Settings:
     """All settings of a case at a size of the batch. Those that are given as CASE:KEY are for one
-    case, the others for all; they stand before the study's own."""
+    case, the others for all; they stand before the study's own.
+
+    Raises:
+        UsageError: one is the size of the batch.
+    """
+    sizes = {name for key, _ in case.batch for name in (key, key.rpartition(".")[2])}
     usual = (*case.batch, *(case.reduced if reduced else ()))
     own = {key: text.format(n=batch) for key, text in usual}
     for key, value in given:
         of, colon, rest = key.partition(":")
-        if not colon:
-            own[key] = value
-        elif of == case.name:
-            own[rest] = value
+        if colon and of != case.name:
+            continue
+        name = rest if colon else key
+        if name in sizes:
+            raise UsageError(f"--set {key}: the study sets it; give --batch")
+        own[name] = value
     return tuple(own.items())

@@ -14,7 +14,7 @@ from simgen.bundle import verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.planning import Choices, Plan
 from simgen.check import judging
-from simgen.errors import RefusedError, RunError, SimgenError, UsageError, one_line
+from simgen.errors import LossError, RefusedError, RunError, SimgenError, UsageError, one_line
 from simgen.running import sweeps
 from simgen.running.runs import Wish
 from simgen.running.sweeps import SweepListener
@@ -216,7 +216,7 @@ def _rows(
     with listener.building(path) as tell:
         try:
             plan.write(path, [target], tell=tell)
-        except RefusedError as error:
+        except LossError as error:
             raise UsageError(
                 f"{path}: is of a study with other settings; give another -o, or remove it "
                 f"({one_line(str(error))})"

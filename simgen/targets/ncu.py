@@ -98,10 +98,8 @@ def stalled(reason: str) -> str:
     return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
 
 
-def read(results: Path, kernels: Sequence[str], *, more: bool = False) -> list[dict[str, float]]:
+def read(results: Path, kernels: Sequence[str]) -> list[dict[str, float]]:
     """Our metrics of each launch of `kernels`, in their order; none where there is no such file.
-
-    With `more`, launches may follow after these.
 
     Raises:
         DamagedError: the file is not one that ncu left for these launches.
@@ -110,13 +108,13 @@ def read(results: Path, kernels: Sequence[str], *, more: bool = False) -> list[d
     if not path.exists():
         return [{} for _ in kernels]
     try:
-        rows = _rows(path, len(kernels) + (0 if more else 1))
+        rows, duration = _rows(path, len(kernels) + 1)
         names = [row.get(KERNEL, "") for row in rows]
         if names != list(kernels):
             raise ValueError(
                 f"counts {len(names)} launches that are not the workload's {len(kernels)}"
             )
-        return [_metrics(row) for row in rows]
+        return [_metrics(row, duration) for row in rows]
     except (OSError, ValueError, csv.Error) as error:
         fact = getattr(error, "strerror", None) or error
         raise DamagedError(f"{path}: cannot be read ({fact}); run the bundle again") from None
@@ -138,25 +136,33 @@ def _name(ours: str) -> str:
     return next(name for name, (metric, _) in COUNTS.items() if metric == ours)
 
 
-def _rows(path: Path, most: int) -> list[dict[str, str]]:
-    """The lines of launches by column, at most so many."""
+def _rows(path: Path, most: int) -> tuple[list[dict[str, str]], float]:
+    """The lines of launches by column, at most so many; and nanoseconds in a unit of durations."""
     found = []
     with open_regular(path) as file:
         lines = csv.reader(_lines(file))
         head, units = next(lines, []), next(lines, [])
         if len(head) > MOST_COLUMNS or len({*head}) < len(head) or len(units) != len(head):
             raise ValueError("more columns than there may be, or two of one name")
-        wrong = next((n for n, u in zip(head, units) if n in _UNITS and u != _UNITS[n]), None)
+        unit = dict(zip(head, units))
+        wrong = next((n for n in _UNITS if n in unit and unit[n] not in _UNITS[n]), None)
         if wrong:
-            raise ValueError(f"{wrong} is not in {_UNITS[wrong]}")
+            raise ValueError(f"{wrong} is not in {next(iter(_UNITS[wrong]))}")
         for row in itertools.islice(lines, most):
             if len(row) != len(head):
                 raise ValueError(f"line {lines.line_num} has {len(row)} fields for {len(head)}")
             found.append(dict(zip(head, row)))
-    return found
+    return found, _UNITS[DURATION].get(unit.get(DURATION, ""), 1.0)
 
 
-_UNITS = {DURATION: "ns", "dram__bytes_read.sum": "byte", "dram__bytes_write.sum": "byte"}
+# Units that may stand in the table, and how many of the first is one; versions of ncu spell them
+# differently.
+_UNITS = {
+    DURATION: {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6,
+               "s": 1e9, "second": 1e9},
+    "dram__bytes_read.sum": {"byte": 1.0},
+    "dram__bytes_write.sum": {"byte": 1.0},
+}  # fmt: skip
 
 
 def _lines(file: IO[bytes]) -> Iterator[str]:
@@ -173,9 +179,14 @@ def _lines(file: IO[bytes]) -> Iterator[str]:
         yield line.decode()
 
 
-def _metrics(row: Mapping[str, str]) -> dict[str, float]:
-    """What a line says. A metric that this GPU lacks has no column, or is n/a."""
+def _metrics(row: Mapping[str, str], duration: float) -> dict[str, float]:
+    """What a line says; durations are in units of so many nanoseconds.
+
+    A metric that this GPU lacks has no column, or is n/a.
+    """
     values = {name: _value(name, row[name]) for name in _WANTED if row.get(name, "n/a") != "n/a"}
+    if DURATION in values:
+        values[DURATION] *= duration
     found = {
         ours: values[name] * factor for name, (ours, factor) in COUNTS.items() if name in values
     }

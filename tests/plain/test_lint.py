@@ -7,13 +7,15 @@ import json
 import random
 import struct
 import zlib
+from dataclasses import replace
 
 import pytest
+from command_line import fails
 
 from simgen import resources
 from simgen.cli import main
-from simgen.errors import DamagedError, UsageError
-from simgen.lint import containers, functions, linting, tables
+from simgen.errors import DamagedError, RefusedError, SimgenError, UsageError
+from simgen.lint import containers, functions, linting, metadata, rewriting, tables
 from simgen.lint.containers import Held
 
 ENTRY = "hipv4-amdgcn-amd-amdhsa--gfx902"
@@ -90,6 +92,40 @@ def test_damaged_code_is_one_line(tmp_path, code):
         with contextlib.suppress(UsageError, DamagedError):
             for looked in linting.code_objects(containers.found(path), "gem5", "24.0"):
                 assert looked.arch
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"!<arch>\n" + f"{'/²':<15}{'0':<32}{'4':<10}`\n".encode() + b"abcd",
+        compressed(b"nothing"),
+        b"CCOB" + struct.pack("<HHIIQ", 2, 1, 28, 99, 0) + b"abcd",
+    ],
+    ids=["name of a member", "no fat binary", "Zstandard"],
+)
+def test_damaged_containers_name_the_file(tmp_path, content):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(SimgenError, match=str(path)):
+        list(containers.found(path))
+
+
+def test_a_folder_without_code_is_one_line(simgen, tmp_path):
+    (tmp_path / "empty").mkdir()
+    fails(simgen("lint empty -s gem5"), 2, "empty: no code for an AMD GPU")
+
+
+def test_kernels_that_assembly_cannot_name_are_refused(code):
+    (kernel,) = (each for each in functions.of(code, "x")[1] if each.is_kernel)
+    odd = replace(kernel, name="a\n.incbin")
+    with pytest.raises(RefusedError, match="rename it"):
+        rewriting._kernel(code, odd, "gfx902", "x")
+
+
+def test_metadata_with_odd_keys_is_damage():
+    for odd in ({"a\n.incbin": 1}, {1: 2}, {"amdhsa.kernels": 3}, {"amdhsa.kernels": [4]}):
+        with pytest.raises((ValueError, TypeError)):
+            metadata.text(odd)
 
 
 def test_none_of_our_kernels_is_refused(tmp_path):

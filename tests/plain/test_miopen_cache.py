@@ -108,6 +108,13 @@ def test_the_command_lists_checks_and_takes_over(simgen, tmp_path):
     assert simgen(f"{SOFTMAX} --in new").out.startswith("there: MIOpenSoftmax.cl.o")
 
 
+def test_arguments_do_not_reach_the_terminal_as_they_are(simgen, tmp_path):
+    (tmp_path / "rows.csv").write_text("a.cl,-DX=\x1b[2J\n")
+    found = simgen("cache miopen --rows rows.csv")
+    assert found.code == 0
+    assert "-DX=\\x1b[2J" in found.out
+
+
 def test_all_layers_of_a_config_are_listed(simgen):
     told = json.loads(simgen("cache miopen pool_bwd lrn_fwd --set n=2 --json").out)
     assert {each["kernel"].split(".")[0] for each in told["kernels"]} == {
@@ -126,9 +133,18 @@ def test_all_layers_of_a_config_are_listed(simgen):
         ("cache miopen --rows rows.csv", 2, "rows.csv"),
         ("cache miopen odd.csv --rows odd.csv", 2, "odd.csv"),
         ("cache miopen --rows odd.csv", 7, "odd.csv:2: 'x' is not PROGRAM,ARGUMENTS"),
+        ("cache miopen --rows path.csv", 7, "path.csv:1: '../x.cl' is no name of a program"),
+        ("cache miopen --rows escape.csv", 7, "escape.csv:1: '\\x1bx.cl' is no name"),
+        ("cache miopen --rows long.csv", 7, "long.csv: is no table"),
+        ("cache miopen --rows big.csv", 7, "big.csv: has more than"),
         ("cache miopen dropout_fwd", 2, "dropout"),
     ],
 )
 def test_wrong_words_are_one_line(simgen, tmp_path, words, code, fact):
     (tmp_path / "odd.csv").write_text("a.cl,-DX\nx\n")
+    (tmp_path / "path.csv").write_text("../x.cl,-DX\n")
+    (tmp_path / "escape.csv").write_text("\x1bx.cl,-DX\n")
+    (tmp_path / "long.csv").write_text(f"x.cl,{'x' * 140_000}\n")
+    with (tmp_path / "big.csv").open("wb") as file:
+        file.truncate(miopen_cache.MAX_NBYTES + 1)
     fails(simgen(words), code, fact)

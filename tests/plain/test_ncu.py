@@ -92,7 +92,7 @@ def test_without_a_profiler_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fact"),
     [
-        ('"ns"', '"us"', "is not in ns"),
+        ('"ns"', '"cycle"', "is not in ns"),
         (KERNELS[1], "another", "launches that are not"),
         ('"5696.00"', '"-1"', "is no count"),
         ('"5696.00"', '"nan"', "is no count"),
@@ -114,7 +114,14 @@ def test_other_numbers_of_launches_are_damaged(folder: Path) -> None:
     for kernels in (KERNELS[:4], [*KERNELS, "k"]):
         with pytest.raises(DamagedError, match="launches that are not"):
             ncu.read(folder, kernels)
-    assert len(ncu.read(folder, KERNELS[:4], more=True)) == 4
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("nsecond", 1), ("us", 1e3), ("msecond", 1e6)])
+def test_durations_may_be_in_other_units(folder: Path, unit: str, factor: float) -> None:
+    path = folder / ncu.FILE
+    path.write_text(path.read_text().replace('"ns"', f'"{unit}"'))
+    seconds = ncu.read(folder, KERNELS)[0]["counted_seconds"]
+    assert seconds == pytest.approx(5.696e-6 * factor)
 
 
 # ------------------------------------------------------------------ the program that asks for them

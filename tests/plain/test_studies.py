@@ -10,11 +10,11 @@ import pytest
 from command_line import fails
 
 from simgen import metrics
-from simgen.errors import MissingError, UsageError
+from simgen.errors import LossError, MissingError, RefusedError, UsageError
 from simgen.studies import STUDIES, definition, drawing, explaining, machines, measuring
 from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
 from simgen.studies.machines import PLACES
-from simgen.studies.measuring import Measured, Scope, StudyPoint
+from simgen.studies.measuring import Measured, Scope, StudyListener, StudyPoint
 from simgen.study.row import Row
 
 ICPE = STUDIES["icpe18"]
@@ -184,6 +184,24 @@ def test_formulas_are_of_what_a_target_counts():
 # ------------------------------------------------------------------ refusals
 
 
+@pytest.mark.parametrize("error", [RefusedError("x: too big; less"), LossError("x: lost; -o")])
+def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch, error):
+    def refuse(*_, **__):
+        raise error
+
+    monkeypatch.setattr(measuring.Plan, "write", refuse)
+    scope = replace(SCOPE, batches=(1,))
+    run = (STUDIES["workloads"], scope, tmp_path, StudyListener())
+    if isinstance(error, LossError):
+        with pytest.raises(UsageError, match="of a study with other settings"):
+            measuring.measure(*run)
+    else:
+        found, failed = measuring.measure(*run)
+        assert not found
+        assert set(failed.values()) == {"x: too big; less"}
+        assert len(failed) == len(measuring.points(run[0], scope))
+
+
 @pytest.mark.parametrize(
     ("words", "code", "fact"),
     [
@@ -193,6 +211,9 @@ def test_formulas_are_of_what_a_target_counts():
         ("study icpe18 -o out --targets host --batch ,", 2, "write them like 16,64,128"),
         ("study icpe18 -o out --targets host --set conv1.m=2", 2, "conv1"),
         ("study icpe18 -o out --targets host --set conv1", 2, "KEY=VALUE"),
+        ("study dnnmark -o out --targets host --set n=4", 2, "give --batch"),
+        ("study icpe18 -o out --targets host --set n=4", 2, "give --batch"),
+        ("study icpe18 -o out --targets host --set alexne:conv1.c=4", 2, "did you mean"),
         ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
         ("study icpe18", 2, "--output"),
     ],

@@ -55,16 +55,26 @@ def read_rows(path: Path) -> list[tuple[str, str]]:
     """
     try:
         with open_regular(path) as file:
-            lines = file.read(MAX_NBYTES).decode().splitlines()
+            content = file.read(MAX_NBYTES + 1)
+        if len(content) > MAX_NBYTES:
+            fact = f"has more than {MAX_NBYTES} bytes"
+            raise DamagedError(f"{path}: {fact}; name a cachefiles.csv")
+        lines = content.decode().splitlines()
+        rows = list(csv.reader(lines))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}; name a cachefiles.csv") from None
     except UnicodeDecodeError:
         raise DamagedError(f"{path}: is no text; name a cachefiles.csv") from None
+    except csv.Error as error:
+        raise DamagedError(f"{path}: is no table ({error}); name a cachefiles.csv") from None
     found = []
-    for number, row in enumerate(csv.reader(lines), 1):
+    for number, row in enumerate(rows, 1):
         if len(row) < 2 or not row[0].strip():
             fact = f"{printable(','.join(row))} is not PROGRAM,ARGUMENTS"
             raise DamagedError(f"{path}:{number}: {fact}; write a line for each kernel")
+        if "/" in row[0] or not row[0].isprintable():  # it becomes the name of a file
+            fact = f"{printable(row[0])} is no name of a program"
+            raise DamagedError(f"{path}:{number}: {fact}; write it like MIOpenSoftmax.cl")
         found.append((row[0].strip(), ",".join(row[1:]).strip()))
     return found
 
