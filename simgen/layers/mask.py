@@ -61,6 +61,7 @@ class Mask(Layer):
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("x", "lengths")
     indices: ClassVar[tuple[str, ...]] = ("lengths",)
+    lengths: ClassVar[tuple[str, ...]] = ("lengths",)
     rank: ClassVar[int | None] = None
     per_sample = True
     any_float = True

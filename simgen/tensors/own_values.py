@@ -86,19 +86,22 @@ def read(
                 f"{_place(path)}: holds no tensor, so that all inputs would be random; {FORMATS} "
                 "with values of an input, or leave it out"
             )
-    _check_values(found, workload)
+    wrong = fault(found, workload)
+    if wrong:
+        raise UsageError(f"{OPTION}: {wrong}")
     return found
 
 
-def _check_values(found: Mapping[str, NDArray[Any]], workload: Workload) -> None:
-    """Raises UsageError if a layer cannot be given these."""
+def fault(found: Mapping[str, NDArray[Any]], workload: Workload) -> str:
+    """What is wrong with these values of inputs for a layer that reads them, if anything."""
     for step in workload.steps:
         given = {port: found[name] for port, name in step.reads if name in found}
         if given:
             node = workload.node(step.layer)
-            fault = make_layer(node, workload.machine).fault(given, node.inputs)
-            if fault:
-                raise UsageError(f"{OPTION}: {step.layer}: {fault}")
+            wrong = make_layer(node, workload.machine).fault(given, node.inputs)
+            if wrong:
+                return f"{step.layer}: {wrong}"
+    return ""
 
 
 def _check_name(

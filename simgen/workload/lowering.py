@@ -244,7 +244,11 @@ def _check_reuse(network: Network, passes: Sequence[Pass]) -> None:
 def _given(network: Network) -> dict[str, Fill]:
     """Buffer -> values of the tensors that layers without kernels give.
 
-    Indices are such as all who read them can take: of several ranges, the smallest.
+    Indices are such as all who read them can take: of several ranges, the smallest. So are those
+    that come from the data file where a slice leaves out the layer that gives them.
+
+    Raises:
+        ConfigError: indices are what a layer computes, of which nobody knows the range.
     """
     found = {
         f"{placed.node.name}.{port.name}": port.fill
@@ -253,13 +257,17 @@ def _given(network: Network) -> dict[str, Fill]:
         for port in placed.layer.ports(placed.node.inputs, Pass.FORWARD)
         if port.fill
     }
+    made = {str(Source(each.node.name, t)) for each in network.layers for t, _ in each.outputs}
     wanted: dict[str, list[Fill]] = defaultdict(list)
     for placed in network.layers:
         read = {str(source): port for port, source in placed.inputs if port in placed.layer.indices}
         if read:
             ports = placed.layer.ports(placed.node.inputs, Pass.FORWARD)
             fills = {port.name: port.fill for port in ports if port.fill}
-            for name in read.keys() & found.keys():
+            for name in read:
+                if name in made and name not in found:
+                    fact = f"layer {placed.node.name!r}: {read[name]} are {name}, which is computed"
+                    raise ConfigError(placed.where, f"{fact}; name an [Input] that has type=i32")
                 wanted[name].append(fills[read[name]])
     return found | {name: min(fills, key=lambda fill: fill.end) for name, fills in wanted.items()}
 

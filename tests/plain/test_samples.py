@@ -84,6 +84,22 @@ def test_sides_of_pairs_are_padded_and_padding_does_not_count(tmp_path: Path) ->
     assert made["loss.labels"].tolist() == [[4, 1, -100], [5, 5, 1]]
 
 
+def test_translations_fit_their_network_with_the_lengths_of_their_sources() -> None:
+    path = filling.find("translations.txt")
+    made = values("seq2seq", path, steps=2)
+    assert made.keys() == {
+        f"{name}{step}"
+        for name in ("source.y", "target.y", "lengths.y", "loss.labels")
+        for step in ("", ".step2")
+    }
+    first, second = texts.read(path, path.read_bytes()).sources[:2]
+    # Sentences of 20 words at most, with the end of each.
+    assert made["lengths.y"].tolist() == [min(20, len(first) + 1)]
+    assert made["lengths.y.step2"].tolist() == [min(20, len(second) + 1)]
+    with pytest.raises(UsageError, match=r"candidates\.y takes no words"):
+        values("aoa_reader", path)
+
+
 def test_what_is_made_follows_from_the_seed_and_has_the_statistics(tmp_path: Path) -> None:
     made = [tmp_path / name for name in "abc"]
     for path, seed in zip(made, (1, 1, 2)):

@@ -7,9 +7,12 @@ import pytest
 from command_line import fails
 from handmade import lowered_text
 
+import simgen as package
+from simgen.errors import ConfigError
 from simgen.frontend import config, network
 from simgen.ir import Distribution, DType, Fill, Pass, TensorSpec
 from simgen.tensors.random_values import generate
+from simgen.workload.lowering import lower
 
 TRAINING = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE)
 TEXT = """
@@ -74,6 +77,48 @@ def test_words_fit_all_that_read_them_and_have_no_gradient():
     names = {buffer.name for buffer in workload.buffers}
     assert {"first.dw", "second.new_w", "scores.dy"} <= names
     assert not {"words.dy", "lengths.dy"} & names
+
+
+TABLES = """
+[Input]
+name=words
+shape=4x6
+type=i32
+
+[Embedding]
+name=e1
+previous_layer=words
+vocabulary=1000
+
+[Embedding]
+name=e2
+previous_layer=words
+vocabulary=10
+
+[Add]
+name=a
+previous_layer=e1,e2
+"""
+
+
+def test_words_fit_all_that_read_them_where_a_slice_leaves_their_input_out():
+    read = config.parse(TABLES, "test.dnnmark")
+    workload = lower(network.resolve(read, layers="e1,e2,a"), "net", (Pass.FORWARD,), 0)
+    assert workload.buffer("words.y").fill == Fill(Distribution.ZIPF, 10.0, 1.0)
+
+
+def test_words_of_a_text_fit_all_tables_that_read_them(tmp_path):
+    path = tmp_path / "net.dnnmark"
+    path.write_text(TABLES)
+    made = package.plan(path, data="words.txt").plan.values["words.y"]
+    assert 0 < made.max() < 10
+
+
+def test_words_that_a_layer_computes_are_refused():
+    text = TABLES.replace("previous_layer=words", "previous_layer=b", 1)
+    text = text.replace("[Embedding]", "[Bypass]\nname=b\nprevious_layer=words\n\n[Embedding]", 1)
+    with pytest.raises(ConfigError, match=r"net\.dnnmark:\d+: .*'e1': ids are b\.y, which is comp"):
+        lowered_text(text, (Pass.FORWARD,))
 
 
 def test_the_type_of_a_network_is_that_of_its_tables():

@@ -3,7 +3,8 @@
 A training step gets the next samples of the file, which begins again at its end. Pixels are scaled
 to [-1, 1]. Of a text, each sample of a batch reads on in a part of its own, as many words in each
 step as its input has places; labels are the words that follow. Of pairs, the first input of words
-is the source, a second one the target, whose following words are the labels.
+is the source, a second one the target, whose following words are the labels. Lengths are those of
+the source.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from simgen.frontend.network import make_layer
 from simgen.ir import Pass, Role
 from simgen.layers.base import PortRole
 from simgen.layers.embedding import Embedding
-from simgen.machine import fitted
+from simgen.tensors import own_values
 from simgen.tensors.samples import images, texts
 from simgen.tensors.samples.images import Images, content, fault
 from simgen.tensors.samples.texts import END_ID, PAD_ID, Pairs, Text
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from simgen.ir import Buffer, Node, Workload
 
     Samples = Images | Text | Pairs
+    _Given = Iterator[tuple[Buffer, NDArray[Any]]]
 else:
     from simgen import arrays as np
 
@@ -46,6 +48,7 @@ class _Batch:
 
     number: int  # from 0 on
     inputs: list[tuple[Buffer, Node]]
+    lengths: list[Buffer]
     labels: list[tuple[Buffer, Node]]
 
 
@@ -82,21 +85,20 @@ def values(path: Path, workload: Workload) -> dict[str, NDArray[Any]]:
     steps = _steps(workload)
     if not steps or not steps[0].inputs:
         raise fault(path, f"{workload.name} has no input for samples; leave it out")
-    of_step: Callable[[_Batch], Iterator[tuple[Buffer, Node, NDArray[Any]]]]
+    of_step: Callable[[_Batch], _Given]
     if isinstance(found, Images):
         of_step = partial(_of_images, path, found)
     elif isinstance(found, Text):
-        of_step = partial(_of_text, path, found, _vocabulary(path, "a text", steps[0]))
+        of_step = partial(_of_text, path, found, _vocabulary(path, "a text", steps[0], workload))
     else:
-        of_step = partial(_of_pairs, path, found, _vocabulary(path, "pairs", steps[0]))
+        of_step = partial(_of_pairs, path, found, _vocabulary(path, "pairs", steps[0], workload))
     made: dict[str, NDArray[Any]] = {}
     for step in steps:
-        for buffer, node, each in of_step(step):
+        for buffer, each in of_step(step):
             made[buffer.name] = np.ascontiguousarray(each.astype(buffer.spec.dtype.array))
-            port = LABELS if any(buffer is b for b, _ in step.labels) else ""
-            wrong = port and make_layer(node, workload.machine).fault({port: each}, node.inputs)
-            if wrong:
-                raise fault(path, f"{node.name}: {wrong}")
+    wrong = own_values.fault(made, workload)
+    if wrong:
+        raise fault(path, wrong)
     return made
 
 
@@ -110,7 +112,7 @@ def _steps(workload: Workload) -> list[_Batch]:
         if step.direction is not Pass.FORWARD:
             continue
         if not steps or step.layer in ran:
-            steps.append(_Batch(len(steps), [], []))
+            steps.append(_Batch(len(steps), [], [], []))
             ran = set()
         ran.add(step.layer)
         for port, name in step.reads:
@@ -120,18 +122,18 @@ def _steps(workload: Workload) -> list[_Batch]:
             place = (buffer, workload.node(step.layer))
             if port == LABELS:
                 steps[-1].labels.append(place)
+            elif port in layers[step.layer].lengths:
+                steps[-1].lengths.append(buffer)
             elif layers[step.layer].role(port) is PortRole.INPUT:
                 steps[-1].inputs.append(place)
     return steps
 
 
-def _of_images(
-    path: Path, found: Images, step: _Batch
-) -> Iterator[tuple[Buffer, Node, NDArray[Any]]]:
-    (buffer, node), *others = step.inputs
+def _of_images(path: Path, found: Images, step: _Batch) -> _Given:
+    buffer, *others = (*(buffer for buffer, _ in step.inputs), *step.lengths)
     shape, image = buffer.spec.shape, found.pixels.shape[1:]
     if others:
-        fact = f"images, but {others[0][0].name} is an input too, beside {buffer.name}"
+        fact = f"images, but {others[0].name} is an input too, beside {buffer.name}"
         raise fault(path, f"{fact}; give both with --values")
     flat = [extent for extent in shape[1:] if extent > 1] == [prod(image)]
     if not buffer.spec.dtype.is_float or not (shape[1:] == image or flat):
@@ -141,69 +143,82 @@ def _of_images(
         raise fault(path, "holds no images; name another")
     at = np.arange(step.number * shape[0], (step.number + 1) * shape[0]) % len(found.pixels)
     pixels = found.pixels[at].astype(np.float32) / np.float32(127.5) - np.float32(1)
-    yield buffer, node, pixels.reshape(shape)
-    for labels, loss in step.labels:
+    yield buffer, pixels.reshape(shape)
+    for labels, _ in step.labels:
         if labels.spec.shape != shape[:1]:
             fact = f"a label for each of {shape[0]} images, but {labels.name} has"
             raise fault(path, f"{fact} {_times(labels.spec.shape)}; take other data")
-        yield labels, loss, found.labels[at].astype(np.int32)
+        yield labels, found.labels[at].astype(np.int32)
 
 
-def _vocabulary(path: Path, what: str, step: _Batch) -> int:
+def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
     """Of the tables of words that read the inputs, the smallest one's rows.
 
     Raises:
         UsageError: an input is no words.
     """
-    sizes = []
+    layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     for buffer, node in step.inputs:
-        layer = make_layer(node, fitted())
-        if not isinstance(layer, Embedding) or len(buffer.spec.shape) != 2:
+        if not isinstance(layers[node.name], Embedding) or len(buffer.spec.shape) != 2:
             fact = f"{what}, but {buffer.name} takes no words (samples x words, for [Embedding])"
             raise fault(path, f"{fact}; take other data")
-        sizes.append(layer.vocabulary)
-    return min(sizes)
+    names = {buffer.name for buffer, _ in step.inputs}
+    readers = (layers[s.layer] for s in workload.steps if names & {name for _, name in s.reads})
+    return min(layer.vocabulary for layer in readers if isinstance(layer, Embedding))
 
 
-def _of_text(
-    path: Path, found: Text, vocabulary: int, step: _Batch
-) -> Iterator[tuple[Buffer, Node, NDArray[Any]]]:
+def _of_text(path: Path, found: Text, vocabulary: int, step: _Batch) -> _Given:
     ids = found.ids(vocabulary)
-    for buffer, node in step.inputs:
+    for buffer, _ in step.inputs:
         samples, length = buffer.spec.shape
         rows = ids[: len(ids) // samples * samples].reshape(samples, -1)
         if rows.shape[1] <= length:
             fact = f"a text of {len(ids)} words, too few for {samples} samples of {length}"
             raise fault(path, f"{fact} and what follows them; take a longer one")
         at = (step.number * length + np.arange(length)) % (rows.shape[1] - 1)
-        yield buffer, node, rows[:, at]
-        for labels, loss in step.labels:
+        yield buffer, rows[:, at]
+        for lengths in step.lengths:
+            yield lengths, _lengths(path, lengths, np.ones((samples, length)))
+        for labels, _ in step.labels:
             _check_words(path, labels, buffer)
-            yield labels, loss, rows[:, at + 1].reshape(labels.spec.shape)
+            yield labels, rows[:, at + 1].reshape(labels.spec.shape)
 
 
-def _of_pairs(
-    path: Path, found: Pairs, vocabulary: int, step: _Batch
-) -> Iterator[tuple[Buffer, Node, NDArray[Any]]]:
-    (source, node), *others = step.inputs
+def _of_pairs(path: Path, found: Pairs, vocabulary: int, step: _Batch) -> _Given:
+    (source, _), *others = step.inputs
     samples, length = source.spec.shape
     at = np.arange(step.number * samples, (step.number + 1) * samples) % len(found.sources)
     of_source, of_target = found.ids(vocabulary, length)
-    yield source, node, of_source[at]
+    yield source, of_source[at]
+    for lengths in step.lengths:
+        yield lengths, _lengths(path, lengths, of_source[at] != PAD_ID)
     if len(others) > 1:
         raise fault(path, f"pairs, but {others[1][0].name} is a third input; take other data")
-    for target, reader in others:
+    for target, _ in others:
         _, of_target = found.ids(vocabulary, target.spec.shape[1])
         if target.spec.shape[0] != samples:
             raise fault(path, f"pairs, but {target.name} has other samples; take other data")
         begun = np.roll(of_target[at], 1, axis=1)  # each word is told those before it
         begun[:, 0] = END_ID
-        yield target, reader, begun
+        yield target, begun
     for labels, loss in step.labels:
         _check_words(path, labels, others[0][0] if others else source)
         ignored = dict(loss.parameters).get("ignore_index", "-100")
         right = np.where(of_target[at] == PAD_ID, np.int32(ignored), of_target[at])
-        yield labels, loss, right.reshape(labels.spec.shape)
+        yield labels, right.reshape(labels.spec.shape)
+
+
+def _lengths(path: Path, lengths: Buffer, counted: NDArray[Any]) -> NDArray[Any]:
+    """How many words of each sample count.
+
+    Raises:
+        UsageError: there is not one length for each sample.
+    """
+    if lengths.spec.shape != counted.shape[:1]:
+        fact = f"{len(counted)} samples, but {lengths.name} has {_times(lengths.spec.shape)}"
+        raise fault(path, f"{fact} lengths; change the network with --set")
+    found: NDArray[Any] = counted.sum(axis=1)
+    return found
 
 
 def _check_words(path: Path, labels: Buffer, words: Buffer) -> None:
