@@ -518,7 +518,11 @@ def small_problems() -> list[tuple[str, tuple[str, ...]]]:
     for kind in lowered():
         sizes = SMALL_OF.get(kind, SMALL)
         choices: list[dict[str, str]] = [{}]
-        choices += [{**ANY_ALGORITHM, "algo": name} for name in LAYERS[kind].algorithms]
+        choices += [
+            {**ANY_ALGORITHM, "algo": name}
+            for name in LAYERS[kind].algorithms
+            if ("algo", name) not in OF_NARROW_TYPES
+        ]
         found += [
             (f"{kind}_{direction}", tuple(f"{k}={v}" for k, v in {**sizes, **choice}.items()))
             for direction in LAYERS[kind].passes

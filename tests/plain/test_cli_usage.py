@@ -55,7 +55,7 @@ USAGE = [
         "'--rate': 'nan' is not a finite number",
     ),
     ("build lenet5 --rate 1e400 --pass fwd,bwd,sgd", "'1e400' is not a finite number; write one"),
-    ("build lenet5 --rate 1e9 --pass fwd,bwd,sgd", "--rate: rate is 1000000000.0; it must be at"),
+    ("build lenet5 --rate 1e9 --pass fwd,bwd,sgd", "'sgd': rate is 1000000000.0; it must be at"),
     (
         "build softmax_fwd --gpus 2",
         "--gpus: not an option of gem5-se and host; it belongs to mgpusim",
@@ -70,7 +70,7 @@ USAGE = [
     ("run softmax_fwd --timeout nan", "'nan' is not a finite number; write one"),
     ("run softmax_fwd --warmup 1.5", "'1.5' is not a valid whole number"),
     ("list lyers", "list 'lyers': unknown; did you mean 'layers'?"),
-    ("data x.bin", "Missing option '--bytes'"),
+    ("data x.bin", "data: say either --bytes, for DNNMark, or --like, for samples"),
     ("data x.bin --bytes 5", "give a positive multiple of 4"),
     ("data x.bin --bytes 0", "give a positive multiple of 4"),
     ("data x.bin --bytes -4", "--bytes '-4': not a size; write a number such as 4096, 64M or 2G"),
