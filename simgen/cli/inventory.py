@@ -62,7 +62,7 @@ def show(
     printed too; -v adds parameters, settings and launches. Layers may have no kernels for the pass.
 
     A folder that is a bundle is shown as it was built, with its results, unless options of a
-    workload are given.
+    workload, or of costs, are given.
 
     \b
     simgen show softmax_fwd
@@ -74,14 +74,15 @@ def show(
     from simgen.cli import present
     from simgen.errors import UnsupportedError
 
-    if form is None and (bundle := standing.shown_bundle(given)):
+    costs = cost or probe or bool(budget)
+    if form is None and not costs and (bundle := standing.shown_bundle(given)):
         standing.show_bundle(bundle, as_json, verbose)
         return
     plan, output, targets = planned(given)
     if form is not None:
         _show_lines(plan, form, as_json, quiet)
         return
-    if cost or budget or probe:
+    if costs:
         from simgen.cli import costing
 
         told = costing.show(plan, targets, given, budget, again=probe, as_json=as_json)

@@ -21,24 +21,8 @@ if TYPE_CHECKING:
     from simgen.targets import Target
     from simgen.targets.base import RunOption
 
-# What is done with a network, and how that is written on the command line.
-CHOICES = {
-    "passes": "--pass",
-    "layers": "--layers",
-    "algorithm": "--algo",
-    "type": "--type",
-    "rate": "--rate",
-    "loss_scale": "--loss-scale",
-    "optimizer": "--optimizer",
-    "loss": "--loss",
-    "steps": "--steps",
-    "data": "--data",
-    "plan_for": "--plan-for",
-    "scale_to": "--scale-to",
-    "matrix": "--matrix",
-    "layout": "--layout",
-}
-PHASE = {True: "--inference", False: "--training"}
+# What is done with a network, beside what a bundle's recipe keeps.
+CHOICES = {"passes": "--pass", "data": "--data", "scale_to": "--scale-to"}
 
 
 class Commands(click.Group):
@@ -361,6 +345,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
 
 def reproduce(given: dict[str, Any]) -> str:
     """The command again, with the options that are not at their defaults."""
+    from simgen.bundle import recipe
     from simgen.bundle.planning import spelling
 
     words = ["simgen", "build", given["workload"]]
@@ -371,10 +356,10 @@ def reproduce(given: dict[str, Any]) -> str:
     for setting in given["settings"]:
         words += ["--set", setting]
     if given["inference"] is not None:
-        words.append(PHASE[given["inference"]])
+        words.append(recipe.PHASES[given["inference"]])
     words += ["--fuse"] if given["fuse"] else []
     words += ["--reuse-memory"] if given["reuse_memory"] else []
-    for name, option in CHOICES.items():
+    for name, option in {**CHOICES, **recipe.OPTIONS}.items():
         if given[name] is not None:
             words += [option, str(given[name])]
     for word in given["values"]:

@@ -37,8 +37,11 @@ def status(paths: tuple[Path, ...], watch: bool, as_json: bool) -> None:
     simgen status alexnet --watch
     simgen status studies/ --json
     """
+    from simgen.errors import UsageError
     from simgen.running import status as standings
 
+    if watch and as_json:
+        raise UsageError("--watch: JSON is of one look; leave out --watch or --json")
     found = standings.bundles_in(paths or (Path(),))
     if watch:
         _watch(found)
@@ -108,7 +111,7 @@ def _heading(bundle: Bundle) -> str:
         name, seed = bundle.workload.name, bundle.workload.seed
         return f"{bundle.path}: a bundle of {name}, seed {seed}, {by}"
     chosen = made.choices
-    plain = ("layers", "algorithm", "type", "inference", "plan_for", "matrix", "layout")
+    plain = (*recipe.OPTIONS, "inference")
     said = [
         *(f"{key}={value}" for key, value in chosen.settings),
         f"pass {','.join(made.passes)}",
@@ -145,10 +148,9 @@ def _as_json(bundle: Bundle, told: Sequence[Standing]) -> dict[str, Any]:
 
 
 def _look(paths: Sequence[Path]) -> list[Standing]:
-    from simgen.bundle import folder
     from simgen.running import status as standings
 
-    return [line for path in paths for line in standings.of_bundle(folder.load(path))]
+    return [line for path in paths for line in standings.at(path)]
 
 
 def _rows(told: Sequence[Standing]) -> list[tuple[str, ...]]:

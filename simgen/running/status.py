@@ -67,6 +67,14 @@ def bundles_in(paths: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
+def at(path: Path) -> list[Standing]:
+    """As `of_bundle`; of a bundle that is damaged, a line that says how."""
+    try:
+        return of_bundle(bundles.load(path))
+    except DamagedError as error:
+        return [Standing(str(path), "", RunState.DAMAGED, fact=str(error))]
+
+
 def of_bundle(bundle: Bundle) -> list[Standing]:
     """A line for each result that is there or being made, and for targets that have none."""
     found = []
@@ -77,7 +85,17 @@ def of_bundle(bundle: Bundle) -> list[Standing]:
 
 
 def _is_bundle(path: Path) -> bool:
-    return manifest.is_ours(path / bundles.MANIFEST)
+    """Whether it is one, or was until its manifest was damaged."""
+    file = path / bundles.MANIFEST
+    if manifest.is_ours(file):
+        return True
+    try:
+        manifest.read(file)
+    except (OSError, UsageError):  # there is none, or it is another program's
+        return False
+    except ValueError:
+        return (path / bundles.WORKLOAD).is_file()
+    return True
 
 
 def _of_target(bundle: Bundle, target: str) -> Iterator[Standing]:

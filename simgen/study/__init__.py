@@ -1,4 +1,5 @@
 """What results show: the report page, figures, correlation of targets, the trace database.
 
-May import: bundle, compile, errors, frontend, ir, machine, metrics, resources, storage.
+May import: bundle, compile, errors, frontend, ir, machine, metrics, resources, storage,
+workload.
 """

@@ -81,6 +81,7 @@ def rows(
                     else told.get(f"{step.layer} {step.direction}", no_verdict),
                     like.get(at, ""),
                     roof,
+                    len(bundle.workload.steps),
                 )
             )
     return made

@@ -15,11 +15,14 @@ from simgen.errors import UsageError, one_line
 from simgen.study import page as report_page
 from simgen.study import summary, timeline, trace
 from simgen.study.trace import TracedRun
+from simgen.workload import pieces
+from simgen.workload.pieces import Piece, Warm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.study.row import Row
 
@@ -101,8 +104,32 @@ def _again(bundle: Bundle, run: TracedRun) -> list[str]:
         built = []
     return [
         one_line(each)
-        for each in (*built, shlex.join(["simgen", "run", home, "--on", name, *words]))
+        for each in (
+            *built,
+            shlex.join(["simgen", "run", home, "--on", name, *words, *_part(bundle, run.result)]),
+        )
     ]  # a path may be no text
+
+
+def _part(bundle: Bundle, result: Result) -> list[str]:
+    """The options that made it a run of some layers, or by pieces."""
+    part = result.provenance.get("part")
+    if not part:
+        return []
+    cuts = result.provenance.get("pieces", ())
+    if not cuts:
+        return ["--layers", part["layers"], "--inputs", part["inputs"]]
+    layers, _, word = part["layers"].rpartition(", ")
+    words = ["--layers", layers] if layers else []
+    words += ["--representatives"] if word == result_names.REPRESENTATIVES else []
+    made = [Piece(tuple(each["warm"]), tuple(each["steps"])) for each in cuts]
+    ran = [piece.steps for piece in made]
+    for jobs in range(1, len(made) + 1):
+        found = pieces.cut(bundle.workload, part["steps"], Warm.PREVIOUS, jobs)
+        if [piece.steps for piece in found] == ran:
+            words += ["--jobs", str(jobs)]
+            return words if found == made else [*words, "--warm", Warm.NONE.value]
+    return [*words, "--jobs", "1"]
 
 
 def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[TracedRun]]:

@@ -31,6 +31,7 @@ class Row:
     inferred_from: str = ""  # the layers and passes that ran in its place; empty: it ran
     # float32 operations and bytes of DRAM in a second, of the machine that ran it, at most
     roof: tuple[float, float] | None = None
+    steps: int = 0  # of the workload, layers and passes; of a part of it there are fewer rows
 
     @property
     def step(self) -> str:

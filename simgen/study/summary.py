@@ -151,7 +151,7 @@ def _of_run(rows: Sequence[Row], told: Told | None) -> RunSummary:
 
 
 def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str) -> Against:
-    """All other runs of the same workload beside one of them.
+    """All other runs of the same workload beside one of them; runs of some layers are left out.
 
     Raises:
         UsageError: it counted no time, or nothing else did that has its layers.
@@ -166,7 +166,7 @@ def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str
     lines, compared, series = [], [], {}
     for place, rows in runs.items():
         timed = {step: row for step, row in rows.items() if row.metrics.get(TIME)}
-        if place == (bundle, target) or not timed:
+        if place == (bundle, target) or timed.keys() < base.keys():  # of some layers, or of none
             continue
         if timed.keys() != base.keys():
             other = sorted(timed.keys() ^ base.keys())[0]
@@ -183,7 +183,8 @@ def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str
         compared.append(BesideBaseline(*place, f"{before / now:.3g}", seconds(now), changes))
     if not compared:
         raise UsageError(
-            f"--baseline {target}: no other result counted time; run the bundle on another target"
+            f"--baseline {target}: no other result counted time for all of its layers; run the "
+            "bundle on another target"
         )
     figure = interactive.grouped(list(base), series, f"speed-up over {target}")
     total = sum(row.metrics[TIME] for row in base.values())

@@ -1,7 +1,8 @@
 """Runs as a timeline that Perfetto and Chrome open: the Trace Event Format's JSON.
 
 Each run is a process with two tracks, layers and passes above launches. Launches follow each other
-without pauses, as their times add up; metrics of a launch are its arguments. Times are microseconds
+without pauses, as their times add up; metrics of a launch are its arguments, and `inferred` is the
+place of the one that they are of, if it did not run itself. Times are microseconds
 (Trace Event Format, Duvall and Sinclair, 2016: `ts`, `dur`).
 """
 
@@ -50,14 +51,17 @@ def _events(process: int, bundle: Bundle, result: Result) -> Iterator[dict[str, 
     """Complete events (`ph` X): each launch, and each step over its launches."""
     now, begun, step = 0.0, 0.0, None
     kernels = results.kernels(result, bundle.workload)
-    for (at, kernel), metrics in zip(kernels, result.launches, strict=True):
+    inferred = results.inferred(result)
+    for place, ((at, kernel), metrics) in enumerate(zip(kernels, result.launches, strict=True)):
         if at != step and step is not None:
             yield _step(process, bundle, step, begun, now)
         if at != step:
             begun, step = now, at
         length = metrics.get("seconds", 0.0) * MICROSECONDS
         if metrics:
-            yield _event(process, LAUNCHES, kernel, "launch", now, length, dict(metrics))
+            told: dict[str, Any] = dict(metrics)
+            told |= {"inferred": inferred[place]} if place in inferred else {}
+            yield _event(process, LAUNCHES, kernel, "launch", now, length, told)
         now += length
     if step is not None:
         yield _step(process, bundle, step, begun, now)

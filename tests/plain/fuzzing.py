@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import csv
+import functools
 import hashlib
 import io
 import json
@@ -30,6 +31,7 @@ import h5py
 import numpy as np
 from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
+from simgen import resources
 from simgen.bundle import manifest as manifests
 from simgen.bundle import result_digest, results, run_record, saved_result, verdict_file
 from simgen.bundle import writing as bundles
@@ -700,6 +702,34 @@ def _change_npz(rng: Rng, path: Path) -> str:
     return what
 
 
+def code_object(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    """Somebody's kernel: one of the precomputed, with other bytes, or without its end."""
+    content = bytearray(rng.choice(_kernels()))
+    parts = (range(64), range(len(content)), range(len(content) - 2048, len(content)))
+    for _ in range(rng.choice((1, 1, 2, 4, 12))):
+        content[rng.choice(rng.choice(parts))] = rng.choice(
+            (0, 1, 10, 127, 128, 255, rng.randrange(256))
+        )
+    nbytes = len(content) if rng.random() < 0.8 else rng.randrange(len(content))
+    (folder / "kernel.co").write_bytes(content[:nbytes])
+    simulator = ["kernel.co", "--simulator", "gem5@24.0"]
+    made = ["legalise", *simulator, "-o", "made.co"]
+    return f"{nbytes} bytes", rng.choice((["lint", *simulator], made, made))
+
+
+@functools.cache
+def _kernels() -> list[bytes]:
+    """Some small code objects for gfx902."""
+    found = []
+    for path in sorted(resources.folder("cachefiles").glob("*/*/inputs.txt")):
+        blob = path.with_name("blob")
+        if "code object gfx902 " in path.read_text()[:300] and 2048 < blob.stat().st_size < 8192:
+            found.append(blob.read_bytes())
+        if len(found) == 4:
+            break
+    return found
+
+
 def config(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     what = spoil(rng, folder / CONFIG, change_config)
     return what, ["show", CONFIG, *rng.choice(([], ["--pass", "fwd,bwd"], ["--json"]))]
@@ -733,6 +763,7 @@ KINDS: dict[str, Callable[[Rng, Path], tuple[str, list[str]]]] = {
     "verdict.json": verdict_json,
     "other files": other_files,
     "--values": values,
+    "code object": code_object,
     "config": config,
     "words": words,
 }

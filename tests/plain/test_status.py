@@ -69,10 +69,26 @@ def test_what_is_no_bundle_has_no_status(simgen, tmp_path):
         status.bundles_in([tmp_path])
 
 
+def test_a_damaged_bundle_is_a_line_among_the_others(simgen, ran, tmp_path):
+    assert simgen(f"build softmax_fwd {CUDA} -o broken").code == 0
+    shutil.copytree(tmp_path / "broken", tmp_path / "cut")
+    with (tmp_path / "broken/workload.json").open("a") as file:
+        file.write(" ")
+    (tmp_path / "cut/manifest.json").write_text("{")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/manifest.json").write_text("{}")
+    found = simgen("status --json").json()
+    assert [(each["bundle"], each["state"]) for each in found] == [
+        ("broken", "damaged"), ("cut", "damaged"), ("net", "finished")
+    ]  # fmt: skip
+    assert "build it again" in found[0]["fact"]
+
+
 def test_watching_ends_when_nothing_runs(simgen, ran):
     done = simgen("status net --watch")
     assert done.code == 0
     assert done.out.split()[:2] == ["net", "cuda"]
+    fails(simgen("status net --watch --json"), 2, "leave out --watch or --json")
 
 
 def test_a_bundle_is_shown_as_it_was_built(simgen, ran):
@@ -92,3 +108,4 @@ def test_a_bundle_of_a_workloads_name_is_shown_unless_options_ask_for_the_worklo
     assert simgen(f"build softmax_fwd {CUDA} --set n=4").code == 0
     assert "n=4" in simgen("show softmax_fwd").out
     assert "4x" not in simgen("show softmax_fwd --set n=3").out
+    fails(simgen("show softmax_fwd --budget nonsense"), 2, "--budget")

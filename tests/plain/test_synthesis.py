@@ -84,15 +84,28 @@ def test_the_config_is_written_once_or_not_at_all(simgen, tmp_path):
 
 
 def test_a_score_is_operations_by_time_and_a_machines_their_geometric_mean():
+    steps = {"a": 2, "d": 2}  # the last one ran in part
+
     def row(bundle: str, operations: int, seconds: float | None, verdict: str = "same") -> Row:
         metrics = {} if seconds is None else {"seconds": seconds}
         return Row(
-            bundle, bundle, "m", "l", "fwd", "f32", "t", operations, 4, metrics, verdict=verdict
+            bundle,
+            bundle,
+            "m",
+            "l",
+            "fwd",
+            "f32",
+            "t",
+            operations,
+            4,
+            metrics,
+            verdict=verdict,
+            steps=steps.get(bundle, 0),
         )
 
     rows = [
         row("a", 100, 1.0), row("a", 0, 1.0), row("b", 800, 1.0, "not checked"),
-        row("c", 100, 1.0), row("c", 100, None),
+        row("c", 100, 1.0), row("c", 100, None), row("d", 100, 1.0),
     ]  # fmt: skip
     found = scores(rows)
     assert [(each.bundle, each.rate, each.doubt) for each in found] == [

@@ -20,7 +20,7 @@ def events(tmp_path):
         {"seconds": 1e-6 * (at + 1), "l1_hits": 3.0} for at in range(len(bundle.workload.launches))
     ]
     silent = Result("emu", {}, tuple({"instructions": 1.0} for _ in counts), {})
-    runs = [Result("sim", {}, tuple(counts), {}), silent]
+    runs = [Result("sim", {}, tuple(counts), {"inferred": [[2, 1]]}), silent]
     timeline.write(tmp_path / timeline.FILE, [("net", bundle, runs)])
     found = json.loads((tmp_path / timeline.FILE).read_text())["traceEvents"]
     return bundle.workload, counts, found
@@ -38,6 +38,7 @@ def test_each_launch_and_step_has_its_time(told):
     ends = [each["ts"] + each["dur"] for each in launches]
     assert [each["ts"] for each in launches[1:]] == pytest.approx(ends[:-1])
     assert launches[0]["args"]["l1_hits"] == 3
+    assert [each["args"].get("inferred") for each in launches[:4]] == [None, None, 1, None]
 
 
 def test_a_run_without_times_has_no_track(told):

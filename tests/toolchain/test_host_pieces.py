@@ -13,6 +13,7 @@ from simgen.errors import DamagedError, RunError, UsageError
 from simgen.running import pieces as running
 from simgen.running import status
 from simgen.storage import seal
+from simgen.study import reporting
 from simgen.targets.host import Host
 
 pytestmark = pytest.mark.skipif(
@@ -85,6 +86,8 @@ def test_all_layers_side_by_side_leave_all_tensors(bundle):
     assert right(bundle, found.name)
     file = bundle.path / "results/host@pieces/results.h5"
     assert right(bundle, str(file))  # what steps read travels with the file
+    opened = bundles.load(bundle.path)
+    assert reporting._part(opened, found) == ["--jobs", "2", "--warm", "none"]  # the same cut
 
 
 def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
@@ -101,6 +104,8 @@ def test_some_layers_and_points_of_a_sweep_run_by_pieces_too(bundle):
     assert [bool(results.inferred(point)) for point in swept.values()] == [False]
     first = bundle.run("host", layers="conv0", jobs=2)  # reads nothing of other layers
     assert not first.given
+    words = reporting._part(bundles.load(bundle.path), first)
+    assert words[:3] == ["--layers", "conv0", "--jobs"]
     assert right(bundle, first.name)
 
 

@@ -84,7 +84,8 @@ def test_what_has_a_rule_is_replaced(tmp_path, arch, simulator, version, line):
         int(n) for kind, n, _ in rewriting._REGISTER.findall(made.text) if kind == "v" and n
     )
     assert new.vgprs >= used
-    told = rewriting._metadata(after)["amdhsa.kernels"][0]
+    with functions.opened(after, "after") as file:
+        told = rewriting._metadata(file)["amdhsa.kernels"][0]
     assert (told[".name"], told[".kernarg_segment_size"]) == ("k", 16)
 
 
