@@ -48,15 +48,19 @@ class StepLoss:
 def of(
     workload: Workload, inputs: Mapping[str, NDArray[Any]], found: Sequence[Result]
 ) -> tuple[StepLoss, ...]:
-    """All losses of the workload in these results, by steps; none where nothing is trained."""
+    """All losses of the workload in these results, by steps; none where nothing is trained, or
+    there is too little memory for the whole training."""
     wanted = _losses(workload)
     if reference.reuses_memory(workload) or not wanted:
         return ()
     right: dict[str, float] = {}
-    for _, made in reference.run(workload, inputs):
-        right |= {name: float(made[name][0]) for name in wanted if name in made}
-        if len(right) == len(wanted):
-            break
+    try:
+        for _, made in reference.run(workload, inputs):
+            right |= {name: float(made[name][0]) for name in wanted if name in made}
+            if len(right) == len(wanted):
+                break
+    except MemoryError:  # verdicts need less: they hold one step at a time
+        return ()
     ran = {result.name: results.steps(result, workload) for result in found}
     return tuple(
         StepLoss(

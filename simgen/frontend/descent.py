@@ -56,7 +56,8 @@ def read(text: str | None, rate: float | None) -> Descent:
         said[key] = value
     entries = {"rate": str(usual_rate if rate is None else rate), **said}
     try:
-        made = layer.from_config([(key, value, where) for key, value in entries.items()])
+        places = {"rate": where if rate is None else f"--rate {rate:g}"}
+        made = layer.from_config([(k, v, places.get(k, where)) for k, v in entries.items()])
         made.output((TensorSpec((1,)),))
     except ConfigError as error:
         raise UsageError(str(error)) from None

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend.config import Entry, Place, Section
 from simgen.layers import LAYERS
+from simgen.layers.loss.mean import Loss
 
 if TYPE_CHECKING:
     from simgen.frontend.config import Config
 
 NONE = "none"
-KINDS = ("cross_entropy", "squared_error")
+KINDS = tuple(kind for kind, layer in LAYERS.items() if issubclass(layer, Loss))
 NAME = "loss"  # of the layer
 SOFTMAX, CLASSES = "softmax", "cross_entropy"
 

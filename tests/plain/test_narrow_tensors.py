@@ -141,8 +141,8 @@ REFUSED = {
     "layer 'fc': w_type is i4 without w_scale; give it, such as w_scale=.01": (
         "fc_fwd", "f16", (("w_type", "i4"), ("c", "256"))
     ),
-    "layer 'fc': rows of w have 9162 elements, which is not a multiple of group_size 128; choose "
-    "another group_size": ("fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"))),
+    "layer 'fc': rows of w have 9162 elements, which is not a multiple of group_size 128; let "
+    "rows have a multiple of 8": ("fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"))),
     "layer 'fc': group_size is 12; let it be a multiple of 8": (
         "fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"), ("group_size", "12"))
     ),

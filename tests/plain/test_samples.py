@@ -140,6 +140,7 @@ BAD: list[tuple[str, dict[str, bytes], str]] = [
     ("a.gz", {"a.gz": gzip.compress(_idx(4, 28, 28))[:-20]}, "name a file of images"),
     ("a.txt", {"a.txt": b"\xff\xfe\xff"}, "byte 0 is in no UTF-8 text"),
     ("a.txt", {"a.txt": b" \n"}, "holds no words"),
+    ("a.txt", {"a.txt": b""}, "holds nothing; name a text"),
     ("a.txt", {"a.txt": b"some words"}, "a text, but conv1.x takes no words"),
     ("none", {}, "No such file"),
 ]  # fmt: skip

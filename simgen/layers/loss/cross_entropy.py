@@ -26,7 +26,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise
+from simgen.layers import axes, elementwise
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.loss import mean
@@ -73,6 +73,7 @@ class CrossEntropy(Loss):
         """(outer, classes, inner) of an (N, C, ...) shape."""
         if len(shape) < 2:
             raise ValueError(f"[{self.section}] takes scores (N, C, ...); give x two axes or more")
+        axes.behind_batch("axis", self.axis, shape)  # whose key has another name in a softmax
         return self.rows.view(shape)
 
     def labels(self, shape: tuple[int, ...]) -> tuple[int, ...]:

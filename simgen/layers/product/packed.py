@@ -35,7 +35,8 @@ def check(k: int, group: int, zero_point: int) -> None:
         raise ValueError(f"group_size is {group}; let it be a multiple of {WORD}")
     if k % group:
         fact = f"rows of w have {k} elements, which is not a multiple of group_size {group}"
-        raise ValueError(f"{fact}; choose another group_size")
+        cure = f"let rows have a multiple of {WORD}" if k % WORD else "choose another group_size"
+        raise ValueError(f"{fact}; {cure}")
     if not LOW <= zero_point <= HIGH:
         raise ValueError(f"w_zero_point is {zero_point}, and w is i4; let it be {LOW} to {HIGH}")
 

@@ -66,6 +66,8 @@ def read(path: Path) -> Samples:
         UsageError: it cannot be read, or is not what its beginning or its size says.
     """
     raw = content(path)
+    if not raw:
+        raise fault(path, "holds nothing; name a text, or a file of images")
     if images.is_idx(raw):
         return images.mnist(path, raw)
     if images.is_cifar(path, raw):

@@ -93,9 +93,8 @@ def idx(path: Path, raw: bytes) -> NDArray[Any]:
         UsageError: it is none, or not whole.
     """
     if not is_idx(raw):
-        raise fault(
-            path, f"begins with {raw[:4].hex() or 'nothing'}, no idx file of bytes (000008)"
-        )
+        fact = f"begins with {raw[:4].hex() or 'nothing'}, no idx file of bytes (000008)"
+        raise fault(path, f"{fact}; name one of MNIST, CIFAR-10 or a text")
     axes = raw[3] if len(raw) > 3 else 0
     start = 4 + 4 * axes
     if not 1 <= axes <= 3 or len(raw) < start:
