@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port
+from simgen.layers.base import Layer, Lowering, Port, Sums
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
+from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U
 
 if TYPE_CHECKING:
@@ -92,6 +93,22 @@ class Multiply(Layer):
         if direction is Pass.FORWARD:
             return {"y": tensors["x0"] * tensors["x1"]}
         return {made: tensors["dy"] * tensors[factor] for made, factor in GRADIENTS}
+
+    def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
+        return Sums()
+
+    def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """Products of whole numbers, or of those by powers of two, that need no rounding."""
+        factors = {"y": ("x0", "x1")}
+        if direction is Pass.BACKWARD:
+            factors = {made: ("dy", factor) for made, factor in GRADIENTS}
+        found = {}
+        for made, pair in factors.items():
+            grain = exactness.grain(tensors[pair[0]], tensors[pair[1]])
+            if grain:
+                product = tensors[pair[0]] * tensors[pair[1]]
+                found[made] = exactness.settled(product, np.abs(product), grain)
+        return found
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
         """One product is rounded, and may be flushed to zero."""

@@ -111,6 +111,5 @@ class Optimiser(Layer):
 
     @property
     def switches(self) -> Constants:
-        """Constants that say whether there is a copy, and any narrow type."""
-        narrow = self.copies or self.gradient_type != DType.F32
-        return (("with_copy", int(self.copies)), ("with_narrow", int(narrow)))
+        """Constants that say whether there is a copy."""
+        return (("with_copy", int(self.copies)),)

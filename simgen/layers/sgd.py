@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Sums, key
 from simgen.layers.contract import Contract
@@ -97,7 +97,8 @@ class SGD(Optimiser):
         sizes: Constants = (("size", x.size), ("vector", elementwise.VECTOR))
         if self._plain:
             name = "_".join([f"sgd_{x.size}_r{identifier(self.step)}", *types])
-            constants = (*sizes, ("rate", self.step), *self.switches, *of_types)
+            narrow = ("with_narrow", int(self.copies or self.gradient_type != DType.F32))
+            constants = (*sizes, ("rate", self.step), *self.switches, narrow, *of_types)
             kernel = Kernel(name, "descend.hip", elementwise.BLOCK, constants)
             args = ("x", "dx", "y", *copy)
             return Lowering((kernel,), (Launch(name, elementwise.grid(x.size), args),))

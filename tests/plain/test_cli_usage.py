@@ -55,7 +55,10 @@ USAGE = [
         "'--rate': 'nan' is not a finite number",
     ),
     ("build lenet5 --rate 1e400 --pass fwd,bwd,sgd", "'1e400' is not a finite number; write one"),
-    ("build lenet5 --rate 1e9 --pass fwd,bwd,sgd", "'sgd': rate is 1000000000.0; it must be at"),
+    (
+        "build lenet5 --rate 1e9 --pass fwd,bwd,sgd",
+        "--rate 1e+09: rate is 1000000000.0; it must be",
+    ),
     (
         "build softmax_fwd --gpus 2",
         "--gpus: not an option of gem5-se and host; it belongs to mgpusim",

@@ -14,6 +14,5 @@ constexpr float EPSILON = 1e-8f;
 constexpr float DECAY = 0.0f; /* of x, in its gradient */
 constexpr float KEPT = 1.0f; /* of x, in the step */
 #define WITH_COPY 0 /* of y, in another type: a parameter */
-#define WITH_NARROW 0 /* dx or the copy has a narrow type */
 using Gradient = float; /* of dx in memory */
 using Copy = float; /* of the copy */

@@ -11,6 +11,5 @@ constexpr float MOMENTUM = 0.9f;
 #define WITH_VELOCITY 1 /* parameters */
 constexpr bool NESTEROV = false;
 #define WITH_COPY 0 /* of y, in another type: a parameter */
-#define WITH_NARROW 0 /* dx or the copy has a narrow type */
 using Gradient = float; /* of dx in memory */
 using Copy = float; /* of the copy */
