@@ -171,8 +171,8 @@ def test_a_wrong_part_is_found(
 
     def spoilt(item: Kernel) -> str:
         text = kernel(item)
-        assert "+in##i.x" in text or not is_add(item)
-        return text.replace("+in##i.x", "-in##i.x") if is_add(item) else text
+        assert "+term<i>(in##i.x)" in text or not is_add(item)
+        return text.replace("+term<i>(in##i.x)", "-term<i>(in##i.x)") if is_add(item) else text
 
     def is_add(item: Kernel) -> bool:
         return item.name.startswith("all_reduce_add")
