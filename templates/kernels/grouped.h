@@ -1,6 +1,6 @@
 /* Weights of few bits, of which so many along k share a scale. */
 #pragma once
-#include "vector.h"
+#include "tile.h"
 
 /* Elements k to k + 3 of a row of K, which lie in half of a word and are of one group. */
 template <unsigned K, unsigned GROUP, class Stored, class Scale>

@@ -2,6 +2,7 @@
 #pragma once
 #include "prelude.h"
 #include "access.h"
+#include "constants/update.h"
 
 /* Whether all VECTOR elements from `at` on are there. */
 static __device__ __forceinline__ bool whole(unsigned at)

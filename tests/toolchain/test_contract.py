@@ -169,7 +169,8 @@ def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) 
         if LAYERS[kind].passes == (F,):
             continue
         section = network.sample_section(kind)
-        small = {"n": "2", "c": "6" if kind == "slice" else "7", "h": "3", "w": "5"}
+        channels = {"slice": "6", "bcm_fc": "32"}.get(kind, "7")  # halves, whole blocks
+        small = {"n": "2", "c": channels, "h": "3", "w": "5"}
         small["shape"] = "2x7x12"
         entries = tuple(type(e)(e.key, small.get(e.key, e.value), e.where) for e in section.entries)
         sections.append(Section(section.name, entries, section.where))

@@ -1,9 +1,6 @@
 #pragma once
 
 #define KERNEL adam_sample
-constexpr unsigned BLOCK = 256;
-constexpr unsigned SIZE = 1001; /* elements */
-constexpr unsigned VECTOR = 4; /* elements of a work-item */
 constexpr float RATE = 0.001f;
 constexpr float SCALE = 1.0f; /* of dx: 1 / loss scale */
 constexpr float BETA1 = 0.9f;

@@ -1,9 +1,6 @@
 #pragma once
 
 #define KERNEL momentum_sample
-constexpr unsigned BLOCK = 256;
-constexpr unsigned SIZE = 1001; /* elements */
-constexpr unsigned VECTOR = 4; /* elements of a work-item */
 constexpr float RATE = 0.01f;
 constexpr float SCALE = 1.0f; /* of dx: 1 / loss scale */
 constexpr float DECAY = 0.0005f;
