@@ -58,6 +58,10 @@ class Distribution(StrEnum):
     ZIPF = "zipf"  # whole numbers k of [0, a), as often as 1 / (k + 1)^b (tensors/word_ids.py)
 
 
+MOST_WORDS = 2**24  # of a vocabulary of Distribution.ZIPF
+STEEPEST = 8.0  # exponent of it: of more, all words but the first are rare
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """Shape and element type; row-major, densely packed. 4-D tensors are (N, C, H, W).

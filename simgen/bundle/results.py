@@ -257,7 +257,7 @@ def _launches(
         return target.reader.metrics(folder, workload)
     left = run_record.todo(workload, run)
     measured = target.reader.metrics(folder, run_record.part(workload, left))
-    firsts = run_record.first_launches(workload)
+    firsts = workload.first_launches
     places = [firsts[at] + i for at in left for i in range(len(workload.steps[at].launches))]
     found = dict(zip(places, measured, strict=True))
     found |= {int(place): dict(metrics) for place, metrics in (run.finished or {}).items()}

@@ -110,13 +110,8 @@ def part(workload: Workload, steps: Sequence[int]) -> Workload:
 
 def todo(workload: Workload, run: Run) -> list[int]:
     """The steps whose launches have no metrics from earlier times."""
-    firsts = first_launches(workload)
+    firsts = workload.first_launches
     return [at for at in run.steps if str(firsts[at]) not in (run.finished or {})]
-
-
-def first_launches(workload: Workload) -> list[int]:
-    """Of each step, the index of its first launch in the workload."""
-    return list(workload.first_launches)
 
 
 def write(folder: Path, run: Run) -> None:

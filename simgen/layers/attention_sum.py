@@ -21,7 +21,18 @@ from dataclasses import dataclass
 from math import ceil, log, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import (
+    MOST_WORDS,
+    STEEPEST,
+    Distribution,
+    DType,
+    Fill,
+    Kernel,
+    Launch,
+    OpCount,
+    Pass,
+    TensorSpec,
+)
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
@@ -66,10 +77,20 @@ class AttentionSum(Layer):
         "epsilon", default=1e-3, least=1e-30, most=1.0, text="what log=true adds to each sum"
     )
     vocabulary: int = key(
-        "vocabulary", default=40, least=1, most=2**24, hint=True, text="of words that are random"
+        "vocabulary",
+        default=40,
+        least=1,
+        most=MOST_WORDS,
+        hint=True,
+        text="of words that are random",
     )
     zipf: float = key(
-        "zipf", default=1.0, least=0.0, most=8.0, hint=True, text="exponent of their frequencies"
+        "zipf",
+        default=1.0,
+        least=0.0,
+        most=STEEPEST,
+        hint=True,
+        text="exponent of their frequencies",
     )
 
     def _words(self, inputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, TensorSpec]:

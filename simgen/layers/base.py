@@ -162,6 +162,7 @@ class Layer(ABC):
     # Input ports of indices: int32, without gradients. An [Input] that they read has such values as
     # the layer wants. What no layer gives comes from the data file.
     indices: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[Mapping[str, str]] = {}  # of these, the parameter whose rows each one names
     lengths: ClassVar[tuple[str, ...]] = ()  # of these, what tells how much of a sample counts
     own_type: ClassVar[bool] = False  # the key `type` is that of its own tensors, not of its input
     training_only: ClassVar[bool] = False  # in inference y is x, and the layer is left out

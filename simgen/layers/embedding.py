@@ -25,7 +25,18 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import WORD
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import (
+    MOST_WORDS,
+    STEEPEST,
+    Distribution,
+    DType,
+    Fill,
+    Kernel,
+    Launch,
+    OpCount,
+    Pass,
+    TensorSpec,
+)
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
@@ -54,7 +65,6 @@ F, BW = Pass.FORWARD, Pass.BACKWARD_WEIGHT
 CHUNK = 2048  # keys that a work-group sorts: 8 KiB of LDS
 KEYS = 2**32  # of 32 bits, and one that is behind all others
 LARGEST = 2**30  # elements of a tensor: offsets are bytes in 32 bits
-MOST_WORDS = 2**24
 
 
 @dataclass(frozen=True)
@@ -65,6 +75,7 @@ class Embedding(Layer):
     passes: ClassVar[tuple[Pass, ...]] = (F, BW)
     input_names: ClassVar[tuple[str, ...]] = ("ids",)
     indices: ClassVar[tuple[str, ...]] = ("ids",)
+    tables: ClassVar[Mapping[str, str]] = {"ids": "w"}
     parameters: ClassVar[tuple[str, ...]] = ("w",)
     rank: ClassVar[int | None] = None
     per_sample = True
@@ -81,7 +92,7 @@ class Embedding(Layer):
         "zipf",
         default=1.0,
         least=0.0,
-        most=8.0,
+        most=STEEPEST,
         hint=True,
         text="exponent of the frequencies of words, where ids are random; 0: all alike",
     )

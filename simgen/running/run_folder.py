@@ -153,7 +153,7 @@ def resume(
     if not run_record.todo(
         workload, run
     ):  # ended while it wrote its result: the last step once more
-        last = run_record.first_launches(workload)[run.steps[-1]]
+        last = workload.first_launches[run.steps[-1]]
         run = replace(run, finished={n: m for n, m in finished.items() if int(n) < last})
     left = run_record.todo(workload, run)
     state_file.mark(
@@ -190,7 +190,7 @@ def _salvage(
     """The metrics of the launches of finished steps, as long as there are any."""
     if not steps:
         return {}
-    firsts = run_record.first_launches(workload)
+    firsts = workload.first_launches
     places = [firsts[at] + i for at in steps for i in range(len(workload.steps[at].launches))]
     found = target.reader.salvaged(folder, run_record.part(workload, steps))
     kept = dict(zip(places, found, strict=False))

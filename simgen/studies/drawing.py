@@ -22,6 +22,7 @@ from simgen.studies.drawn import (
 )
 from simgen.studies.machines import PLACES
 from simgen.study import figures
+from simgen.study.series import shares
 from simgen.targets import TARGETS
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _parts(of: DrawnFrom, made: Drawn, target: str) -> None:
         }
         series = {label: values for label, values in series.items() if any(values)}
         if table and series:
-            stacks = figures.shares(series) if as_shares else series
+            stacks = shares(series) if as_shares else series
             caption = f"{each.point.place.title}, batch {each.point.batch}"
             for title, places, cut in halves(caption, list(table), stacks):
                 made.pictures.append((title, figures.stacked(places, cut, unit)))
@@ -193,7 +194,7 @@ def _shares_of_time(kind: Callable[[Measured, Row], str], quantity: str) -> _Dra
         if table:
             place = next(p for p in PLACES[target] if p.machine == of.figure.machine)
             caption = f"{place.title}, batch {max(of.scope.batches)}"
-            svg = figures.stacked(list(table), figures.shares(series), "share of time")
+            svg = figures.stacked(list(table), shares(series), "share of time")
             made.pictures.append((caption, svg))
 
     return of_target

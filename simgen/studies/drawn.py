@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from simgen.studies.definition import Figure
     from simgen.studies.measuring import Measured, PlannedCase, Scope
-    from simgen.study.figures import Series
     from simgen.study.row import Row
+    from simgen.study.series import Series
 
 HEAD = ("target", "machine", "case", "batch", "place", "quantity", "unit", "value")
 MOST_PLACES, MANY_PLACES = 128, 24  # of a picture; from where on it is split by pass

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from simgen import metrics
 from simgen.bundle import result_names as sweep
 from simgen.study import correlation, interactive, sweep_figures
+from simgen.study.series import shares
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -149,7 +150,7 @@ def _of_one(series: str, at: Mapping[str, Mapping[str, float]]) -> list[tuple[st
             parts = {label: _sums(at, places, n) for label, n in metrics.parts(key).items()}
             said, shown, parts = _readable(f"{title}: {series}", places, parts)
             draw = interactive.stacked if as_shares else interactive.grouped
-            drawn.append((said, draw(shown, _shares(parts) if as_shares else parts, unit)))
+            drawn.append((said, draw(shown, shares(parts) if as_shares else parts, unit)))
     return drawn
 
 
@@ -178,15 +179,6 @@ def _readable(
     chosen = {label: [values[at] for at in kept] for label, values in series.items()}
     title = f"{title}, the largest {MOST_PLACES} of {len(places)}"
     return title, [places[at] for at in kept], chosen
-
-
-def _shares(parts: Mapping[str, Sequence[float | None]]) -> dict[str, list[float | None]]:
-    """The parts of each place divided by their sum: small layers are as readable as large ones."""
-    sums = [sum(value or 0.0 for value in place) for place in zip(*parts.values())]
-    return {
-        label: [(value or 0.0) / total if total else None for value, total in zip(values, sums)]
-        for label, values in parts.items()
-    }
 
 
 def _sums(

@@ -6,20 +6,20 @@ import io
 import warnings
 from typing import TYPE_CHECKING
 
+from simgen.study.series import is_doubled, is_wide
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    Series = Mapping[str, Sequence[float | None]]  # label -> a value for each place
+    from simgen.study.series import Series
 
 DOTS_PER_INCH = 96
 HEIGHT = 3.6  # inches
 SLANTED = 4  # more places than this have slanted names
-WIDE = 100  # times the smallest bar: an axis for more than that is logarithmic
 PLAIN = (0.01, 1e4)  # ends of axes with plain numbers; others have 20 k, 3 G, 5 µ
-DOUBLED = 4  # times the smallest value: an axis for more than that is logarithmic
 COLUMNS = 3  # of a legend
 COLOURS = 10  # that come by themselves
 GROUP = 0.8  # of the distance of two places is covered by bars
@@ -51,15 +51,6 @@ def grouped(
     return _finish(figure, axes, places, unit)
 
 
-def shares(parts: Series) -> dict[str, list[float | None]]:
-    """The parts of each place divided by their sum: small layers are as readable as large ones."""
-    sums = [sum(value or 0.0 for value in place) for place in zip(*parts.values())]
-    return {
-        label: [(value or 0.0) / total if total else None for value, total in zip(values, sums)]
-        for label, values in parts.items()
-    }
-
-
 def lines(
     values: Sequence[str], sizes: Sequence[float] | None, series: Series, across: str, unit: str
 ) -> str:
@@ -70,7 +61,7 @@ def lines(
     for label, found in series.items():
         shown = [(x, y) for x, y in zip(at, found, strict=True) if y is not None]
         axes.plot([x for x, _ in shown], [y for _, y in shown], marker="o", label=_plain(label))
-    if sizes and min(sizes) > 0 and max(sizes) >= DOUBLED * min(sizes):
+    if sizes and is_doubled(sizes):
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
     _scale(axes, series)
@@ -110,8 +101,7 @@ def _figure(places: Sequence[str], bars: int) -> tuple[Figure, Axes]:
 
 def _scale(axes: Axes, series: Series) -> None:
     """A logarithmic axis where a linear one would hide the small values."""
-    shown = [value for values in series.values() for value in values if value]
-    if shown and min(shown) > 0 and max(shown) > WIDE * min(shown):
+    if is_wide(series):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0)

@@ -8,16 +8,16 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from simgen.study.series import is_doubled, is_wide
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from plotly.graph_objects import Figure
 
-    Series = Mapping[str, Sequence[float | None]]  # label -> a value for each place
+    from simgen.study.series import Series
 
 HEIGHT = 340  # pixels
-WIDE = 100  # times the smallest bar: an axis for more than that is logarithmic
-DOUBLED = 4  # times the smallest value: an axis for more than that is logarithmic
 NAMED = 3  # outliers of a correlation that have their names beside them
 COLOURS = (
     "#3b6fb6", "#e08a1e", "#3f9b5f", "#c44e52", "#8064a2", "#8c6d46", "#d98cb3", "#7f7f7f",
@@ -41,7 +41,7 @@ def grouped(places: Sequence[str], series: Series, unit: str, whole: float | Non
     figure = _bars(places, series, unit)
     if whole is not None:
         figure.update_yaxes(range=[0, whole], tickformat=".0%")
-    elif _is_wide(series):
+    elif is_wide(series):
         figure.update_yaxes(type="log")
     return _element(figure)
 
@@ -69,9 +69,9 @@ def lines(
     figure.update_xaxes(type="linear" if sizes else "category")
     if sizes:
         figure.update_xaxes(tickvals=at, ticktext=[_plain(value) for value in values])
-        if min(sizes) > 0 and max(sizes) >= DOUBLED * min(sizes):
+        if is_doubled(sizes):
             figure.update_xaxes(type="log")
-    if _is_wide(series):
+    if is_wide(series):
         figure.update_yaxes(type="log")
     return _element(figure)
 
@@ -176,12 +176,6 @@ def _name(figure: Figure, across: str = "", up: str = "") -> None:
     """The titles of the axes, clear of their ticks."""
     figure.update_xaxes(title={"text": _plain(across), "standoff": 8})
     figure.update_yaxes(title={"text": _plain(up), "standoff": 12})
-
-
-def _is_wide(series: Series) -> bool:
-    """Whether linear bars would hide the small values."""
-    shown = [value for values in series.values() for value in values if value]
-    return bool(shown) and min(shown) > 0 and max(shown) > WIDE * min(shown)
 
 
 def _figure(height: int = HEIGHT) -> Figure:

@@ -14,14 +14,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from simgen.ir import MOST_WORDS, STEEPEST
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from simgen.ir import Fill
-
-MOST_WORDS = 2**24
-STEEPEST = 8.0  # exponent: of more, all words but the first are rare
 
 
 def draw(block: NDArray[np.int32], stream: np.random.Philox, fill: Fill) -> None:

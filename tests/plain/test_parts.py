@@ -155,7 +155,7 @@ def test_parts_without_a_layer_in_common_are_not_said_to_agree(simgen, tmp_path)
         )
         rows = (folder / "launches.csv").read_text().splitlines()
         first, count = (
-            run_record.first_launches(made.workload),
+            made.workload.first_launches,
             len(made.workload.steps[steps[0]].launches),
         )
         kept = rows[1 + first[steps[0]] :][:count]
@@ -173,7 +173,7 @@ def test_a_part_is_judged_and_reported_alone(simgen, tmp_path):
     run = run_record.Run(made.digest, settings, {}, tuple(steps), "conv2..pool2", "reference")
     run_record.write(folder, run)
     rows = (folder / "launches.csv").read_text().splitlines()
-    firsts = [*run_record.first_launches(made.workload), len(rows) - 1]
+    firsts = [*made.workload.first_launches, len(rows) - 1]
     kept = rows[1 + firsts[steps[0]] : 1 + firsts[steps[-1] + 1]]
     (folder / "launches.csv").write_text("\n".join([rows[0], *kept]) + "\n")
     found = simgen("diff b --json").json()["pairs"][0]

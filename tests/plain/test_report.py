@@ -18,7 +18,7 @@ from simgen.errors import UsageError
 from simgen.frontend import config, network
 from simgen.ir import Pass
 from simgen.machine import find
-from simgen.study import drawing, interactive, summary
+from simgen.study import drawing, interactive, series, summary
 from simgen.study import page as report_page
 from simgen.study.summary import Told
 from simgen.workload import lowering
@@ -230,7 +230,7 @@ def test_names_are_escaped_in_the_page(tmp_path):
 
 
 def test_parts_are_shown_as_shares_of_their_sum():
-    found = drawing._shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
+    found = series.shares({"a": [1.0, None, 0.0], "b": [3.0, 2.0, None]})
     assert found == {"a": [0.25, 0.0, None], "b": [0.75, 1.0, None]}
 
 

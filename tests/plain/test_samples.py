@@ -165,7 +165,7 @@ def test_a_short_text_and_other_labels_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"a text of 4 words, too few for 2 samples of 3"):
         values(config, path)
     path.write_text("a b c d e f g h i j k l m n\n")
-    with pytest.raises(UsageError, match=r"labels\[\d, \d\] is \d, none of 4 classes"):
+    with pytest.raises(UsageError, match=r"labels\[\d, \d\] is \d; write 0 to 3"):
         values(config, path, set={"fc.num_output": 4})
 
 

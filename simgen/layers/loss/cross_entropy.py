@@ -29,6 +29,7 @@ from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, 
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Lowering, Port, key
 from simgen.layers.contract import Contract
+from simgen.layers.indices import outside
 from simgen.layers.loss import mean
 from simgen.layers.loss.mean import ONE, Loss
 from simgen.layers.reduction import BLOCK, FINALS
@@ -171,13 +172,9 @@ class CrossEntropy(Loss):
             return ""
         (x,) = inputs
         _, classes, _ = self.view(x.shape)
-        outside = ((labels < 0) | (labels >= classes)) & (labels != self.ignore_index)
-        if not outside.any():
-            return ""
-        at = np.unravel_index(int(np.argmax(outside)), labels.shape)
-        place = ", ".join(map(str, at))
-        fact = f"labels[{place}] is {labels[at]}, none of {classes} classes"
-        return f"{fact}; write 0 to {classes - 1}, or {self.ignore_index} for what does not count"
+        counted = np.where(labels == self.ignore_index, 0, labels)
+        found = outside("labels", counted, 0, classes - 1)
+        return f"{found}, or {self.ignore_index} for what does not count" if found else ""
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         x = self._rows(tensors["x"])

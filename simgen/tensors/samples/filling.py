@@ -19,7 +19,6 @@ from simgen import resources
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass, Role
 from simgen.layers.base import PortRole
-from simgen.layers.embedding import Embedding
 from simgen.tensors import own_values
 from simgen.tensors.samples import images, texts
 from simgen.tensors.samples.images import Images, content, fault
@@ -161,12 +160,17 @@ def _vocabulary(path: Path, what: str, step: _Batch, workload: Workload) -> int:
     """
     layers = {node.name: make_layer(node, workload.machine) for node in workload.nodes}
     for buffer, node in step.inputs:
-        if not isinstance(layers[node.name], Embedding) or len(buffer.spec.shape) != 2:
+        if not layers[node.name].tables or len(buffer.spec.shape) != 2:
             fact = f"{what}, but {buffer.name} takes no words (samples x words, for [Embedding])"
             raise fault(path, f"{fact}; take other data")
     names = {buffer.name for buffer, _ in step.inputs}
-    readers = (layers[s.layer] for s in workload.steps if names & {name for _, name in s.reads})
-    return min(layer.vocabulary for layer in readers if isinstance(layer, Embedding))
+    rows = []
+    for each in workload.steps:
+        read = dict(each.reads)
+        for port, table in layers[each.layer].tables.items():
+            if read.get(port) in names and table in read:
+                rows.append(workload.buffer(read[table]).spec.shape[0])
+    return min(rows)
 
 
 def _of_text(path: Path, found: Text, vocabulary: int, step: _Batch) -> _Given:

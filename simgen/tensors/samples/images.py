@@ -107,6 +107,11 @@ def idx(path: Path, raw: bytes) -> NDArray[Any]:
     return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
 
 
+def labels_of(path: Path) -> Path:
+    """Where the labels of an idx file of images lie; the file itself if its name does not tell."""
+    return path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
+
+
 def mnist(path: Path, raw: bytes) -> Images:
     """Images of an idx file, with the labels of the file beside it.
 
@@ -114,11 +119,10 @@ def mnist(path: Path, raw: bytes) -> Images:
         UsageError: one of them is not what it should be, or they do not fit together.
     """
     pixels = idx(path, raw)
-    name = path.name.replace("images", "labels").replace("idx3", "idx1")
-    beside = path.with_name(name)
+    beside = labels_of(path)
     if pixels.ndim != 3:
         raise fault(path, f"an idx file of {pixels.ndim} axes; name that of the images, with 3")
-    if name == path.name:
+    if beside == path:
         raise fault(path, 'has no "images" in its name, which tells that of its labels; rename it')
     labels = idx(beside, content(beside))
     if labels.shape != pixels.shape[:1]:

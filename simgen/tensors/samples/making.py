@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import UsageError
 from simgen.storage.files import atomic_file
-from simgen.tensors.samples.images import COLOURS, SIDE
+from simgen.tensors.samples.images import COLOURS, SIDE, labels_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,14 +43,14 @@ def write(path: Path, kind: str, samples: int, seed: int) -> list[Path]:
     """
     random = np.random.Generator(np.random.Philox(seed))
     if kind == "mnist":
-        name = path.name.replace("images", "labels").replace("idx3", "idx1")
-        if name == path.name:
+        beside = labels_of(path)
+        if beside == path:
             fact = f'{path}: has no "images" in its name, which tells that of the labels'
             raise UsageError(f"{fact}; call it digits-images-idx3-ubyte, for example")
         pixels, labels = _images(random, samples, 1, DIGIT)
         _idx(path, pixels[:, 0])
-        _idx(path.with_name(name), labels)
-        return [path, path.with_name(name)]
+        _idx(beside, labels)
+        return [path, beside]
     if kind == "cifar10":
         pixels, labels = _images(random, samples, COLOURS, SIDE)
         records = np.concatenate([labels[:, np.newaxis], pixels.reshape(samples, -1)], axis=1)

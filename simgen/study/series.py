@@ -1,0 +1,33 @@
+"""What figures draw: values by label, at places side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Series = Mapping[str, Sequence[float | None]]  # label -> a value for each place
+
+WIDE = 100  # times the smallest value: an axis of values for more than that is logarithmic
+DOUBLED = 4  # times the smallest size: an axis of sizes for more than that is logarithmic
+
+
+def shares(parts: Series) -> dict[str, list[float | None]]:
+    """The parts of each place divided by their sum: small layers are as readable as large ones."""
+    sums = [sum(value or 0.0 for value in place) for place in zip(*parts.values())]
+    return {
+        label: [(value or 0.0) / total if total else None for value, total in zip(values, sums)]
+        for label, values in parts.items()
+    }
+
+
+def is_wide(series: Series) -> bool:
+    """Whether a linear axis would hide the small values."""
+    shown = [value for values in series.values() for value in values if value]
+    return bool(shown) and min(shown) > 0 and max(shown) > WIDE * min(shown)
+
+
+def is_doubled(sizes: Sequence[float]) -> bool:
+    """Whether a linear axis would crowd the small sizes, such as 4, 8, 16."""
+    return min(sizes) > 0 and max(sizes) >= DOUBLED * min(sizes)
