@@ -111,8 +111,10 @@ class Plan:
 
     def _resolved(self, phase: Phase | None) -> Network:
         training = phase is Phase.TRAINING
+        config = losses.ended(self.problem.config, self.choices.loss, training=training)
+        losses.check_slice(self.choices.layers, self.problem.config, config)
         return network.resolve(
-            losses.ended(self.problem.config, self.choices.loss, training=training),
+            config,
             self.problem.settings,
             algorithm=self.choices.algorithm,
             layout=self.choices.layout,

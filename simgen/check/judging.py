@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NO_OUTPUTS = "leaves only statistics, and no outputs to compare"
 CHECKING, COMPARING = "checking data", "comparing steps"  # bytes, steps
+TRAINING = "training in float64"  # steps
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def judge(
         reports,
         tuple(silent),
         words,
-        losses.of(bundle.workload, inputs, found),
+        losses.of(bundle.workload, inputs, found, about(tell, TRAINING)),
         strict,
     )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.bundle.results import Result
+    from simgen.check.diff import Progress
     from simgen.ir import Workload
 
 
@@ -46,16 +47,22 @@ class StepLoss:
 
 
 def of(
-    workload: Workload, inputs: Mapping[str, NDArray[Any]], found: Sequence[Result]
+    workload: Workload,
+    inputs: Mapping[str, NDArray[Any]],
+    found: Sequence[Result],
+    progress: Progress | None = None,
 ) -> tuple[StepLoss, ...]:
     """All losses of the workload in these results, by steps; none where nothing is trained, or
-    there is too little memory for the whole training."""
+    there is too little memory for the whole training. `progress` is told (steps done, all)."""
     wanted = _losses(workload)
     if reference.reuses_memory(workload) or not wanted:
         return ()
     right: dict[str, float] = {}
+    most = max(at for at, _ in wanted.values()) + 1
     try:
-        for _, made in reference.run(workload, inputs):
+        for done, (_, made) in enumerate(reference.run(workload, inputs), 1):
+            if progress:
+                progress(done, most)
             right |= {name: float(made[name][0]) for name in wanted if name in made}
             if len(right) == len(wanted):
                 break

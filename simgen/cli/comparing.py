@@ -113,6 +113,6 @@ def report(
         present.correlations(correlations(made.rows))
         for name in made.idle:
             print(f"not in the report: {name}, which has not run")
-        for line in made.doubts:
+        for line in (*made.passed_over, *made.doubts):
             print(line)
         print(f"page: {made.page}")

@@ -90,14 +90,18 @@ def lint(
 
 def _print(looked: Sequence[Looked], findings: Sequence[Finding], verbose: bool) -> None:
     from simgen.cli import present
+    from simgen.lint import containers
 
     shown = findings if verbose else _first_of_each(findings)[:MOST_ROWS]
+    several = len({(each.held.path, each.held.inside) for each in looked}) > 1
     if shown:
+        heads = ("kernel", "instruction", "address", "times", "source", "finding", "reason", "cure")
         present.table(
             None,
-            ("kernel", "instruction", "address", "times", "source", "finding", "reason", "cure"),
+            (*(("file",) if several else ()), *heads),
             [
-                (f.kernel, f.instruction, f"{f.address:#x}", 1 if verbose else _times(f, findings),
+                (*((containers.place(f.path, f.inside),) if several else ()),
+                 f.kernel, f.instruction, f"{f.address:#x}", 1 if verbose else _times(f, findings),
                  f.line, f.verdict, f.reason, f.cure)
                 for f in shown
             ],

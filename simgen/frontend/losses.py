@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,23 @@ def ended(config: Config, loss: str | None, *, training: bool) -> Config:
         fact = f"the network ends in {', '.join(ends) or 'no layer'}"
         raise UsageError(f"--loss {loss}: {fact}; give one of its layers a loss in the config")
     return _with(config, named, ends[0], loss, kinds)
+
+
+def check_slice(layers: str | None, config: Config, made: Config) -> None:
+    """Raises:
+    UsageError: `layers` names what `ended` has put a loss in the place of.
+    """
+    kinds = {layer.section: kind for kind, layer in LAYERS.items()}
+    before, after = (
+        {_name(each, kinds) for each in found.sections if each.name in kinds}
+        for found in (config, made)
+    )
+    gone, loss = before - after, "".join(after - before)
+    for word in re.split(r",|\.\.", layers or ""):
+        if (name := word.strip()) in gone:
+            fact = f"training has {loss!r} in the place of {printable(name)}"
+            cure = f"write {loss}, or add --loss none"
+            raise UsageError(f"--layers {printable(layers or '')}: {fact}; {cure}")
 
 
 def _with(

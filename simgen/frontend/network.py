@@ -424,6 +424,8 @@ def _sources(name: str, section: Section, named: Mapping[str, Section]) -> tuple
     if len(found) > most:
         fact = f"previous_layer of {name!r} names {len(found)}, but [{layer.section}] takes {most}"
         cure = "join layers with [Add] or [Concat] first" if most == 1 else "leave the rest out"
+        if layer.from_data:
+            cure = f"its {layer.from_data} come by --values or --data, as {name}.{layer.from_data}"
         raise ConfigError(entry.where, f"{fact}; {cure}")
     return tuple(found)
 
@@ -578,6 +580,8 @@ def _dtype(
             if not asked.is_float:
                 cure = "insert [Cast] with type=f32 and its x_scale before it"
                 cure += ", or give the layer before scales" if DType.I8 in layer.integers else ""
+            if asked == DType.I32:
+                cure = f"of words, let [Embedding] stand before it; of sums, {cure}"
         raise ConfigError(where, f"{fact}; {cure}")
     if given and asked != found:
         raise ConfigError(

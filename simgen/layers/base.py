@@ -135,6 +135,7 @@ class Layer(ABC):
     passes: ClassVar[tuple[Pass, ...]] = ()
     input_names: ClassVar[tuple[str, ...]] = ("x",)  # ports; the most of them that there can be
     output_names: ClassVar[tuple[str, ...]] = ("y",)  # the same; `outputs` says which there are
+    from_data: ClassVar[str] = ""  # a port that no layer can give: the data file has its values
     rank: ClassVar[int | None] = 4  # axes of its inputs, (N, C, H, W); None: any number of them
     parameters: ClassVar[tuple[str, ...]] = ()  # ports that training changes
     # Written ports that `reference` and `tolerance` get too, for their shape only (the values are

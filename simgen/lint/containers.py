@@ -47,7 +47,12 @@ class Held:
 
     @property
     def place(self) -> str:
-        return f"{self.path}({self.inside})" if self.inside else str(self.path)
+        return place(self.path, self.inside)
+
+
+def place(path: Path, inside: str) -> str:
+    """How people see where a code object is."""
+    return f"{path}({inside})" if inside else str(path)
 
 
 def found(path: Path, arch: str = "") -> Iterator[Held]:

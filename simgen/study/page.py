@@ -144,19 +144,18 @@ def write(
     folder: Path,
     found: Sequence[Row],
     told: Sequence[Told] = (),
-    baseline: tuple[str, str] | None = None,
+    against: summary.Against | None = None,
 ) -> Path:
     """`report.html`, which needs no other file, `metrics.csv` and `correlation.csv`.
 
-    `told` is what there is to say of each run; `baseline` the bundle and the result with which the
-    others are compared, in `baseline.csv` too. Returns the page's path. Numbers are the same in all
+    `told` is what there is to say of each run; `against` the others beside a baseline, in
+    `baseline.csv` too. Returns the page's path. Numbers are the same in all
     of them.
     """
     table = to_csv(found)
     write_atomic(folder / "metrics.csv", table.encode())
     compared = correlations(found)
     write_atomic(folder / CORRELATION, correlation_csv(found).encode())
-    against = summary.against(found, told, *baseline) if baseline else None
     if against:
         speed = _csv(summary.SPEED_UP_COLUMNS, (each.cells for each in against.lines))
         write_atomic(folder / "baseline.csv", speed.encode())

@@ -36,11 +36,13 @@ class Report:
             it.
         rows: one for each layer, pass and result.
         idle: bundles that have not run.
+        passed_over: a line for each result that could not be compared with the baseline.
     """
 
     page: Path
     rows: tuple[Row, ...]
     idle: tuple[str, ...]
+    passed_over: tuple[str, ...] = ()
 
     @property
     def doubts(self) -> list[str]:
@@ -83,13 +85,15 @@ def write(paths: Sequence[Path], output: Path, baseline: str | None = None) -> R
             for name, made, runs in zip(names, loaded, ran)
             for run in runs
         ]
-        base = None if baseline is None else summary.baseline(baseline, places)
-        page = report_page.write(output, found, told, base)
+        against = None
+        if baseline is not None:
+            against = summary.against(found, told, *summary.baseline(baseline, places))
+        page = report_page.write(output, found, told, against)
         trace.write(output / trace.FILE, zip(names, loaded, ran))
         measured = [[run.result for run in runs] for runs in ran]
         timeline.write(output / timeline.FILE, zip(names, loaded, measured))
     idle = tuple(name for name, runs in zip(names, ran) if not runs)
-    return Report(page, tuple(found), idle)
+    return Report(page, tuple(found), idle, against.passed_over if against else ())
 
 
 def _again(bundle: Bundle, run: TracedRun) -> list[str]:

@@ -95,6 +95,7 @@ class Against:
     name: str
     seconds: str
     compared: tuple[BesideBaseline, ...]
+    passed_over: tuple[str, ...]  # a line for each run that could not be compared
     lines: tuple[SpeedUp, ...]
     figure: str
 
@@ -151,7 +152,7 @@ def _of_run(rows: Sequence[Row], told: Told | None) -> RunSummary:
 
 
 def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str) -> Against:
-    """All other runs of the same workload beside one of them; runs of some layers are left out.
+    """All other runs of the same workload beside one of them; runs of some layers are passed over.
 
     Raises:
         UsageError: it counted no time, or nothing else did that has its layers.
@@ -163,10 +164,15 @@ def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str
     if not base:
         raise UsageError(f"--baseline {target}: it counted no time; name a result that did")
     said = {(each.bundle, each.target): each for each in told}
-    lines, compared, series = [], [], {}
+    lines, compared, passed, series = [], [], [], {}
     for place, rows in runs.items():
         timed = {step: row for step, row in rows.items() if row.metrics.get(TIME)}
-        if place == (bundle, target) or timed.keys() < base.keys():  # of some layers, or of none
+        if place == (bundle, target):
+            continue
+        if timed.keys() < base.keys():
+            few = f"it has times of {len(timed)} of {len(base)} layers and passes"
+            fact = few if timed else "it counted no time"
+            passed.append(f"not compared with {target}: {place[0]} on {place[1]}, as {fact}")
             continue
         if timed.keys() != base.keys():
             other = sorted(timed.keys() ^ base.keys())[0]
@@ -188,7 +194,8 @@ def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str
         )
     figure = interactive.grouped(list(base), series, f"speed-up over {target}")
     total = sum(row.metrics[TIME] for row in base.values())
-    return Against(f"{bundle} on {target}", seconds(total), tuple(compared), tuple(lines), figure)
+    name = f"{bundle} on {target}"
+    return Against(name, seconds(total), tuple(compared), tuple(passed), tuple(lines), figure)
 
 
 def baseline(word: str, names: Sequence[tuple[str, str]]) -> tuple[str, str]:

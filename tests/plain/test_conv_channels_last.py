@@ -64,3 +64,14 @@ def test_each_element_is_written_once(name: str, machine: str) -> None:
 def test_what_has_no_kernels_is_refused(settings: str, machine: str, dtype: str) -> None:
     with pytest.raises(ConfigError, match=r"channels_last takes one group of f16 or bf16, planned"):
         placed("conv_fwd", settings, machine, dtype)
+
+
+@pytest.mark.parametrize(
+    ("stride", "fact"),
+    [(4, "of which some pixels meet no tap"), (5, "pixels have 25 phases, more than 16")],
+)
+def test_strides_that_leave_pixels_out_are_named(stride: int, fact: str) -> None:
+    settings = f"c=64 h=64 w=64 num_output=64 kernel_size=3 pad=0 stride={stride}"
+    with pytest.raises(ConfigError, match=rf"cannot compute dx.*{fact}; choose algod=implicit"):
+        placed("conv_bwd_data", settings, "h100", "f16")
+    assert placed("conv_bwd_data", f"{settings} algod=implicit_gemm", "h100", "f16")

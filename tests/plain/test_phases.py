@@ -95,6 +95,7 @@ def test_training_runs_all_passes_unless_told(simgen: Simgen) -> None:
         ("resnet18 --inference --pass fwd,bwd", "--inference: "),
         ("resnet18 --fuse", "add --inference, or leave it out"),
         ("conv_fwd --layers drop", "no layer named"),
+        ("lenet5 --training --layers ip1..softmax", "'loss' in the place of 'softmax'; write loss"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(simgen: Simgen, words: str, fact: str) -> None:

@@ -273,7 +273,11 @@ def test_a_baseline_says_how_much_faster_the_others_are(tmp_path):
         Told("b", "old", (("options", "l1=4"), ("ended", "then"))),
         Told("b", "new", (("options", "l1=8"), ("ended", "now"))),
     ]
-    page = report_page.write(tmp_path, rows, told, ("b", "old")).read_text()
+    against = summary.against(rows, told, "b", "old")
+    page = report_page.write(tmp_path, rows, told, against).read_text()
+    (line,) = against.passed_over
+    assert line.endswith("as it has times of 1 of 2 layers and passes")
+    assert f"N{line[1:]}." in page
     assert "options: l1=4 &rarr; l1=8" in page
     assert "ended: then" not in page
     lines = list(csv.DictReader(io.StringIO((tmp_path / "baseline.csv").read_text())))

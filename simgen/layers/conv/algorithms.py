@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
+from math import prod, sqrt
 from typing import TYPE_CHECKING, Protocol
 
 from simgen.dtypes import DType
@@ -36,7 +36,7 @@ from simgen.layers.conv import spread_of_transforms as transforms
 from simgen.layers.conv import (
     winograd as conv_winograd,
 )
-from simgen.layers.conv.geometry import Geometry, Names, Split, to_image, to_result
+from simgen.layers.conv.geometry import PHASES, Geometry, Names, Split, to_image, to_result
 from simgen.layers.product import fragment
 from simgen.layers.product.matrix_product import Channels, sum_of
 from simgen.machine import YES, fitted
@@ -394,6 +394,11 @@ class ConvJob:
             fact = f"algorithm {self.algorithm} takes no {self.g.dtype}"
             raise ValueError(f"{fact}; choose {' or '.join(for_integers)}, or leave algo out")
         if self._last and not channels_last.fits(self.g, self._of_filters, self._gathers()):
+            if channels_last.multiplies(self.g, self._of_filters):
+                raise ValueError(
+                    f"{fact}: algorithm channels_last cannot compute {self.names.target}, of which "
+                    f"{self._strided}; choose {self._instead}"
+                )
             raise ValueError(
                 f"{fact}: algorithm channels_last takes one group of f16 or bf16, planned for an "
                 "NVIDIA GPU with --matrix; choose implicit_gemm"
@@ -401,6 +406,19 @@ class ConvJob:
         if self.algorithm in TRANSFORMS and not _fits(self.algorithm, self.g, self.unknown):
             takes = TRANSFORMS[self.algorithm].TAKES
             raise ValueError(f"{fact}; {self.algorithm} takes {takes}: choose implicit_gemm")
+
+    @property
+    def _strided(self) -> str:
+        """What strides make of the pixels of an image that is computed."""
+        phases = prod(self.g.stride)
+        if phases > PHASES:
+            return f"pixels have {phases} phases, more than {PHASES}"
+        return "some pixels meet no tap"
+
+    @property
+    def _instead(self) -> str:
+        """The key that gives this pass another algorithm, and no other pass where that can be."""
+        return "algod=implicit_gemm" if self.names.target == "dx" else "implicit_gemm"
 
     def choices(self, *, asked: bool) -> tuple[Choice, ...]:
         """What is planned; `asked` says that the config has chosen the algorithm."""

@@ -111,10 +111,13 @@ class GatherPart:
 
 def fits(g: Geometry, of_filters: bool, gathers: Sequence[Gather]) -> bool:
     """Whether there are kernels for this; without gathers, of the gradient of the filters."""
+    return multiplies(g, of_filters) and (of_filters or bool(_parts(g, gathers)))
+
+
+def multiplies(g: Geometry, of_filters: bool) -> bool:
+    """Whether there are tiles for its type, groups and machine: what is left to fit are strides."""
     narrow = g.dtype.nbytes == 2 and g.dtype.is_float
-    if g.groups > 1 or not narrow or g.shifted or not _staged(g, of_filters, False):
-        return False
-    return of_filters or bool(_parts(g, gathers))
+    return g.groups == 1 and narrow and not g.shifted and bool(_staged(g, of_filters, False))
 
 
 def tile_of(g: Geometry, gathers: Sequence[Gather]) -> tile.Tile:

@@ -58,6 +58,7 @@ KEPT = ("peak", "log_sum")  # of each row, for the backward pass
 class CrossEntropy(Loss):
     kind = "cross_entropy"
     section = "CrossEntropy"
+    from_data = "labels"
     contract: ClassVar[Contract] = Contract(rounds=True)
 
     axis: int = key("axis", default=1, text="of the classes: 1, or another; -1 is the last")

@@ -47,6 +47,7 @@ def _each(n: int) -> int:
 class SquaredError(Loss):
     kind = "squared_error"
     section = "SquaredError"
+    from_data = "target"
     contract: ClassVar[Contract] = Contract(rounds=True)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
