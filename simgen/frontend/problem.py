@@ -5,6 +5,7 @@ A problem is
     softmax_fwd               a built-in workload: a layer's sample problem in one pass
     alexnet                   a built-in network, data/NAME.dnnmark
     path/to/model.dnnmark     a config, or a template
+    path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
     MIOpenDriver conv -n 8 .. the same as the command line of a driver (simgen.frontend.drivers)
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from simgen import resources
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend import config, deepbench, operation
+from simgen.frontend import config, deepbench, operation, own_kernel
 from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
 from simgen.frontend.network import sample_section
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from simgen.frontend.deepbench import Listed
     from simgen.frontend.operation import LibraryOperation
+    from simgen.frontend.own_kernel import KernelFile
     from simgen.layers import Layer
 
 SUFFIXES = (".dnnmark", ".dnntemplate")
@@ -47,6 +49,7 @@ class Problem:
     settings: tuple[tuple[str, str], ...]  # of `--set`, less those that filled variables
     dtype: str | None = None  # element type of what no layer writes; None: as sections say
     notes: tuple[str, ...] = ()  # what is to be said of it
+    kernel: KernelFile | None = None  # kernels of the user's own, in place of layers
 
 
 def built_in() -> dict[str, str]:
@@ -82,6 +85,8 @@ def find(
         UnsupportedError: simgen has no layer that does it.
     """
     path = Path(word)
+    if path.suffix == own_kernel.SUFFIX:
+        return _of_kernel(own_kernel.read(path, settings), settings)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
         return replace(_from_file(path, settings, passes or usual), dtype=dtype)
     network = resources.folder("data") / f"{word}.dnnmark"
@@ -120,6 +125,8 @@ def again(
     Raises:
         ConfigError: the text is no config.
     """
+    if own_kernel.is_one(text):
+        return _of_kernel(own_kernel.again(text, source, settings), settings)
     content = config.parse(text, source, dict(settings))
     return replace(_of_config(name, content, settings, passes), dtype=dtype)
 
@@ -142,6 +149,11 @@ def _split(word: str) -> tuple[str, str]:
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
     return _of_config(name, config.read(path, dict(settings)), settings, passes)
+
+
+def _of_kernel(found: KernelFile, settings: Sequence[tuple[str, str]]) -> Problem:
+    passes = (Pass.FORWARD,)
+    return Problem(found.name, found.config, passes, tuple(settings), kernel=found)
 
 
 def _of_config(

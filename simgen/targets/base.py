@@ -27,6 +27,8 @@ from simgen.targets.roles import log_text as log_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from simgen.ir import Language
+
 EVERYTHING = "all of it"
 # Patterns of options, as gem5 writes them.
 SIZE = r"[1-9]\d{0,8}([KMG]i|[kMG])B"
@@ -101,6 +103,7 @@ class Target(ABC):
     ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
     simulates: ClassVar[bool] = False  # a machine of its own, which need not be here
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
+    own_languages: ClassVar[tuple[Language, ...]] = ()  # of kernels that users bring
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
 
     def __init_subclass__(cls) -> None:

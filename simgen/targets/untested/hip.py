@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen import machine
 from simgen.compile import render, toolchain
 from simgen.compile.legalise import Model
+from simgen.ir import Language
 from simgen.targets import launch_rows
 from simgen.targets.base import (
     EVERYTHING,
@@ -50,6 +51,8 @@ class Hip(Target):
     name: ClassVar[str] = "hip"
     summary: ClassVar[str] = "this machine's AMD GPU, through ROCm's HIP, timed with HIP events"
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
+
+    own_languages: ClassVar[tuple[Language, ...]] = tuple(Language)
 
     arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
