@@ -17,7 +17,7 @@ from layer_variants import Variant, accepts, lowered, shapes_of, variants
 from test_channels_last import PASSES as CONV_PASSES
 from test_channels_last import PROBLEMS as CONVOLUTIONS
 
-import simgen
+import simgen as package
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check.diff import diff
@@ -226,7 +226,7 @@ def test_several_queues_compute_the_same(tmp_path: Path) -> None:
     """Streams with events: a training step of LeNet-5, whose gradients and updates overlap."""
     made = {}
     for queues in (1, 4):
-        plan = simgen.plan("lenet5", inference=False, set={"n": 4}, queues=queues)
+        plan = package.plan("lenet5", inference=False, set={"n": 4}, queues=queues)
         made[queues] = plan.build(tmp_path / f"{queues}", "cuda")
         made[queues].run("cuda", options={"repeats": 3})
         assert made[queues].diff()
