@@ -171,8 +171,8 @@ MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
     (BF16, "classes", B): [("at + k < SIZE ? at + k : SIZE - 1, values[k]", "at, values[k]")],
     (BF16, "squares", F): [("base + at", "base * 0 + at")],
     (F32, "halves", F): [("ROW + place % ROW", "ROW + at % ROW")],
-    (F32, "halves", BW): [("sum_of(keys, dy, at + k < SIZE ? at + k :", "sum_of(keys, dy, at + k < SIZE ? at :")],
-    (BF16, "means", F): [("mean_of(x, at + k < SIZE ? at + k :", "mean_of(x, at + k < SIZE ? at :")],
+    (F32, "halves", BW): [("dy, at + k < SIZE ? at + k :", "dy, at + k < SIZE ? at :")],
+    (BF16, "means", F): [("_of(x, at + k < SIZE ? at + k :", "_of(x, at + k < SIZE ? at :")],
 }  # fmt: skip
 
 
