@@ -115,13 +115,13 @@ def _conv(
 def _rnn(
     layer: Recurrent, placed: Placed, directions: tuple[Pass, ...], dtype: str
 ) -> RnnOperation:
-    sizes = layer.sizes(placed.node.inputs[0].shape)
+    unrolled = layer.unrolled(placed.node.inputs[0])
     return RnnOperation(
         cell=next(each for each in Cell if each.of_layer is layer.cell),
-        hidden=sizes.hidden,
-        batch=sizes.batch,
-        steps=sizes.steps,
-        features=0 if sizes.features == sizes.hidden else sizes.features,
+        hidden=unrolled.hidden,
+        batch=unrolled.batch,
+        steps=unrolled.steps,
+        features=0 if unrolled.features == unrolled.hidden else unrolled.features,
         input=layer.input_mode,
         bias=layer.bias,
         passes=tuple(each for each in RnnOperation.PASSES if each in directions),
