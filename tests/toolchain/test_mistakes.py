@@ -177,9 +177,7 @@ MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize(("dtype", "number"), [*((F32, each) for each in range(5)), (BF16, 0)])
-def test_each_mistake_is_seen(
-    tmp_path: Path, builder: Builder, dtype: DType, number: int
-) -> None:
+def test_each_mistake_is_seen(tmp_path: Path, builder: Builder, dtype: DType, number: int) -> None:
     mistakes = {
         (layer, direction): texts[number]
         for (of, layer, direction), texts in MISTAKES.items()
