@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.product.fully_connected import FACTORS
-from simgen.layers.product.matrix_product import Product
+from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
 from simgen.layers.written import Places, Writes, cut, writes
 from simgen.machine import NO
