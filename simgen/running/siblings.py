@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from simgen.bundle.planning import Told
     from simgen.bundle.recipe import Recipe
     from simgen.bundle.writing import Bundle
     from simgen.targets import Target
 
-    Told = Callable[[str, int, int], None]
 
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 # Options of `simgen build` that can be swept -> the choice, and how a value is read.
