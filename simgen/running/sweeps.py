@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from simgen.bundle.planning import Told
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended, Options, Wish
-    from simgen.running.siblings import Family, Told
+    from simgen.running.siblings import Family
     from simgen.running.sweep_points import SweepPoint
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.ir import Step, Workload
     from simgen.study.correlation import Correlation
-    from simgen.study.summary import Told
+    from simgen.study.summary import RunFacts
 
 CORRELATION = "correlation.csv"
 SHOWN = 3  # results that a line of doubts names
@@ -143,7 +143,7 @@ def correlations(found: Sequence[Row]) -> list[Correlation]:
 def write(
     folder: Path,
     found: Sequence[Row],
-    told: Sequence[Told] = (),
+    told: Sequence[RunFacts] = (),
     against: summary.Against | None = None,
 ) -> Path:
     """`report.html`, which needs no other file, `metrics.csv` and `correlation.csv`.
