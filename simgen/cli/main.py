@@ -61,6 +61,7 @@ for command in (
     pipeline.build,
     pipeline.run,
     sweep_files.sweep,
+    sweep_files.collect,
     comparing.diff,
     comparing.report,
     studying.study,
