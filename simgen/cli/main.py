@@ -19,6 +19,7 @@ import click
 from simgen import __version__, errors
 from simgen.cli import (
     comparing,
+    exporting,
     inventory,
     legalising,
     linting,
@@ -61,6 +62,7 @@ for command in (
     pipeline.run,
     comparing.diff,
     comparing.report,
+    exporting.export,
     studying.study,
     synthesising.synthesise,
     synthesising.score,
