@@ -7,8 +7,8 @@ of MLCommons Chakra, version 1.0.0). A node is a step, a layer in a pass:
     num_ops          operations that the algorithm needs; 1 where it only moves, because ASTRA-sim's
                      roofline model divides by what follows from them
     tensor_size      bytes that it must move
-    data_deps        the steps that wrote what it reads; ctrl_deps: the step before, as launches run
-                     one after the other
+    data_deps        the steps that wrote what it reads
+    ctrl_deps        the step before in its queue, and what a queue waits for
 
 A gradient that several GPUs add up is a collective node behind the step that wrote it; `comm_size`
 is its bytes, and steps that read the sum depend on it.
@@ -25,6 +25,7 @@ from simgen.errors import UsageError
 from simgen.exports import base, protobuf
 from simgen.exports.operators import title
 from simgen.frontend.network import make_layer
+from simgen.ir import Queued
 from simgen.storage.files import atomic_folder
 from simgen.workload import sharding
 
@@ -112,7 +113,8 @@ class _Trace:
     short: int = 0  # nodes of less than a microsecond
     nodes: list[bytes] = field(default_factory=list)
     writers: dict[str, int] = field(default_factory=dict)  # buffer -> node that wrote it last
-    before: int | None = None  # the node of the step before
+    steps: list[int] = field(default_factory=list)  # the nodes of the steps so far
+    last: dict[int, int] = field(default_factory=dict)  # queue -> its last one of them
 
     @property
     def workload(self) -> Workload:
@@ -146,7 +148,7 @@ class _Trace:
             COMPUTE,
             self.seconds[at],
             sorted({self.writers[name] for name in reads if name in self.writers}),
-            [] if self.before is None else [self.before],
+            self._before(at),
             (
                 protobuf.held(INPUTS, self._tensors(reads)),
                 protobuf.held(OUTPUTS, self._tensors(writes)),
@@ -157,8 +159,15 @@ class _Trace:
                 ("kind", STRING, node.kind),
             ),
         )
-        self.before = key
+        self.steps.append(key)
         self.writers |= dict.fromkeys(writes, key)
+
+    def _before(self, at: int) -> list[int]:
+        """The nodes of the steps that end before a step begins, whatever it reads."""
+        queued = self.workload.queues[at] if self.workload.queues else Queued(0, ())
+        own = [self.last[queued.queue]] if queued.queue in self.last else []
+        self.last[queued.queue] = self.count
+        return sorted({*own, *(self.steps[n] for n in queued.after)})
 
     def _collective(self, at: int, step: Step, of: Reduction, count: int) -> None:
         key = self._add(

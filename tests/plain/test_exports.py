@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small
 from simgen.bundle.results import Result
 from simgen.exports import EXPORTS, base
 from simgen.frontend.network import make_layer
-from simgen.ir import Pass
+from simgen.ir import Pass, Queued
 
 NET = """
 [Convolution]
@@ -114,6 +115,15 @@ def test_a_chakra_trace_has_the_steps_their_times_and_dependencies(tmp_path):
         assert list(node.ctrl_deps) == ([node.id - 1] if node.id else [])
         writers |= {name: node.id for _, name in step.writes}
     assert any(len(n.data_deps) > 1 for n in found)
+
+
+def test_steps_of_several_queues_wait_for_what_their_queue_waits_for(tmp_path):
+    workload = lowered("lenet5", ("n", "2"))
+    queues = tuple(Queued(at % 2, (at - 1,) if at % 3 == 1 else ()) for at in range(8))
+    made = replace(build(tmp_path / "net", workload), workload=replace(workload, queues=queues))
+    written("chakra", made, tmp_path / "out", result=result(workload))
+    _, found, _ = nodes(tmp_path / "out" / "net.0.et")
+    assert [list(n.ctrl_deps) for n in found] == [[], [0], [0], [1], [2, 3], [3], [4], [5, 6]]
 
 
 def test_gpus_that_share_a_batch_have_a_trace_each_with_all_reduces(tmp_path):
