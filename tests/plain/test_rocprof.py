@@ -1,6 +1,6 @@
 """What rocprofv3 counted, from files of the format that its documentation shows.
 
-`counter_collection.csv` there: a line for each launch and counter, of the runtime's own kernels too.
+`counter_collection.csv` has a line for each launch and counter, of the runtime's own kernels too.
 """
 
 from __future__ import annotations
