@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 lacks = [*MGPUSim().needs.missing(), *Host().needs.missing()]
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
-SMALL = {"n": 2, "conv1.num_output": 2, "conv2.num_output": 2, "ip1.num_output": 8}
+SMALL = {"n": 4, "conv1.num_output": 2, "conv2.num_output": 4, "ip1.num_output": 16}
 STEPS = 20
 
 
 def test_it_learns_as_the_host_does(tmp_path: Path) -> None:
     """Both are judged against the reference, and against each other, step by step."""
     plan = simgen.plan(
-        "lenet5", inference=False, steps=STEPS, set=SMALL, optimizer="adam", rate=0.02,
+        "lenet5", inference=False, steps=STEPS, set=SMALL, optimizer="adam", rate=0.01,
         data="digits-images-idx3-ubyte.gz",
     )  # fmt: skip
     bundle = plan.build(tmp_path / "net", ("mgpusim", "host"))
