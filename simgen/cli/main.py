@@ -27,6 +27,7 @@ from simgen.cli import (
     pipeline,
     standing,
     studying,
+    sweep_files,
     synthesising,
 )
 from simgen.cli.options import Commands
@@ -60,6 +61,7 @@ inventory.cache.add_command(miopen.miopen)
 for command in (
     pipeline.build,
     pipeline.run,
+    sweep_files.sweep,
     comparing.diff,
     comparing.report,
     exporting.export,
