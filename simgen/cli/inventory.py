@@ -112,6 +112,7 @@ def show(
         present.inputs(workload, parameters=verbose)
         present.work(workload)
         present.planned(workload, plan.planned_for.why)
+        present.queues(workload)
         if verbose:
             present.dispatches(workload)
     for name, lines in commands.items():

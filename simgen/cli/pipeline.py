@@ -57,7 +57,7 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     is refused (exit code 4), unless --replace allows it to remove them.
     """
     from simgen.cli import present
-    from simgen.targets import matrix
+    from simgen.targets import matrix, queueing
 
     plan, output, targets = planned(given)
     with present.stages(quiet) as tell:
@@ -66,7 +66,8 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
         for target in targets:
             notes = target.package.notes(made.path / target.name, details=verbose)
-            for note in (*notes, *matrix.notes(target, made.workload)):
+            queued = queueing.notes(target, made.workload)
+            for note in (*notes, *matrix.notes(target, made.workload), *queued):
                 print(note)
         print(f"reproduce: {reproduce(given)}")
     if and_run:

@@ -105,6 +105,11 @@ def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Surv
             f"{option}: the bundle reuses memory, so what layers read is gone; build it "
             "without --reuse-memory"
         )
+    if workload.queues:
+        raise UsageError(
+            f"{option}: a piece is simulated without what several queues would run beside it; "
+            "build it without --queues"
+        )
     make = pieces.representatives if cutting.representatives else pieces.everything
     wanted = None if layers is None else selection.selected(workload, layers)
     survey = make(workload, wanted)

@@ -17,6 +17,7 @@ from layer_variants import Variant, accepts, lowered, shapes_of, variants
 from test_channels_last import PASSES as CONV_PASSES
 from test_channels_last import PROBLEMS as CONVOLUTIONS
 
+import simgen as package
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check.diff import diff
@@ -219,3 +220,18 @@ def test_a_network_of_narrow_tensors_is_right(tmp_path: Path, dtype: str) -> Non
     bundle = bundles.write(tmp_path / "b", work, [Cuda()], builder, PROVENANCE)
     folder = process.run(bundle, "cuda", timeout=600)
     assert narrow.wrong(bundle, results.collect(bundle, Cuda(), folder)) == []
+
+
+def test_several_queues_compute_the_same(tmp_path: Path) -> None:
+    """Streams with events: a training step of LeNet-5, whose gradients and updates overlap."""
+    made = {}
+    for queues in (1, 4):
+        plan = package.plan("lenet5", inference=False, set={"n": 4}, queues=queues)
+        made[queues] = plan.build(tmp_path / f"{queues}", "cuda")
+        made[queues].run("cuda", options={"repeats": 3})
+        assert made[queues].diff()
+    one, four = (made[queues].result("cuda") for queues in (1, 4))
+    for name, output in one.outputs.items():
+        assert output.values.tobytes() == four.outputs[name].values.tobytes(), name
+    assert all(launch["elapsed_seconds"] >= 0 for launch in four.launches)
+    assert sum(launch["elapsed_seconds"] for launch in four.launches) > 0
