@@ -2,5 +2,5 @@
 and only this room prints.
 
 May import: bundle, check, compile, tensors, errors, frontend, ir, layers, lint, machine, metrics,
-running, storage, studies, study, targets, workload.
+running, storage, studies, study, targets, workflow, workload.
 """

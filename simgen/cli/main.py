@@ -26,6 +26,7 @@ from simgen.cli import (
     pipeline,
     standing,
     studying,
+    sweep_files,
     synthesising,
 )
 from simgen.cli.options import Commands
@@ -59,6 +60,7 @@ inventory.cache.add_command(miopen.miopen)
 for command in (
     pipeline.build,
     pipeline.run,
+    sweep_files.sweep,
     comparing.diff,
     comparing.report,
     studying.study,
