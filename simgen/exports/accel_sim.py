@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from simgen.exports.base import Source
+    from simgen.exports.base import Exported
 
 FILE = "define-simgen.yml"
 SUITE = "simgen"
@@ -42,7 +42,7 @@ class AccelSimSuite(base.Export):
     reads_results: ClassVar[bool] = False
     several: ClassVar[bool] = True
 
-    def write(self, sources: Sequence[Source], path: Path) -> list[str]:
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         programs: dict[str, str] = {}
         for source in sources:
             if Cuda.name not in source.bundle.targets:

@@ -21,7 +21,7 @@ SHOWN = 3  # names in a message
 
 
 @dataclass(frozen=True)
-class Source:
+class Exported:
     """What is exported: a bundle, and what ran of it, as far as the format has use for that."""
 
     name: str  # of the bundle's folder
@@ -51,7 +51,7 @@ class Export(ABC):
             EXPORTS[cls.name] = cls()
 
     @abstractmethod
-    def write(self, sources: Sequence[Source], path: Path) -> list[str]:
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         """Write `path`, which is not there yet; returns lines that a user has to know.
 
         Raises:
@@ -76,7 +76,7 @@ def find(name: str) -> Export:
     return EXPORTS[name]
 
 
-def source(export: Export, bundle: Bundle, wanted: str | None) -> Source:
+def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
     """A bundle with the result that is wanted, or those that the format takes by itself.
 
     Raises:
@@ -87,7 +87,7 @@ def source(export: Export, bundle: Bundle, wanted: str | None) -> Source:
     if not export.reads_results:
         if wanted is not None:
             raise UsageError(f"--result {wanted!r}: {export.name} tells of no result; leave it out")
-        return Source(place, bundle, ())
+        return Exported(place, bundle, ())
     names = [wanted] if wanted is not None else bundle.ran()
     if not names:
         fact = f"nothing has run yet, and {export.option} is about times"
@@ -97,7 +97,7 @@ def source(export: Export, bundle: Bundle, wanted: str | None) -> Source:
         raise UsageError(
             f"{bundle.path}: {len(names)} results have run ({shown}); choose one with --result"
         )
-    return Source(place, bundle, tuple(finding.find_result(bundle, each) for each in names))
+    return Exported(place, bundle, tuple(finding.find_result(bundle, each) for each in names))
 
 
 def write(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from simgen.exports.base import Source
+    from simgen.exports.base import Exported
     from simgen.ir import Step, Workload
     from simgen.workload.sharding import Reduction, Sharding
 
@@ -66,7 +66,7 @@ class ChakraTrace(base.Export):
     name: ClassVar[str] = "chakra"
     what: ClassVar[str] = "execution traces of a network, for ASTRA-sim: a folder of .et files"
 
-    def write(self, sources: Sequence[Source], path: Path) -> list[str]:
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         (source,) = sources
         workload, result = source.bundle.workload, source.result
         seconds = base.seconds(self, source.bundle, result)
@@ -92,7 +92,7 @@ class ChakraTrace(base.Export):
         return [*lines, f"for ASTRA-sim: --workload-configuration={path / source.name}"]
 
 
-def _summing(source: Source) -> dict[int, float]:
+def _summing(source: Exported) -> dict[int, float]:
     """Step -> seconds of adding up over GPUs what it wrote, where the result counted them."""
     found: dict[int, float] = {}
     of = [at for at, step in enumerate(source.bundle.workload.steps) for _ in step.launches]
@@ -120,7 +120,7 @@ class _Trace:
     def workload(self) -> Workload:
         return self.sharding.workload
 
-    def written(self, source: Source) -> bytes:
+    def written(self, source: Exported) -> bytes:
         """The content of a file."""
         told = (
             ("producer", f"simgen {__version__}"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from simgen.exports.base import Source
+    from simgen.exports.base import Exported
     from simgen.exports.operators import MatrixProduct
     from simgen.ir import OpCount, Step, Workload
 
@@ -86,7 +86,7 @@ class LatencyTables(base.Export):
     what: ClassVar[str] = "tables of operators with times, for AIConfigurator and LLM simulators"
     several: ClassVar[bool] = True
 
-    def write(self, sources: Sequence[Source], path: Path) -> list[str]:
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         timed = [each for source in sources for each in _timed(self, source)]
         gemms = _gemms(timed)
         found = {
@@ -114,7 +114,7 @@ class LatencyTables(base.Export):
         return lines
 
 
-def _timed(export: base.Export, source: Source) -> Iterator[TimedStep]:
+def _timed(export: base.Export, source: Exported) -> Iterator[TimedStep]:
     """The steps that have times; of several GPUs, what each of them did."""
     bundle, result = source.bundle, source.result
     seconds = base.seconds(export, bundle, result)
@@ -162,7 +162,7 @@ def _dense(timed: Sequence[TimedStep]) -> list[list[Any]]:
     return [[layer, tokens, _number(fmean(t))] for (layer, tokens), t in sorted(found.items())]
 
 
-def _all_reduces(sources: Sequence[Source]) -> list[list[Any]]:
+def _all_reduces(sources: Sequence[Exported]) -> list[list[Any]]:
     """What several GPUs added up; all of them are taken to be in one node."""
     rows = []
     for source in sources:

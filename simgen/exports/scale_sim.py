@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from simgen.exports.base import Source
+    from simgen.exports.base import Exported
     from simgen.ir import Step
 
 GEMM = ("Layer", "M", "N", "K")
@@ -43,7 +43,7 @@ class ScaleSimTopology(base.Export):
     what: ClassVar[str] = "topologies of products and convolutions, for SCALE-Sim"
     reads_results: ClassVar[bool] = False
 
-    def write(self, sources: Sequence[Source], path: Path) -> list[str]:
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         (source,) = sources
         workload = source.bundle.workload
         gemms: list[tuple[object, ...]] = []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.bundle.results import Result
-    from simgen.exports.base import Source
+    from simgen.exports.base import Exported
 
 LAUNCH = (
     "bundle", "workload", "result", "launch", "step", "layer", "kind", "pass", "type", "kernel",
@@ -39,14 +39,14 @@ class LaunchTable:
     lines: tuple[Mapping[str, Any], ...]
 
 
-def of(sources: Sequence[Source]) -> LaunchTable:
+def of(sources: Sequence[Exported]) -> LaunchTable:
     """The table of bundles and their results, in order; of runs of a part, what ran."""
     lines = [line for each in sources for found in each.results for line in _lines(each, found)]
     counted = dict.fromkeys(name for line in lines for name in line if name not in LAUNCH)
     return LaunchTable((*LAUNCH, *counted), tuple(lines))
 
 
-def _lines(source: Source, result: Result) -> Iterator[dict[str, Any]]:
+def _lines(source: Exported, result: Result) -> Iterator[dict[str, Any]]:
     workload = source.bundle.workload
     own = results.is_statistics_only(result)
     like = results.inferred(result)
@@ -74,7 +74,7 @@ class CommaSeparated(base.Export):
     all_results: ClassVar[bool] = True
     several: ClassVar[bool] = True
 
-    def write(self, sources: Sequence[Source], path: Path) -> list[str]:
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         table = of(sources)
         write_atomic(
             path,
@@ -94,7 +94,7 @@ class Parquet(base.Export):
     all_results: ClassVar[bool] = True
     several: ClassVar[bool] = True
 
-    def write(self, sources: Sequence[Source], path: Path) -> list[str]:
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         table = of(sources)
         columns = {head: [line.get(head) for line in table.lines] for head in table.heads}
         units = {head: metrics.unit(head) for head in table.heads}

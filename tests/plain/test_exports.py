@@ -62,7 +62,7 @@ def result(workload, **told):
 
 
 def written(name, made, path, *, result=None):
-    found = base.Source("net", made, (result,) if result else ())
+    found = base.Exported("net", made, (result,) if result else ())
     return EXPORTS[name].write([found], path)
 
 
@@ -190,7 +190,7 @@ def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_
     for n in (8, 4):
         workload = lowered_text(text.replace("n=8", f"n={n}"))
         made = build(tmp_path / str(n), workload)
-        sources.append(base.Source(f"net-{n}", made, (result(workload),)))
+        sources.append(base.Exported(f"net-{n}", made, (result(workload),)))
     out = tmp_path / "out"
     EXPORTS["latency"].write(sources, out)
     rows = table(out / "aiconfigurator" / "gemm_perf.csv")
@@ -250,7 +250,7 @@ def test_a_table_has_every_launch_and_its_metrics(simgen, tmp_path):
 def test_a_suite_is_as_accel_sims_launcher_reads_it(tmp_path):
     yaml = pytest.importorskip("yaml")
     made = build(tmp_path / "a b", small())
-    EXPORTS["accel-sim"].write([base.Source("a b", made, ())], tmp_path / "out")
+    EXPORTS["accel-sim"].write([base.Exported("a b", made, ())], tmp_path / "out")
     (tmp_path / "a b" / "cuda" / "run.sh").write_text('#!/bin/sh\necho "$SIMGEN_REPEATS at $0"\n')
     # As parse_app_definition_yaml and run_hw_trace.py go through it.
     for suite in yaml.safe_load((tmp_path / "out" / "define-simgen.yml").read_text()).values():
