@@ -19,6 +19,7 @@ import click
 from simgen import __version__, errors
 from simgen.cli import (
     comparing,
+    exporting,
     inventory,
     legalising,
     linting,
@@ -26,6 +27,7 @@ from simgen.cli import (
     pipeline,
     standing,
     studying,
+    sweep_files,
     synthesising,
 )
 from simgen.cli.options import Commands
@@ -59,8 +61,10 @@ inventory.cache.add_command(miopen.miopen)
 for command in (
     pipeline.build,
     pipeline.run,
+    sweep_files.sweep,
     comparing.diff,
     comparing.report,
+    exporting.export,
     studying.study,
     synthesising.synthesise,
     synthesising.score,
