@@ -19,6 +19,7 @@ import click
 from simgen import __version__, errors
 from simgen.cli import (
     comparing,
+    exporting,
     inventory,
     legalising,
     linting,
@@ -64,6 +65,7 @@ for command in (
     sweep_files.collect,
     comparing.diff,
     comparing.report,
+    exporting.export,
     studying.study,
     synthesising.synthesise,
     synthesising.score,

@@ -235,3 +235,21 @@ def test_several_queues_compute_the_same(tmp_path: Path) -> None:
         assert output.values.tobytes() == four.outputs[name].values.tobytes(), name
     assert all(launch["elapsed_seconds"] >= 0 for launch in four.launches)
     assert sum(launch["elapsed_seconds"] for launch in four.launches) > 0
+
+
+def test_twenty_training_steps_learn_as_on_the_host(tmp_path: Path) -> None:
+    """Every tensor of every step is right, on both and between them, and the loss falls."""
+    small = {"n": 4, "conv1.num_output": 4, "conv2.num_output": 8, "ip1.num_output": 32}
+    plan = package.plan(
+        "lenet5", inference=False, steps=20, set=small, optimizer="adam", rate=0.005,
+        data="digits-images-idx3-ubyte.gz",
+    )  # fmt: skip
+    bundle = plan.build(tmp_path / "net", ("cuda", "host"))
+    for target in ("host", "cuda"):
+        bundle.run(target, timeout=300.0)
+    judged = bundle.diff()
+    assert judged, judged.failure
+    for target in ("host", "cuda"):
+        losses = [each.results[target] for each in judged.losses]
+        assert len(losses) == 20
+        assert sum(losses[-5:]) < sum(losses[:5]) / 2
