@@ -125,12 +125,19 @@ class Files:
     def _text(self, name: str, raw: bytes) -> str:
         try:
             text = raw.decode("utf-8").replace("\r\n", "\n")
-        except UnicodeDecodeError:
-            raise ConfigError(printable(name), "not UTF-8 text; save it as UTF-8") from None
+        except UnicodeDecodeError:  # names in comments of old files
+            text = raw.decode("latin-1").replace("\r\n", "\n")
         if "\0" in text:
             raise ConfigError(printable(name), "not a text file; check the path")
         self.found[name] = text
         return text
+
+    def _is_there(self, name: str) -> bool:
+        try:
+            self.find(name)
+        except ConfigError:
+            return False
+        return True
 
     def _whole(self, name: str, text: str, depth: int) -> str:
         """The text with its own includes in it, and without those of the system."""
@@ -143,6 +150,9 @@ class Files:
                 lines.append("")
             else:
                 inner = str(PurePosixPath(name).parent / match[1])
+                if not self._is_there(inner):  # what only the host program includes
+                    lines.append("")
+                    continue
                 if depth == DEEPEST:
                     raise ConfigError(printable(inner), "includes without end; leave one out")
                 found = self._whole(inner, self._text(inner, self.find(inner)), depth + 1)

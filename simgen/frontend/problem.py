@@ -6,6 +6,7 @@ A problem is
     alexnet                   a built-in network, data/NAME.dnnmark
     path/to/model.dnnmark     a config, or a template
     path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
+    path/to/model.onnx        a model (simgen.frontend.importing)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
     MIOpenDriver conv -n 8 .. the same as the command line of a driver (simgen.frontend.drivers)
@@ -16,7 +17,7 @@ Whatever it is, it becomes a config, passes and settings, and nothing else knows
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,16 @@ from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend import config, deepbench, operation, own_kernel
 from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
+from simgen.frontend.importing import model_file, onnx_model
 from simgen.frontend.network import sample_section
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from simgen.frontend.deepbench import Listed
+    from simgen.frontend.importing.draft import Parameter
     from simgen.frontend.operation import LibraryOperation
     from simgen.frontend.own_kernel import KernelFile
     from simgen.layers import Layer
@@ -50,6 +53,8 @@ class Problem:
     dtype: str | None = None  # element type of what no layer writes; None: as sections say
     notes: tuple[str, ...] = ()  # what is to be said of it
     kernel: KernelFile | None = None  # kernels of the user's own, in place of layers
+    # Of a model: its parameters by buffer, with their shapes and where their values are.
+    parameters: Mapping[str, Parameter] | None = field(default=None, compare=False, repr=False)
 
 
 def built_in() -> dict[str, str]:
@@ -87,6 +92,8 @@ def find(
     path = Path(word)
     if path.suffix == own_kernel.SUFFIX:
         return _of_kernel(own_kernel.read(path, settings), settings)
+    if path.suffix == model_file.SUFFIX:
+        return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
         return replace(_from_file(path, settings, passes or usual), dtype=dtype)
     network = resources.folder("data") / f"{word}.dnnmark"
@@ -147,8 +154,19 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
-    return _of_config(name, config.read(path, dict(settings)), settings, passes)
+    return _of_config(_stem(path), config.read(path, dict(settings)), settings, passes)
+
+
+def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
+    found = onnx_model.read(path, dict(settings))
+    made = _of_config(_stem(path), found.config, settings, passes)
+    outputs = (f"{name} is {tensor}" for name, tensor in found.outputs.items())
+    notes = (f"outputs of the model: {', '.join(outputs)}",)
+    return replace(made, parameters=found.parameters, notes=notes)
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
 
 
 def _of_kernel(found: KernelFile, settings: Sequence[tuple[str, str]]) -> Problem:

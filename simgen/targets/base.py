@@ -104,6 +104,8 @@ class Target(ABC):
     simulates: ClassVar[bool] = False  # a machine of its own, which need not be here
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
     own_languages: ClassVar[tuple[Language, ...]] = ()  # of kernels that users bring
+    # Why it runs what several queues could run at once one after the other; empty: at once.
+    one_queue: ClassVar[str] = "its program starts one launch after the other"
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
 
     def __init_subclass__(cls) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.compile import code_object
 from simgen.errors import RefusedError
 from simgen.lint import rewriting
-from simgen.lint.functions import opened
+from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
