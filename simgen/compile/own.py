@@ -109,6 +109,8 @@ def renamed(text: str, entry: str, name: str) -> str:
             cure = f"write which: {', '.join(found)}"
             raise UsageError(f"kernel {printable(entry)}: several kernels are called so; {cure}")
         cure = did_you_mean(entry, map(_readable, symbols))
+        if not symbols and "<" not in entry:
+            cure = f"of a template, name an instance, such as {entry}<float>"
         raise UsageError(f"kernel {printable(entry)}: no such kernel in its source; {cure}")
     (symbol,) = found
     if symbol == name:
@@ -122,6 +124,8 @@ def _alone(text: str, entry: str) -> str:
     """Clang's text without other kernels, and without functions that are inlined where they are
     used: what these ask of a machine is nothing that the kernel does."""
     parts = _BEGIN.split(text)  # what is before, then name and text of each function
+    if len(parts) == 1:
+        return text
     last, tail, rest = parts[-1].partition(_TAIL)
     functions = dict(zip(parts[1::2], (*parts[2::2][:-1], last), strict=True))
     kernels = [n for n in functions if re.search(rf"\.amdhsa_kernel {re.escape(n)}$", text, re.M)]
