@@ -46,6 +46,12 @@ _KERNELS = {
     ),
     Language.ASSEMBLY: re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M),
 }
+# What programs fill from the host, or kernels change: `__constant__ float mask[9];`.
+_VARIABLE = re.compile(
+    r"(?!.*\b(?:const|constexpr)\b[^;]*=)(?:(?:static|extern|inline|volatile)\s+)*"
+    r"(?:__device__|__constant__|__managed__)\s[^(){}=;]*?(\w+)\s*(?:\[[^;=]*\]\s*)?(?:=[^;]*)?;",
+    re.S,
+)
 _TARGET = re.compile(r'^\s*\.amdgcn_target\s+"[^"]*-(gfx\w+)', re.M)
 
 
@@ -89,7 +95,8 @@ class Files:
         pattern = _KERNELS.get(source.language)
         names = list(dict.fromkeys(pattern.findall(source.text))) if pattern else []
         if len(names) != 1:
-            have = f"the source has {', '.join(names)}" if names else "nobody can tell"
+            have = f"the source has {', '.join(names)}" if names else "nobody can tell of it"
+            have = "the source has none" if pattern and not names else have
             raise ExpressionError(f"{place}: no kernel is named, and {have}; write kernel = NAME")
         return str(names[0])
 
@@ -161,12 +168,27 @@ class Files:
 
 
 def kernels_only(text: str) -> str:
-    """C++ without what is for the host, line for line."""
+    """C++ without what is for the host, line for line.
+
+    Raises:
+        ExpressionError: it has variables that are neither a kernel's nor constant.
+    """
+    for piece in _pieces(text):
+        if variable := _VARIABLE.match(_plain(piece)):
+            raise ExpressionError(
+                f"the source has a variable of the whole GPU, {variable[1]}, which no launcher "
+                "fills; pass it as a tensor"
+            )
     return "".join(p if _is_kept(p) else "\n" * p.count("\n") for p in _pieces(text))
 
 
+def _plain(piece: str) -> str:
+    """A piece without comments."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", piece, flags=re.S).strip()
+
+
 def _is_kept(piece: str) -> bool:
-    code = re.sub(r"/\*.*?\*/|//[^\n]*", " ", piece, flags=re.S).strip()
+    code = _plain(piece)
     if not code or code[0] == "#" or code in ("}", "};") or _OPENS.match(code):
         return True
     if _FOR_GPU.search(code):

@@ -27,6 +27,9 @@
 #define HIP_KERNEL_NAME(...) __VA_ARGS__
 
 #ifndef SIMGEN_NVIDIA
+/* On this CPU too: what is written for AMD GPUs alone does not compile there, and is not left out. */
+#define __HIP_PLATFORM_AMD__ 1
+#define __HIPCC__ 1
 #define __align__(n) __attribute__((aligned(n)))
 #define __noinline__ __attribute__((noinline))
 #define assert(...) ((void)0)
@@ -156,6 +159,7 @@ static inline __device__ int __popcll(unsigned long x) { return __builtin_popcou
 static inline __device__ int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
 static inline __device__ int __ffs(int x) { return __builtin_ffs(x); }
 static inline __device__ unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+static inline __device__ unsigned __bitextract_u32(unsigned x, unsigned from, unsigned bits) { return x >> from & ((1u << bits) - 1); }
 static inline __device__ float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 static inline __device__ int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 static inline __device__ float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }

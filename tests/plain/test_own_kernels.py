@@ -171,6 +171,26 @@ int main() { inner::kernel<<<1, 1>>>(0); }
     assert not any(word in kept for word in ("std", "puts", "main"))
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("__device__ float global;", True),
+        ("__constant__ float mask[3 * 3];", True),
+        ("static __device__ int count = 0;", True),
+        ("__constant__ const float table[2] = { 1, 2 };", False),
+        ("__device__ int twice(int x) { return 2 * x; }", False),
+        ("template <class T> __global__ void k(T* x) { __shared__ T y; }", False),
+        ("struct __device__ Pair { int a; };", False),
+    ],
+)
+def test_variables_of_the_whole_gpu_are_refused(text, refused):
+    if refused:
+        with pytest.raises(ExpressionError, match="pass it as a tensor"):
+            kernel_text.kernels_only(text)
+    else:
+        assert kernel_text.kernels_only(text) == text
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_understood(path):
     assert own_kernel.read(path, ()).definition.launches

@@ -108,7 +108,12 @@ REFUSED = [
         "takes 4 arguments, and the launch gives 5",
     ),
     ("double half", "float half", RefusedError, "argument 4 takes 4 bytes"),
-    ("__global__ void k", "__constant__ float c[3];\n__global__ void k", RefusedError, "global"),
+    (
+        "__global__ void k",
+        "__constant__ const float c[3] = { 1, 2, 3 };\n__global__ void k",
+        RefusedError,
+        "global",
+    ),
     ("int i = blockIdx", 'printf("%d", n); int i = blockIdx', UsageError, "printf"),
     ("void unused", "void k", UsageError, "several kernels are called so"),
 ]

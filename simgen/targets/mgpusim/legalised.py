@@ -106,7 +106,7 @@ def _place(workload: Workload, kernel: str, found: source_line.Origin | None) ->
     steps = [s for s in workload.steps for launch in s.launches if launch.kernel == kernel]
     layer = f' (layer "{steps[0].layer}", {steps[0].direction})' if steps else ""
     templates = [k.template for k in workload.kernels if k.name == kernel]
-    template = f", kernels/{templates[0]}" if templates else ""
+    template = f", kernels/{templates[0]}" if templates and templates[0] else ""
     line = f", rendered line {found.line}, {found.quoted}" if found and found.line else ""
     return f"kernel {kernel}{layer}{template}{line}"
 
