@@ -78,6 +78,7 @@ def plan(
     scale_to: float | None = None,
     matrix: str | None = None,
     layout: str | None = None,
+    queues: int | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
@@ -113,6 +114,7 @@ def plan(
         layout: the storage format of images, "nchw" or "nhwc", of layers that have a choice.
         matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
             that pays; "tf32" is as "auto", but they multiply f32 too, of which they keep 11 bits.
+        queues: how many queues of the GPU run layers and passes that do not depend on each other.
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.
@@ -140,6 +142,7 @@ def plan(
         scale_to=scale_to,
         matrix=matrix,
         layout=layout,
+        queues=queues,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 

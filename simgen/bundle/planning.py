@@ -27,7 +27,7 @@ from simgen.targets import TARGETS
 from simgen.tensors import exact_values, own_values
 from simgen.tensors.samples import filling
 from simgen.workload import lowering as workload
-from simgen.workload import sharding
+from simgen.workload import queues, sharding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -176,6 +176,7 @@ class Plan:
             loss_scale=1.0 if choices.loss_scale is None else choices.loss_scale,
             reuse_memory=choices.reuse_memory,
         )
+        made = queues.scheduled(made, choices.queues or 1)
         return exact_values.given(made) if exact_values.WORD in choices.values else made
 
     def provenance(self) -> dict[str, Any]:
@@ -307,6 +308,8 @@ def _check_numbers(choices: Choices) -> None:
     if choices.scale_to is not None and not 1 <= choices.scale_to < math.inf:
         fact = f"--scale-to {choices.scale_to!r}: not a number of operations"
         raise UsageError(f"{fact}; write one above 1, such as 2e7")
+    if choices.queues is not None:
+        queues.check(choices.queues)
     if choices.loss_scale is not None and not LEAST_SCALE <= choices.loss_scale <= MOST_SCALE:
         fact = f"--loss-scale {choices.loss_scale!r}: not a factor of the loss"
         raise UsageError(f"{fact}; write a number from 2^-24 to 2^24")

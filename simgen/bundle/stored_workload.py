@@ -18,6 +18,7 @@ from simgen.frontend.network import make_layer
 from simgen.ir import GUARD, PAGE, Node, Pass, Role, Workload
 from simgen.layers.base import MAX_INT
 from simgen.storage.schema import SchemaError, from_json
+from simgen.workload import queues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,12 +65,26 @@ def workload(value: Any) -> Workload:
         written = {name for _, name in step.writes}
         _need(not written & known, place, "writes what is written already")
         known |= written
+    _check_queues(made)
     return made
 
 
 def _need(fulfilled: bool, place: str, fact: str) -> None:
     if not fulfilled:
         raise SchemaError(fact).under(f"Workload.{place}")
+
+
+def _check_queues(made: Workload) -> None:
+    """Each step waits for earlier ones of other queues, and all conflicts are in order."""
+    if not made.queues:
+        return
+    _need(len(made.queues) == len(made.steps), "queues", "not one for each step")
+    for at, turn in enumerate(made.queues):
+        place = f"queues[{at}]"
+        _need(0 <= turn.queue < queues.MOST, place, "no such queue")
+        earlier = all(0 <= each < at for each in turn.after)
+        _need(earlier, place, "waits for what does not come before")
+    _need(queues.is_ordered(made), "queues", "steps that depend on each other may run at once")
 
 
 def _check_extents(made: Workload) -> None:

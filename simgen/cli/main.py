@@ -20,6 +20,7 @@ from simgen import __version__, errors
 from simgen.cli import (
     comparing,
     conforming,
+    exporting,
     inventory,
     legalising,
     linting,
@@ -27,6 +28,7 @@ from simgen.cli import (
     pipeline,
     standing,
     studying,
+    sweep_files,
     synthesising,
 )
 from simgen.cli.options import Commands
@@ -60,8 +62,10 @@ inventory.cache.add_command(miopen.miopen)
 for command in (
     pipeline.build,
     pipeline.run,
+    sweep_files.sweep,
     comparing.diff,
     comparing.report,
+    exporting.export,
     studying.study,
     synthesising.synthesise,
     synthesising.score,

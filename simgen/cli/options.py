@@ -294,6 +294,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "--set filter_layout=krsc. Where kernels want another, launches convert. [default: nchw]",
     ),
     click.option(
+        "--queues",
+        type=click.IntRange(1, 8),
+        metavar="N",
+        help="Run layers and passes that do not depend on each other at once, in so many queues: "
+        "streams of CUDA, command queues of MGPUSim's timing model. [default: 1]",
+    ),
+    click.option(
         "--seed",
         type=SEED,
         metavar="N",
@@ -336,6 +343,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         scale_to=given["scale_to"],
         matrix=given["matrix"],
         layout=given["layout"],
+        queues=given["queues"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))
     plan = Plan(given["workload"], choices, targets)

@@ -321,7 +321,8 @@ def _with_algorithm(
     if algorithm not in own:  # a config's key may name a library's algorithms too
         cure = did_you_mean(algorithm, own)
         raise ConfigError(entry.where, f"algo is {printable(algorithm)}; {cure}")
-    return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
+    choosing = {n for n in having if algorithm in LAYERS[_kind(named[n])].algorithms}
+    return {n: _replaced(s, entry) if n in choosing else s for n, s in named.items()}
 
 
 def _having(named: dict[str, Section], kept: set[str], entry: Entry, fact: str) -> set[str]:

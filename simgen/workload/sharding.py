@@ -107,6 +107,10 @@ def split(workload: Workload, gpus: int) -> Sharding:
         RefusedError: a layer needs the whole batch at once.
     """
     check(gpus)
+    if workload.queues and gpus > 1:
+        raise UsageError(
+            f"--gpus {gpus}: each of several GPUs has one queue; build it without --queues"
+        )
     if gpus == 1:
         return Sharding(1, workload, ((),) * len(workload.steps))
     draft = _DraftOfShare(workload, gpus)

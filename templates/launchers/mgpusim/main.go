@@ -45,6 +45,10 @@ func main() {
 	limitTime(options.seconds)
 
 	b := readBundle(options.bundle)
+	if len(b.Workload.Queues) > 0 && options.timing && options.keep {
+		fail(exitUsage, "--keep yes: several queues run layers at once, and what one leaves is not to be had "+
+			"while others run; leave it out")
+	}
 	shares := readSharding(b, options.gpus)
 	checkMemory(shares.Workload, options)
 	tries := readProbe(b, options.results)
@@ -64,11 +68,18 @@ func main() {
 	m.upload(b.Workload, shares, data)
 	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)
 	m.restore(&b.Workload, shares, kept)
-	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing)
+	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing,
+		len(b.Workload.Queues) > 0)
 	plan := m.plan(shares, kept, kernels)
 	say("allocations", strconv.Itoa(m.allocations))
+	if len(b.Workload.Queues) > 0 && options.timing && options.gpus == 1 {
+		for _, found := range m.runQueues(&b.Workload, plan) {
+			rows.add(found)
+		}
+		plan = nil
+	}
 	for at, step := range b.Workload.Steps {
-		if kept.marks[at] == toRun {
+		if plan != nil && kept.marks[at] == toRun {
 			rows.add(m.step(step, shares.Workload.Steps[at], plan[at]))
 			m.leave(&b.Workload, shares, kept, at, data)
 		}
