@@ -79,7 +79,7 @@ def conform(
         if not quiet and not as_json:
             print(text, file=sys.stderr, flush=True)
 
-    run = probe.Run(on, arch, mode, version, timeout, only, all_, tell)
+    run = probe.Trial(on, arch, mode, version, timeout, only, all_, tell)
     found = run.findings()
     told = page.Told(run.title, run.arch_name, tuple(found), run.seconds, run.command)
     if output:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.conform.controls import Control
-    from simgen.conform.description import Instruction
+    from simgen.conform.description import Described
     from simgen.conform.expected import Values, Where
     from simgen.conform.values import Words
 
@@ -28,7 +28,7 @@ _SATURATING = {"add": "add_clamped", "sub": "sub_clamped", "subrev": "subrev_cla
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Wanted:
     """What registers have to hold: of a bit for each lane, `mask`; or values of a type."""
 
     type: str  # of an element; "mask"; "scc"
@@ -110,17 +110,17 @@ class Modifiers:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Recipe:
     """How the results of a form follow from its sources."""
 
-    instruction: Instruction
+    instruction: Described
     modifiers: Modifiers
     constant: tuple[int, int] | None  # number of a source, and its bits
     vcc: bool  # the bits that it gets are VCC's, not another pair's
     upper: bool | None
     control: Control | None = None
 
-    def outcome(self, words: Words, lanes: int) -> list[Outcome]:
+    def outcome(self, words: Words, lanes: int) -> list[Wanted]:
         """What each result has to be."""
         of = self.instruction
         if of.scc:
@@ -144,10 +144,10 @@ class Plan:
             kind = "mask" if type_ in ("vcc", "exec") else type_
             if self.control is not None and self.control.places:
                 kind = "u32"
-            results.append(self._in_lanes(Outcome(kind, expected, self.upper, kept), lanes))
+            results.append(self._in_lanes(Wanted(kind, expected, self.upper, kept), lanes))
         return results
 
-    def _in_lanes(self, outcome: Outcome, lanes: int) -> Outcome:
+    def _in_lanes(self, outcome: Wanted, lanes: int) -> Wanted:
         """Where EXEC has no bit, registers keep what they had, and comparisons give 0."""
         if lanes == ALL_LANES:
             return outcome
@@ -211,7 +211,7 @@ class Plan:
             expected = floats.multiplied(expected, self.modifiers.omod)
         return floats.clamped(expected) if self.modifiers.clamp else expected
 
-    def _packed(self, words: Words) -> list[Outcome]:
+    def _packed(self, words: Words) -> list[Wanted]:
         """Both halves of each source, in the way that op_sel says."""
         of, how = self.instruction, self.modifiers
         count = len(of.sources)
@@ -226,9 +226,9 @@ class Plan:
                 made = _as_expected(FUNCTIONS[of.function](*sources))
             del half
             halves.append(floats.clamped(made) if how.clamp else made)
-        return [Outcome(of.results[0].removeprefix("pk_"), _stacked(halves))]
+        return [Wanted(of.results[0].removeprefix("pk_"), _stacked(halves))]
 
-    def _scalar(self, words: Words) -> list[Outcome]:
+    def _scalar(self, words: Words) -> list[Wanted]:
         of = self.instruction
         count = words.shape[2]
         types = list(of.sources)
@@ -245,11 +245,11 @@ class Plan:
         if of.results:
             whole = _as_expected(result)
             typed = Expected(whole.value.view(TYPES[of.results[0]]), whole.free)
-            found.append(Outcome(of.results[0], typed))
+            found.append(Wanted(of.results[0], typed))
         bit = _as_expected(carry if scc is None else scc)
         if of.scc == "first":  # of equal sources, the manuals differ about which is taken
             bit = bit.freed(sources[0] == sources[1])
-        found.append(Outcome("scc", bit))
+        found.append(Wanted("scc", bit))
         return found
 
 
@@ -258,7 +258,7 @@ def _bits(mask: int, count: int) -> Where:
     return np.array([mask >> at % values.LANES & 1 for at in range(count)], bool)
 
 
-def _expected_types(of: Instruction) -> list[str]:
+def _expected_types(of: Described) -> list[str]:
     return list(of.results)
 
 

@@ -67,7 +67,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Probe:
+class Probed:
     """All batches, and what they are given."""
 
     arch: str
@@ -76,7 +76,7 @@ class Probe:
     results_nbytes: int
 
 
-def probe(forms: Sequence[Form], arch: str) -> Probe:
+def probe(forms: Sequence[Form], arch: str) -> Probed:
     """Batches of forms that are tried with the same values."""
     groups: dict[tuple[Any, ...], list[Form]] = {}
     for form in forms:
@@ -98,7 +98,7 @@ def probe(forms: Sequence[Form], arch: str) -> Probe:
             batches.append(Batch(name, part, inputs[key], results, made))
             results += sum(map(assembly.words, part)) * assembly.PLANE
     whole = np.concatenate(planes).view(np.int32)
-    return Probe(arch, tuple(batches), whole, results)
+    return Probed(arch, tuple(batches), whole, results)
 
 
 def given(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
@@ -120,7 +120,7 @@ def tried(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
     return words
 
 
-def workload(of: Probe) -> Workload:
+def workload(of: Probed) -> Workload:
     """The launches of all batches, in one step."""
     size = of.given.size
     start = -(-(size * 4 + GUARD) // PAGE) * PAGE
@@ -155,7 +155,7 @@ class _Given(Builder):
         }
 
 
-def write(path: Path, of: Probe, target: Target, objects: Mapping[str, bytes]) -> None:
+def write(path: Path, of: Probed, target: Target, objects: Mapping[str, bytes]) -> None:
     """A bundle for one target, with these code objects.
 
     Beside what the target's package has, it holds probe.json: kernel -> [byte, bytes, begin, end]

@@ -17,7 +17,7 @@ from simgen.conform.expected import Expected, whole
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from simgen.conform.description import Instruction
+    from simgen.conform.description import Described
     from simgen.conform.expected import Where
     from simgen.conform.values import Words
 
@@ -112,7 +112,7 @@ class Control:
         return expected if self.form == "sdwa" else expected.freed(~reads)
 
 
-def of(instruction: Instruction, arch: str) -> Iterator[Control]:
+def of(instruction: Described, arch: str) -> Iterator[Control]:
     """The controls that an instruction is tried with."""
     del arch
     yield from _sdwa(instruction)
@@ -124,7 +124,7 @@ _ALL = ("v_mov_b32", "v_min_i32", "v_and_b32", "v_add_u32", "v_add_f16", "v_cvt_
         "v_cvt_f32_i32", "v_max_u16")  # fmt: skip
 
 
-def _sdwa(of: Instruction) -> Iterator[Control]:
+def _sdwa(of: Described) -> Iterator[Control]:
     sources = [each for each in of.sources if "vcc" not in each and each[0] != "="]
     plain = ("DWORD",) * len(sources)
     result = of.format != "VOPC"
@@ -184,7 +184,7 @@ _LANES: dict[str, Callable[[int], int | None]] = {
 }
 
 
-def _dpp(of: Instruction) -> Iterator[Control]:
+def _dpp(of: Described) -> Iterator[Control]:
     if "vcc" in of.results or any(each[0] == "=" for each in of.sources):
         return
     every = of.name in ("v_mov_b32", "v_add_f32", "v_add_u32")

@@ -37,7 +37,7 @@ SCALAR = ("SOP2", "SOP1", "SOPC", "SOPK")
 
 
 @dataclass(frozen=True)
-class Instruction:
+class Described:
     """A row of the description."""
 
     name: str
@@ -76,7 +76,7 @@ def words(arch: str) -> frozenset[str]:
     )
 
 
-def instructions(arch: str) -> Iterator[Instruction]:
+def instructions(arch: str) -> Iterator[Described]:
     """Those of an architecture.
 
     Raises:
@@ -86,7 +86,7 @@ def instructions(arch: str) -> Iterator[Instruction]:
     for format_ in VECTOR:
         for name, results, sources, function, *only in told[format_]:
             if only in ([], [generation(arch)]) and {name, f"{name}_e32", f"{name}_e64"} & known:
-                yield Instruction(
+                yield Described(
                     name, format_, tuple(results.split()), tuple(sources.split()), function
                 )
     for type_, function, comparisons in told["VOPC"]:
@@ -94,14 +94,14 @@ def instructions(arch: str) -> Iterator[Instruction]:
             for word in ("cmp", "cmpx"):
                 name = f"v_{word}_{each}_{type_}"
                 results = ("vcc",) if word == "cmp" else ("vcc", "exec")
-                yield Instruction(name, "VOPC", results, (type_, type_), f"{function}_{each}")
+                yield Described(name, "VOPC", results, (type_, type_), f"{function}_{each}")
     for type_ in ("f16", "f32", "f64"):
         mask = "u16" if type_ == "f16" else "u32"
-        yield Instruction(f"v_cmp_class_{type_}", "VOPC", ("vcc",), (type_, mask), "fclass")
+        yield Described(f"v_cmp_class_{type_}", "VOPC", ("vcc",), (type_, mask), "fclass")
     for format_ in SCALAR:
         for name, results, sources, function, scc in told[format_]:
             if name in known:
-                yield Instruction(
+                yield Described(
                     name, format_, tuple(results.split()), tuple(sources.split()), function, scc
                 )
 

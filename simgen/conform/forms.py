@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.conform import arithmetic, controls, description, values
-from simgen.conform.arithmetic import Modifiers, Plan
+from simgen.conform.arithmetic import Modifiers, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from simgen.conform.arithmetic import Outcome
-    from simgen.conform.description import Instruction
+    from simgen.conform.arithmetic import Wanted
+    from simgen.conform.description import Described
     from simgen.conform.values import Words
 
 SOURCE = 4  # the first vector register of the sources; each has a pair of them
@@ -48,13 +48,13 @@ _EXEC_TOO = ("v_mov_b32", "v_add_f32", "v_cmp_lt_f32", "v_cmpx_lt_f32", "v_cmp_g
 class Form:
     """An instruction as it is written once: its text, what goes before it, what comes out."""
 
-    instruction: Instruction
+    instruction: Described
     text: str
     what: str  # in words: "e64, |b|"
     signature: tuple[str, ...]  # of the values that it is tried with
     setup: tuple[str, ...]  # lines before it
     outputs: tuple[str, ...]  # registers of results, by words: v10, vcc_lo, ...
-    plan: Plan
+    plan: Recipe
     flush: bool = False  # subnormals are flushed and the mode is not IEEE's, as omod asks for
     lanes: int = (1 << values.LANES) - 1  # EXEC
 
@@ -66,7 +66,7 @@ class Form:
     def scalar(self) -> bool:
         return self.instruction.format in description.SCALAR
 
-    def outcome(self, words: Words) -> list[Outcome]:
+    def outcome(self, words: Words) -> list[Wanted]:
         """What `outputs` have to be, in order."""
         return self.plan.outcome(words, self.lanes)
 
@@ -84,7 +84,7 @@ def forms(arch: str) -> Iterator[Form]:
 class _Vector:
     """The forms of a vector instruction."""
 
-    def __init__(self, of: Instruction, arch: str, known: frozenset[str]) -> None:
+    def __init__(self, of: Described, arch: str, known: frozenset[str]) -> None:
         self.of, self.arch, self.known = of, arch, known
         self.sources = [each for each in of.sources if "vcc" not in each]
         self.upper = _upper(of, arch)
@@ -199,7 +199,7 @@ class _Vector:
         long = not word.endswith("_e32")
         operands, signature, setups = self._operands(modifiers, constant)
         bits_in = BITS_IN if long and "=vcc" not in of.sources else "vcc"
-        plan = Plan(
+        plan = Recipe(
             of, modifiers, constant and (constant[0], constant[2]), bits_in == "vcc", self.upper
         )
         written, outputs = self._results(long)
@@ -265,12 +265,12 @@ class _Vector:
                 operands.append("vcc")
             text, outputs = self._results(False)
             operands = [f"sext({o})" if at in each.extended else o for at, o in enumerate(operands)]
-            plan = Plan(of, Modifiers(), None, True, self.upper, each)
+            plan = Recipe(of, Modifiers(), None, True, self.upper, each)
             line = f"{of.name}_{each.form} {', '.join([*text, *operands])} {each.text}"
             yield Form(of, line, each.what, tuple(signature), tuple(setup), tuple(outputs), plan)
 
 
-def _upper(of: Instruction, arch: str) -> bool | None:
+def _upper(of: Described, arch: str) -> bool | None:
     """Of a result of 16 bits, whether the upper half becomes 0; None: that is not told.
 
     On gfx9 the instructions with three sources keep it, or not, by rules of their own.
@@ -288,13 +288,13 @@ def _scalars(first: int, count: int) -> str:
     return f"s{first}" if count == 1 else f"s[{first}:{first + count - 1}]"
 
 
-def _scalar(of: Instruction) -> Iterator[Form]:
+def _scalar(of: Described) -> Iterator[Form]:
     """The forms of a scalar instruction: sources in s20 and s22, results in s30."""
     widths = [values.words(each) for each in of.sources]
     registers = [_scalars(20 + 2 * at, width) for at, width in enumerate(widths)]
     results = [_scalars(30, values.words(each)) for each in of.results]
     outputs = tuple(f"s{30 + n}" for each in of.results for n in range(values.words(each)))
-    plan = Plan(of, Modifiers(), None, False, None)
+    plan = Recipe(of, Modifiers(), None, False, None)
     if of.format == "SOPK":
         yield from _with_immediate(of, results, outputs)
         return
@@ -306,14 +306,14 @@ def _scalar(of: Instruction) -> Iterator[Form]:
             constants.append((f"{_LITERAL[type_]:#x}", _LITERAL[type_]))
         for constant, value in constants:
             operands = [*registers[:at], constant, *registers[at + 1 :]]
-            made = Plan(of, Modifiers(), (at, value), False, None)
+            made = Recipe(of, Modifiers(), (at, value), False, None)
             what = f"{'ab'[at]} {'literal' if constant.startswith('0x') else 'constant'}"
             text = ", ".join([*results, *operands])
             yield Form(of, f"{of.name} {text}", what, of.sources, (), (*outputs, "scc"), made)
 
 
 def _with_immediate(
-    of: Instruction, results: Sequence[str], outputs: tuple[str, ...]
+    of: Described, results: Sequence[str], outputs: tuple[str, ...]
 ) -> Iterator[Form]:
     """SOPK: the second source is a constant of 16 bits; the first is also the result, if any."""
     unsigned = of.name.endswith("_u32")
@@ -324,6 +324,6 @@ def _with_immediate(
             setup = ("s_mov_b32 s30, s20",)
         register = results[0] if results else "s20"
         signature = of.sources or ("i32",)
-        plan = Plan(of, Modifiers(), (len(of.sources), value & 0xFFFFFFFF), False, None)
+        plan = Recipe(of, Modifiers(), (len(of.sources), value & 0xFFFFFFFF), False, None)
         text = f"{of.name} {register}, {immediate if unsigned else value:#x}"
         yield Form(of, text, f"with {value}", signature, setup, (*outputs, "scc"), plan)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.conform.arithmetic import Outcome
-    from simgen.conform.bundling import Probe
+    from simgen.conform.arithmetic import Wanted
+    from simgen.conform.bundling import Probed
     from simgen.conform.forms import Form
 
 EXAMPLES = 4  # of lanes that differ
@@ -43,7 +43,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Seen:
     """What was seen of a form."""
 
     form: Form
@@ -55,8 +55,8 @@ class Finding:
 
 
 def findings(
-    probe: Probe, results: NDArray[np.uint32], refused: Mapping[tuple[str, int], tuple[Found, str]]
-) -> list[Finding]:
+    probe: Probed, results: NDArray[np.uint32], refused: Mapping[tuple[str, int], tuple[Found, str]]
+) -> list[Seen]:
     """Of each form of a probe; `results` are those of all batches.
 
     `refused` has what the simulator did not execute, by kernel and number in it.
@@ -65,7 +65,7 @@ def findings(
     for batch in probe.batches:
         for at, (form, place) in enumerate(zip(batch.forms, batch.places, strict=True)):
             if (batch.name, at) in refused:
-                found.append(Finding(form, *refused[batch.name, at]))
+                found.append(Seen(form, *refused[batch.name, at]))
                 continue
             count = assembly.words(form)
             first = place // 4
@@ -74,25 +74,25 @@ def findings(
     return found
 
 
-def judged(form: Form, words: NDArray[np.uint32]) -> Finding:
+def judged(form: Form, words: NDArray[np.uint32]) -> Seen:
     """A form whose results are `words`: (word, tuple)."""
     given = bundling.tried(form.signature, form.scalar)
     outcomes = form.outcome(given)
     good = np.ones(values.TUPLES, bool)
     at = 0
-    shown: list[tuple[Outcome, int]] = []
+    shown: list[tuple[Wanted, int]] = []
     for outcome in outcomes:
         good &= outcome.right(words[at : at + outcome.words])
         shown.append((outcome, at))
         at += outcome.words
     assert at == len(words), form.text
     if good.all():
-        return Finding(form, Found.RIGHT, lanes=values.TUPLES)
+        return Seen(form, Found.RIGHT, lanes=values.TUPLES)
     bad = np.flatnonzero(~good)
     # Ordinary values first: they tell more than what is special.
     chosen = sorted(bad, key=lambda lane: _strange(form, given[:, :, lane]))[:EXAMPLES]
     examples = tuple(_example(form, given, words, shown, int(lane)) for lane in chosen)
-    return Finding(form, Found.WRONG, "", len(bad), values.TUPLES, examples)
+    return Seen(form, Found.WRONG, "", len(bad), values.TUPLES, examples)
 
 
 def _strange(form: Form, words: NDArray[np.uint32]) -> int:
@@ -111,7 +111,7 @@ def _example(
     form: Form,
     given: NDArray[np.uint32],
     words: NDArray[np.uint32],
-    outcomes: Sequence[tuple[Outcome, int]],
+    outcomes: Sequence[tuple[Wanted, int]],
     lane: int,
 ) -> Example:
     sources = tuple(
@@ -128,7 +128,7 @@ def _example(
     return Example(lane, sources, " ".join(expected), " ".join(found))
 
 
-def _of(outcome: Outcome, lane: int) -> str:
+def _of(outcome: Wanted, lane: int) -> str:
     """What was expected in a lane."""
     value = outcome.expected
     if value.free is not None and np.all(value.free[..., lane]):
@@ -150,7 +150,7 @@ def _bits(value: Any) -> str:
     return f"{text} ({value!s})" if value.dtype.kind == "f" else text
 
 
-def _got(outcome: Outcome, words: NDArray[np.uint32], lane: int) -> str:
+def _got(outcome: Wanted, words: NDArray[np.uint32], lane: int) -> str:
     if outcome.type == "scc":
         return str(int(words[0, lane]))
     if outcome.type == "mask":

@@ -11,7 +11,7 @@ from simgen.conform.judging import Found
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.conform.judging import Finding
+    from simgen.conform.judging import Seen
 
 MOST_LINES = 15  # of a reproducer
 
@@ -22,19 +22,19 @@ class Told:
 
     title: str  # the simulator, its version and mode
     arch: str
-    findings: tuple[Finding, ...]
+    findings: tuple[Seen, ...]
     seconds: float
     command: str = ""  # that gives them
 
 
-def counts(findings: Sequence[Finding]) -> dict[str, int]:
+def counts(findings: Sequence[Seen]) -> dict[str, int]:
     """Forms by what was found."""
     return {each.value: sum(f.found is each for f in findings) for each in Found}
 
 
-def by_instruction(told: Told) -> dict[tuple[str, Found], list[Finding]]:
+def by_instruction(told: Told) -> dict[tuple[str, Found], list[Seen]]:
     """Findings that are not right, by instruction and kind."""
-    found: dict[tuple[str, Found], list[Finding]] = {}
+    found: dict[tuple[str, Found], list[Seen]] = {}
     order = (Found.WRONG, Found.ENDS, Found.MISSING)
     for kind in order:
         for each in told.findings:
@@ -83,7 +83,7 @@ def rows(told: Told) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def reproducer(finding: Finding) -> list[str]:
+def reproducer(finding: Seen) -> list[str]:
     """Assembly that shows a finding, with its values as comments."""
     form = finding.form
     lines = []
@@ -136,7 +136,7 @@ def text(told: Told) -> str:
     return "\n".join(lines)
 
 
-def _section(told: Told, name: str, members: Sequence[Finding]) -> list[str]:
+def _section(told: Told, name: str, members: Sequence[Seen]) -> list[str]:
     first = members[0]
     instruction = first.form.instruction
     lines = [

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from simgen.conform.bundling import Probe
-    from simgen.conform.judging import Finding
+    from simgen.conform.bundling import Probed
+    from simgen.conform.judging import Seen
     from simgen.targets.base import Target
 
     Refused = dict[tuple[str, int], tuple[Found, str]]
@@ -49,7 +49,7 @@ _UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
 
 
 @dataclass
-class Run:
+class Trial:
     """What is tried, on what, and how."""
 
     on: str
@@ -94,7 +94,7 @@ class Run:
         version = f" --gem5-version {self.version}" if self.version else ""
         return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}{version}"
 
-    def findings(self, folder: Path | None = None) -> list[Finding]:
+    def findings(self, folder: Path | None = None) -> list[Seen]:
         """Of every form that is tried.
 
         The bundle is made in `folder`, or in one of the cache: gem5 takes none under /tmp.
@@ -118,7 +118,7 @@ class Run:
             results = self._run(made, refused, place)
         return judging.findings(made, results, refused)
 
-    def _known(self, made: Probe) -> Refused:
+    def _known(self, made: Probed) -> Refused:
         """What a version of gem5 is known to end at, from its sources."""
         if self.on != GEM5 or self.all:
             return {}
@@ -135,7 +135,7 @@ class Run:
             if form.mnemonic in ends
         }
 
-    def _run(self, made: Probe, refused: Refused, place: Path) -> NDArray[np.uint32]:
+    def _run(self, made: Probed, refused: Refused, place: Path) -> NDArray[np.uint32]:
         while self.runs < MOST_RUNS:
             objects = {
                 each.name: assembly.without(
@@ -189,7 +189,7 @@ class Run:
         lines = said.strip().splitlines()
         return process.returncode, lines[-1] if lines else ""
 
-    def _culprits(self, made: Probe, refused: Refused, path: Path, said: str) -> Refused:
+    def _culprits(self, made: Probed, refused: Refused, path: Path, said: str) -> Refused:
         """The forms that ended a run."""
         if numbered := _NUMBERED.search(said):
             batch = next(each for each in made.batches if each.name == numbered[1])
@@ -218,7 +218,7 @@ def _reason(said: str) -> str:
     return found[1] if found else said
 
 
-def _told(path: Path, made: Probe) -> Refused:
+def _told(path: Path, made: Probed) -> Refused:
     """What MGPUSim left out, of its own list."""
     if not path.exists():
         return {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simgen.conform.judging import Found
-from simgen.conform.probe import Run
+from simgen.conform.probe import Trial
 from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 def test_mgpusim(tmp_path: Path):
     vector = "v_(fma_f32|add_f32|mov_b64|cmp_ge_f32_e64|bfi_b32|sub_f32)"
-    run = Run("mgpusim", "gfx942", only=rf"^({vector}|s_movk_i32|s_add_u32)")
+    run = Trial("mgpusim", "gfx942", only=rf"^({vector}|s_movk_i32|s_add_u32)")
     found = {(each.form.instruction.name, each.form.what): each for each in run.findings(tmp_path)}
     kinds = {key: each.found for key, each in found.items()}
     assert kinds["v_add_f32", "e32"] is Found.RIGHT
