@@ -110,7 +110,7 @@ class Modifiers:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Effect:
     """How the results of a form follow from its sources."""
 
     instruction: Described
