@@ -63,6 +63,7 @@ for command in (
     pipeline.build,
     pipeline.run,
     sweep_files.sweep,
+    sweep_files.collect,
     comparing.diff,
     comparing.report,
     exporting.export,
