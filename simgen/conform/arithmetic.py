@@ -110,7 +110,7 @@ class Modifiers:
 
 
 @dataclass(frozen=True)
-class Effect:
+class Computed:
     """How the results of a form follow from its sources."""
 
     instruction: Described

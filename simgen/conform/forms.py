@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.conform import arithmetic, controls, description, values
-from simgen.conform.arithmetic import Effect, Modifiers
+from simgen.conform.arithmetic import Computed, Modifiers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ class Form:
     signature: tuple[str, ...]  # of the values that it is tried with
     setup: tuple[str, ...]  # lines before it
     outputs: tuple[str, ...]  # registers of results, by words: v10, vcc_lo, ...
-    plan: Effect
+    plan: Computed
     flush: bool = False  # subnormals are flushed and the mode is not IEEE's, as omod asks for
     lanes: int = (1 << values.LANES) - 1  # EXEC
 
@@ -199,7 +199,7 @@ class _Vector:
         long = not word.endswith("_e32")
         operands, signature, setups = self._operands(modifiers, constant)
         bits_in = BITS_IN if long and "=vcc" not in of.sources else "vcc"
-        plan = Effect(
+        plan = Computed(
             of, modifiers, constant and (constant[0], constant[2]), bits_in == "vcc", self.upper
         )
         written, outputs = self._results(long)
@@ -265,7 +265,7 @@ class _Vector:
                 operands.append("vcc")
             text, outputs = self._results(False)
             operands = [f"sext({o})" if at in each.extended else o for at, o in enumerate(operands)]
-            plan = Effect(of, Modifiers(), None, True, self.upper, each)
+            plan = Computed(of, Modifiers(), None, True, self.upper, each)
             line = f"{of.name}_{each.form} {', '.join([*text, *operands])} {each.text}"
             yield Form(of, line, each.what, tuple(signature), tuple(setup), tuple(outputs), plan)
 
@@ -294,7 +294,7 @@ def _scalar(of: Described) -> Iterator[Form]:
     registers = [_scalars(20 + 2 * at, width) for at, width in enumerate(widths)]
     results = [_scalars(30, values.words(each)) for each in of.results]
     outputs = tuple(f"s{30 + n}" for each in of.results for n in range(values.words(each)))
-    plan = Effect(of, Modifiers(), None, False, None)
+    plan = Computed(of, Modifiers(), None, False, None)
     if of.format == "SOPK":
         yield from _with_immediate(of, results, outputs)
         return
@@ -306,7 +306,7 @@ def _scalar(of: Described) -> Iterator[Form]:
             constants.append((f"{_LITERAL[type_]:#x}", _LITERAL[type_]))
         for constant, value in constants:
             operands = [*registers[:at], constant, *registers[at + 1 :]]
-            made = Effect(of, Modifiers(), (at, value), False, None)
+            made = Computed(of, Modifiers(), (at, value), False, None)
             what = f"{'ab'[at]} {'literal' if constant.startswith('0x') else 'constant'}"
             text = ", ".join([*results, *operands])
             yield Form(of, f"{of.name} {text}", what, of.sources, (), (*outputs, "scc"), made)
@@ -324,6 +324,6 @@ def _with_immediate(
             setup = ("s_mov_b32 s30, s20",)
         register = results[0] if results else "s20"
         signature = of.sources or ("i32",)
-        plan = Effect(of, Modifiers(), (len(of.sources), value & 0xFFFFFFFF), False, None)
+        plan = Computed(of, Modifiers(), (len(of.sources), value & 0xFFFFFFFF), False, None)
         text = f"{of.name} {register}, {immediate if unsigned else value:#x}"
         yield Form(of, text, f"with {value}", signature, setup, (*outputs, "scc"), plan)
