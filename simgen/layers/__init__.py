@@ -19,7 +19,9 @@ from simgen.layers import heads as heads
 from simgen.layers import input as input
 from simgen.layers import mask as mask
 from simgen.layers import multiply as multiply
+from simgen.layers import rearrange as rearrange
 from simgen.layers import reduce_mean as reduce_mean
+from simgen.layers import reshape as reshape
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax

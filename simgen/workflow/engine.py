@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simgen.workflow.jobs import Workflow
 
 DONE, LOGS = "done", "logs"
-MARKS = ("bundles", "pieces", "ran", "judged")
+STORE, PAGE = "store.sqlite3", "report/report.html"
 PRINTED = "logs/snakemake.log"
 STEPS = re.compile(r"^(\d+) of (\d+) steps")
 LOG = re.compile(r"^\s+log: ([^,]+?)(?:,.*| \(check.*)?$")
@@ -105,22 +105,22 @@ class _Seen:
 
 
 def _forget(folder: Path, workflow: Workflow) -> None:
-    """Take back the marks of what is no longer there: results that were removed, other builds."""
+    """Take back the marks of what is no longer there, and of all that came of it: Snakemake itself
+    looks no further back than a file that is there."""
+    marks = folder / DONE
+    gone: list[Path] = []
     for name, home in workflow.bundles.items():
-        path = folder / home.path
-        marks = folder / DONE
-        whole = bundles.WORKLOAD
-        if home.build and not (path / whole).exists():
-            (marks / "bundles" / name).unlink(missing_ok=True)
-        for key, point in workflow.points.items():
-            if point.bundle != name:
-                continue
-            if not (path / bundles.RESULTS / point.result / seal.FILE).exists():
-                (marks / "ran" / key).unlink(missing_ok=True)
-                kept = path / bundles.RESULTS / f"{bundles.STOPPED}{point.result}"
-                if not kept.is_dir():
-                    for mark in (marks / "pieces" / key).glob("*"):
-                        mark.unlink(missing_ok=True)
+        if home.build and not (folder / home.path / bundles.WORKLOAD).exists():
+            gone.append(marks / "bundles" / name)
+    for key, point in workflow.points.items():
+        results = folder / workflow.bundles[point.bundle].path / bundles.RESULTS
+        if (results / point.result / seal.FILE).exists():
+            continue
+        gone += [marks / "ran" / key, marks / "judged" / key, folder / STORE, folder / PAGE]
+        if not (results / f"{bundles.STOPPED}{point.result}").is_dir():
+            gone += (marks / "pieces" / key).glob("*")
+    for path in gone:
+        path.unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------ why it failed

@@ -22,6 +22,10 @@ A round after which the clock of the GPU is below SLOWEST of its highest is time
 rounds at most as are wanted. The measures are NVBench's (its docs/benchmarks.md, cold and batch
 measurements; stdrel stopping criterion; throttling detection).
 
+Launches of a kernel that the workload says may be one, are one here, whose work-groups wait for
+each other in between (CHAIN, in src/): of its time, each has an equal part. With --past-l1,
+counters or queues, or where the GPU does not hold all of its work-groups at once, they are several.
+
 Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json, and with
 counters ncu.csv. Where it finds a state.bin there, the layers that are marked in it are not run
 (tensors/state_file.py).
@@ -29,7 +33,6 @@ counters ncu.csv. Where it finds a state.bin there, the layers that are marked i
 
 import csv
 import ctypes
-import itertools
 import json
 import math
 import os
@@ -70,6 +73,7 @@ CLOCKED = 50_000  # nanoseconds in which the clock is counted after a round
 SLOWEST = 0.75  # of the highest clock
 LONGEST = 15.0  # seconds that rounds are added for
 L2 = ("left", "cold", "warm")
+CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
 # What Nsight Compute is asked for (targets/ncu.py has what it means).
 COUNTERS = (
@@ -132,14 +136,16 @@ def main(results: Path, past_l1: bool) -> None:
     todo = restore(results / "state.bin", workload, buffers, arena)
     steps = [workload["steps"][at] for at in todo]
     launches = [launch for step in steps for launch in step["launches"]]
-    every, _maps = calls_of(workload, launches, functions, arena.data.ptr)
-    ends = list(itertools.accumulate(len(step["launches"]) for step in steps))
-    calls = [every[first:end] for first, end in zip([0, *ends], ends)]
     if counting:
-        count_launches(every)
+        count_launches(calls_of(workload, launches, functions, arena.data.ptr, chains=False)[0])
         return
-    wait = cupy.RawModule(code=WAIT).get_function("wait")
     turns = turns_of(workload["queues"], todo)
+    made = [
+        calls_of(workload, step["launches"], functions, arena.data.ptr, chains=not turns)
+        for step in steps
+    ]
+    calls = [each for each, _ in made]
+    wait = cupy.RawModule(code=WAIT).get_function("wait")
     spans, clock = run_round(calls, wait, turns=turns)
     outputs = arena[workload["outputs_offset"] :].get()
     timed = measure(calls, wait, turns) or ([spans], {"sm_clock": megahertz(clock)})
@@ -249,26 +255,59 @@ def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawK
     """All kernels, compiled, by name."""
     found = {kernel["name"]: compile_kernel(kernel, ptx) for kernel in workload["kernels"]}
     for kernel in workload["kernels"]:
-        if kernel["lds_nbytes"]:
-            ask(found[kernel["name"]], kernel["lds_nbytes"])
+        if kernel.get("chained") and ptx is None:
+            found[kernel["name"], CHAIN] = compile_kernel(kernel, None, CHAIN)
+    asking = {kernel["name"]: kernel["lds_nbytes"] for kernel in workload["kernels"]}
+    for name, function in found.items():
+        nbytes = asking[name if isinstance(name, str) else name[0]]
+        if nbytes:
+            ask(function, nbytes)
     return found
 
 
-def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tuple[list, list]:
+def calls_of(
+    workload: dict, launches: list, functions: dict, arena: int, *, chains: bool = True
+) -> tuple[list, list]:
     """(what `start` takes, what must stay as long): launches in an arena at an address."""
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
-    calls, kept = [], []  # tensor maps
-    for launch in launches:
+    addresses = [[arena + place for place in places(launch, buffers)] for launch in launches]
+    calls, kept, at = [], [], 0  # tensor maps, and what chains need
+    while at < len(launches):
+        launch, args = launches[at], addresses[at]
         kernel = kernels[launch["kernel"]]
-        args = [arena + place for place in places(launch, buffers)]
-        if kernel["maps"]:
-            kept.append(tensor_maps(kernel["maps"], args))
-            args.append(kept[-1].data.ptr)
         function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
-        args = tuple(np.uint64(address) for address in args)
-        calls.append((function, tuple(launch["grid"]), block, args, kernel["lds_nbytes"]))
+        args, count = [np.uint64(address) for address in args], 1
+        if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
+            count, strides = chain(launches, addresses, at)
+        if kernel["maps"]:
+            kept.append(tensor_maps(kernel["maps"], addresses[at]))
+            args.append(np.uint64(kept[-1].data.ptr))
+        if count > 1:
+            function = functions[kernel["name"], CHAIN]
+            kept += [cupy.asarray(strides), cupy.zeros(launch["grid"][1], np.uint32)]
+            args += [*(np.uint64(each.data.ptr) for each in kept[-2:]), np.uint32(count)]
+        grid = tuple(launch["grid"])
+        calls.append((function, grid, block, tuple(args), kernel["lds_nbytes"], count))
+        at += count
     return calls, kept
+
+
+def joined(grid: list) -> bool:
+    """Whether the GPU holds so many work-groups at once: each unit has one, whatever it takes."""
+    return math.prod(grid) <= cupy.cuda.Device().attributes["MultiProcessorCount"]
+
+
+def chain(launches: list, addresses: list[list[int]], first: int) -> tuple[int, np.ndarray]:
+    """How many launches from one on may be one, and how far each argument goes on at every one."""
+    alike = lambda at: all(launches[at][k] == launches[first][k] for k in ("kernel", "grid"))  # noqa: E731
+    strides, end = None, first + 1
+    while end < len(launches) and alike(end):
+        further = np.subtract(addresses[end], addresses[end - 1], dtype=np.int64)
+        if strides is not None and (further != strides).any():
+            break
+        strides, end = further, end + 1
+    return end - first, strides if strides is not None else np.zeros(0, np.int64)
 
 
 def places(launch: dict, buffers: dict) -> list[int]:
@@ -329,7 +368,7 @@ def restore(path: Path, workload: dict, buffers: dict, arena: cupy.ndarray) -> l
     return [at for at, mark in enumerate(marks) if mark == TO_RUN]
 
 
-def compile_kernel(kernel: dict, ptx: Path | None) -> cupy.RawKernel:
+def compile_kernel(kernel: dict, ptx: Path | None, *defined: str) -> cupy.RawKernel:
     """The function; with a folder for its PTX, with loads that miss in L1."""
     name = kernel["name"]
     source = (BUNDLE / "src" / f"{name}.hip").read_text()
@@ -346,7 +385,8 @@ def compile_kernel(kernel: dict, ptx: Path | None) -> cupy.RawKernel:
                 Path(file.name).write_bytes(compiled(whole, name, code.replace("compute", "sm")))
                 return cupy.RawModule(path=file.name).get_function(name)
         if ptx is None:
-            return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
+            options = (*OPTIONS, *(f"-D{word}" for word in defined))
+            return cupy.RawModule(code=whole, options=options).get_function(name)
         path = ptx / f"{name}.ptx"
         path.write_text(LOAD.sub("ld.global.cg", compiled(whole, name, code).decode().rstrip("\0")))
         return cupy.RawModule(path=str(path)).get_function(name)
@@ -479,7 +519,12 @@ def run_round(
     since = cupy.cuda.get_elapsed_time  # in milliseconds
     starts = [since(begun, event) / 1e3 for event in events[::2]]
     lengths = [since(before, after) / 1e3 for before, after in zip(events[::2], events[1::2])]
-    spans = [(start, start + length) for start, length in zip(starts, lengths)]
+    counts = [call[-1] for step in calls for call in step]
+    spans = [
+        (start + length / count * part, start + length / count * (part + 1))
+        for start, length, count in zip(starts, lengths, counts)
+        for part in range(count)
+    ]
     return spans, cycles / nanoseconds * 1e9
 
 
@@ -495,9 +540,10 @@ def meet(these: list, those: list) -> object:
 
 
 def start(call: tuple) -> None:
-    function, grid, block, args, lds = call
+    function, grid, block, args, lds, count = call
     try:
-        function(grid, block, args, shared_mem=lds)
+        more = {"enable_cooperative_groups": True} if count > 1 else {}
+        function.kernel(grid, block, args, shared_mem=lds, **more)
     except cupy.cuda.driver.CUDADriverError as error:
         stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
 
