@@ -39,6 +39,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "plan_for": ("plan_for", str),
     "matrix": ("matrix", str),
     "layout": ("layout", str),
+    "queues": ("queues", int),
     "seed": ("seed", int),
 }
 KINDS: Mapping[Any, str] = {str: "a word", int: "a whole number", float: "a number"}

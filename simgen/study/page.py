@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 CORRELATION = "correlation.csv"
 SHOWN = 3  # results that a line of doubts names
+MOST_OUTLIERS = 3  # in a table for people
 CORRELATION_TITLES = (
     "quantity", "compared with", "target", "layers", "Pearson r", "error, %", "factor",
-    "error after it, %", "",
+    "error after it, %", "outliers", "",
 )  # fmt: skip
 
 
@@ -189,7 +190,10 @@ def correlation_cells(each: Correlation) -> tuple[str, ...]:
     formats = ((each.pearson, ".3f"), (each.error, ".1f"), (each.scale, ".3g"))
     shown = ["" if n is None else f"{n:{how}}" for n, how in (*formats, (each.scaled_error, ".1f"))]
     quantity = each.quantity.replace("_", " ")
-    return (quantity, each.reference, each.target, str(each.layers), *shown, each.note)
+    first = ", ".join(each.outliers[:MOST_OUTLIERS])
+    more = f" and {n} more" if (n := len(each.outliers) - MOST_OUTLIERS) > 0 else ""
+    head = (quantity, each.reference, each.target, str(each.layers))
+    return (*head, *shown, first + more, each.note)
 
 
 def _csv(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
