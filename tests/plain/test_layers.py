@@ -203,6 +203,17 @@ def cross_entropy(variant: Variant, x: Array, labels: Array) -> Array:
     return np.array([math.fsum(losses) / max(1, len(losses))])
 
 
+def sampled_softmax(variant: Variant, x: Array, w: Array, labels: Array, samples: Array) -> Array:
+    """The mean of a log-softmax over the right word and those samples that are others."""
+    zipf = float(np.float32(float(dict(variant.parameters)["zipf"]) * math.log(2)))
+    losses = []
+    for row, label in zip(x.reshape(-1, x.shape[-1]), labels.astype(int).flat, strict=True):
+        words = [label, *(word for word in samples.astype(int) if word != label)]
+        scores = [math.fsum(row * w[word]) + zipf * math.log2(word + 1) for word in words]
+        losses.append(-special.log_softmax(scores)[0])
+    return np.array([math.fsum(losses) / len(losses)])
+
+
 def squared_error(variant: Variant, x: Array, target: Array) -> Array:
     return np.array([math.fsum((x - target).ravel() ** 2) / x.size])
 
@@ -643,6 +654,7 @@ INDEPENDENT = {
     "adam": adam,
     "softmax": softmax,
     "cross_entropy": cross_entropy,
+    "sampled_softmax": sampled_softmax,
     "squared_error": squared_error,
     "activation": activation,
     "gemm": gemm,
