@@ -19,6 +19,7 @@ import click
 from simgen import __version__, errors
 from simgen.cli import (
     comparing,
+    conforming,
     creating,
     exporting,
     inventory,
@@ -74,6 +75,7 @@ for command in (
     linting.lint,
     legalising.legalise,
     creating.new,
+    conforming.conform,
     inventory.show,
     inventory.list_,
     inventory.data,

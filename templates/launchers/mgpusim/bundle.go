@@ -28,8 +28,8 @@ type workload struct {
 	}
 	Steps         []step
 	Queues        []queued // of each step; none: all run in order
-	ArenaNbytes   uint64 `json:"arena_nbytes"`
-	OutputsOffset uint64 `json:"outputs_offset"`
+	ArenaNbytes   uint64   `json:"arena_nbytes"`
+	OutputsOffset uint64   `json:"outputs_offset"`
 
 	places map[string]int // of Buffers by name, once they are checked
 }
