@@ -218,7 +218,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Value:
+class ByValue:
     """An argument of a kernel that is passed by value."""
 
     at: int  # its number among the kernel's parameters
@@ -240,7 +240,7 @@ class Launch:
     # Bytes from the start of each argument's buffer to where the kernel gets it, whole words; none:
     # all are 0. An offset does not change the kernel, which may ask for a larger alignment.
     offsets: tuple[int, ...] = ()
-    values: tuple[Value, ...] = ()  # arguments by value, in the order of the parameters
+    values: tuple[ByValue, ...] = ()  # arguments by value, in the order of the parameters
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, printable
 from simgen.frontend import own_tensors
-from simgen.ir import Kernel, Language, Launch, OwnSource, Value
+from simgen.ir import Kernel, Language, Launch, OwnSource, ByValue
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 
@@ -149,7 +149,7 @@ class Launches:
 
     def _arguments(
         self, place: str, said: Mapping[str, Any], known: Mapping[str, Any]
-    ) -> tuple[tuple[str, ...], tuple[Value, ...]]:
+    ) -> tuple[tuple[str, ...], tuple[ByValue, ...]]:
         given = said.get("args")
         if not isinstance(given, list) or not 0 < len(given) <= MOST_ARGS:
             raise ExpressionError(f'{place}: args is no list; write args = ["a", "i32 n"]')
@@ -162,7 +162,7 @@ class Launches:
                 args.append(text)
             elif number and kind == LOCAL:
                 nbytes = own_tensors.whole(f"{place}: {text}", number, known, 1, MOST_LDS)
-                values.append(Value(at, 4, nbytes, local=True))
+                values.append(ByValue(at, 4, nbytes, local=True))
             elif number and kind in SCALARS:
                 values.append(_value(place, at, kind, number, known))
             else:
@@ -204,7 +204,7 @@ class Launches:
 KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for")
 
 
-def _value(place: str, at: int, kind: str, text: str, known: Mapping[str, Any]) -> Value:
+def _value(place: str, at: int, kind: str, text: str, known: Mapping[str, Any]) -> ByValue:
     """A number as its bits.
 
     Raises:
@@ -223,15 +223,15 @@ def _value(place: str, at: int, kind: str, text: str, known: Mapping[str, Any]) 
         raise ExpressionError(
             f"{place}: argument {kind} {text.strip()}: {found} is no {kind}"
         ) from None
-    return Value(at, len(raw), int.from_bytes(raw, "little"))
+    return ByValue(at, len(raw), int.from_bytes(raw, "little"))
 
 
-def _placed(values: Sequence[Value]) -> tuple[Value, ...]:
+def _placed(values: Sequence[ByValue]) -> tuple[ByValue, ...]:
     """Arrays in LDS one behind the other: sizes become places."""
     found, at = [], 0
     for each in values:
         if each.local:
-            found.append(Value(each.at, each.nbytes, at, local=True))
+            found.append(ByValue(each.at, each.nbytes, at, local=True))
             at += -(-each.bits // 16) * 16
         else:
             found.append(each)
