@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, printable
 from simgen.frontend import own_tensors
-from simgen.ir import Kernel, Language, Launch, OwnSource, ByValue
+from simgen.ir import ByValue, Kernel, Language, Launch, OwnSource
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 
