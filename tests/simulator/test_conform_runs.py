@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 def test_mgpusim(tmp_path: Path):
     vector = "v_(fma_f32|add_f32|mov_b64|cmp_ge_f32_e64|bfi_b32|sub_f32|cndmask_b32_e64)"
-    run = Trial("mgpusim", "gfx942", only=rf"^({vector}|s_movk_i32|s_add_u32|ds_read_b|flat_load_dword v)")
+    others = "s_movk_i32|s_add_u32|ds_read_b|flat_load_dword v"
+    run = Trial("mgpusim", "gfx942", only=rf"^({vector}|{others})")
     found = {(each.form.instruction.name, each.form.what): each for each in run.findings(tmp_path)}
     kinds = {key: each.found for key, each in found.items()}
     assert kinds["v_add_f32", "e32"] is Found.RIGHT
