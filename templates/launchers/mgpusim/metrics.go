@@ -21,6 +21,7 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
 	"github.com/sarchlab/mgpusim/v4/amd/emu"
 	"github.com/sarchlab/mgpusim/v4/amd/insts"
+	"github.com/sarchlab/mgpusim/v4/amd/timing/cp"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/wavefront"
 )
@@ -134,6 +135,7 @@ type recorder struct {
 	units      int // of the timing model, in all GPUs
 	slots      int // for wavefronts, in a unit
 	times      [spans]sim.VTimeInSec
+	seen       *seen          // of a sample of the launch; nil: all of it runs
 	wavefront  *emu.Wavefront // that executed last, and where it was then
 	pc         uint64
 }
@@ -145,6 +147,11 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 		switch c := component.(type) {
 		case *emu.ComputeUnit:
 			c.AcceptHook(r)
+			continue
+		case *cp.CommandProcessor:
+			for _, dispatcher := range c.Dispatchers {
+				tracing.CollectTrace(dispatcher, &groupTracer{recorder: r})
+			}
 			continue
 		case *cu.ComputeUnit:
 			r.frequency, r.units, r.slots = c.Freq, r.units+1, 0
@@ -173,7 +180,7 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 func (r *recorder) reset() {
 	r.ended.Store(0)
 	r.counts, r.launches, r.begin, r.end, r.wavefront = [metrics]uint64{}, 0, 0, 0, nil
-	r.times = [spans]sim.VTimeInSec{}
+	r.times, r.seen = [spans]sim.VTimeInSec{}, nil
 }
 
 // wait returns when the components have told all of some launches. The driver takes a launch out of
@@ -188,20 +195,22 @@ func (r *recorder) row(kernel string, hostSeconds float64, groups uint64) row {
 	r.counts[workGroups] = groups
 	seconds := float64(r.end - r.begin)
 	cycles := math.Round(seconds * float64(r.frequency))
-	r.countCycles(cycles)
-	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.counts, nil, 0, 0}
+	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.countsAt(cycles), nil, 0, 0}
 }
 
-// countCycles fills in what was measured as time, in cycles of the units' clock. A wavefront that is
-// neither in s_waitcnt nor at a barrier executes, or waits to be fetched or issued.
-func (r *recorder) countCycles(cycles float64) {
+// countsAt are all counts after so many cycles of the units' clock, with what was measured as time
+// in these. A wavefront that is neither in s_waitcnt nor at a barrier executes, or waits to be fetched
+// or issued.
+func (r *recorder) countsAt(cycles float64) [metrics]uint64 {
+	counts := r.counts
 	in := func(of span) uint64 { return uint64(math.Round(float64(r.times[of]) * float64(r.frequency))) }
-	r.counts[cuCycles] = uint64(cycles) * uint64(r.units)
-	r.counts[cuActiveCycles] = in(activeUnit)
-	r.counts[wavefrontSlotCycles] = in(activeUnit) * uint64(r.slots)
-	r.counts[wavefrontCycles] = in(resident)
-	r.counts[stallWaitCycles], r.counts[stallBarrierCycles] = in(atWait), in(atBarrier)
-	r.counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
+	counts[cuCycles] = uint64(cycles) * uint64(r.units)
+	counts[cuActiveCycles] = in(activeUnit)
+	counts[wavefrontSlotCycles] = in(activeUnit) * uint64(r.slots)
+	counts[wavefrontCycles] = in(resident)
+	counts[stallWaitCycles], counts[stallBarrierCycles] = in(atWait), in(atBarrier)
+	counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
+	return counts
 }
 
 // Func is called by the emulator after each instruction of a wavefront.
@@ -387,7 +396,13 @@ func (t *unitTracer) StartTask(task tracing.Task) {
 		if !isInst || !isWave {
 			return
 		}
-		t.count(inst.Inst, wave.EXEC())
+		if t.seen != nil {
+			before := t.counts
+			t.count(inst.Inst, wave.EXEC())
+			t.seen.countFor(wave.Wavefront.WG, &before, &t.counts)
+		} else {
+			t.count(inst.Inst, wave.EXEC())
+		}
 		if of, waits := waits[inst.Opcode]; waits && inst.FormatType == insts.SOPP {
 			t.waiting[task.ID] = waiting{of, t.engine.CurrentTime()}
 		}
