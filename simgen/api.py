@@ -78,12 +78,13 @@ def plan(
     scale_to: float | None = None,
     matrix: str | None = None,
     layout: str | None = None,
+    queues: int | None = None,
 ) -> PlannedBuild:
     """What `simgen build WORKLOAD` with these options would make; nothing is compiled or written.
 
     Args:
         workload: a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
-            .dnntemplate file, a problem string or the command line of a driver.
+            .dnntemplate file, an .onnx model, a problem string or the command line of a driver.
         set: config keys ("n", or "conv1.n" in a network) or $VARIABLES of a template.
         passes: passes of a network: "fwd", "bwd", "sgd" (parameter update), or several.
         layers: a slice of a network, "conv1..pool1", or names of layers.
@@ -102,7 +103,7 @@ def plan(
         fuse: merge batch normalisation and activations into the kernels before them.
         reuse_memory: give a tensor's memory to later ones after its last use.
         values: files with input values of your own, or "exact": whole numbers whose sums are not
-            rounded.
+            rounded, or "model": the parameters of the ONNX model that it is.
         data: a file of samples for inputs and labels: images of MNIST or CIFAR-10, a text, pairs of
             sentences; or the name of one that comes with simgen.
         seed: the seed of the random inputs.
@@ -113,6 +114,7 @@ def plan(
         layout: the storage format of images, "nchw" or "nhwc", of layers that have a choice.
         matrix: whether the machine's matrix instructions multiply: "yes", "no", or "auto", where
             that pays; "tf32" is as "auto", but they multiply f32 too, of which they keep 11 bits.
+        queues: how many queues of the GPU run layers and passes that do not depend on each other.
 
     Raises:
         UsageError: there is no such workload, or the choices do not go together.
@@ -140,6 +142,7 @@ def plan(
         scale_to=scale_to,
         matrix=matrix,
         layout=layout,
+        queues=queues,
     )
     return PlannedBuild(planning.Plan(os.fspath(workload), choices))
 

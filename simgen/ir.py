@@ -6,6 +6,7 @@
       kernels  what is compiled: a template, an entry point, constants
       steps    what is run, in order: one layer in one pass, with its launches
       machine  what kernels and launches are planned for
+      queues   which steps may run at once, and in which order the others do
 
 `to_json` and `from_json` are inverses; `workload.json` in a bundle is `to_json(workload)`.
 """
@@ -177,6 +178,9 @@ class Kernel:
     constants: Constants = ()
     lds_nbytes: int = 0  # of a work-group, that launches ask for beside what the text declares
     maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
+    # Launches of it that follow each other may be one, in which all work-groups wait for each
+    # other in between: the text has that for CHAIN (templates/kernels/chain.h).
+    chained: bool = False
 
 
 @dataclass(frozen=True)
@@ -246,6 +250,14 @@ class Left:
 
 
 @dataclass(frozen=True)
+class Queued:
+    """Where a step runs, if several queues do (simgen/workload/queues.py)."""
+
+    queue: int  # from 0 on; steps of a queue follow each other in the workload's order
+    after: tuple[int, ...]  # steps of other queues that end before it begins
+
+
+@dataclass(frozen=True)
 class Workload:
     name: str
     seed: int
@@ -256,6 +268,7 @@ class Workload:
     arena_nbytes: int
     outputs_offset: int  # the arena from here to its end is dumped after a run
     machine: Machine = field(default_factory=fitted)  # that it is planned for
+    queues: tuple[Queued, ...] = ()  # of each step; empty: one queue, all in order
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:

@@ -93,6 +93,7 @@ class Machine:
     rounds_products: tuple[ProductRounding, ...] = ()
     # LDS of a work-group, at most, if its launch asks for it: CUDA's dynamic shared memory.
     asked_lds_nbytes: Bytes = 0
+    joins_groups: bool = False  # whether all work-groups of a launch can wait for each other
     use_matrix: Name = AUTO  # YES, NO, or where that pays
     options: tuple[tuple[str, str], ...] = ()  # what differs from the file, as a user says it
 

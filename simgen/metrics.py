@@ -136,6 +136,10 @@ def _kind(name: str, label: str, title: str, *more: tuple[str, str]) -> Metric:
 _ROWS = (
     # Times. Of a simulator, `seconds` are simulated ones.
     Metric("seconds", "seconds", TIME, "Time of each layer", "", True, True, "time"),
+    Metric(
+        "elapsed_seconds", "seconds", TIME,
+        "Of several queues, by how much it ended after all that ended before: the sum is the run's",
+    ),
     Metric("seconds_min", "seconds", TIME, "Time in the fastest round"),
     Metric("seconds_q1", "seconds", TIME, "Time that a quarter of the rounds do not exceed"),
     Metric("seconds_q3", "seconds", TIME, "Time that three quarters of the rounds do not exceed"),

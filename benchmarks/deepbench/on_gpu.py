@@ -182,8 +182,8 @@ class OnGpu:
         row.launches, row.algorithm = len(calls), _algorithm(workload)
 
         def ours() -> None:
-            for function, grid, block, args, lds in calls:
-                function(grid, block, args, shared_mem=lds)
+            for call in calls:
+                self.launcher.start(call)
 
         tensors = self._tensors(workload, arena)
         peer = peers.of(self.torch, workload, tensors)

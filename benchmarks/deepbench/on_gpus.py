@@ -215,8 +215,8 @@ class OnGpus:
             calls, _ = self.launcher.calls_of(
                 to_json(shared.workload), text, functions[gpu], arenas[gpu].data_ptr()
             )
-            for function, grid, block, args, lds in calls:
-                function(grid, block, args, shared_mem=lds)
+            for call in calls:
+                self.launcher.start(call)
 
     def _move(self, shared: Sharding, arenas: list[Any], functions: list[Any], move: Move) -> None:
         import numpy as np

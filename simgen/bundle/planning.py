@@ -27,7 +27,7 @@ from simgen.targets import TARGETS
 from simgen.tensors import exact_values, own_values
 from simgen.tensors.samples import filling
 from simgen.workload import lowering as workload
-from simgen.workload import sharding
+from simgen.workload import queues, sharding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -158,10 +158,14 @@ class Plan:
     @functools.cached_property
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
-        paths = [Path(word) for word in self.choices.values if word != exact_values.WORD]
+        words = (exact_values.WORD, own_values.MODEL)
+        paths = [Path(word) for word in self.choices.values if word not in words]
         only, word = self.choices.of_values, self.choices.data
-        samples = filling.values(filling.find(word), self._lowered) if word else {}
-        return samples | (own_values.read(paths, self._lowered, only) if paths else {})
+        found = filling.values(filling.find(word), self._lowered) if word else {}
+        if own_values.MODEL in self.choices.values:
+            name = self.problem.name
+            found |= own_values.of_model(self.problem.parameters, name, self._lowered)
+        return found | (own_values.read(paths, self._lowered, only) if paths else {})
 
     @functools.cached_property
     def _lowered(self) -> Workload:
@@ -176,6 +180,7 @@ class Plan:
             loss_scale=1.0 if choices.loss_scale is None else choices.loss_scale,
             reuse_memory=choices.reuse_memory,
         )
+        made = queues.scheduled(made, choices.queues or 1)
         return exact_values.given(made) if exact_values.WORD in choices.values else made
 
     def provenance(self) -> dict[str, Any]:
@@ -307,6 +312,8 @@ def _check_numbers(choices: Choices) -> None:
     if choices.scale_to is not None and not 1 <= choices.scale_to < math.inf:
         fact = f"--scale-to {choices.scale_to!r}: not a number of operations"
         raise UsageError(f"{fact}; write one above 1, such as 2e7")
+    if choices.queues is not None:
+        queues.check(choices.queues)
     if choices.loss_scale is not None and not LEAST_SCALE <= choices.loss_scale <= MOST_SCALE:
         fact = f"--loss-scale {choices.loss_scale!r}: not a factor of the loss"
         raise UsageError(f"{fact}; write a number from 2^-24 to 2^24")

@@ -38,13 +38,14 @@ OPTIONS = {
     "plan_for": "--plan-for",
     "matrix": "--matrix",
     "layout": "--layout",
+    "queues": "--queues",
 }
 PHASES = {True: "--inference", False: "--training"}
 CONFIG, TEXT = "config", "config_text"  # in the manifest
 # Choices that it keeps as they are; those that are None are left out.
 PLAIN = (
     "layers", "algorithm", "rate", "loss_scale", "inference", "fuse", "reuse_memory", "plan_for",
-    "matrix", "layout", "loss", "optimizer", "steps",
+    "matrix", "layout", "loss", "optimizer", "steps", "queues",
 )  # fmt: skip
 
 
@@ -71,6 +72,7 @@ class Choices:
     loss: str | None = None  # that the network ends in; None: that of training
     optimizer: str | None = None  # of pass sgd, with its settings
     steps: int | None = None  # of training
+    queues: int | None = None  # that run steps at once
     data: str | None = None  # a file of samples; recipes have its values, in data.h5
     scale_to: float | None = None  # operations at most; recipes have what came of it
 
@@ -116,6 +118,7 @@ class KeptChoices:
     loss: str | None = None
     optimizer: str | None = None
     steps: int | None = None
+    queues: int | None = None
     exact: bool = False  # whole numbers as values
 
 

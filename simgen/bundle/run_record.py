@@ -122,6 +122,11 @@ def part(workload: Workload, steps: Sequence[int]) -> Workload:
     return replace(workload, steps=tuple(workload.steps[at] for at in steps))
 
 
+def names(workload: Workload, steps: Sequence[int]) -> list[str]:
+    """What these steps are called, "LAYER PASS"."""
+    return [f"{workload.steps[at].layer} {workload.steps[at].direction}" for at in steps]
+
+
 def todo(workload: Workload, run: Run) -> list[int]:
     """The steps whose launches have no metrics from earlier times."""
     firsts = workload.first_launches

@@ -149,7 +149,14 @@ def _axes(ctx: click.Context) -> Iterable[str]:
     return [f"{name}=" for name in (*target.run_options, *Family(made, target).settings())]
 
 
+def _exports(ctx: click.Context) -> Iterable[str]:
+    from simgen.exports import EXPORTS
+
+    return EXPORTS
+
+
 targets = of(_targets)
+exports = of(_exports)
 results = of(_results)
 machines = of(_machines)
 algorithms = of(_algorithms)

@@ -155,11 +155,21 @@ def _totals(result: Result) -> None:
         print(f"in all {'; '.join(parts)}: {', '.join(said)}")
 
 
+def _at_once(workload: Workload, result: Result) -> None:
+    """What a run with several queues took, and its launches one by one."""
+    names = ("elapsed_seconds", "seconds")
+    elapsed, single = (sum(each.get(name, 0.0) for each in result.launches) for name in names)
+    if workload.queues and elapsed:
+        count_ = len({turn.queue for turn in workload.queues})
+        print(f"in all {seconds(elapsed)} in {count_} queues; launches {seconds(single)} together")
+
+
 def say_ran(bundle: Bundle, ended: Ended, verbose: bool) -> None:
     """The launches of a run that has ended; verbosely its log too."""
     from simgen.targets.base import log_text
 
     launches(bundle.workload, [ended.result])
     _totals(ended.result)
+    _at_once(bundle.workload, ended.result)
     if verbose:
         print(log_text(ended.folder), end="")

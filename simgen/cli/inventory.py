@@ -112,6 +112,7 @@ def show(
         present.inputs(workload, parameters=verbose)
         present.work(workload)
         present.planned(workload, plan.planned_for.why)
+        present.queues(workload)
         if verbose:
             present.dispatches(workload)
     for name, lines in commands.items():
@@ -173,7 +174,9 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("part", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, part: str | None, as_json: bool) -> None:
-    """List workloads, layers, targets, algorithms, machines or metrics. [default: workloads]
+    """List workloads, layers, targets, algorithms, machines, metrics or exports.
+
+    Without a word, workloads are listed.
 
     `deepbench` lists DeepBench's problems, all of them or those of a family: gemm, conv, rnn,
     sparse or allreduce.
@@ -190,6 +193,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
         "algorithms": _list_algorithms,
         "machines": _list_machines,
         "metrics": _list_metrics,
+        "exports": _list_exports,
         "deepbench": lambda: _list_deepbench(part),
     }
     if what not in listings:
@@ -302,6 +306,15 @@ def _list_metrics() -> list[dict[str, str]]:
             "follows from": metric.formula,
         }
         for metric in METRICS.values()
+    ]
+
+
+def _list_exports() -> list[dict[str, str]]:
+    from simgen.exports import EXPORTS
+
+    return [
+        {"format": name, "writes": "a file" if each.file else "a folder", "what": each.what}
+        for name, each in sorted(EXPORTS.items())
     ]
 
 

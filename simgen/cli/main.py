@@ -19,6 +19,8 @@ import click
 from simgen import __version__, errors
 from simgen.cli import (
     comparing,
+    conforming,
+    exporting,
     inventory,
     legalising,
     linting,
@@ -26,6 +28,7 @@ from simgen.cli import (
     pipeline,
     standing,
     studying,
+    sweep_files,
     synthesising,
 )
 from simgen.cli.options import Commands
@@ -59,14 +62,18 @@ inventory.cache.add_command(miopen.miopen)
 for command in (
     pipeline.build,
     pipeline.run,
+    sweep_files.sweep,
+    sweep_files.collect,
     comparing.diff,
     comparing.report,
+    exporting.export,
     studying.study,
     synthesising.synthesise,
     synthesising.score,
     standing.status,
     linting.lint,
     legalising.legalise,
+    conforming.conform,
     inventory.show,
     inventory.list_,
     inventory.data,

@@ -256,7 +256,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         metavar="FILE",
         help="Input values of your own: a .npz, .npy or HDF5 file whose arrays are named as in "
         "data.h5; may be repeated. The word `exact` draws whole numbers whose sums are not "
-        "rounded.",
+        "rounded, and `model` takes the parameters of the ONNX model that is built.",
     ),
     click.option(
         "--data",
@@ -292,6 +292,13 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         metavar="F",
         help="The storage format of images, nchw or nhwc, of a convolution by itself; filters have "
         "--set filter_layout=krsc. Where kernels want another, launches convert. [default: nchw]",
+    ),
+    click.option(
+        "--queues",
+        type=click.IntRange(1, 8),
+        metavar="N",
+        help="Run layers and passes that do not depend on each other at once, in so many queues: "
+        "streams of CUDA, command queues of MGPUSim's timing model. [default: 1]",
     ),
     click.option(
         "--seed",
@@ -336,6 +343,7 @@ def planned(given: dict[str, Any]) -> tuple[Plan, Path, list[Target]]:
         scale_to=given["scale_to"],
         matrix=given["matrix"],
         layout=given["layout"],
+        queues=given["queues"],
     )
     targets = chosen_targets(given["targets"], given_settings(given))
     plan = Plan(given["workload"], choices, targets)

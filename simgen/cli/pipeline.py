@@ -18,6 +18,7 @@ from simgen.cli.options import (
     verbosity,
     workload_options,
 )
+from simgen.cli.workflows import engine_options
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,19 +46,20 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     A bundle is a folder with programs, kernels, data and launch scripts.
 
     WORKLOAD is a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
-    .dnntemplate file, or an operation such as gemm:m=35,n=700,k=2048.
+    .dnntemplate file, an .onnx model, or an operation such as gemm:m=35,n=700,k=2048.
 
     \b
     simgen build softmax_fwd
     simgen build softmax_fwd --set n=4 --set c=10 --target host
     simgen build alexnet.dnnmark --target gem5-se --arch gfx902 -o alexnet
     simgen build block.dnntemplate --set N=16 --set K=64
+    simgen build model.onnx --set batch=1 --values model
 
     If the bundle exists, the targets are added to it. A build that would make results in it invalid
     is refused (exit code 4), unless --replace allows it to remove them.
     """
     from simgen.cli import present
-    from simgen.targets import matrix
+    from simgen.targets import matrix, queueing
 
     plan, output, targets = planned(given)
     with present.stages(quiet) as tell:
@@ -66,7 +68,8 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
         _say_built(made, len(plan.network.layers), builder.cache, verbose)
         for target in targets:
             notes = target.package.notes(made.path / target.name, details=verbose)
-            for note in (*notes, *matrix.notes(target, made.workload)):
+            queued = queueing.notes(target, made.workload)
+            for note in (*notes, *matrix.notes(target, made.workload), *queued):
                 print(note)
         print(f"reproduce: {reproduce(given)}")
     if and_run:
@@ -155,15 +158,24 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "counted, or nothing. [default: previous]",
 )
 @click.option(
+<<<<<<< HEAD
     "--sample",
     type=Share(),
     metavar="P%",
     help="Simulate about this part of the work-groups of each launch that has enough, and "
     "extrapolate its figures.",
+=======
+    "--piece",
+    type=Whole(1),
+    metavar="K",
+    help="Simulate only this piece of --representatives or --jobs, from 1 on, and keep it, as jobs "
+    "of a cluster do; the command without --piece makes the result.",
+>>>>>>> main
 )
 @click.option(
     "--resume", is_flag=True, help="Continue a stopped run after its last finished layer."
 )
+@engine_options
 @verbosity
 def run(
     bundle: Path,
@@ -176,8 +188,16 @@ def run(
     representatives: bool,
     jobs: int | None,
     warm: str | None,
+<<<<<<< HEAD
     sample: float | None,
+=======
+    piece: int | None,
+>>>>>>> main
     resume: bool,
+    executor: str | None,
+    profile: str | None,
+    container: str | None,
+    workflow_only: bool,
     quiet: bool,
     verbose: bool,
     **options: str | int | None,
@@ -194,7 +214,11 @@ def run(
     simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
     simgen run alexnet --on gem5-se --resume
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 8
+<<<<<<< HEAD
     simgen run conv_fwd --on mgpusim --mode timing --sample 5%
+=======
+    simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 40 --executor slurm
+>>>>>>> main
 
     Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
     BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
@@ -209,21 +233,74 @@ def run(
     from simgen.running.runs import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
+<<<<<<< HEAD
     wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm, sample))
     if grid and layers is not None:
         raise UsageError("--layers: a sweep runs the whole network; leave out --layers or --sweep")
+=======
+    wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm))
+    if grid and layers is not None and not wish.cutting:
+        raise UsageError(
+            "--layers: a sweep runs the whole network; leave out --layers or --sweep, or add "
+            "--representatives or --jobs"
+        )
+>>>>>>> main
     if again and not grid:
         raise UsageError("--again: it is for --sweep; leave it out, since every run is a new one")
     with bundles.opened(bundle) as loaded:
-        if grid:
+        if executor or workflow_only or profile or container:
+            engine = {"executor": executor or "local", "profile": profile,
+                      "container": container, "workflow_only": workflow_only}  # fmt: skip
+            _jobs(loaded, target, given, grid, again, wish, piece, engine, quiet)
+        elif piece is not None:
+            _piece(loaded, target, given, grid, wish, piece, quiet)
+        elif grid:
             _sweep(loaded, target, given, grid, again, wish, quiet, verbose)
         else:
             _run(loaded, target, given, wish, quiet, verbose)
 
 
+<<<<<<< HEAD
 def _cutting(
     representatives: bool, jobs: int | None, warm: str | None, sample: float | None
 ) -> Cutting | None:
+=======
+def _jobs(
+    bundle: Bundle,
+    target: str | None,
+    options: dict[str, str | int],
+    grid: tuple[str, ...],
+    again: bool,
+    wish: Wish,
+    piece: int | None,
+    engine: dict[str, Any],
+    quiet: bool,
+) -> None:
+    from simgen.cli import workflows
+
+    if again or piece is not None:
+        other = "--again" if again else "--piece"
+        raise UsageError(f"{other}: a workflow has its own jobs; leave it out, or --executor")
+    workflows.run_jobs(bundle, target, options, grid, wish, engine, quiet)
+
+
+def _piece(
+    bundle: Bundle,
+    target: str | None,
+    options: dict[str, str | int],
+    grid: tuple[str, ...],
+    wish: Wish,
+    nth: int,
+    quiet: bool,
+) -> None:
+    from simgen.cli.following import Printing
+    from simgen.running import sweeps
+
+    sweeps.run_piece(bundle, target, options, grid, wish, nth, Printing(quiet))
+
+
+def _cutting(representatives: bool, jobs: int | None, warm: str | None) -> Cutting | None:
+>>>>>>> main
     """How the network is to be cut; None: it is run whole."""
     from simgen.running.pieces import Cutting
     from simgen.workload.pieces import Warm

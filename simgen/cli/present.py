@@ -414,6 +414,21 @@ def planned(workload: Workload, why: str) -> None:
         table(None, ("layer", "pass", "", "chosen", "because"), rows)
 
 
+def queues(workload: Workload) -> None:
+    """Of several queues, what each runs, and what it waits for before."""
+    if not workload.queues:
+        return
+    steps = [f"{step.layer} {step.direction}" for step in workload.steps]
+    rows = [
+        (turn.queue, step, ", ".join(steps[at] for at in turn.after))
+        for step, turn in zip(steps, workload.queues, strict=True)
+    ]
+    rows.sort(key=lambda row: row[0])
+    shown = [("" if before == row[:1] else row[0], *row[1:])
+             for before, row in zip([(), *(each[:1] for each in rows)], rows)]  # fmt: skip
+    table(None, ("queue", "layer and pass", "waits for, of other queues"), shown)
+
+
 def dispatches(workload: Workload) -> None:
     """The launches, with grid, block and arguments."""
     rows = [

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from simgen.bundle.planning import Told
     from simgen.bundle.writing import Bundle
     from simgen.running.runs import Ended
-    from simgen.running.siblings import Told
 
 
 class PrintingStudy(Printing, StudyListener):

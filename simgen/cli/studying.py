@@ -12,6 +12,8 @@ from simgen.cli.options import settings_given, verbosity
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simgen.studies.definition import Study
     from simgen.studies.reporting import Made
 
@@ -54,7 +56,7 @@ MOST_BATCH = 2**20
 @click.option(
     "--counters",
     is_flag=True,
-    help="cuda: count what the hardware does, too, with Nsight Compute.",
+    help="cuda and hip: count what the hardware does, too, with the profiler.",
 )
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @verbosity
@@ -97,6 +99,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         for target, why in made.passed.items():
             print(f"not on {target}: {why}")
         _table(made)
+        _agreement(made, targets)
         print(f"page: {made.page}")
     made.check()
 
@@ -114,6 +117,21 @@ def _table(made: Made) -> None:
         for each in made.figures
     ]
     present.table(None, ("", "figure", "given by", "values"), rows)
+
+
+def _agreement(made: Made, targets: Sequence[str]) -> None:
+    """How well simulators agree with a GPU, or why there is nothing to say of that."""
+    from simgen.cli import present
+    from simgen.study.correlation import HARDWARE, HOST
+
+    native = [name for name in targets if name in HARDWARE]
+    simulated = [name for name in targets if name not in (*HARDWARE, HOST)]
+    present.correlations(made.agreement)
+    if simulated and not native:
+        print(f"no GPU took part, so nothing says how right {' and '.join(simulated)} are: add "
+              "--targets cuda or hip")  # fmt: skip
+    if HOST in targets:
+        print("host: its times are this computer's, and no times are compared with them")
 
 
 def _words(text: str | None) -> list[str]:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from simgen.bundle.planning import Told
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended
-    from simgen.running.siblings import Told
     from simgen.running.sweeps import Swept
 
 

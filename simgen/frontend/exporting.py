@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from simgen.frontend.network import Network, Placed
     from simgen.frontend.operation import LibraryOperation
-    from simgen.ir import Pass
+    from simgen.ir import Node, Pass, TensorSpec
+    from simgen.layers.base import Layer
 
 
 def lines(network: Network, passes: Sequence[Pass], form: str) -> tuple[list[str], dict[str, str]]:
@@ -55,38 +56,44 @@ def operations(placed: Placed, passes: Sequence[Pass]) -> list[LibraryOperation]
 
     Of a fully connected layer, they are its products, without the bias.
     """
-    layer = placed.layer
-    directions = tuple(part for each in passes for part in layer.steps(each))
-    dtype = str((placed.node.inputs or (placed.output,))[0].dtype)
+    directions = tuple(part for each in passes for part in placed.layer.steps(each))
+    return of_layer(placed.layer, placed.node, placed.output, directions)
+
+
+def of_layer(
+    layer: Layer, node: Node, output: TensorSpec, directions: tuple[Pass, ...]
+) -> list[LibraryOperation]:
+    """The same of a layer that stands for a node, in passes of its own; `output` is its y."""
+    dtype = str((node.inputs or (output,))[0].dtype)
     dtype = "i8" if dtype == "i32" else dtype
     if not directions or dtype not in TYPES:
         return []
     if type(layer) is Gemm and directions == layer.steps(layer.passes[0]):
-        return [_gemm(layer, placed, dtype)]
+        return [_gemm(layer, node, output, dtype)]
     if type(layer) is FullyConnected:
-        products = [layer.product(placed.node.inputs[0], each) for each in directions]
+        products = [layer.product(node.inputs[0], each) for each in directions]
         return [
             GemmOperation(p.n, p.m, p.k, p.b_transposed, p.a_transposed, type=dtype)
             for p in products  # by rows
         ]
     if type(layer) is Convolution and layer.mode is not ConvMode.TRANSPOSE:
-        return [_conv(layer, placed, directions, dtype)]
+        return [_conv(layer, node, directions, dtype)]
     if type(layer) is Recurrent and not layer.reverse:
-        return [_rnn(layer, placed, directions, dtype)]
+        return [_rnn(layer, node, directions, dtype)]
     return []
 
 
-def _gemm(layer: Gemm, placed: Placed, dtype: str) -> GemmOperation:
-    *batch, n, m = placed.output.shape  # by columns
-    k = placed.node.inputs[0].shape[-2 if layer.transa else -1] if placed.node.inputs else layer.k
+def _gemm(layer: Gemm, node: Node, output: TensorSpec, dtype: str) -> GemmOperation:
+    *batch, n, m = output.shape  # by columns
+    k = node.inputs[0].shape[-2 if layer.transa else -1] if node.inputs else layer.k
     ta, tb = layer.transb, layer.transa
     return GemmOperation(m, n, k, ta, tb, prod(batch), layer.alpha, layer.beta, dtype)
 
 
 def _conv(
-    layer: Convolution, placed: Placed, directions: tuple[Pass, ...], dtype: str
+    layer: Convolution, node: Node, directions: tuple[Pass, ...], dtype: str
 ) -> ConvOperation:
-    n, c, h, w = placed.node.inputs[0].shape
+    n, c, h, w = node.inputs[0].shape
     turned = layer.mode is ConvMode.CONVOLUTION
     return ConvOperation(
         n=n,
@@ -112,10 +119,8 @@ def _conv(
     )
 
 
-def _rnn(
-    layer: Recurrent, placed: Placed, directions: tuple[Pass, ...], dtype: str
-) -> RnnOperation:
-    unrolled = layer.unrolled(placed.node.inputs[0])
+def _rnn(layer: Recurrent, node: Node, directions: tuple[Pass, ...], dtype: str) -> RnnOperation:
+    unrolled = layer.unrolled(node.inputs[0])
     return RnnOperation(
         cell=next(each for each in Cell if each.of_layer is layer.cell),
         hidden=unrolled.hidden,

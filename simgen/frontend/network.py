@@ -321,7 +321,8 @@ def _with_algorithm(
     if algorithm not in own:  # a config's key may name a library's algorithms too
         cure = did_you_mean(algorithm, own)
         raise ConfigError(entry.where, f"algo is {printable(algorithm)}; {cure}")
-    return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
+    choosing = {n for n in having if algorithm in LAYERS[_kind(named[n])].algorithms}
+    return {n: _replaced(s, entry) if n in choosing else s for n, s in named.items()}
 
 
 def _having(named: dict[str, Section], kept: set[str], entry: Entry, fact: str) -> set[str]:
@@ -439,9 +440,11 @@ def _tensor(
     name: str, section: Section, source: Source, before: Placed
 ) -> tuple[Source, TensorSpec]:
     """The tensor that a layer's section names, of the layer `before`: its first, where it does not
-    say which."""
+    say which. Of a view, it is the tensor that is seen, with the shape in which it is."""
     outputs = dict(before.outputs)
     tensor = source.tensor or next(iter(outputs))
+    if tensor in outputs and before.layer.is_view and before.sources:
+        return before.sources[0], outputs[tensor]
     if tensor in outputs:
         return Source(source.layer, tensor), outputs[tensor]
     entry = section.get("previous_layer")

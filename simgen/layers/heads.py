@@ -13,16 +13,13 @@ PyTorch's and FasterTransformer's multi-head attention.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import WORD
-from simgen.ir import DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise
+from simgen.ir import DType, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import swap
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.contract import Contract
-from simgen.layers.elementwise import BLOCK, VECTOR, ends
-from simgen.layers.written import Writes, dense, writes
+from simgen.layers.elementwise import ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.base import Tensors
-    from simgen.layers.written import Values
 else:
     from simgen import arrays as np
 
@@ -86,22 +82,7 @@ class Heads(Layer):
         n, h, s, e = (x if joins else y).shape
         cuts = joins == (direction is Pass.BACKWARD)
         first, second = (s, h) if cuts else (h, s)
-        size, element = x.size, x.dtype
-        if e * element.nbytes % WORD == 0:  # copied as words
-            size, e, element = elementwise.words(x), e * element.nbytes // WORD, DType.F32
-        vector = VECTOR if e % VECTOR == 0 or element.is_narrow else 1
-        name = f"heads_{n}x{first}x{second}x{e}{elementwise.suffix(element)}"
-        constants = (
-            ("size", size),
-            ("first", first),
-            ("second", second),
-            ("inner", e),
-            ("vector", vector),
-            *elementwise.element(element),
-        )
-        kernel = Kernel(name, "heads.hip", BLOCK, constants)
-        grid = (ceil(size / (BLOCK * vector)), 1, 1)
-        return Lowering((kernel,), (Launch(name, grid, ends(direction)),))
+        return swap.lower(f"{self.kind}_{n}x", x, (first, second, e), direction)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ("x", "y", "dx", "dy")
@@ -121,8 +102,3 @@ class Heads(Layer):
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return Sums()
-
-
-@writes("heads")
-def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]

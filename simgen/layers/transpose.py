@@ -11,15 +11,14 @@ Transpose of ONNX with perm = 1, 0, 2, ...; torch.transpose(x, 0, 1).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.dtypes import WORD
-from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise
+from simgen.ir import Distribution, Fill, OpCount, Pass, TensorSpec
+from simgen.layers import swap
 from simgen.layers.base import Layer, Lowering, Port, Sums
 from simgen.layers.contract import Contract
-from simgen.layers.elementwise import BLOCK, VECTOR, ends
+from simgen.layers.elementwise import ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,23 +62,8 @@ class Transpose(Layer):
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
         first, second = x.shape[:2] if direction is Pass.FORWARD else x.shape[1::-1]
-        size, inner, element = x.size, prod(x.shape[2:]), x.dtype
-        if inner * element.nbytes % WORD == 0:  # copied as words
-            size, inner = elementwise.words(x), inner * element.nbytes // WORD
-            element = DType.F32
-        vector = VECTOR if inner % VECTOR == 0 or element.is_narrow else 1
-        name = f"transpose_{first}x{second}x{inner}{elementwise.suffix(element)}"
-        constants = (
-            ("size", size),
-            ("first", first),
-            ("second", second),
-            ("inner", inner),
-            ("vector", vector),
-            *elementwise.element(element),
-        )
-        kernel = Kernel(name, "heads.hip", BLOCK, constants)
-        grid = (ceil(size / (BLOCK * vector)), 1, 1)
-        return Lowering((kernel,), (Launch(name, grid, ends(direction)),))
+        extents = first, second, prod(x.shape[2:])
+        return swap.lower(f"{self.kind}_", x, extents, direction)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ("x", "y", "dx", "dy")

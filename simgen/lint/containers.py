@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError, MissingError, UsageError, one_line
-from simgen.lint import assembling
+from simgen.lint import assembling, elf
 from simgen.storage.files import read_regular
 
 if TYPE_CHECKING:
@@ -122,26 +122,9 @@ def _joined(inside: str, part: int, name: str) -> str:
 
 
 def _fat_sections(content: bytes, place: str) -> list[bytes]:
-    from io import BytesIO
-
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        sections = ELFFile(BytesIO(content)).iter_sections()
-        fat = [each for each in sections if each.name == FATBIN]
+    with elf.opened(content, place, "ELF file", "copy it again") as file:
+        fat = [each for each in file.iter_sections() if each.name == FATBIN]
         return [bytes(each.data()) for each in fat if each["sh_type"] != "SHT_NOBITS"]
-    except (
-        ELFError,
-        ValueError,
-        LookupError,
-        AttributeError,
-        OverflowError,
-        TypeError,
-        struct.error,
-        zlib.error,
-    ) as error:
-        raise DamagedError(f"{place}: not a whole ELF file ({error}); copy it again") from None
 
 
 def _bundles(content: bytes, place: str) -> Iterator[tuple[int, str, bytes]]:

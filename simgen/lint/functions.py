@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import struct
-import zlib
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.compile.code_object import MACHINES
 from simgen.errors import DamagedError, UsageError
 from simgen.lint import naming
+from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,14 +81,14 @@ def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
         return arch, list(_functions(file)), Lines(elf)
 
 
-def _functions(opened: ELFFile) -> Iterator[Function]:
+def _functions(file: ELFFile) -> Iterator[Function]:
     """By symbols; of a section without any, the whole."""
     from elftools.elf.sections import SymbolTableSection
 
-    table = opened.get_section_by_name(".symtab") or opened.get_section_by_name(".dynsym")
+    table = file.get_section_by_name(".symtab") or file.get_section_by_name(".dynsym")
     symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
     kernels = {s.name.removesuffix(".kd") for s in symbols if s.name.endswith(".kd")}
-    for number, section in enumerate(opened.iter_sections()):
+    for number, section in enumerate(file.iter_sections()):
         if section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & EXECUTABLE:
             continue
         data, base = bytes(section.data()), section["sh_addr"]
@@ -117,32 +115,20 @@ def _functions(opened: ELFFile) -> Iterator[Function]:
 
 def _line_rows(elf: bytes) -> Iterator[tuple[int, str]]:
     """(address, FILE:LINE) of each row of the line tables; of one without an end, nothing."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
     try:
-        opened = ELFFile(io.BytesIO(elf))
-        if not opened.has_dwarf_info():
-            return
-        dwarf = opened.get_dwarf_info()
-        for unit in dwarf.iter_CUs():
-            program = dwarf.line_program_for_CU(unit)
-            if program is None:
-                continue
-            for entry in program.get_entries()[:MOST_LINES]:
-                state = entry.state
-                if state is not None and not state.end_sequence:
-                    yield state.address, f"{_file(program.header, state.file)}:{state.line}"
-    except (
-        ELFError,
-        ValueError,
-        LookupError,
-        AttributeError,
-        OverflowError,
-        TypeError,
-        struct.error,
-        zlib.error,
-    ):
+        with opened(elf, "") as file:
+            if not file.has_dwarf_info():
+                return
+            dwarf = file.get_dwarf_info()
+            for unit in dwarf.iter_CUs():
+                program = dwarf.line_program_for_CU(unit)
+                if program is None:
+                    continue
+                for entry in program.get_entries()[:MOST_LINES]:
+                    state = entry.state
+                    if state is not None and not state.end_sequence:
+                        yield state.address, f"{_file(program.header, state.file)}:{state.line}"
+    except DamagedError:
         return  # line tables are a comfort: without them the address tells the place
 
 
@@ -150,24 +136,3 @@ def _file(header: Any, number: int) -> str:
     entries = header["file_entry"]
     at = number if header["version"] >= 5 else number - 1
     return str(entries[at].name.decode(errors="replace")) if 0 <= at < len(entries) else "?"
-
-
-@contextlib.contextmanager
-def opened(elf: bytes, place: str) -> Iterator[ELFFile]:
-    """The parsed file; whatever the parser trips over is a damaged file."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        yield ELFFile(io.BytesIO(elf))
-    except (
-        ELFError,
-        ValueError,
-        LookupError,
-        AttributeError,
-        OverflowError,
-        TypeError,
-        struct.error,
-        zlib.error,
-    ) as error:
-        raise DamagedError(f"{place}: not a whole code object ({error}); build it again") from None

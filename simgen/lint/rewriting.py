@@ -17,6 +17,7 @@ from simgen.compile.code_object import MACHINES
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import RefusedError, UsageError, printable
 from simgen.lint import disassembly, functions, metadata, naming
+from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +62,7 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
     kernels = [_kernel(elf, each, arch, place) for each in found if each.is_kernel]
     if not kernels:
         raise UsageError(f"{place}: no kernel in it; give a code object that has one")
-    with functions.opened(elf, place) as file:
+    with opened(elf, place) as file:
         told = metadata.text(_metadata(file))
     plain = "\n".join(_module(kernels, told, arch))
     _check_same(plain, found, arch, place)
@@ -99,7 +100,7 @@ def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
     used = {"v": 3, "s": 0}  # the work-item's numbers are in as many as three vector registers
     for kind, one, last in _REGISTER.findall("\n".join(lines)):
         used[kind] = max(used[kind], int(one or last) + 1)
-    with functions.opened(elf, place) as file:
+    with opened(elf, place) as file:
         descriptor = _descriptor(file, function.name)
     given = (descriptor[6] >> 1 & 31) + 5  # scalars that hold arguments, and group numbers
     return _Kernel(function.name, lines, descriptor, used["v"], max(used["s"], given))

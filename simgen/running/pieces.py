@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from simgen.bundle import pieces as files
 from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
+<<<<<<< HEAD
 from simgen.errors import (
     DamagedError,
     RefusedError,
@@ -26,6 +26,11 @@ from simgen.errors import (
     one_line,
 )
 from simgen.running import capacity, process, run_folder, sampling, selection
+=======
+from simgen.errors import RefusedError, RunError, UsageError, one_line
+from simgen.running import capacity, kept_pieces, process, run_folder, selection
+from simgen.running.kept_pieces import PieceWork
+>>>>>>> main
 from simgen.storage import locks, seal
 from simgen.storage.files import PART
 from simgen.targets.base import Progress
@@ -80,29 +85,6 @@ class Cutting:
         return result_names.cut(whole, self.word)
 
 
-@dataclass
-class _Work:
-    """A run by pieces while it goes on."""
-
-    bundle: Bundle
-    target: Target
-    run: Run
-    environment: Mapping[str, str]
-    timeout: float | None
-    name: str
-    cancelled: threading.Event = field(default_factory=threading.Event)
-    reached: dict[int, Progress] = field(default_factory=dict)  # by piece
-
-    @property
-    def home(self) -> Path:
-        """Where finished pieces are kept."""
-        return self.bundle.path / bundles.RESULTS / f"{bundles.STOPPED}{self.name}"
-
-    def result_of(self, piece: Piece) -> str:
-        mark = "." if result_names.MARK in self.name else result_names.MARK
-        return f"{self.name}{mark}{piece.steps[0]}"
-
-
 def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Survey, list[Piece]]:
     """What is measured, and in which pieces.
 
@@ -114,6 +96,11 @@ def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Surv
         raise UsageError(
             f"{option}: the bundle reuses memory, so what layers read is gone; build it "
             "without --reuse-memory"
+        )
+    if workload.queues:
+        raise UsageError(
+            f"{option}: a piece is simulated without what several queues would run beside it; "
+            "build it without --queues"
         )
     make = pieces.representatives if cutting.representatives else pieces.everything
     wanted = None if layers is None else selection.selected(workload, layers)
@@ -160,8 +147,8 @@ def run(
         Else as `simgen.running.process.run`.
     """
     workload = bundle.workload
-    survey, cuts = plan(workload, cutting, layers)
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, name):
+<<<<<<< HEAD
         about = cutting.word if layers is None else f"{layers}, {cutting.word}"
         record = run_folder.record(
             bundle, target, environment, survey.steps, about, selection.REFERENCE
@@ -173,6 +160,14 @@ def run(
         _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(_there(work))))
         done = _kept(work)
         tell(_told(workload, record, len(done), cutting))
+=======
+        work = _work(bundle, target, environment, cutting, layers, timeout, name)
+        cuts = work.run.pieces
+        kept_pieces.check_cut(work)
+        _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(kept_pieces.there(work))))
+        done = kept_pieces.kept(work, cuts)
+        tell(_told(workload, work.run, len(done), cutting))
+>>>>>>> main
         left = [piece for piece in cuts if piece not in done]
         steps = [at for piece in left for at in piece.all]
         with following(run_record.part(workload, steps)) as follow:
@@ -190,6 +185,67 @@ def run(
                 f"{kept} are kept, and the same command runs the others again"
             )
         return _finish(work)
+
+
+def run_one(
+    bundle: Bundle,
+    target: Target,
+    environment: Mapping[str, str],
+    cutting: Cutting,
+    layers: str | None,
+    timeout: float | None,
+    name: str,
+    nth: int,
+    tell: Callable[[str], None],
+    following: Callable[[Workload], Any],
+) -> None:
+    """Run one piece of a run by pieces, the `nth` from 1 on, and keep it for `run`.
+
+    Others may do so at the same time, on this machine or another that shares the bundle's folder.
+
+    Raises:
+        UsageError: there is no such piece, or what is kept is of another cut.
+        RunError: it failed.
+        Else as `simgen.running.process.run`.
+    """
+    home = bundle.path / bundles.RESULTS
+    with locks.sharing(bundle.path, home, name):
+        work = _work(bundle, target, environment, cutting, layers, timeout, name)
+        cuts = work.run.pieces
+        if not 1 <= nth <= len(cuts):
+            count = f"{len(cuts)} piece{'' if len(cuts) == 1 else 's'}"
+            raise UsageError(f"--piece {nth}: there are {count}; write 1 to {len(cuts)}")
+        piece = cuts[nth - 1]
+        with locks.adding(bundle.path):  # who comes first makes the folder
+            kept_pieces.check_cut(work)
+            done = kept_pieces.kept(work, [piece])
+        if done:
+            tell(f"piece {nth} of {len(cuts)} was simulated before")
+            return
+        steps = ", ".join(run_record.names(bundle.workload, piece.steps))
+        tell(f"piece {nth} of {len(cuts)}: {steps}")
+        with following(run_record.part(bundle.workload, piece.all)) as follow:
+            failed = _simulate(work, [piece], 1, follow.progress if follow else None)
+        if failed:
+            raise RunError(f"{name}: piece {nth} of {len(cuts)}: {failed[0]}")
+
+
+def _work(
+    bundle: Bundle,
+    target: Target,
+    environment: Mapping[str, str],
+    cutting: Cutting,
+    layers: str | None,
+    timeout: float | None,
+    name: str,
+) -> PieceWork:
+    survey, cuts = plan(bundle.workload, cutting, layers)
+    about = cutting.word if layers is None else f"{layers}, {cutting.word}"
+    record = run_folder.record(
+        bundle, target, environment, survey.steps, about, selection.REFERENCE
+    )
+    record = replace(record, pieces=tuple(cuts), inferred=survey.inferred)
+    return PieceWork(bundle, target, record, environment, timeout, name)
 
 
 def _told(workload: Workload, run: Run, done: int, cutting: Cutting) -> str:
@@ -212,6 +268,7 @@ def _check_memory(target: Target, workload: Workload, jobs: int) -> None:
         capacity.check_memory(f"{target.name}, {jobs} at a time", needed, "take fewer --jobs: ")
 
 
+<<<<<<< HEAD
 # ------------------------------------------------------------------ what earlier commands left
 
 
@@ -276,11 +333,13 @@ def _is_whole(work: _Work, piece: Piece) -> bool:
     return found.provenance.get("workload") == work.bundle.digest
 
 
+=======
+>>>>>>> main
 # ------------------------------------------------------------------ simulating
 
 
 def _simulate(
-    work: _Work,
+    work: PieceWork,
     left: Sequence[Piece],
     jobs: int,
     progress: Callable[[Progress, float], None] | None,
@@ -317,7 +376,7 @@ def _collect(running: dict[Future[None], Piece], failed: list[str], seconds: flo
             failed.append(one_line(str(error)))
 
 
-def _sum(work: _Work) -> Progress:
+def _sum(work: PieceWork) -> Progress:
     found = list(work.reached.values())
     times = [each.simulated_seconds for each in found if each.simulated_seconds is not None]
     counts = [each.instructions for each in found if each.instructions is not None]
@@ -329,7 +388,7 @@ class _Prepared:
     """Folders with what pieces read, made as the reference comes to it; those that no run has taken
     are removed at the end."""
 
-    def __init__(self, work: _Work, left: Sequence[Piece]) -> None:
+    def __init__(self, work: PieceWork, left: Sequence[Piece]) -> None:
         self.work = work
         self.workload = work.bundle.workload
         self.wanted = {piece: set(self._names(piece)) for piece in left}
@@ -382,7 +441,7 @@ class _Prepared:
             yield piece, start
 
 
-def _once(work: _Work, piece: Piece, start: Start) -> None:
+def _once(work: PieceWork, piece: Piece, start: Start) -> None:
     """Run a piece to its end and keep what it leaves."""
     if work.cancelled.is_set():
         return
@@ -407,13 +466,13 @@ def _once(work: _Work, piece: Piece, start: Start) -> None:
         work.reached[piece.steps[0]] = Progress(len(start.todo.launches), *_measured(work, piece))
 
 
-def _measured(work: _Work, piece: Piece) -> tuple[float | None, float | None]:
+def _measured(work: PieceWork, piece: Piece) -> tuple[float | None, float | None]:
     """Simulated seconds and instructions of a piece that has ended, of what targets tell."""
     before = work.reached.get(piece.steps[0])
     return (before.simulated_seconds, before.instructions) if before else (None, None)
 
 
-def _keep(work: _Work, piece: Piece, folder: Path, result: str) -> None:
+def _keep(work: PieceWork, piece: Piece, folder: Path, result: str) -> None:
     """Reduce what a process left to what its piece is about."""
     workload = work.bundle.workload
     found = results.collect(work.bundle, work.target, folder, result, check=False)
@@ -428,7 +487,7 @@ def _keep(work: _Work, piece: Piece, folder: Path, result: str) -> None:
 # ------------------------------------------------------------------ the end
 
 
-def _finish(work: _Work) -> tuple[Path, Result]:
+def _finish(work: PieceWork) -> tuple[Path, Result]:
     """Make the result of all pieces, in place of the one before."""
     place = work.bundle.path / bundles.RESULTS / work.name
     logs = [files.path(work.home, piece).with_suffix(".log") for piece in work.run.pieces]

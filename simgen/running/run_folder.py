@@ -9,6 +9,7 @@ again. What the program left before lies in `earlier/`, a folder for each time.
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 from dataclasses import dataclass, replace
@@ -65,8 +66,13 @@ def begin(
     workload = bundle.workload
     chosen = range(len(workload.steps)) if steps is None else steps
     run = record(bundle, target, environment, chosen, layers, inputs)
+<<<<<<< HEAD
     run = replace(run, samples=tuple(samples))
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{os.getpid()}"
+=======
+    here = f"{platform.node()}-{os.getpid()}"
+    folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{here}"
+>>>>>>> main
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -272,7 +278,8 @@ def sweep_away(bundle: Bundle, result: str) -> None:
             if not run or not state_file.finished(folder / state_file.FILE, bundle.workload):
                 shutil.rmtree(folder, ignore_errors=True)
     for folder in (bundle.path / bundles.RESULTS).glob(f"{PART}*{START}*"):
-        if not Path("/proc", folder.name.rpartition("-")[2]).exists():
+        machine, _, process = folder.name.partition(START)[2].rpartition("-")
+        if machine == platform.node() and not Path("/proc", process).exists():
             shutil.rmtree(folder, ignore_errors=True)
 
 

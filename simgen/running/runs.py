@@ -189,6 +189,38 @@ def extended(bundle: Bundle, target: Target, options: Options) -> Bundle:
     return bundles.extend(bundle, folder, files)
 
 
+def one_piece(
+    bundle: Bundle,
+    target: Target,
+    options: Options,
+    wish: Wish,
+    nth: int,
+    listener: Listener,
+    name: str | None,
+) -> None:
+    """Run one piece of what `once` runs by pieces; it is kept for that."""
+    assert wish.cutting
+    pieces.run_one(
+        bundle,
+        target,
+        _of_pieces(bundle, target, options),
+        wish.cutting,
+        wish.layers,
+        wish.timeout,
+        name or wish.cutting.result(target.name, wish.layers),
+        nth,
+        listener.tell,
+        lambda todo: listener.following(target.name, todo),
+    )
+
+
+def _of_pieces(bundle: Bundle, target: Target, options: Options) -> dict[str, str]:
+    """The environment of each piece."""
+    process.check(bundle, target)
+    given = {**options, **({"keep": "no"} if "keep" in target.run_options else {})}
+    return {target.run_options[k].variable: str(v) for k, v in given.items()}
+
+
 def _by_pieces(
     bundle: Bundle,
     target: Target,
@@ -198,14 +230,11 @@ def _by_pieces(
     name: str | None,
 ) -> Ended:
     assert wish.cutting
-    process.check(bundle, target)
-    given = {**options, **({"keep": "no"} if "keep" in target.run_options else {})}
-    environment = {target.run_options[k].variable: str(v) for k, v in given.items()}
     return Ended(
         *pieces.run(
             bundle,
             target,
-            environment,
+            _of_pieces(bundle, target, options),
             wish.cutting,
             wish.layers,
             wish.timeout,

@@ -76,7 +76,12 @@ def given(workload: Workload, steps: Collection[int]) -> list[int]:
 
 def result_name(target: str, layers: str) -> str:
     """Of the result of a part: letters, digits and .,=_@- only."""
-    return f"{target}@{UNSAFE.sub('_', layers)}"
+    return f"{target}@{words(layers)[0]}"
+
+
+def words(layers: str | None) -> list[str]:
+    """What the name of a result of some layers says of them; nothing of all."""
+    return [] if layers is None else [UNSAFE.sub("_", layers)]
 
 
 def prepare(start: Start, bundle: Bundle, source: Result | None) -> None:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from simgen.bundle.planning import Told
     from simgen.bundle.recipe import Recipe
     from simgen.bundle.writing import Bundle
     from simgen.targets import Target
 
-    Told = Callable[[str, int, int], None]
 
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 # Options of `simgen build` that can be swept -> the choice, and how a value is read.
@@ -39,6 +39,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "plan_for": ("plan_for", str),
     "matrix": ("matrix", str),
     "layout": ("layout", str),
+    "queues": ("queues", int),
     "seed": ("seed", int),
 }
 KINDS: Mapping[Any, str] = {str: "a word", int: "a whole number", float: "a number"}

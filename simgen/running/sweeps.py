@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle import finding
 from simgen.bundle import writing as bundles
 from simgen.errors import RefusedError, RunError, UsageError
-from simgen.running import runs, siblings, sweep_points
+from simgen.running import runs, selection, siblings, sweep_points
 from simgen.running.runs import Listener
 
 if TYPE_CHECKING:
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from simgen.bundle.planning import Told
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended, Options, Wish
-    from simgen.running.siblings import Family, Told
+    from simgen.running.siblings import Family
     from simgen.running.sweep_points import SweepPoint
 
 
@@ -113,8 +114,7 @@ def run(
     """
     chosen = runs.choose(bundle, target, options, wish, listener)
     family = functools.cache(lambda: siblings.Family(bundle, chosen))
-    cut = wish.cutting.word if wish.cutting else ""
-    points = sweep_points.points(chosen, grid, options, lambda: family().settings(), cut)
+    points = sweep_points.points(chosen, grid, options, lambda: family().settings(), _cut(wish))
     for point in points:
         runs.check(wish, chosen, point.options)
     with contextlib.ExitStack() as held:
@@ -127,6 +127,47 @@ def run(
             if refusal := chosen.needs.refusal(path):
                 raise RefusedError(f"{chosen.name}: {refusal}")
         return _run(list(zip(points, homes, strict=True)), bundle, wish, listener, again=again)
+
+
+def run_piece(
+    bundle: Bundle,
+    target: str | None,
+    options: Options,
+    grid: Sequence[str],
+    wish: Wish,
+    nth: int,
+    listener: Listener,
+) -> None:
+    """Run one piece, the `nth` from 1 on, of a run by pieces: of the bundle, or of the one point of
+    a grid of its run options. What it leaves is kept for the run itself.
+
+    Raises:
+        UsageError: there is no such piece, or the grid has several points.
+        Else as `simgen.running.runs.run`.
+    """
+    if wish.cutting is None:
+        raise UsageError(f"--piece {nth}: of what; add --representatives or --jobs")
+    chosen = runs.choose(bundle, target, options, wish, listener)
+    point = None
+    if grid:
+        points = sweep_points.points(chosen, grid, options, list, _cut(wish))
+        if len(points) > 1:
+            raise UsageError(
+                f"--piece {nth}: --sweep has {len(points)} points; give one value each"
+            )
+        point = points[0]
+        runs.check(wish, chosen, point.options)
+    runs.verify(bundle, listener)
+    given = point.options if point else options
+    made = runs.extended(bundle, chosen, given)
+    runs.one_piece(made, chosen, given, wish, nth, listener, point.result if point else None)
+
+
+def _cut(wish: Wish) -> str:
+    """What the names of results say of how the points run."""
+    if not wish.cutting:
+        return ""
+    return ",".join([*selection.words(wish.layers), wish.cutting.word])
 
 
 def _homes(

@@ -92,6 +92,30 @@ def running(bundle: Path, results: Path, name: str) -> Iterator[tuple[int, ...]]
                 path.unlink()
 
 
+@contextlib.contextmanager
+def sharing(bundle: Path, results: Path, name: str) -> Iterator[None]:
+    """Nobody makes the result `name`, but for others that make a part of it as this one does.
+
+    Raises:
+        RefusedError: a run makes all of it.
+        MissingError: `results` cannot be written.
+    """
+    path = results / f"{RESULT}{name}"
+    with reading(bundle), contextlib.ExitStack() as held:
+        try:
+            results.mkdir(parents=True, exist_ok=True)
+            path.touch()  # it stays: others hold it, too
+            held.enter_context(_held(path, fcntl.LOCK_SH | fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise RefusedError(
+                f"{bundle}: a run on {name} is under way{holder(path)}; "
+                "wait until it ends, or stop it"
+            ) from None
+        except OSError as error:
+            raise _unwritable(error) from None
+        yield
+
+
 def is_running(results: Path, name: str) -> bool:
     """Whether a run makes the result `name` now."""
     try:

@@ -10,8 +10,8 @@ from simgen.compile import render
 from simgen.errors import RunError, UsageError
 from simgen.storage.files import write_atomic
 from simgen.studies import drawing, explaining, measuring
+from simgen.study import correlation, reporting
 from simgen.study import page as report_page
-from simgen.study import reporting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from simgen.studies.definition import Study
     from simgen.studies.drawn import Drawn
     from simgen.studies.measuring import Measured, Scope, StudyListener
+    from simgen.study.correlation import Correlation
     from simgen.study.row import Row
 
 PAGE, FIGURES = "study.html", "figures"
@@ -34,6 +35,7 @@ class Made:
         figures: all of them, in the study's order.
         failed: points that have no result, and why.
         passed: targets that cannot run here, and why.
+        agreement: how well each simulator agrees with a GPU, metric by metric.
     """
 
     page: Path
@@ -41,6 +43,7 @@ class Made:
     failed: Mapping[str, str]
     passed: Mapping[str, str]
     points: int
+    agreement: tuple[Correlation, ...] = ()
 
     def check(self) -> None:
         """Raise RunError if points failed."""
@@ -80,6 +83,7 @@ def make(
         write_atomic(output / report_page.CORRELATION, agreement.encode())
     rows = [row for each in measured for row in each.rows]
     alike = _alike(measured)
+    correlations = report_page.correlations(alike)
     text = render.page(
         "study.html.j2",
         study=study,
@@ -90,7 +94,7 @@ def make(
         counts=explaining.counts(study, scope.targets),
         targets=scope.targets,
         places=measuring.places(measured),
-        compared=[report_page.correlation_cells(x) for x in report_page.correlations(alike)],
+        compared=[report_page.correlation_cells(each) for each in correlations],
         compared_head=report_page.CORRELATION_TITLES,
         doubts=report_page.doubts(rows),
         failed=failed,
@@ -99,7 +103,9 @@ def make(
     )
     page = output / PAGE
     write_atomic(page, text.encode())
-    return Made(page, tuple(drawn), failed, passed or {}, len(measuring.points(study, scope)))
+    native = tuple(each for each in correlations if correlation.is_of_gpu(each))
+    points = len(measuring.points(study, scope))
+    return Made(page, tuple(drawn), failed, passed or {}, points, native)
 
 
 def _alike(measured: Sequence[Measured]) -> list[Row]:

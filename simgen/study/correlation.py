@@ -10,13 +10,19 @@ the layers that both measured:
 
 Of a share, such as a hit rate, the plain error is 100 / n sum |b_i - a_i|, in percentage
 points: relative to a hit rate near 0, any other would be off by thousands of per cent.
+
+Outliers are layers that differ otherwise than most: with d_i = log(b_i / a_i), of shares
+b_i - a_i, those where 0.6745 |d_i - median| exceeds 3.5 median absolute deviations (B. Iglewicz,
+D. C. Hoaglin, "How to Detect and Handle Outliers", 1993; where that deviation is 0, the mean one
+by 1.2533).
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from simgen import metrics
@@ -27,13 +33,14 @@ if TYPE_CHECKING:
 
     Points = Mapping[tuple[str, str], Mapping[str, float]]  # (bundle, layer and pass) -> metrics
 
+FAR, NORMAL, MEAN = 3.5, 0.6745, 1.2533  # of outliers, as above
 LEAST = 3  # layers: r of two is always 1 or -1
 HOST = "host"  # the CPU of this computer
 HARDWARE = ("cuda", "hip")  # a simulator's error is that against a GPU, where both ran
 ANY = "any"  # stands for a quantity, where there are too few layers for all of them
 COLUMNS = (
     "quantity", "reference", "target", "layers", "pearson_r", "mean_absolute_percentage_error",
-    "scale", "scaled_mean_absolute_percentage_error", "note",
+    "scale", "scaled_mean_absolute_percentage_error", "outliers", "note",
 )  # fmt: skip
 
 
@@ -49,6 +56,7 @@ class Correlation:
     error: float | None = None  # per cent; of shares, percentage points
     scale: float | None = None
     scaled_error: float | None = None  # per cent
+    outliers: tuple[str, ...] = ()  # layers and passes, those that are furthest off first
     note: str = ""
 
     @property
@@ -57,7 +65,7 @@ class Correlation:
         numbers = (self.pearson, self.error, self.scale, self.scaled_error)
         shown = ["" if n is None else f"{n:.9g}" for n in numbers]
         head = (self.quantity, self.reference, self.target, str(self.layers))
-        return (*head, *shown, self.note)
+        return (*head, *shown, ", ".join(self.outliers), self.note)
 
 
 def pairs(targets: Sequence[str]) -> list[tuple[str, str]]:
@@ -72,6 +80,11 @@ def tells_nothing(quantity: str, reference: str, target: str) -> bool:
     """Of this computer's CPU, times say nothing about a GPU's."""
     either = {target_of(reference), target_of(target)}
     return HOST in either and metrics.METRICS[quantity].kind is metrics.Kind.TIME
+
+
+def is_of_gpu(each: Correlation) -> bool:
+    """Whether a simulator is compared with a GPU."""
+    return target_of(each.reference) in HARDWARE and target_of(each.target) not in HARDWARE
 
 
 def of(measured: Mapping[str, Points]) -> list[Correlation]:
@@ -96,8 +109,30 @@ def of(measured: Mapping[str, Points]) -> list[Correlation]:
             continue
         for quantity, values in shared.items():
             if values or quantity == "seconds":
-                found.append(correlate(quantity, reference, target, values))
+                measures = correlate(quantity, reference, target, [*values.values()])
+                found.append(replace(measures, outliers=outliers(quantity, values)))
     return found
+
+
+def outliers(
+    quantity: str, values: Mapping[tuple[str, str], tuple[float, float]]
+) -> tuple[str, ...]:
+    """The layers that differ otherwise than most, with the bundle where there are several."""
+    share = metrics.is_share(quantity)
+    apart = {
+        place: b - a if share else math.log(b / a)
+        for place, (a, b) in values.items()
+        if share or min(a, b) > 0
+    }
+    if len(apart) < LEAST:
+        return ()
+    middle = statistics.median(apart.values())
+    off = {place: abs(value - middle) for place, value in apart.items()}
+    usual = statistics.median(off.values()) / NORMAL or statistics.fmean(off.values()) * MEAN
+    several = len({bundle for bundle, _ in values}) > 1
+    found = [place for place in off if off[place] > FAR * usual > 0]
+    found.sort(key=lambda place: -off[place])
+    return tuple(" ".join(place) if several else place[1] for place in found)
 
 
 def _too_few(reference: str, target: str, a: Points, b: Points, most: int) -> Correlation:
@@ -113,13 +148,13 @@ def _layers(count: int) -> str:
     return f"{count or 'no'} common {'layer' if count == 1 else 'layers'}"
 
 
-def common(a: Points, b: Points, quantity: str) -> list[tuple[float, float]]:
+def common(a: Points, b: Points, quantity: str) -> dict[tuple[str, str], tuple[float, float]]:
     """The quantity's values in each layer where both have it, in the order of `a`."""
-    return [
-        (metrics[quantity], b[place][quantity])
+    return {
+        place: (metrics[quantity], b[place][quantity])
         for place, metrics in a.items()
         if quantity in metrics and quantity in b.get(place, {})
-    ]
+    }
 
 
 def correlate(
@@ -153,7 +188,7 @@ def correlate(
         _error(values, 1.0),
         scale,
         None if scale is None else _error(values, scale),
-        "; ".join(notes),
+        note="; ".join(notes),
     )
 
 

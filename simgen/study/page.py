@@ -26,13 +26,14 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.ir import Step, Workload
     from simgen.study.correlation import Correlation
-    from simgen.study.summary import Told
+    from simgen.study.summary import RunFacts
 
 CORRELATION = "correlation.csv"
 SHOWN = 3  # results that a line of doubts names
+MOST_OUTLIERS = 3  # in a table for people
 CORRELATION_TITLES = (
     "quantity", "compared with", "target", "layers", "Pearson r", "error, %", "factor",
-    "error after it, %", "",
+    "error after it, %", "outliers", "",
 )  # fmt: skip
 
 
@@ -152,7 +153,7 @@ def correlations(found: Sequence[Row]) -> list[Correlation]:
 def write(
     folder: Path,
     found: Sequence[Row],
-    told: Sequence[Told] = (),
+    told: Sequence[RunFacts] = (),
     against: summary.Against | None = None,
 ) -> Path:
     """`report.html`, which needs no other file, `metrics.csv` and `correlation.csv`.
@@ -198,7 +199,10 @@ def correlation_cells(each: Correlation) -> tuple[str, ...]:
     formats = ((each.pearson, ".3f"), (each.error, ".1f"), (each.scale, ".3g"))
     shown = ["" if n is None else f"{n:{how}}" for n, how in (*formats, (each.scaled_error, ".1f"))]
     quantity = each.quantity.replace("_", " ")
-    return (quantity, each.reference, each.target, str(each.layers), *shown, each.note)
+    first = ", ".join(each.outliers[:MOST_OUTLIERS])
+    more = f" and {n} more" if (n := len(each.outliers) - MOST_OUTLIERS) > 0 else ""
+    head = (quantity, each.reference, each.target, str(each.layers))
+    return (*head, *shown, first + more, each.note)
 
 
 def _csv(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:

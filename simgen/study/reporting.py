@@ -142,10 +142,10 @@ def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[
     Raises:
         UsageError: there are none.
     """
-    ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
-    if not any(ran):
+    found = [[ran(made, name) for name in made.ran()] for made in loaded]
+    if not any(found):
         raise UsageError(f"{paths[0]}: nothing has run yet; run it with: simgen run {paths[0]}")
-    return ran
+    return found
 
 
 def _rows(
@@ -178,7 +178,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [one_line(str(path)) for path in paths]
 
 
-def _ran(bundle: Bundle, name: str) -> TracedRun:
+def ran(bundle: Bundle, name: str) -> TracedRun:
     """A target's result, when it was complete, and what `simgen diff` said of it."""
     result = find_result(bundle, name)
     folder = bundle.path / bundles.RESULTS / name

@@ -26,7 +26,7 @@ SPEED_UP_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Told:
+class RunFacts:
     """What is to be said of a run: (name, value) each, and the commands that do it again."""
 
     bundle: str
@@ -56,7 +56,7 @@ class RunSummary:
     seconds: str  # empty: it counted no time
     top: tuple[TopStep, ...]
     rest: str  # what the other steps take
-    told: Told | None
+    told: RunFacts | None
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class SpeedUp:
 
 
 @dataclass(frozen=True)
-class BesideBaseline:
+class ComparedRun:
     """A run beside the baseline: in all, and what was different about it."""
 
     bundle: str
@@ -94,13 +94,13 @@ class Against:
 
     name: str
     seconds: str
-    compared: tuple[BesideBaseline, ...]
+    compared: tuple[ComparedRun, ...]
     passed_over: tuple[str, ...]  # a line for each run that could not be compared
     lines: tuple[SpeedUp, ...]
     figure: str
 
 
-def told(bundle: str, result: Result, ended: str, commands: Sequence[str]) -> Told:
+def told(bundle: str, result: Result, ended: str, commands: Sequence[str]) -> RunFacts:
     """The facts of a result's provenance, in an order in which they are read."""
     of = result.provenance
     machine: Mapping[str, Any] = of.get("machine", {})
@@ -115,10 +115,10 @@ def told(bundle: str, result: Result, ended: str, commands: Sequence[str]) -> To
         ("ended", ended),
     ]
     kept = tuple((name, value) for name, value in facts if value.strip(", "))
-    return Told(bundle, result.name, kept, tuple(commands))
+    return RunFacts(bundle, result.name, kept, tuple(commands))
 
 
-def of(found: Sequence[Row], told: Sequence[Told]) -> list[RunSummary]:
+def of(found: Sequence[Row], told: Sequence[RunFacts]) -> list[RunSummary]:
     """A summary of each run, in the order of the rows."""
     said = {(each.bundle, each.target): each for each in told}
     runs: dict[tuple[str, str], list[Row]] = {}
@@ -127,7 +127,7 @@ def of(found: Sequence[Row], told: Sequence[Told]) -> list[RunSummary]:
     return [_of_run(rows, said.get(place)) for place, rows in runs.items()]
 
 
-def _of_run(rows: Sequence[Row], told: Told | None) -> RunSummary:
+def _of_run(rows: Sequence[Row], told: RunFacts | None) -> RunSummary:
     times = {row.step: row.metrics.get(TIME, 0.0) for row in rows}
     total = sum(times.values())
     ranked = sorted(rows, key=lambda row: -times[row.step])[:TOP] if total else []
@@ -151,7 +151,7 @@ def _of_run(rows: Sequence[Row], told: Told | None) -> RunSummary:
     return RunSummary(first.bundle, first.target, verdict, mood, shown, top, rest, told)
 
 
-def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str) -> Against:
+def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target: str) -> Against:
     """All other runs of the same workload beside one of them; runs of some layers are passed over.
 
     Raises:
@@ -186,7 +186,7 @@ def against(found: Sequence[Row], told: Sequence[Told], bundle: str, target: str
         name = place[1] if place[0] == bundle else f"{place[0]}, {place[1]}"
         series[name] = [each.before / each.now for each in speeds]
         changes = _changes(said.get((bundle, target)), said.get(place))
-        compared.append(BesideBaseline(*place, f"{before / now:.3g}", seconds(now), changes))
+        compared.append(ComparedRun(*place, f"{before / now:.3g}", seconds(now), changes))
     if not compared:
         raise UsageError(
             f"--baseline {target}: no other result counted time for all of its layers; run the "
@@ -226,7 +226,7 @@ def _speed_up(row: Row, base: Row) -> SpeedUp:
     return SpeedUp(row.bundle, row.target, row.layer, row.direction, *times)
 
 
-def _changes(base: Told | None, now: Told | None) -> tuple[tuple[str, str, str], ...]:
+def _changes(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, str, str], ...]:
     """The facts that differ, but when it ended."""
     if base is None or now is None:
         return ()

@@ -104,6 +104,8 @@ class Target(ABC):
     ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
     simulates: ClassVar[bool] = False  # a machine of its own, which need not be here
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
+    # Why it runs what several queues could run at once one after the other; empty: at once.
+    one_queue: ClassVar[str] = "its program starts one launch after the other"
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results
 
     def __init_subclass__(cls) -> None:

@@ -42,6 +42,7 @@ class Cuda(Target):
     """Settings: the cache policy."""
 
     name: ClassVar[str] = "cuda"
+    one_queue: ClassVar[str] = ""
     summary: ClassVar[str] = "this machine's NVIDIA GPU, through CuPy, timed with CUDA events"
     run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
         "noise": RunOption(
@@ -148,7 +149,11 @@ class CudaReader(launch_rows.RowsReader):
         return [{**counts, **times} for counts, times in zip(counted, timed, strict=True)]
 
     def counted(self) -> Mapping[str, str]:
-        return {"seconds": "between CUDA events, median of rounds", **ncu.named()}
+        return {
+            "seconds": "between CUDA events, median of rounds",
+            "elapsed_seconds": "end of the launch - the last end before it, of the median round",
+            **ncu.named(),
+        }
 
     def machine(self, results: Path) -> Mapping[str, str]:
         return machine_file.texts(machine_file.read(results))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from simgen.compile import code_object
 from simgen.errors import RefusedError
+from simgen.machine import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from simgen.compile.code_object import KernelInfo
     from simgen.ir import Kernel, Workload
     from simgen.machine import Machine
+    from simgen.targets.base import Target
 
 
 def check(target: str, arch: str, workload: Workload, name: str, info: KernelInfo) -> None:
@@ -35,6 +37,25 @@ def check(target: str, arch: str, workload: Workload, name: str, info: KernelInf
             raise RefusedError(
                 f"{target}: kernel {name}{layer}: a work-group takes {need} {what}, and "
                 f"{machine.label} has {have}; plan for another machine with --plan-for"
+            )
+
+
+def check_asked(target: Target, workload: Workload) -> None:
+    """Refuse kernels that keep more in LDS than a work-group of the target's machine may have.
+
+    Raises:
+        RefusedError: one does.
+    """
+    machine = target.machine and named(target.machine)
+    if not machine or machine.arch == workload.machine.arch:
+        return
+    room = max(machine.group_lds_nbytes, machine.asked_lds_nbytes)
+    for kernel in workload.kernels:
+        if kernel.chained and kernel.lds_nbytes > room:
+            raise RefusedError(
+                f"{target.name}: kernel {kernel.name}: a work-group takes {kernel.lds_nbytes} "
+                f"bytes of LDS, and {machine.name} has {room}; build with --algo steps, or with "
+                f"--plan-for {machine.name}"
             )
 
 

@@ -76,6 +76,7 @@ class Host(Target):
     """The CPU of this machine."""
 
     name: ClassVar[str] = "host"
+    one_queue: ClassVar[str] = "all processors share the work of each launch"
     summary: ClassVar[str] = "this CPU: kernels compiled for x86-64, for results and for checking"
 
     sanitize: bool = setting(False, "check every access and barrier of the kernels")

@@ -4,21 +4,32 @@
 #include "constants/recurrent.h"
 #include "vector.h"
 
-constexpr unsigned DEPTH = 64; /* of k, in LDS at a time */
 constexpr unsigned PITCH = DEPTH + 4; /* of rows in LDS: neighbours begin in other banks */
 constexpr unsigned SAMPLE_LANES = SAMPLES / HELD;
+constexpr unsigned AHEAD = WITH_HELD ? 8 : 64; /* turns of a loop of loads that are unrolled: all of those of a piece */
 template <unsigned SUMS>
 constexpr unsigned PARTIAL = SUMS * SAMPLES * UNITS + 1; /* what a slice leaves, and what keeps banks apart */
 template <unsigned SUMS>
 constexpr unsigned FLOATS = /* of LDS: pieces of both sides, then partial sums */
     (SAMPLES + SUMS * UNITS) * PITCH > SLICES * PARTIAL<SUMS> ? (SAMPLES + SUMS * UNITS) * PITCH : SLICES * PARTIAL<SUMS>;
+template <unsigned SUMS>
+constexpr unsigned WEIGHTS = SUMS * UNITS * PITCH; /* of LDS, of weights that stay there; behind them lies what does not */
+template <unsigned SUMS>
+constexpr unsigned HELD_FLOATS = WEIGHTS<SUMS> + (SAMPLES * PITCH > SLICES * PARTIAL<SUMS> ? SAMPLES * PITCH : SLICES * PARTIAL<SUMS>);
+
+/* Dynamic shared memory. */
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define STEP_LDS(name, count) extern __shared__ __align__(16) float name[]
+#else
+#define STEP_LDS(name, count) alignas(16) __shared__ float name[count]
+#endif
 
 /* ROWS rows of `from`, PITCH apart in LDS, of k from `start` on; zeros beyond `rows` and K. */
 template <unsigned ROWS, unsigned K, unsigned WIDE, class Stored, class Place>
 static __device__ __forceinline__ void hold_rows(float* held, const Stored* from, unsigned start, Place place)
 {
     constexpr unsigned PIECES = DEPTH / WIDE;
-#pragma unroll
+#pragma unroll AHEAD
     for (unsigned first = 0; first < ROWS * PIECES; first += BLOCK) {
         const unsigned at = first + threadIdx.x;
         const unsigned row = at / PIECES, k = at % PIECES * WIDE;
@@ -37,7 +48,7 @@ template <unsigned K, unsigned WIDE>
 static __device__ __forceinline__ void hold_columns(float* held, const WeightElement* from, unsigned start, unsigned unit)
 {
     constexpr unsigned PIECES = UNITS / WIDE;
-#pragma unroll
+#pragma unroll AHEAD
     for (unsigned first = 0; first < DEPTH * PIECES; first += BLOCK) {
         const unsigned at = first + threadIdx.x;
         const unsigned k = at / PIECES, column = at % PIECES * WIDE;
@@ -62,7 +73,7 @@ static __device__ __forceinline__ void add_products(const float* left, const flo
     const unsigned slice = threadIdx.x % SLICES;
     const unsigned unit = threadIdx.x / SLICES % UNITS;
     const unsigned lane = threadIdx.x / (SLICES * UNITS);
-#pragma unroll
+#pragma unroll AHEAD
     for (unsigned i = 0; i < DEPTH; i += 4 * SLICES) {
         const unsigned k = i + 4 * slice;
         float4 weights[SUMS];
@@ -104,3 +115,7 @@ static __device__ __forceinline__ float total(const float* partial, unsigned whi
         found += part[slice * PARTIAL<SUMS>];
     return found;
 }
+
+/* What a work-item's results are made of beside sums: of weights that stay in LDS, it is loaded before the product, and waits beside it. */
+constexpr bool EARLY = WITH_HELD && SAMPLES * UNITS <= BLOCK; /* each work-item has one result at most */
+#define KNOWN(array, at, nth) (EARLY ? early[nth] : load(array, at))

@@ -3,6 +3,7 @@
 #include "prelude.h"
 #include "constants/recurrent_back.h"
 #include "activation.h"
+#include "chain.h"
 #include "recurrent.h"
 #include "recurrent_matrix.h"
 
@@ -17,71 +18,112 @@ constexpr const float* h = nullptr;
 constexpr float* drec = nullptr;
 constexpr float* carry = nullptr;
 constexpr float* dx = nullptr;
+constexpr const float* dhy = nullptr;
 
 /* Slopes by results. */
 static __device__ __forceinline__ float of_sigmoid(float y) { return y * (1 - y); }
 static __device__ __forceinline__ float of_tanh(float y) { return (1 - y) * (1 + y); }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const float* ALONE dy,
+#if WITH_FINAL
+    const float* __restrict__ dhy,
+#endif
 #if WITH_MATRIX /* r is turned: it lies along the gates */
-    const float* __restrict__ dy, const WeightElement* __restrict__ behind, const WeightElement* __restrict__ r,
+    const WeightElement* ALONE behind, const WeightElement* __restrict__ r,
 #else
-    const float* __restrict__ dy, const float* __restrict__ behind, const WeightElement* __restrict__ r,
+    const float* ALONE behind, const WeightElement* __restrict__ r,
 #endif
 #if WITH_GATES
-    const float* __restrict__ carry_behind, const float* __restrict__ gates,
+    const float* ALONE carry_behind, const float* ALONE gates,
 #else
-    const float* __restrict__ h,
+    const float* ALONE h,
 #endif
 #if WITH_CELL
-    const float* __restrict__ cell, const float* __restrict__ cell_before,
+    const float* ALONE cell, const float* ALONE cell_before,
 #endif
 #if WITH_CANDIDATE
-    const float* __restrict__ candidate, const float* __restrict__ h_before, float* __restrict__ drec,
+    const float* ALONE candidate, const float* ALONE h_before, float* ALONE drec,
 #endif
 #if WITH_GATES
-    float* __restrict__ carry,
+    float* ALONE carry,
 #endif
 #if WITH_DX
-    float* __restrict__ dx,
+    float* ALONE dx,
 #endif
-    float* __restrict__ dgates
+    float* ALONE dgates
 #if WITH_ROUNDED_GATES
-    , WeightElement* __restrict__ rounded_gates
+    , WeightElement* ALONE rounded_gates
 #endif
 #if WITH_MATRIX
-    , WeightElement* __restrict__ rounded
+    , WeightElement* ALONE rounded
 #endif
-)
+    CHAIN_PARAMETERS)
 {
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
+    const auto sample_at = [=](unsigned row, unsigned& offset) {
+        offset = (first_sample + row) * (GATES * HIDDEN);
+        return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+    };
 #if WITH_MATRIX
     using Product = StepProduct<1, WeightElement>;
     constexpr unsigned KINDS = GATES + (CELL == Cell::GRU); /* of gradients: a GRU's third gate has two */
-    STEP_LDS(held, Product::STAGED + KINDS * SAMPLES * UNITS);
+    constexpr unsigned KEPT = WITH_HELD ? Product::template KEPT<GATES * HIDDEN> : 0;
+    STEP_LDS(kept, KEPT + Product::STAGED + KINDS * SAMPLES * UNITS);
+    float* const held = kept + KEPT;
     float* const staged = held + Product::STAGED;
+    const auto unit_at = [=](unsigned row, unsigned& offset) {
+        offset = (first_unit + row) * (GATES * HIDDEN);
+        return HIDDEN % UNITS == 0 || first_unit + row < HIDDEN;
+    };
+#if WITH_HELD
+    Product::template keep<GATES * HIDDEN>(kept, r, unit_at);
+    __syncthreads();
+#endif
+#elif WITH_HELD
+    STEP_LDS(weights, HELD_FLOATS<1>);
+    float* const held = weights + WEIGHTS<1>;
+    hold_columns<GATES * HIDDEN, WIDTH>(weights, r, 0, first_unit);
+#else
+    alignas(16) __shared__ float held[FLOATS<1>];
+#endif
+    CHAIN_TURNS {
+    float early[GATES + 4] = {};
+    if constexpr (EARLY) {
+        const unsigned unit = first_unit + threadIdx.x % UNITS, sample = first_sample + threadIdx.x / UNITS;
+        const unsigned at = sample * HIDDEN + unit;
+        if (threadIdx.x < SAMPLES * UNITS && unit < HIDDEN && sample < BATCH) {
+            early[0] = dy[at];
+#pragma unroll
+            for (unsigned gate = 0; gate < GATES; gate++)
+                early[1 + gate] = WITH_GATES ? gates[(sample * GATES + gate) * HIDDEN + unit] : h[at];
+            if constexpr (WITH_CELL || WITH_CANDIDATE) {
+                early[GATES + 1] = WITH_CELL ? cell[at] : candidate[at];
+                early[GATES + 2] = START ? 0 : WITH_CELL ? cell_before[at] : h_before[at];
+                early[GATES + 3] = carry_behind[at];
+            }
+        }
+    }
+#if WITH_MATRIX
     if constexpr (!FIRST) {
-        const auto sample_at = [=](unsigned row, unsigned& offset) {
-            offset = (first_sample + row) * (GATES * HIDDEN);
-            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
-        };
-        const auto unit_at = [=](unsigned row, unsigned& offset) {
-            offset = (first_unit + row) * (GATES * HIDDEN);
-            return HIDDEN % UNITS == 0 || first_unit + row < HIDDEN;
-        };
-        Product::template multiply<GATES * HIDDEN>(behind, sample_at, r, unit_at, held);
+        Product::template multiply<GATES * HIDDEN>(behind, sample_at, r, unit_at, held, kept);
+        __syncthreads();
+    }
+#elif WITH_HELD
+    {
+        float sum[1][HELD] = {};
+        hold_rows<SAMPLES, GATES * HIDDEN, LEFT_WIDTH>(held, behind, 0, sample_at);
+        __syncthreads();
+        add_products(held, weights, sum);
+        __syncthreads();
+        leave_partials(held, sum);
         __syncthreads();
     }
 #else
-    alignas(16) __shared__ float held[FLOATS<1>];
     if constexpr (!FIRST) {
         float* const weights = held + SAMPLES * PITCH;
         float sum[1][HELD] = {};
-        const auto sample_at = [=](unsigned row, unsigned& offset) {
-            offset = (first_sample + row) * (GATES * HIDDEN);
-            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
-        };
         for (unsigned k = 0; k < GATES * HIDDEN; k += DEPTH) {
             hold_rows<SAMPLES, GATES * HIDDEN, LEFT_WIDTH>(held, behind, k, sample_at);
             hold_columns<GATES * HIDDEN, WIDTH>(weights, r, k, first_unit);
@@ -94,7 +136,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 #endif
 
-#if WITH_MATRIX
+#if WITH_MATRIX || WITH_HELD
     for (unsigned place = threadIdx.x; place < SAMPLES * UNITS; place += BLOCK) {
         const unsigned own_unit = place % UNITS, own_sample = place / UNITS;
         const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
@@ -108,35 +150,37 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #endif
     const unsigned at = sample * HIDDEN + unit;
     const unsigned of_gates = sample * GATES * HIDDEN + unit;
-    float dh = dy[at];
+    float dh = KNOWN(dy, at, 0);
+    if constexpr (WITH_FINAL)
+        dh += dhy[at];
     if constexpr (!FIRST)
         dh += total<1>(held, 0, own_sample, own_unit);
     float made[GATES];
     if constexpr (CELL == Cell::LSTM) {
-        const float input = gates[of_gates], forget = gates[of_gates + HIDDEN];
-        const float fresh = gates[of_gates + 2 * HIDDEN], output = gates[of_gates + 3 * HIDDEN];
-        const float squashed = activate<Activation::TANH>(cell[at], 0, 0);
-        const float dc = fused(dh * output, of_tanh(squashed), FIRST ? 0 : carry_behind[at]);
+        const float input = KNOWN(gates, of_gates, 1), forget = KNOWN(gates, of_gates + HIDDEN, 2);
+        const float fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3), output = KNOWN(gates, of_gates + 3 * HIDDEN, GATES);
+        const float squashed = activate<Activation::TANH>(KNOWN(cell, at, GATES + 1), 0, 0);
+        const float dc = fused(dh * output, of_tanh(squashed), FIRST && !WITH_FINAL ? 0 : KNOWN(carry_behind, at, GATES + 3));
         made[0] = dc * fresh * of_sigmoid(input);
-        made[1] = dc * (START ? 0 : cell_before[at]) * of_sigmoid(forget);
+        made[1] = dc * (START ? 0 : KNOWN(cell_before, at, GATES + 2)) * of_sigmoid(forget);
         made[2] = dc * input * of_tanh(fresh);
         made[3] = dh * squashed * of_sigmoid(output);
         carry[at] = dc * forget;
     } else if constexpr (CELL == Cell::GRU) {
         if constexpr (!FIRST)
-            dh += carry_behind[at];
-        const float reset = gates[of_gates], update = gates[of_gates + HIDDEN], fresh = gates[of_gates + 2 * HIDDEN];
-        made[1] = dh * ((START ? 0 : h_before[at]) - fresh) * of_sigmoid(update);
+            dh += KNOWN(carry_behind, at, GATES + 3);
+        const float reset = KNOWN(gates, of_gates, 1), update = KNOWN(gates, of_gates + HIDDEN, 2), fresh = KNOWN(gates, of_gates + 2 * HIDDEN, 3);
+        made[1] = dh * ((START ? 0 : KNOWN(h_before, at, GATES + 2)) - fresh) * of_sigmoid(update);
         made[2] = dh * (1 - update) * of_tanh(fresh);
-        made[0] = made[2] * candidate[at] * of_sigmoid(reset);
+        made[0] = made[2] * KNOWN(candidate, at, GATES + 1) * of_sigmoid(reset);
         drec[of_gates] = made[0];
         drec[of_gates + HIDDEN] = made[1];
         drec[of_gates + 2 * HIDDEN] = made[2] * reset;
         carry[at] = dh * update;
     } else if constexpr (CELL == Cell::RELU) {
-        made[0] = h[at] > 0 ? dh : 0;
+        made[0] = KNOWN(h, at, 1) > 0 ? dh : 0;
     } else {
-        made[0] = dh * of_tanh(h[at]);
+        made[0] = dh * of_tanh(KNOWN(h, at, 1));
     }
     float all = 0;
 #pragma unroll
@@ -152,7 +196,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             staged[gate * SAMPLES * UNITS + place] = made[gate];
         if constexpr (CELL == Cell::GRU)
             staged[GATES * SAMPLES * UNITS + place] = made[2] * gates[of_gates];
+#endif
+#if WITH_MATRIX || WITH_HELD
     }
+#endif
+#if WITH_MATRIX
     __syncthreads();
     const auto stored = [=](unsigned third) { /* which kind the third gate's is */
         return [=](unsigned row, unsigned& offset, unsigned& from) {
@@ -167,4 +215,35 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     store_staged<GATES * SAMPLES>(staged, rounded_gates, first_unit, stored(2));
 #endif
 #endif
+    CHAIN_NEXT(dy
+#if WITH_FINAL
+        , dhy
+#endif
+        , behind, r
+#if WITH_GATES
+        , carry_behind, gates
+#else
+        , h
+#endif
+#if WITH_CELL
+        , cell, cell_before
+#endif
+#if WITH_CANDIDATE
+        , candidate, h_before, drec
+#endif
+#if WITH_GATES
+        , carry
+#endif
+#if WITH_DX
+        , dx
+#endif
+        , dgates
+#if WITH_ROUNDED_GATES
+        , rounded_gates
+#endif
+#if WITH_MATRIX
+        , rounded
+#endif
+    );
+    }
 }

@@ -11,13 +11,6 @@
 
 #if WITH_MATRIX
 constexpr unsigned PIECE = 32; /* elements of k that four lanes read of a row at once */
-/* Dynamic shared memory. */
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-#define STEP_LDS(name, count) extern __shared__ __align__(16) float name[]
-#else
-#define STEP_LDS(name, count) alignas(16) __shared__ float name[count]
-#endif
-
 template <unsigned SUMS, class Stored>
 struct StepProduct {
     static constexpr unsigned COLUMNS = SUMS * UNITS;
@@ -27,8 +20,9 @@ struct StepProduct {
     static_assert(SAMPLES % (WARPS / SLICES) == 0 && ROWS % 16 == 0 && UNITS % 8 == 0 && WARPS % SLICES == 0);
     static constexpr unsigned STAGED = (SLICES * PARTIAL<SUMS> + 3) / 4 * 4; /* where results lie that are stored by fours */
     /* As many pieces at a time as registers hold. */
-    static constexpr unsigned FREE = (208 - 4 * DOWN * ACROSS) / (4 * (2 * DOWN + ACROSS));
-    static constexpr unsigned UNROLLED = FREE < 1 ? 1 : FREE > 4 ? 4 : FREE;
+    static constexpr unsigned FREE = WITH_HELD ? (112 - 4 * DOWN * ACROSS) / (8 * DOWN) : (208 - 4 * DOWN * ACROSS) / (4 * (2 * DOWN + ACROSS));
+    static constexpr unsigned MOST = WITH_HELD ? 8 : 4;
+    static constexpr unsigned UNROLLED = FREE < 1 ? 1 : FREE > MOST ? MOST : FREE;
 
     struct alignas(16) Words {
         unsigned words[4];
@@ -39,14 +33,58 @@ struct StepProduct {
     };
     using Sums = float[DOWN][ACROSS][4];
 
+    /* Weights that stay in LDS, as the lanes take them: 16 bytes of each lane, side by side. */
+    template <unsigned K>
+    static constexpr unsigned KEPT = (K + PIECE * SLICES - 1) / (PIECE * SLICES) * SLICES * ACROSS * 32 * 4; /* words */
+
+    template <unsigned K, class RowOfRight>
+    static __device__ __forceinline__ void keep(float* kept, const Stored* right, RowOfRight row_of_right)
+    {
+        Words* const words = reinterpret_cast<Words*>(kept);
+#pragma unroll 4
+        for (unsigned at = threadIdx.x; at < KEPT<K> / 4; at += BLOCK) {
+            const unsigned lane = at % 32, row = at / 32 % ACROSS * 8 + lane / 4;
+            const unsigned k = at / (32 * ACROSS) * PIECE + lane % 4 * 8;
+            words[at] = words_of(right, row_of_right, row, k, K % (PIECE * SLICES) == 0 || k < K);
+        }
+    }
+
     /* `row_of(row, offset)` says where a row of a factor begins, and whether it is there; rows have K elements. */
     template <unsigned K, class RowOfLeft, class RowOfRight>
     static __device__ __forceinline__ void multiply(
-        const Stored* left, RowOfLeft row_of_left, const Stored* right, RowOfRight row_of_right, float* partial)
+        const Stored* left, RowOfLeft row_of_left, const Stored* right, RowOfRight row_of_right, float* partial, const float* kept = nullptr)
     {
         const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const unsigned slice = warp % SLICES, first_row = warp / SLICES * ROWS;
         Sums sum = {};
+#if WITH_HELD /* as many loads of the left at a time as registers hold, then what they are multiplied with */
+        constexpr unsigned TOGETHER = UNROLLED * PIECE * SLICES;
+        for (unsigned first = 0; first < K; first += TOGETHER) {
+            Words loaded[UNROLLED][2 * DOWN];
+#pragma unroll
+            for (unsigned u = 0; u < UNROLLED; u++) {
+                const unsigned k = first + (u * SLICES + slice) * PIECE + lane % 4 * 8;
+#pragma unroll
+                for (unsigned i = 0; i < 2 * DOWN; i++)
+                    loaded[u][i] = words_of(left, row_of_left, first_row + i * 8 + lane / 4, k, K % TOGETHER == 0 || k < K);
+            }
+            scheduling_fence();
+#pragma unroll
+            for (unsigned u = 0; u < UNROLLED; u++) {
+                const unsigned piece_of_k = first / PIECE + u * SLICES + slice;
+                if (K % TOGETHER != 0 && piece_of_k * 32 * ACROSS >= KEPT<K> / 4)
+                    continue;
+                Piece piece;
+#pragma unroll
+                for (unsigned i = 0; i < 2 * DOWN; i++)
+                    piece.left[i] = loaded[u][i];
+#pragma unroll
+                for (unsigned j = 0; j < ACROSS; j++)
+                    piece.right[j] = reinterpret_cast<const Words*>(kept)[(piece_of_k * ACROSS + j) * 32 + lane];
+                add(piece, sum);
+            }
+        }
+#else
 #pragma unroll UNROLLED
         for (unsigned first = 0; first < K; first += PIECE * SLICES) {
             const unsigned k = first + slice * PIECE + lane % 4 * 8;
@@ -60,6 +98,7 @@ struct StepProduct {
                 piece.right[j] = words_of(right, row_of_right, j * 8 + lane / 4, k, inside);
             add(piece, sum);
         }
+#endif
 #pragma unroll
         for (unsigned i = 0; i < DOWN; i++)
 #pragma unroll
@@ -78,7 +117,15 @@ struct StepProduct {
         unsigned offset = 0;
         if (!row_of(row, offset) || !inside)
             return {};
+#ifdef CHAIN /* asm, so that loads stay side by side, before what waits for them */
+        Words found;
+        asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(found.words[0]), "=r"(found.words[1]), "=r"(found.words[2]), "=r"(found.words[3])
+                     : "l"(from + offset + k));
+        return found;
+#else
         return *reinterpret_cast<const Words*>(from + offset + k);
+#endif
     }
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)

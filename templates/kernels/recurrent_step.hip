@@ -3,6 +3,7 @@
 #include "prelude.h"
 #include "constants/recurrent_step.h"
 #include "activation.h"
+#include "chain.h"
 #include "recurrent.h"
 #include "recurrent_matrix.h"
 
@@ -18,9 +19,9 @@ static __device__ __forceinline__ float sigmoid(float x) { return activate<Activ
 static __device__ __forceinline__ float hyperbolic(float x) { return activate<Activation::TANH>(x, 0, 0); }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
-    const InputElement* __restrict__ x, const float* __restrict__ before, const WeightElement* __restrict__ r,
+    const InputElement* ALONE x, const float* ALONE before, const WeightElement* __restrict__ r,
 #if WITH_MATRIX
-    const WeightElement* __restrict__ rounded,
+    const WeightElement* ALONE rounded,
 #endif
 #if WITH_INPUT_BIAS
     const WeightElement* __restrict__ bw,
@@ -29,55 +30,83 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const WeightElement* __restrict__ br,
 #endif
 #if WITH_CELL
-    const float* __restrict__ cell_before,
+    const float* ALONE cell_before,
 #endif
 #if WITH_GATES
-    float* __restrict__ gates,
+    float* ALONE gates,
 #endif
 #if WITH_CELL
-    float* __restrict__ cell,
+    float* ALONE cell,
 #endif
 #if WITH_CANDIDATE
-    float* __restrict__ candidate,
+    float* ALONE candidate,
 #endif
-    float* __restrict__ h
+    float* ALONE h
 #if WITH_MATRIX
-    , WeightElement* __restrict__ y
+    , WeightElement* ALONE y
 #endif
-)
+    CHAIN_PARAMETERS)
 {
     const unsigned first_unit = blockIdx.x * UNITS;
     const unsigned first_sample = blockIdx.y * SAMPLES;
+    const auto sample_at = [=](unsigned row, unsigned& offset) {
+        offset = (first_sample + row) * HIDDEN;
+        return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
+    };
+    const auto weights_at = [=](unsigned row, unsigned& offset) {
+        const unsigned unit = first_unit + row % UNITS;
+        offset = (row / UNITS * HIDDEN + unit) * HIDDEN;
+        return HIDDEN % UNITS == 0 || unit < HIDDEN;
+    };
 #if WITH_MATRIX
     using Product = StepProduct<GATES, WeightElement>;
-    STEP_LDS(held, Product::STAGED + SAMPLES * UNITS);
+    constexpr unsigned KEPT = WITH_HELD ? Product::template KEPT<HIDDEN> : 0;
+    STEP_LDS(kept, KEPT + Product::STAGED + SAMPLES * UNITS);
+    float* const held = kept + KEPT;
+#if WITH_HELD
+    Product::template keep<HIDDEN>(kept, r, weights_at);
+    __syncthreads();
+#endif
+#elif WITH_HELD
+    STEP_LDS(weights, HELD_FLOATS<GATES>);
+    float* const held = weights + WEIGHTS<GATES>;
+    hold_rows<GATES * UNITS, HIDDEN, WIDTH>(weights, r, 0, weights_at);
+#else
+    alignas(16) __shared__ float held[FLOATS<GATES>];
+#endif
+    CHAIN_TURNS {
+    float early[GATES + 1] = {};
+    if constexpr (EARLY) {
+        const unsigned unit = first_unit + threadIdx.x % UNITS, sample = first_sample + threadIdx.x / UNITS;
+        if (threadIdx.x < SAMPLES * UNITS && unit < HIDDEN && sample < BATCH) {
+#pragma unroll
+            for (unsigned gate = 0; gate < GATES; gate++)
+                early[gate] = load(x, SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit);
+            if constexpr (CELL == Cell::LSTM)
+                early[GATES] = cell_before[sample * HIDDEN + unit];
+            if constexpr (CELL == Cell::GRU)
+                early[GATES] = before[sample * HIDDEN + unit];
+        }
+    }
+#if WITH_MATRIX
     if constexpr (!FIRST) {
-        const auto sample_at = [=](unsigned row, unsigned& offset) {
-            offset = (first_sample + row) * HIDDEN;
-            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
-        };
-        const auto weights_at = [=](unsigned row, unsigned& offset) {
-            const unsigned unit = first_unit + row % UNITS;
-            offset = (row / UNITS * HIDDEN + unit) * HIDDEN;
-            return HIDDEN % UNITS == 0 || unit < HIDDEN;
-        };
-        Product::template multiply<HIDDEN>(rounded, sample_at, r, weights_at, held);
+        Product::template multiply<HIDDEN>(rounded, sample_at, r, weights_at, held, kept);
+        __syncthreads();
+    }
+#elif WITH_HELD
+    {
+        float sum[GATES][HELD] = {};
+        hold_rows<SAMPLES, HIDDEN, WIDTH>(held, before, 0, sample_at);
+        __syncthreads();
+        add_products(held, weights, sum);
+        __syncthreads();
+        leave_partials(held, sum);
         __syncthreads();
     }
 #else
-    alignas(16) __shared__ float held[FLOATS<GATES>];
     if constexpr (!FIRST) {
         float* const weights = held + SAMPLES * PITCH;
         float sum[GATES][HELD] = {};
-        const auto sample_at = [=](unsigned row, unsigned& offset) {
-            offset = (first_sample + row) * HIDDEN;
-            return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
-        };
-        const auto weights_at = [=](unsigned row, unsigned& offset) {
-            const unsigned unit = first_unit + row % UNITS;
-            offset = (row / UNITS * HIDDEN + unit) * HIDDEN;
-            return HIDDEN % UNITS == 0 || unit < HIDDEN;
-        };
         for (unsigned k = 0; k < HIDDEN; k += DEPTH) {
             hold_rows<SAMPLES, HIDDEN, WIDTH>(held, before, k, sample_at);
             hold_rows<GATES * UNITS, HIDDEN, WIDTH>(weights, r, k, weights_at);
@@ -90,7 +119,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 #endif
 
-#if WITH_MATRIX
+#if WITH_MATRIX || WITH_HELD
     for (unsigned place = threadIdx.x; place < SAMPLES * UNITS; place += BLOCK) {
         const unsigned own_unit = place % UNITS, own_sample = place / UNITS;
         const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
@@ -105,7 +134,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     float inside[GATES], sums[GATES];
 #pragma unroll
     for (unsigned gate = 0; gate < GATES; gate++) {
-        inside[gate] = load(x, SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit);
+        inside[gate] = KNOWN(x, (SKIPS ? sample * HIDDEN + unit : (sample * GATES + gate) * HIDDEN + unit), gate);
         if constexpr (WITH_INPUT_BIAS)
             inside[gate] += load(bw, gate * HIDDEN + unit);
         sums[gate] = FIRST ? 0 : total<GATES>(held, gate, own_sample, own_unit);
@@ -119,7 +148,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const float forget = sigmoid(inside[1] + sums[1]);
         const float fresh = hyperbolic(inside[2] + sums[2]);
         const float output = sigmoid(inside[3] + sums[3]);
-        const float state = FIRST ? input * fresh : fused(forget, cell_before[at], input * fresh);
+        const float state = FIRST ? input * fresh : fused(forget, KNOWN(cell_before, at, GATES), input * fresh);
         cell[at] = state;
         h[at] = output * hyperbolic(state);
         float* const own = gates + sample * GATES * HIDDEN + unit;
@@ -131,7 +160,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         const float reset = sigmoid(inside[0] + sums[0]);
         const float update = sigmoid(inside[1] + sums[1]);
         const float fresh = hyperbolic(fused(reset, sums[2], inside[2]));
-        const float last = FIRST ? 0 : before[at];
+        const float last = FIRST ? 0 : KNOWN(before, at, GATES);
         candidate[at] = sums[2];
         h[at] = fused(update, last - fresh, fresh);
         float* const own = gates + sample * GATES * HIDDEN + unit;
@@ -145,7 +174,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 #if WITH_MATRIX
         held[Product::STAGED + place] = h[at];
+#endif
+#if WITH_MATRIX || WITH_HELD
     }
+#endif
+#if WITH_MATRIX
     __syncthreads();
     store_staged<SAMPLES>(held + Product::STAGED, y, first_unit, [=](unsigned row, unsigned& offset, unsigned& from) {
         offset = (first_sample + row) * HIDDEN;
@@ -153,4 +186,32 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         return BATCH % SAMPLES == 0 || first_sample + row < BATCH;
     });
 #endif
+    CHAIN_NEXT(x, before, r
+#if WITH_MATRIX
+        , rounded
+#endif
+#if WITH_INPUT_BIAS
+        , bw
+#endif
+#if WITH_BIAS
+        , br
+#endif
+#if WITH_CELL
+        , cell_before
+#endif
+#if WITH_GATES
+        , gates
+#endif
+#if WITH_CELL
+        , cell
+#endif
+#if WITH_CANDIDATE
+        , candidate
+#endif
+        , h
+#if WITH_MATRIX
+        , y
+#endif
+    );
+    }
 }

@@ -22,6 +22,10 @@ A round after which the clock of the GPU is below SLOWEST of its highest is time
 rounds at most as are wanted. The measures are NVBench's (its docs/benchmarks.md, cold and batch
 measurements; stdrel stopping criterion; throttling detection).
 
+Launches of a kernel that the workload says may be one, are one here, whose work-groups wait for
+each other in between (CHAIN, in src/): of its time, each has an equal part. With --past-l1,
+counters or queues, or where the GPU does not hold all of its work-groups at once, they are several.
+
 Leaves in RESULTS: outputs.bin, launches.csv (CUDA-event seconds per launch), machine.json, and with
 counters ncu.csv. Where it finds a state.bin there, the layers that are marked in it are not run
 (tensors/state_file.py).
@@ -29,7 +33,6 @@ counters ncu.csv. Where it finds a state.bin there, the layers that are marked i
 
 import csv
 import ctypes
-import itertools
 import json
 import math
 import os
@@ -70,6 +73,7 @@ CLOCKED = 50_000  # nanoseconds in which the clock is counted after a round
 SLOWEST = 0.75  # of the highest clock
 LONGEST = 15.0  # seconds that rounds are added for
 L2 = ("left", "cold", "warm")
+CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
 # What Nsight Compute is asked for (targets/ncu.py has what it means).
 COUNTERS = (
@@ -129,21 +133,36 @@ def main(results: Path, past_l1: bool) -> None:
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
     arena = make_arena(workload, manifest["data"]["id"])
     functions = functions_of(workload, results if past_l1 else None)
-    steps = restore(results / "state.bin", workload, buffers, arena)
+    todo = restore(results / "state.bin", workload, buffers, arena)
+    steps = [workload["steps"][at] for at in todo]
     launches = [launch for step in steps for launch in step["launches"]]
-    every, _maps = calls_of(workload, launches, functions, arena.data.ptr)
-    ends = list(itertools.accumulate(len(step["launches"]) for step in steps))
-    calls = [every[first:end] for first, end in zip([0, *ends], ends)]
     if counting:
-        count_launches(every)
+        count_launches(calls_of(workload, launches, functions, arena.data.ptr, chains=False)[0])
         return
+    turns = turns_of(workload["queues"], todo)
+    made = [
+        calls_of(workload, step["launches"], functions, arena.data.ptr, chains=not turns)
+        for step in steps
+    ]
+    calls = [each for each, _ in made]
     wait = cupy.RawModule(code=WAIT).get_function("wait")
-    seconds, clock = run_round(calls, wait)
+    spans, clock = run_round(calls, wait, turns=turns)
     outputs = arena[workload["outputs_offset"] :].get()
-    timed = measure(calls, wait) or ([seconds], {"sm_clock": megahertz(clock)})
+    timed = measure(calls, wait, turns) or ([spans], {"sm_clock": megahertz(clock)})
     outputs.tofile(results / "outputs.bin")
-    write_times(results / "launches.csv", launches, np.array(timed[0]))
+    write_times(results / "launches.csv", launches, np.array(timed[0]), bool(turns))
     (results / "machine.json").write_text(json.dumps(machine() | timed[1]))
+
+
+def turns_of(queues: list, todo: list[int]) -> list[tuple[int, list[int]]]:
+    """(queue, places in `todo` of the steps that it waits for) of each step that is to be run;
+    none where there is one queue."""
+    places = {step: at for at, step in enumerate(todo)}
+    found = []
+    for step in todo if queues else ():
+        waits = [places[each] for each in queues[step]["after"] if each in places]
+        found.append((queues[step]["queue"], waits))
+    return found
 
 
 def profile(results: Path) -> None:
@@ -188,38 +207,41 @@ def count_launches(calls: list) -> None:
     cupy.cuda.profiler.stop()
 
 
-def measure(calls: list, wait: cupy.RawKernel) -> tuple[list, dict[str, str]] | None:
-    """Seconds of the launches of each timed round, and what is told of them; None: the first
-    round of all is what was asked for."""
+def measure(calls: list, wait: cupy.RawKernel, turns: list) -> tuple[list, dict[str, str]] | None:
+    """What run_round tells of the launches of each timed round, and what is told of these; None:
+    the first round of all is what was asked for."""
     warmup, repeats = count("SIMGEN_WARMUP", 0), max(1, count("SIMGEN_REPEATS", 1))
     noise, l2 = percent("SIMGEN_NOISE"), os.environ.get("SIMGEN_L2") or "left"
     if l2 not in L2:
         stop(2, "SIMGEN_L2", f"{l2!r} is unknown; write one of {', '.join(L2)}")
+    if l2 != "left" and turns:
+        stop(2, "SIMGEN_L2", f"{l2}: layers run at once in several queues, so there is no moment "
+             "before each; leave it out, or build without --queues")  # fmt: skip
     if repeats == 1 and not warmup and noise is None and l2 == "left":
         return None
     for _ in range(warmup):
-        run_round(calls, wait, l2)
+        run_round(calls, wait, l2, turns)
     rounds, slow = [], 0
     highest = cupy.cuda.Device().attributes.get("ClockRate", 0) * 1e3  # it is in kHz
     end = time.monotonic() + LONGEST
     while len(rounds) < repeats or (noisy(rounds, noise) and time.monotonic() < end):
-        seconds, clock = run_round(calls, wait, l2)
+        spans, clock = run_round(calls, wait, l2, turns)
         if clock < SLOWEST * highest and slow < repeats:
             slow += 1
         else:
-            rounds.append((seconds, clock))
+            rounds.append((spans, clock))
     clocks = [clock for _, clock in rounds]
     told = {
         "l2": l2,
         "sm_clock": f"{megahertz(float(np.median(clocks)))}, lowest {megahertz(min(clocks))}",
         "slow_rounds_left_out": str(slow),
     }
-    return [seconds for seconds, _ in rounds], told
+    return [spans for spans, _ in rounds], told
 
 
 def noisy(rounds: list, percents: float | None) -> bool:
     """Whether the standard deviation of a round's time is more of the mean than that."""
-    totals = [sum(seconds) for seconds, _ in rounds]
+    totals = [sum(end - start for start, end in spans) for spans, _ in rounds]
     if percents is None:
         return False
     return len(totals) < 3 or np.std(totals, ddof=1) > percents / 100 * np.mean(totals)
@@ -233,26 +255,59 @@ def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawK
     """All kernels, compiled, by name."""
     found = {kernel["name"]: compile_kernel(kernel, ptx) for kernel in workload["kernels"]}
     for kernel in workload["kernels"]:
-        if kernel["lds_nbytes"]:
-            ask(found[kernel["name"]], kernel["lds_nbytes"])
+        if kernel.get("chained") and ptx is None:
+            found[kernel["name"], CHAIN] = compile_kernel(kernel, None, CHAIN)
+    asking = {kernel["name"]: kernel["lds_nbytes"] for kernel in workload["kernels"]}
+    for name, function in found.items():
+        nbytes = asking[name if isinstance(name, str) else name[0]]
+        if nbytes:
+            ask(function, nbytes)
     return found
 
 
-def calls_of(workload: dict, launches: list, functions: dict, arena: int) -> tuple[list, list]:
+def calls_of(
+    workload: dict, launches: list, functions: dict, arena: int, *, chains: bool = True
+) -> tuple[list, list]:
     """(what `start` takes, what must stay as long): launches in an arena at an address."""
     kernels = {kernel["name"]: kernel for kernel in workload["kernels"]}
     buffers = {buffer["name"]: buffer for buffer in workload["buffers"]}
-    calls, kept = [], []  # tensor maps
-    for launch in launches:
+    addresses = [[arena + place for place in places(launch, buffers)] for launch in launches]
+    calls, kept, at = [], [], 0  # tensor maps, and what chains need
+    while at < len(launches):
+        launch, args = launches[at], addresses[at]
         kernel = kernels[launch["kernel"]]
-        args = [arena + place for place in places(launch, buffers)]
-        if kernel["maps"]:
-            kept.append(tensor_maps(kernel["maps"], args))
-            args.append(kept[-1].data.ptr)
         function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
-        args = tuple(np.uint64(address) for address in args)
-        calls.append((function, tuple(launch["grid"]), block, args, kernel["lds_nbytes"]))
+        args, count = [np.uint64(address) for address in args], 1
+        if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
+            count, strides = chain(launches, addresses, at)
+        if kernel["maps"]:
+            kept.append(tensor_maps(kernel["maps"], addresses[at]))
+            args.append(np.uint64(kept[-1].data.ptr))
+        if count > 1:
+            function = functions[kernel["name"], CHAIN]
+            kept += [cupy.asarray(strides), cupy.zeros(launch["grid"][1], np.uint32)]
+            args += [*(np.uint64(each.data.ptr) for each in kept[-2:]), np.uint32(count)]
+        grid = tuple(launch["grid"])
+        calls.append((function, grid, block, tuple(args), kernel["lds_nbytes"], count))
+        at += count
     return calls, kept
+
+
+def joined(grid: list) -> bool:
+    """Whether the GPU holds so many work-groups at once: each unit has one, whatever it takes."""
+    return math.prod(grid) <= cupy.cuda.Device().attributes["MultiProcessorCount"]
+
+
+def chain(launches: list, addresses: list[list[int]], first: int) -> tuple[int, np.ndarray]:
+    """How many launches from one on may be one, and how far each argument goes on at every one."""
+    alike = lambda at: all(launches[at][k] == launches[first][k] for k in ("kernel", "grid"))  # noqa: E731
+    strides, end = None, first + 1
+    while end < len(launches) and alike(end):
+        further = np.subtract(addresses[end], addresses[end - 1], dtype=np.int64)
+        if strides is not None and (further != strides).any():
+            break
+        strides, end = further, end + 1
+    return end - first, strides if strides is not None else np.zeros(0, np.int64)
 
 
 def places(launch: dict, buffers: dict) -> list[int]:
@@ -296,10 +351,10 @@ def tensor_nbytes(shape: list, dtype: str) -> int:
 
 
 def restore(path: Path, workload: dict, buffers: dict, arena: cupy.ndarray) -> list:
-    """The steps to be run; what the others have left, and is read, goes to its place."""
+    """Indices of the steps to be run; what the others have left, and is read, goes to its place."""
     steps = workload["steps"]
     if not path.exists():
-        return steps
+        return [*range(len(steps))]
     with open(path, "rb") as file:
         marks = file.read(64 + len(steps))[64:]
         names = [name for step in steps for _, name in step["writes"]]
@@ -310,10 +365,10 @@ def restore(path: Path, workload: dict, buffers: dict, arena: cupy.ndarray) -> l
                 start, size = buffers[name]["offset"], tensor_nbytes(**buffers[name]["spec"])
                 file.seek(head + start - first)
                 arena[start : start + size].set(np.frombuffer(file.read(size), np.uint8))
-    return [step for step, mark in zip(steps, marks) if mark == TO_RUN]
+    return [at for at, mark in enumerate(marks) if mark == TO_RUN]
 
 
-def compile_kernel(kernel: dict, ptx: Path | None) -> cupy.RawKernel:
+def compile_kernel(kernel: dict, ptx: Path | None, *defined: str) -> cupy.RawKernel:
     """The function; with a folder for its PTX, with loads that miss in L1."""
     name = kernel["name"]
     source = (BUNDLE / "src" / f"{name}.hip").read_text()
@@ -330,7 +385,8 @@ def compile_kernel(kernel: dict, ptx: Path | None) -> cupy.RawKernel:
                 Path(file.name).write_bytes(compiled(whole, name, code.replace("compute", "sm")))
                 return cupy.RawModule(path=file.name).get_function(name)
         if ptx is None:
-            return cupy.RawModule(code=whole, options=OPTIONS).get_function(name)
+            options = (*OPTIONS, *(f"-D{word}" for word in defined))
+            return cupy.RawModule(code=whole, options=options).get_function(name)
         path = ptx / f"{name}.ptx"
         path.write_text(LOAD.sub("ld.global.cg", compiled(whole, name, code).decode().rstrip("\0")))
         return cupy.RawModule(path=str(path)).get_function(name)
@@ -422,54 +478,101 @@ def windows_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -
     )
 
 
-def run_round(calls: list, wait: cupy.RawKernel, l2: str = "left") -> tuple[list[float], float]:
-    """Run all launches in order; seconds of each, between two events on the stream, and the clock
-    in Hz, behind the last one. `calls` are those of each step."""
+def run_round(
+    calls: list, wait: cupy.RawKernel, l2: str = "left", turns: list = ()
+) -> tuple[list[tuple[float, float]], float]:
+    """Run all launches; seconds from the start of the round to the start and the end of each, by
+    events on its stream, and the clock in Hz, behind the last one. `calls` are those of each step,
+    `turns` are their streams and the steps that these wait for; none: one stream, in order."""
+    device = cupy.cuda.Device()
     launches = sum(map(len, calls))
     events = [cupy.cuda.Event() for _ in range(2 * launches)]
     counted = cupy.zeros(2, np.uint64)
-    nbytes = 2 * cupy.cuda.Device().attributes["L2CacheSize"] if l2 == "cold" else 0
-    flushed = cupy.empty(nbytes, np.uint8)
-    cupy.cuda.Device().synchronize()
+    flushed = cupy.empty(2 * device.attributes["L2CacheSize"] if l2 == "cold" else 0, np.uint8)
+    turns = turns or [(0, [])] * len(calls)
+    more = max(queue for queue, _ in turns)
+    streams = [cupy.cuda.Stream.null, *(cupy.cuda.Stream(non_blocking=True) for _ in range(more))]
+    device.synchronize()
     wait((1,), (1,), (np.uint64(min(ENQUEUE * (launches + 1), 1_000_000_000)), counted))
-    recorded = iter(events)
-    for step in calls:
-        if l2 == "cold":
-            flushed.data.memset_async(0, flushed.nbytes)
-        for call in step if l2 == "warm" else ():
-            start(call)
-        for call in step:
-            next(recorded).record()
-            start(call)
-            next(recorded).record()
+    begun = meet(streams[:1], streams[1:])
+    recorded, ended = iter(events), []
+    for step, (queue, after) in zip(calls, turns):
+        with streams[queue] as stream:
+            for each in after:
+                stream.wait_event(ended[each])
+            if l2 == "cold":
+                flushed.data.memset_async(0, flushed.nbytes)
+            for call in step if l2 == "warm" else ():
+                start(call)
+            for call in step:
+                next(recorded).record()
+                start(call)
+                next(recorded).record()
+            ended.append(cupy.cuda.Event(disable_timing=True))
+            ended[-1].record()
+    meet(streams[1:], streams[:1])
     wait((1,), (1,), (np.uint64(CLOCKED), counted))
     try:
         cycles, nanoseconds = counted.get().tolist()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         stop(5, "cuda", f"a kernel failed ({error}); {BLOCKING}")
-    pairs = zip(events[::2], events[1::2])
-    seconds = [cupy.cuda.get_elapsed_time(before, after) / 1e3 for before, after in pairs]
-    return seconds, cycles / nanoseconds * 1e9
+    since = cupy.cuda.get_elapsed_time  # in milliseconds
+    starts = [since(begun, event) / 1e3 for event in events[::2]]
+    lengths = [since(before, after) / 1e3 for before, after in zip(events[::2], events[1::2])]
+    counts = [call[-1] for step in calls for call in step]
+    spans = [
+        (start + length / count * part, start + length / count * (part + 1))
+        for start, length, count in zip(starts, lengths, counts)
+        for part in range(count)
+    ]
+    return spans, cycles / nanoseconds * 1e9
+
+
+def meet(these: list, those: list) -> object:
+    """Those streams go on when these have come so far; an event of the last of these."""
+    event = None
+    for stream in these:
+        event = cupy.cuda.Event()
+        event.record(stream)
+        for other in those:
+            other.wait_event(event)
+    return event
 
 
 def start(call: tuple) -> None:
-    function, grid, block, args, lds = call
+    function, grid, block, args, lds, count = call
     try:
-        function(grid, block, args, shared_mem=lds)
+        more = {"enable_cooperative_groups": True} if count > 1 else {}
+        function.kernel(grid, block, args, shared_mem=lds, **more)
     except cupy.cuda.driver.CUDADriverError as error:
         stop(5, f"kernel {function.name}", f"cannot be launched ({error}); {BLOCKING}")
 
 
-def write_times(path: Path, launches: list, seconds: np.ndarray) -> None:
-    """One line per launch; `seconds` is (rounds, launches)."""
+def write_times(path: Path, launches: list, spans: np.ndarray, queues: bool) -> None:
+    """One line per launch; `spans` is (rounds, launches, start and end)."""
+    seconds = spans[:, :, 1] - spans[:, :, 0]
+    elapsed = elapsed_of(spans)
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         times = ["seconds", "seconds_min", "seconds_q1", "seconds_q3", "seconds_max"]
-        writer.writerow(["launch", "kernel", *times, "rounds"])
+        more = ["elapsed_seconds"] if queues else []
+        writer.writerow(["launch", "kernel", *times, *more, "rounds"])
         for at, launch in enumerate(launches):
             median, *others = np.quantile(seconds[:, at], [0.5, 0, 0.25, 0.75, 1])
-            values = [f"{t:.9f}" for t in (median, *others)]
+            own = [elapsed[at]] if queues else []
+            values = [f"{t:.9f}" for t in (median, *others, *own)]
             writer.writerow([at, launch["kernel"], *values, len(seconds)])
+
+
+def elapsed_of(spans: np.ndarray) -> np.ndarray:
+    """By how much each launch ended after all that had ended before, in the round whose length is
+    the median: the sum is that length. `spans` as in write_times."""
+    lengths = spans[:, :, 1].max(axis=1) - spans[:, :, 0].min(axis=1)
+    round_ = spans[np.argsort(lengths)[len(lengths) // 2]]
+    order = np.argsort(round_[:, 1], kind="stable")
+    found = np.zeros(len(round_))
+    found[order] = np.diff(round_[order, 1], prepend=round_[:, 0].min())
+    return found
 
 
 def machine() -> dict[str, str]:

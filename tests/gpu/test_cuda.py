@@ -17,6 +17,7 @@ from layer_variants import Variant, accepts, lowered, shapes_of, variants
 from test_channels_last import PASSES as CONV_PASSES
 from test_channels_last import PROBLEMS as CONVOLUTIONS
 
+import simgen as package
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check.diff import diff
@@ -219,3 +220,36 @@ def test_a_network_of_narrow_tensors_is_right(tmp_path: Path, dtype: str) -> Non
     bundle = bundles.write(tmp_path / "b", work, [Cuda()], builder, PROVENANCE)
     folder = process.run(bundle, "cuda", timeout=600)
     assert narrow.wrong(bundle, results.collect(bundle, Cuda(), folder)) == []
+
+
+def test_several_queues_compute_the_same(tmp_path: Path) -> None:
+    """Streams with events: a training step of LeNet-5, whose gradients and updates overlap."""
+    made = {}
+    for queues in (1, 4):
+        plan = package.plan("lenet5", inference=False, set={"n": 4}, queues=queues)
+        made[queues] = plan.build(tmp_path / f"{queues}", "cuda")
+        made[queues].run("cuda", options={"repeats": 3})
+        assert made[queues].diff()
+    one, four = (made[queues].result("cuda") for queues in (1, 4))
+    for name, output in one.outputs.items():
+        assert output.values.tobytes() == four.outputs[name].values.tobytes(), name
+    assert all(launch["elapsed_seconds"] >= 0 for launch in four.launches)
+    assert sum(launch["elapsed_seconds"] for launch in four.launches) > 0
+
+
+def test_twenty_training_steps_learn_as_on_the_host(tmp_path: Path) -> None:
+    """Every tensor of every step is right, on both and between them, and the loss falls."""
+    small = {"n": 4, "conv1.num_output": 4, "conv2.num_output": 8, "ip1.num_output": 32}
+    plan = package.plan(
+        "lenet5", inference=False, steps=20, set=small, optimizer="adam", rate=0.005,
+        data="digits-images-idx3-ubyte.gz",
+    )  # fmt: skip
+    bundle = plan.build(tmp_path / "net", ("cuda", "host"))
+    for target in ("host", "cuda"):
+        bundle.run(target, timeout=300.0)
+    judged = bundle.diff()
+    assert judged, judged.failure
+    for target in ("host", "cuda"):
+        losses = [each.results[target] for each in judged.losses]
+        assert len(losses) == 20
+        assert sum(losses[-5:]) < sum(losses[:5]) / 2

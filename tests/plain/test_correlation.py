@@ -121,4 +121,30 @@ def test_every_two_targets_are_compared_and_hardware_is_the_reference():
 def test_only_the_same_layer_of_the_same_bundle_is_common():
     a = {("one", "conv fwd"): {"seconds": 1.0}, ("one", "conv bwd"): {"seconds": 2.0}}
     b = {("two", "conv fwd"): {"seconds": 1.0}, ("one", "conv bwd"): {"seconds": 9.0}}
-    assert correlation.common(a, b, "seconds") == [(2.0, 9.0)]
+    assert correlation.common(a, b, "seconds") == {("one", "conv bwd"): (2.0, 9.0)}
+
+
+def test_layers_that_differ_otherwise_than_most_are_named():
+    """A factor throughout is none of them, and a relative difference counts, not a large value."""
+    a = [1.0, 2.0, 30.0, 4.0, 5.0, 6.0]
+    b = [3.1, 5.9, 91.0, 11.8, 15.2, 6.0]
+    found = {each.quantity: each for each in correlation.of(layers(cuda=a, mgpusim=b))}
+    assert found["seconds"].outliers == ("layer5",)
+    assert found["seconds"].cells[-2] == "layer5"
+
+
+@pytest.mark.parametrize("last", [3.0, 3.3])
+def test_where_most_are_the_same_the_other_one_is_it(last):
+    values = {("net", f"l{at}"): (1.0, 3.0) for at in range(9)} | {("net", "z"): (1.0, last)}
+    assert correlation.outliers("seconds", values) == (("z",) if last > 3 else ())
+
+
+def test_outliers_of_several_bundles_have_their_names():
+    values = {(f"n{at % 2}", f"l{at}"): (0.5, 0.51 + at * 1e-3) for at in range(8)}
+    values["n0", "far"] = (0.9, 0.1)
+    assert correlation.outliers("l2_hit_rate", values) == ("n0 far",)
+
+
+def test_what_has_no_ratio_is_no_outlier():
+    values = {("net", f"l{at}"): (0.0, 1.0) for at in range(5)}
+    assert correlation.outliers("l2_misses", values) == ()

@@ -120,6 +120,7 @@ def test_states_are_not_thrown_away() -> None:
 
 def test_each_step_is_one_launch_and_begins_where_the_last_one_ended() -> None:
     settings = (("shape", "4x3x8"), ("cell", "relu"), ("input_mode", "skip"), ("reverse", "true"))
+    settings += (("algo", "steps"),)
     planned = lowered("recurrent_fwd", *settings)
     assert len(planned.launches) == 4
     nbytes = 3 * 8 * 4

@@ -20,7 +20,7 @@ from simgen.ir import Pass
 from simgen.machine import find
 from simgen.study import drawing, interactive, series, summary
 from simgen.study import page as report_page
-from simgen.study.summary import Told
+from simgen.study.summary import RunFacts
 from simgen.workload import lowering
 
 TEXT = "[Activation]\nname=a\nn=2\nc=3\n[Softmax]\nname=<s>\nprevious_layer=a\n".replace("<s>", "s")
@@ -270,8 +270,8 @@ def test_a_baseline_says_how_much_faster_the_others_are(tmp_path):
     ran = [timed("old", 4.0, 2.0), timed("new", 1.0, 4.0), part]
     rows = report_page.rows(bundle(), ran, "b")
     told = [
-        Told("b", "old", (("options", "l1=4"), ("ended", "then"))),
-        Told("b", "new", (("options", "l1=8"), ("ended", "now"))),
+        RunFacts("b", "old", (("options", "l1=4"), ("ended", "then"))),
+        RunFacts("b", "new", (("options", "l1=8"), ("ended", "now"))),
     ]
     against = summary.against(rows, told, "b", "old")
     page = report_page.write(tmp_path, rows, told, against).read_text()

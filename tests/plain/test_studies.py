@@ -10,11 +10,21 @@ import pytest
 from command_line import fails
 
 from simgen import metrics
+from simgen.cli import studying
 from simgen.errors import LossError, MissingError, RefusedError, UsageError
-from simgen.studies import STUDIES, definition, drawing, explaining, machines, measuring
+from simgen.studies import (
+    STUDIES,
+    definition,
+    drawing,
+    explaining,
+    machines,
+    measuring,
+    reporting,
+)
 from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
 from simgen.studies.machines import PLACES
 from simgen.studies.measuring import Measured, Scope, StudyListener, StudyPoint
+from simgen.study import correlation
 from simgen.study.row import Row
 
 ICPE = STUDIES["icpe18"]
@@ -237,3 +247,30 @@ def test_a_name_that_is_a_file_is_refused(simgen, tmp_path):
 def test_find_names_what_was_meant():
     with pytest.raises(UsageError, match="dnnmark"):
         definition.find("dnmark")
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        (("mgpusim", "gem5-se"), "no GPU took part, so nothing says how right mgpusim and gem5-se"),
+        (("cuda", "mgpusim"), "compared with"),
+        (("host",), "host: its times are this computer's"),
+    ],
+)
+def test_simulators_are_compared_with_a_gpu_alone(tmp_path, capsys, targets, said):
+    """Times of this computer's CPU are no measure of a GPU's."""
+    seconds = {"cuda": [1.0, 2.0, 3.0, 4.0], "mgpusim": [2.0, 4.1, 6.0, 30.0]}
+    points = {
+        target: {
+            ("net", f"l{at}"): {"seconds": value}
+            for at, value in enumerate(seconds.get(target, [1.0] * 4))
+        }
+        for target in (*targets, "host")
+    }
+    found = tuple(each for each in correlation.of(points) if correlation.is_of_gpu(each))
+    made = reporting.Made(tmp_path / "study.html", (), {}, {}, 0, found)
+    studying._agreement(made, targets)
+    out = capsys.readouterr().out
+    assert said in out
+    assert len(found) == ("cuda" in targets)
+    assert ("l3" in out) == ("cuda" in targets)  # the outlier

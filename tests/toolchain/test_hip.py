@@ -44,6 +44,28 @@ M5_DUMP_RESET_STATS = bytes.fromhex("0f044200")
 GFX900, GFX902, XNACK = 0x2C, 0x2D, 0x100  # e_flags
 M5 = "/usr/local/bin/m5"  # one of the places where the guest looks for it
 
+# In the place of rocprofv3: runs the program, and counts 7 of everything in each of its launches.
+ROCPROF = """\
+counters=
+while [ "$1" != -- ]; do
+    case $1 in
+    --pmc) while [ "$2" != --output-format ]; do counters="$counters $2"; shift; done ;;
+    -d) folder=$2; shift ;;
+    -o) name=$2; shift ;;
+    esac
+    shift
+done
+shift
+"$@" || exit
+mkdir -p "$folder"
+{
+    echo Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp
+    tail -n +2 "$4" | while IFS=, read -r launch kernel rest; do
+        for counter in $counters; do echo "$launch,$kernel,$counter,7.000000,10,30"; done
+    done
+} >"$folder/${name}_counter_collection.csv"
+"""
+
 needs_hipcc = pytest.mark.skipif(
     shutil.which("hipcc") is None,
     reason="there is no hipcc; apt-get install hipcc libamdhip64-dev (Debian 12)",
@@ -432,6 +454,55 @@ class TestTarget:
         )
         assert done.returncode == 3
         assert re.match(r"simgen: error: hip: there is no /dev/kfd .*gfx90a", done.stderr)
+
+    @pytest.mark.parametrize(
+        ("profiler", "fact"),
+        [
+            (ROCPROF, ""),
+            ("exit 9\n", "rocprofv3: it ended with 9; read log.txt"),
+            ("exit 0\n", "rocprofv3: it left no counter_collection.csv"),
+            (None, r"hip: .*/rocprofv3 is not here; install rocprofiler-sdk"),
+        ],
+    )
+    def test_counters_are_those_of_passes_of_their_own(
+        self, gpu: Path, good: Path, tmp_path: Path, profiler: str | None, fact: str
+    ):
+        """With stand-ins for the driver, its library and the profiler."""
+        root = tmp_path / "b"
+        shutil.copytree(gpu.parent, root)
+        script = root / "hip/run.sh"
+        script.write_text(script.read_text().replace("/dev/kfd", "/dev/null"))
+        program = tmp_path / "rocprofv3"
+        if profiler is not None:
+            program.write_text("#!/bin/sh\n" + profiler)
+            program.chmod(0o755)
+        done = subprocess.run(
+            ["sh", script], capture_output=True, text=True, check=False,
+            env={"LD_LIBRARY_PATH": str(good), "SIMGEN_COUNTERS": "yes", "PATH": os.environ["PATH"],
+                 "SIMGEN_ROCPROF": str(program)},
+        )  # fmt: skip
+        if fact:
+            assert done.returncode == (3 if profiler is None else 5)
+            assert re.search(fact, done.stderr)
+            assert not (root / "results/hip").exists()
+            return
+        assert done.returncode == 0, done.stderr
+        folder = root / "results/hip"
+        found = Hip().reader.metrics(folder, workload())
+        assert [each["wavefronts"] for each in found] == [7.0] * len(workload().launches)
+        assert all(each["seconds"] > 0 for each in found)
+        check_outputs(folder / "outputs.bin", root / "data.h5")
+        assert not list(folder.glob("counted*"))
+
+    def test_counters_of_other_gpus_are_refused(self, tmp_path: Path, builder: Builder):
+        script = write(tmp_path / "b", Hip(arch="gfx1100"), builder) / "run.sh"
+        script.write_text(script.read_text().replace("/dev/kfd", "/dev/null"))
+        done = subprocess.run(
+            ["sh", script], capture_output=True, text=True, check=False,
+            env={"SIMGEN_COUNTERS": "yes", "PATH": os.environ["PATH"]},
+        )  # fmt: skip
+        assert done.returncode == 4
+        assert "counters are known of gfx90a and gfx942, and this is for gfx1100" in done.stderr
 
     def test_an_unknown_gpu_is_refused(self):
         with pytest.raises(UsageError, match="--arch 'gfx90aa': unknown; did you mean 'gfx90a'"):

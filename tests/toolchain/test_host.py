@@ -252,13 +252,13 @@ def test_a_stack_that_overflows(host_bundle: Make) -> None:
 
 
 def test_more_lds_than_a_gpu_has(host_bundle: Make) -> None:
-    text = TREE.replace("partial[BLOCK];", "partial[65537];").replace("BLOCK", "64")
+    text = TREE.replace("partial[BLOCK];", "partial[131073];").replace("BLOCK", "64")
     launches = [("total", (1, 1, 1), ("a.x", "a.y"))]
     bundle = host_bundle({"total": (64, text)}, launches, {"a.x": numbers(64)}, {"a.y": (1,)})
     done = bundle.run()
     assert (done.returncode, done.stderr) == (
         5,
-        "simgen: error: total: needs more than 256 KiB of LDS, as no GPU has; "
+        "simgen: error: total: needs more than 512 KiB of LDS, as no GPU has; "
         "make its work-groups smaller\n",
     )
 

@@ -10,6 +10,7 @@ from simgen.cli import main
 from simgen.compile import code_object, toolchain
 from simgen.errors import RefusedError
 from simgen.lint import containers, functions, linting, metadata, rewriting
+from simgen.lint.elf import opened
 
 # As somebody writes it by hand: with no size of the function.
 HEAD = """\
@@ -84,7 +85,7 @@ def test_what_has_a_rule_is_replaced(tmp_path, arch, simulator, version, line):
         int(n) for kind, n, _ in rewriting._REGISTER.findall(made.text) if kind == "v" and n
     )
     assert new.vgprs >= used
-    with functions.opened(after, "after") as file:
+    with opened(after, "after") as file:
         told = rewriting._metadata(file)["amdhsa.kernels"][0]
     assert (told[".name"], told[".kernarg_segment_size"]) == ("k", 16)
 

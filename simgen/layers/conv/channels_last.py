@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 from simgen.dtypes import TOGETHER
 from simgen.ir import Kernel, Launch, TensorMap, TensorSpec, Windows
 from simgen.layers.base import CHUNKS, Choice, Lowering
+from simgen.layers.conv import channels_last_copies as copies
+from simgen.layers.conv.channels_last_copies import BLOCK, RUN, WIDEST, filled, has_planes
 from simgen.layers.conv.channels_last_cut import TWINS, Sides, TapCut, best
 from simgen.layers.conv.geometry import PHASES, Gather, GatherAxis, Split, phase_axis, phase_taps
 from simgen.layers.product import fragment, tile
@@ -33,60 +35,9 @@ if TYPE_CHECKING:
     from simgen.ir import Constants
     from simgen.layers.conv.geometry import Geometry, Names
 
-BLOCK = 256  # work-items, where nothing is multiplied
-RUN = 8  # elements that are moved at once
-TILE = 4096  # elements of a tile that is turned
-WIDEST = 64  # channels of such a tile; and of a step of windows
 CORNER, OFFSET, STRIDE = 128, 256, 8  # what the tensor memory accelerator counts up to
 SLICES = 8  # work-items that share a sum of partial gradients
 FILLED = 4096  # work-groups from which on they need not
-
-
-@dataclass(frozen=True)
-class Turned:
-    """A tensor as it is copied: images (batch, channels, pixels), or filters (batch, channels,
-    taps)."""
-
-    batch: int
-    channels: int
-    pixels: int
-    images: bool = True
-    planes: bool = False  # whether it is multiplied as it is stored
-
-    @property
-    def held(self) -> int:
-        """Channels, with zeros."""
-        return _filled(self.channels, RUN)
-
-    @property
-    def size(self) -> int:
-        return self.batch * self.pixels * self.held
-
-    @property
-    def is_itself(self) -> bool:
-        """Whether nothing would change."""
-        return self.planes or (self.pixels == 1 and self.held == self.channels)
-
-    @property
-    def part(self) -> int:
-        """Channels of a tile."""
-        return min(WIDEST, 1 << (self.held - 1).bit_length())
-
-    @property
-    def groups(self) -> int:
-        if not self.images:
-            return ceil(self.batch * self.pixels * self.held // RUN / BLOCK)
-        return self.batch * ceil(self.held / self.part) * ceil(self.pixels * self.part / TILE)
-
-    def constants(self, prefix: str = "") -> Constants:
-        given = (
-            ("batch", self.batch), ("channels", self.channels), ("pixels", self.pixels),
-            ("held", self.held), ("part", self.part),
-        )  # fmt: skip
-        return tuple((prefix + name, value) for name, value in given)
-
-    def __str__(self) -> str:
-        return f"{self.batch}x{self.channels}x{self.pixels}" + ("" if self.images else "f")
 
 
 @dataclass(frozen=True)
@@ -147,16 +98,16 @@ def workspaces(
     g: Geometry, gathers: Sequence[Gather], names: Names
 ) -> list[tuple[str, TensorSpec]]:
     """(port, tensor) of the copies."""
-    turned = _copied(_turned(g, gathers, names))
-    return [(_last(port), TensorSpec((each.size,), g.dtype)) for port, each in turned.items()]
+    turned = copies.needed(copies.of(g, gathers, names))
+    return [(copies.last(port), TensorSpec((each.size,), g.dtype)) for port, each in turned.items()]
 
 
 def gather(g: Geometry, gathers: Sequence[Gather], names: Names) -> Lowering:
     """The copies, and one product for each phase; partial sums where `split` says so."""
-    turned = _turned(g, gathers, names)
+    turned = copies.of(g, gathers, names)
     parts = _parts(g, gathers)
     made = [
-        _copies(turned),
+        copies.lower(turned),
         *(
             _gather(g, gathers, each, at if len(parts) > 1 else None, names)
             for at, each in enumerate(parts)
@@ -169,7 +120,7 @@ def filters(g: Geometry, names: Names) -> Lowering:
     """The copies, the gradient of the filters or its partial sums, and the sum of these, which
     makes the order of the result too."""
     found = _filter_cut(g)
-    made = [_copies(_turned(g, (), names)), _filters(g, found, names)]
+    made = [copies.lower(copies.of(g, (), names)), _filters(g, found, names)]
     if _partial(g, found):
         made.append(_sum(g, found.cut.splits, names))
     return _joined(made)
@@ -185,69 +136,12 @@ def _partial(g: Geometry, found: TapCut) -> bool:
     return found.cut.splits > 1 or g.taps > 1
 
 
-# ---- Copies ----
-
-
-def _turned(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
-    """By the port that is copied."""
-    planes = _planes(g, not gathers)
-    if not gathers:
-        image = Turned(g.batch, g.channels, g.image[0] * g.image[1], planes=planes)
-        result = Turned(g.batch, g.filters, g.pixels, planes=planes)
-        return {names.source: image, names.filters: result}
-    one = gathers[0]
-    pixels = one.rows.source * one.columns.source
-    source = Turned(g.batch, one.group_in, pixels, planes=planes)
-    return {names.source: source, names.filters: Turned(g.filters, g.channels, g.taps, False)}
-
-
-def _last(port: str) -> str:
-    return f"{port}_last"
-
-
-def _copied(turned: dict[str, Turned]) -> dict[str, Turned]:
-    """Those that are not as they shall be; filters never alone."""
-    wrong = {port: each for port, each in turned.items() if not each.is_itself}
-    return wrong if any(each.images for each in wrong.values()) or not wrong else turned
-
-
-def _read(turned: dict[str, Turned]) -> list[str]:
-    """Ports that a product reads."""
-    copied = _copied(turned)
-    return [_last(port) if port in copied else port for port in turned]
-
-
-def _copies(turned: dict[str, Turned]) -> Lowering:
-    """One launch; none where tensors are as they shall be."""
-    given = list(_copied(turned).items())
-    if not given:
-        return Lowering((), ())
-    (port, first), (other, second) = given[0], given[-1]
-    name = "_".join(("conv_channels_last", *(str(each) for _, each in given)))
-    constants: Constants = (
-        *first.constants(),
-        ("second", len(given) - 1),
-        *second.constants("second_"),
-        ("second_is_images", int(second.images)),
-        ("groups_of_first", first.groups),
-    )
-    kernel = Kernel(name, "conv_channels_last.hip", BLOCK, constants)
-    if len(given) == 1:
-        return Lowering((kernel,), (Launch(name, (first.groups, 1, 1), (port, _last(port))),))
-    args = port, other, _last(other), _last(port)
-    return Lowering((kernel,), (Launch(name, (first.groups + second.groups, 1, 1), args),))
-
-
 def _joined(made: Sequence[Lowering]) -> Lowering:
     kernels = dict.fromkeys(kernel for each in made for kernel in each.kernels)
     return Lowering(tuple(kernels), tuple(launch for each in made for launch in each.launches))
 
 
 # ---- How products are cut ----
-
-
-def _filled(extent: int, to: int) -> int:
-    return ceil(extent / to) * to
 
 
 def _parts(g: Geometry, gathers: Sequence[Gather]) -> tuple[GatherPart, ...]:
@@ -281,13 +175,6 @@ def _axes(g: Geometry, at: int) -> list[tuple[GatherAxis, int]]:
     return []
 
 
-def _planes(g: Geometry, of_filters: bool) -> bool:
-    """Whether tensors are multiplied as they are stored: one tap meets all pixels, and channels
-    begin with a run."""
-    alike = g.kernel == g.stride == (1, 1) and g.pad == (0, 0) and g.pixels % RUN == 0
-    return alike and (of_filters or g.channels % RUN == 0)
-
-
 def _grid(g: Geometry, gathers: Sequence[Gather], found: TapCut) -> tuple[int, int, int]:
     """That of the product, or of the first of several."""
     if not gathers:
@@ -297,7 +184,7 @@ def _grid(g: Geometry, gathers: Sequence[Gather], found: TapCut) -> tuple[int, i
 
 
 def _grid_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int, int]:
-    n, batch = (one.count // one.batch, one.batch) if _planes(g, False) else (one.count, 1)
+    n, batch = (one.count // one.batch, one.batch) if has_planes(g, False) else (one.count, 1)
     across, down = found.tile.grid(one.group_out, n)
     return batch * across, down, found.cut.splits
 
@@ -305,9 +192,9 @@ def _grid_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int, int]:
 def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ...]:
     """Those of products whose factors lie so: channels side by side, which are k or not; or, as
     they are stored, pixels."""
-    left = _filled(g.filters if of_filters else g.channels, RUN), not (of_filters or along_m)
+    left = filled(g.filters if of_filters else g.channels, RUN), not (of_filters or along_m)
     right = RUN, not of_filters
-    if _planes(g, of_filters):
+    if has_planes(g, of_filters):
         left, right = (left if not of_filters else (RUN, True)), (RUN, of_filters)
     return fragment.staged(g.machine, g.dtype.name, left, right)
 
@@ -318,7 +205,7 @@ def _options(
     """Tiles by what they have for each tap: warpgroups whole panels, others whole runs."""
     whole = tuple(each for each in tiles if each.by_warpgroups and mapped)
     others = tuple(each for each in tiles if not each.by_warpgroups)
-    found = (whole, _filled(channels, WIDEST)), (others, _filled(channels, RUN))
+    found = (whole, filled(channels, WIDEST)), (others, filled(channels, RUN))
     return [each for each in found if each[0]]
 
 
@@ -343,7 +230,7 @@ def _windows(one: Gather) -> Windows | None:
 def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
     """Of all phases alike, which write one tensor together: then no sum is cut."""
     parts = _parts(g, gathers)
-    one, planes = parts[0].gather, _planes(g, False)
+    one, planes = parts[0].gather, has_planes(g, False)
     tiles = _staged(g, False, one.out_stride < one.in_stride)
     mapped = planes or all(_windows(each) for part in parts for each in _of(part))
     taps = max(each.taps for each in parts)
@@ -361,8 +248,8 @@ def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
 @lru_cache(maxsize=256)
 def _filter_cut(g: Geometry) -> TapCut:
     """With as many chunks as fill a GPU: the sum is by far the longest side."""
-    planes = _planes(g, True)
-    of_sample = _filled(g.pixels, WIDEST) if planes else g.pixels
+    planes = has_planes(g, True)
+    of_sample = filled(g.pixels, WIDEST) if planes else g.pixels
 
     def sides(of_tap: int) -> Sides:
         return g.filters, g.taps * of_tap, g.batch * of_sample, 1
@@ -395,8 +282,8 @@ def _gather(
     g: Geometry, gathers: Sequence[Gather], part: GatherPart, phase: int | None, names: Names
 ) -> Lowering:
     each, found = part.gather, _cut(g, tuple(gathers))
-    planes, along_m = _planes(g, False), each.out_stride < each.in_stride
-    turned = _turned(g, gathers, names)
+    planes, along_m = has_planes(g, False), each.out_stride < each.in_stride
+    turned = copies.of(g, gathers, names)
     source, bank = turned[names.source], turned[names.filters]
     writes = names if found.cut.splits == 1 else names.summing
     depth = each.rows.taps * each.columns.taps * found.of_tap
@@ -439,13 +326,13 @@ def _gather(
     name = names.kernel("last", phase)
     kernel = _kernel(name, "conv_last.hip", found.tile, constants, maps)
     written = names.partial if found.cut.splits > 1 else names.target
-    args = (*_read(turned), *writes.gather_args[2:-1], written)
+    args = (*copies.read(turned), *writes.gather_args[2:-1], written)
     return Lowering((kernel,), (Launch(name, _grid_of(g, each, found), args),))
 
 
 def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
-    turned, several = _turned(g, (), names), _partial(g, found)
-    planes = _planes(g, True)
+    turned, several = copies.of(g, (), names), _partial(g, found)
+    planes = has_planes(g, True)
     image, result = turned[names.source], turned[names.filters]
     constants: Constants = (
         *g.constants,
@@ -475,7 +362,7 @@ def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
     name = names.kernel("last")
     kernel = _kernel(name, "conv_last_filters.hip", found.tile, constants, maps)
     grid = _grid(g, (), found)
-    args = (*_read(turned), names.partial if several else names.target)
+    args = (*copies.read(turned), names.partial if several else names.target)
     return Lowering((kernel,), (Launch(name, grid, args),))
 
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.product.matrix_product import Product
+from simgen.layers.product.matrix_product import FACTORS, Product
 from simgen.layers.product.tile import SPLITS
 from simgen.layers.written import Places, Writes, cut, writes
 from simgen.machine import NO
@@ -49,11 +49,6 @@ else:
 BLOCK = 64  # work-items, each with a block in its registers
 SIZES = (2, 4, 8, 16, 32, 64)  # of blocks
 STEP_ERROR = 5  # times U of the 2-norm, that one of log2(k) steps of a transform loses
-FACTORS = {  # what a pass writes, and the tensors that it multiplies
-    Pass.FORWARD: ("y", "x", "w"),
-    Pass.BACKWARD_DATA: ("dx", "dy", "w"),
-    Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
-}
 
 
 class Optimization(StrEnum):

@@ -36,7 +36,7 @@ from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
-from simgen.layers.product.matrix_product import Product, sum_of
+from simgen.layers.product.matrix_product import FACTORS, Product, sum_of
 from simgen.layers.requantisation import (
     LOW,
     SCALES,
@@ -66,11 +66,6 @@ LAYOUT = {  # whether the left and the right side of a pass's product lie transp
     Pass.FORWARD: (False, True),
     Pass.BACKWARD_DATA: (False, False),
     Pass.BACKWARD_WEIGHT: (True, False),
-}
-FACTORS = {  # what a pass writes, and the tensors that it multiplies
-    Pass.FORWARD: ("y", "x", "w"),
-    Pass.BACKWARD_DATA: ("dx", "dy", "w"),
-    Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
 }
 
 

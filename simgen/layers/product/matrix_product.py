@@ -22,7 +22,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.dtypes import TOGETHER, DType
-from simgen.ir import Kernel, Launch, TensorMap, TensorSpec
+from simgen.ir import Kernel, Launch, Pass, TensorMap, TensorSpec
 from simgen.layers.base import CHUNKS, Choice
 from simgen.layers.epilogue import NOTHING, Epilogue
 from simgen.layers.product import fragment, tile
@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
+FACTORS = {  # what a pass writes, and the tensors that it multiplies
+    Pass.FORWARD: ("y", "x", "w"),
+    Pass.BACKWARD_DATA: ("dx", "dy", "w"),
+    Pass.BACKWARD_WEIGHT: ("dw", "dy", "x"),
+}
 BLOCK = 256  # work-items, where there are no tiles
 SHORT = 8  # the longest short side
 LEAST_DEPTH = 64  # of k, for a kernel of short sides: below, there is nothing to share

@@ -30,7 +30,7 @@ def forward(u: Unrolled) -> Lowering:
         bias = "bw" if u.bias else None
         made = product.lower("recurrent_fwd", "x", "w", bias, port, f"{port}_partial")
         kernels, launches = [*made[0]], [*made[1]]
-    steps = u.kernels(F)
+    steps, alone = u.kernels(F), u.kernels(F, product=False)
     lstm, gru = u.cell is RecurrentCell.LSTM, u.cell is RecurrentCell.GRU
     unit, gate = u.batch * u.hidden * FLOAT, u.batch * u.sums * FLOAT
     inside = u.batch * u.hidden * steps.x.nbytes if u.skips else gate
@@ -42,7 +42,9 @@ def forward(u: Unrolled) -> Lowering:
     before = -1
     for t in u.order:
         begins, last = before < 0, max(before, 0)
-        kernel = steps.forward(first=begins and not u.states)
+        empty = begins and not u.states
+        own = alone if empty else steps
+        kernel = own.forward(first=empty)
         h, of_y, c = (state, last * unit), ("y", last * narrow), ("cell", last * unit)
         if begins and u.states:
             h, of_y, c = ("h0_wide" if steps.by_matrix else "h0", 0), ("h0", 0), ("c0", 0)
@@ -57,18 +59,32 @@ def forward(u: Unrolled) -> Lowering:
         places += [(state, t * unit)]
         places += [("y", t * narrow)] if steps.by_matrix else []
         kernels.append(kernel)
-        launches.append(_launch(kernel, steps.grid, places))
+        launches.append(_launch(kernel, own.grid, places))
         before = t
     if state != "y" and not steps.by_matrix:
         rounded = conversion.cast(u.rows * u.hidden, DType.F32, dtype, state, "y")
         kernels += rounded.kernels
         launches += rounded.launches
+    if u.final:
+        ends = dict.fromkeys((state, "cell"), u.order[-1] * unit)
+        for copy in _copied(u, state, "hy"), *([_copied(u, "cell", "cy")] if lstm else []):
+            kernels += copy.kernels
+            launches += [_placed(launch, ends) for launch in copy.launches]
     return Lowering(tuple(dict.fromkeys(kernels)), tuple(launches))
+
+
+def _copied(u: Unrolled, reads: str, writes: str) -> Lowering:
+    """One launch that copies the states of a step, rounded as the port has them."""
+    size, dtype = u.batch * u.hidden, u.specs[writes].dtype
+    if dtype.is_narrow:
+        return conversion.cast(size, DType.F32, dtype, reads, writes)
+    copied, grid = sum_of(u.machine, "recurrent_copy", 1, size)
+    return Lowering((copied,), (Launch(copied.name, grid, (reads, writes)),))
 
 
 def backward(u: Unrolled) -> Lowering:
     state = u.state
-    steps = u.kernels(BX)
+    steps, alone = u.kernels(BX), u.kernels(BX, product=False)
     lstm, gru = u.cell is RecurrentCell.LSTM, u.cell is RecurrentCell.GRU
     unit, gate = u.batch * u.hidden * FLOAT, u.batch * u.sums * FLOAT
     kernels: list[Kernel] = []
@@ -84,13 +100,16 @@ def backward(u: Unrolled) -> Lowering:
         t, start = order[at], at == 0
         begins = start and bool(u.states)
         before, behind = order[max(at - 1, 0)], order[min(at + 1, u.steps - 1)]
-        kernel = steps.backward(first=at == u.steps - 1, start=start and not begins)
+        end = at == u.steps - 1
+        own, final = alone if end else steps, end and u.final
+        kernel = own.backward(first=end, start=start and not begins, final=final)
         passed = (recurrent, behind * gate)
         if steps.by_matrix:
             passed = (rounded[recurrent], behind * narrow)
-        places = [("dy", t * unit), passed, (r, 0)]
+        places = [("dy", t * unit), *([("dhy", 0)] if final else []), passed, (r, 0)]
         if u.cell.gated:
-            places += [("carry", behind * unit), ("gates", t * gate)]
+            carried = ("dcy", 0) if final and lstm else ("carry", behind * unit)
+            places += [carried, ("gates", t * gate)]
         else:
             places += [(state, t * unit)]
         c, h = ("cell", before * unit), (state, before * unit)
@@ -104,7 +123,7 @@ def backward(u: Unrolled) -> Lowering:
         places += [(rounded["dgates"], t * narrow)] if steps.rounds_gates else []
         places += [(rounded[recurrent], t * narrow)] if steps.by_matrix else []
         kernels.append(kernel)
-        launches.append(_launch(kernel, steps.grid, places))
+        launches.append(_launch(kernel, own.grid, places))
     for port, product in u.products(BX).items():
         left = rounded.get("dgates", "dgates")
         if port == "dh0":

@@ -4,7 +4,7 @@
     w  (G H, C)      r  (G H, H)      bw, br  (G H,), with bias=true only      G gates: see below
 
 With h_0 = c_0 = 0, or as the inputs h0 and c0 (N, H) say (initial_state=true; c0 is float32), for
-t = 1 ... T (or, with reverse=true, from T on down):
+t = 1 ... T (or, with reverse=true, from T on down; final_state=true: hy and cy are the last ones):
 
     relu, tanh   h_t = f(w x_t + bw + r h_(t-1) + br)
     lstm         i, f, o = sigmoid(w_g x_t + bw_g + r_g h_(t-1) + br_g)   for each of the gates g
@@ -24,7 +24,9 @@ Schmidhuber, "Long short-term memory", 1997; Cho et al., "Learning phrase repres
 encoder-decoder", 2014, but with the reset gate behind the product, as in cuDNN.
 
 The products with w are one for all steps (matrix_product.py); then each step is a launch of one
-kernel (step.py), since simulators have no barrier of a whole grid. Forward leaves for backward
+kernel (step.py), since simulators have no barrier of a whole grid. With algo=persistent, weights
+stay in local memory (persistent.py); that pays where work-groups of a launch can wait for each
+other, as on NVIDIA's GPUs: these launches are one there. Forward leaves for backward
 what the cell made of its sums: `gates`, `cell` (c) or `candidate` (r_n h + br_n). Backward runs the
 steps the other way: each makes the gradients of its sums, `dgates` (of a gru `drec` too, those of
 the parts with r, where the reset gate stands between), and leaves in `carry` what goes to the step
@@ -55,7 +57,7 @@ from simgen.layers.product.matrix_product import LARGEST
 from simgen.layers.recurrent import lowering, values
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.step import DEPTH
-from simgen.layers.recurrent.unrolled import Unrolled, state_of
+from simgen.layers.recurrent.unrolled import StepAlgo, Unrolled, state_of
 from simgen.numerics.spread import Spread
 
 if TYPE_CHECKING:
@@ -95,6 +97,8 @@ class Recurrent(Layer):
     shape_given: ClassVar[tuple[str, ...]] = ("dx", "dh0", "dc0")
     sample: ClassVar[Mapping[str, str]] = {"shape": "25x16x512"}
     input_names: ClassVar[tuple[str, ...]] = ("x", "h0", "c0")
+    output_names: ClassVar[tuple[str, ...]] = ("y", "hy", "cy")
+    algorithms: ClassVar[tuple[str, ...]] = (StepAlgo.STEPS, StepAlgo.PERSISTENT)
 
     cell: RecurrentCell = key(
         "cell", default=RecurrentCell.LSTM, text="what a unit is; relu and tanh have no gates"
@@ -111,6 +115,17 @@ class Recurrent(Layer):
         "initial_state",
         default=False,
         text="begin with states h0 and c0, which previous_layer names behind x, and not with zero?",
+    )
+    final_state: bool = key(
+        "final_state",
+        default=False,
+        text="have the states that it ends with, hy and of an lstm cy, as outputs too?",
+    )
+    algo: StepAlgo = key(
+        "algo",
+        default=StepAlgo.AUTO,
+        hint=True,
+        text="whether the recurrent weights stay in LDS; auto: where a launch has many steps",
     )
 
     @property
@@ -150,8 +165,21 @@ class Recurrent(Layer):
                 "many, or take input_mode=linear"
             )
         return Unrolled(
-            x, self.cell, hidden, self.bias, self.skips, self.reverse, self.states, self.machine
-        )
+            x, self.cell, hidden, self.bias, self.skips, self.reverse, self.states,
+            self.final_state, self.algo, self.machine,
+        )  # fmt: skip
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """Ports of the states that it ends with, where they are outputs."""
+        if not self.final_state:
+            return ()
+        return ("hy", "cy") if self.cell is RecurrentCell.LSTM else ("hy",)
+
+    def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
+        x, *_ = inputs
+        y, specs = self.output(inputs), self.unrolled(x).specs
+        return {"y": y, **{port: specs[port] for port in self.ends}}
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         x, *given = inputs
@@ -199,14 +227,15 @@ class Recurrent(Layer):
         }.get(self.cell, (state,))
         # Of the states to begin with, what a cell's gradients are made of.
         before = {RecurrentCell.LSTM: self.states[1:], RecurrentCell.GRU: self.states}
-        return (*w, *before.get(self.cell, ()), "r", "dy", *kept)
+        gradients = ("dy", *(f"d{port}" for port in self.ends))
+        return (*w, *before.get(self.cell, ()), "r", *gradients, *kept)
 
     def _writes(self, direction: Pass, state: str) -> tuple[str, ...]:
         gru, lstm = self.cell is RecurrentCell.GRU, self.cell is RecurrentCell.LSTM
         if direction is F:
             more = ("state",) if state != "y" else ()
             kept = ("gates", "cell") if lstm else ("gates", "candidate") if gru else ()
-            return ("y", *more, *kept)
+            return ("y", *self.ends, *more, *kept)
         if direction is BX:
             passed = ("drec", "carry") if gru else ("carry",) if lstm else ()
             return ("dx", *(f"d{port}" for port in self.states), "dgates", *passed)
@@ -258,9 +287,10 @@ class Recurrent(Layer):
             "r": Fill(uniform, -own, own),
             **dict.fromkeys(("bw", "br"), Fill(normal, 0.0, 0.25)),
             **dict.fromkeys(("y", "state", "h0"), h),
-            **dict.fromkeys(("dy", "dgates", "drec"), small),
+            **dict.fromkeys(("dy", "dhy", "dcy", "dgates", "drec"), small),
+            "hy": h,
             "gates": Fill(uniform, 0.0625, 0.9375),
-            **dict.fromkeys(("cell", "candidate", "c0"), Fill(normal, 0.0, 0.75)),
+            **dict.fromkeys(("cell", "candidate", "c0", "cy"), Fill(normal, 0.0, 0.75)),
         }
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
@@ -269,7 +299,7 @@ class Recurrent(Layer):
         if direction is F:
             own = ("x",) if not self.skips or u.begins_on_words else ()
             state = ("h0",) if u.by_matrix else ()
-            return (*own, *state, "w", "r", "bw", "br", "y")
+            return (*own, *state, "w", "r", "bw", "br", "y", "hy")
         stored = tuple(port for port, made in u.products(direction).items() if made.stores)
         own = ("h0",) if direction is BW and u.by_matrix else ()
         return (*own, "w", "r", "x", *stored)
@@ -295,6 +325,7 @@ class Recurrent(Layer):
         elif direction is BX:
             own, functions = self.cell.backward_operations
             flops += (own + (u.gates - 1 if self.skips else 0)) * units
+            flops += u.batch * u.hidden if self.ends else 0
         else:
             flops += 2 * sums if self.bias else 0
         return OpCount(flops, functions * units, read, written)
@@ -313,11 +344,24 @@ class Recurrent(Layer):
         if direction is BW:
             return tuple(made)
         tile = u.tile(direction)
+        kept = tile.kept > 0
         x_groups, y_groups, _ = tile.grid(u.batch, u.hidden)
         groups = f"{x_groups * y_groups} work-groups for {self.machine.units} compute units"
         why = f"units by samples of a work-group; each step has {groups}"
         how = Choice("step", f"{tile.units}x{tile.samples}", why)
-        return (how, *(STEP_BY_MATRIX if u.by_matrix else ()), *made)
+        return (self._algorithm(u, kept), how, *(STEP_BY_MATRIX if u.by_matrix else ()), *made)
+
+    def _algorithm(self, u: Unrolled, kept: bool) -> Choice:
+        """What was chosen for the steps, and why."""
+        if self.algo is not StepAlgo.AUTO:
+            why = "algo says so"
+        elif kept:
+            why = "LDS holds the recurrent weights from step to step of one launch"
+        elif u.machine.joins_groups:
+            why = "LDS does not hold the recurrent weights"
+        else:
+            why = "each step is a launch: work-groups of one cannot wait for each other"
+        return Choice("algorithm", StepAlgo.PERSISTENT if kept else StepAlgo.STEPS, why)
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
         x, *_ = inputs

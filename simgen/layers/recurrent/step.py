@@ -7,6 +7,11 @@ sums, which are added in order: no atomics, the same result on every run.
 Of 16-bit floats, NVIDIA's matrix instructions multiply (templates/kernels/recurrent_matrix.h),
 where rows of weights are whole runs of 16 bytes. Both factors have the type of the weights then:
 what goes from step to step is stored in it too, once rounded, for the next step to multiply.
+
+Kept (persistent.py says where that fits), the weights of a work-group lie in local memory along all
+of k, and so do the states or gradients of its samples. No more work-groups are launched than there
+are compute units, and NVIDIA's GPUs run many steps in one launch, which reads the weights once
+(templates/kernels/chain.h).
 """
 
 from __future__ import annotations
@@ -50,6 +55,7 @@ WARP = 32  # work-items
 RUN = 8  # elements that a work-item reads of a row at once
 MATRIX_PIECE = 32  # of k, that four work-items read of a row at once
 MATRIX_ROWS = 32  # samples of a warp, at most
+MATRIX_COLUMNS = 8  # units, or gates of them, of an instruction
 MATRIX_SAMPLES, MATRIX_UNITS = (16, 32, 64), (8, 16, 32)  # of a work-group
 MOST_STAGED = 5  # gradients of a unit that are stored rounded: of an LSTM 4, of a GRU 3 and another
 
@@ -60,6 +66,9 @@ class StepTile:
 
     units: int
     samples: int
+    block: int = BLOCK  # work-items
+    kept: int = 0  # terms of a sum whose weights stay in local memory; 0: they pass through it
+    sums: int = 1  # of each unit and sample; only what is kept takes room by them
 
     @property
     def held(self) -> int:
@@ -69,19 +78,31 @@ class StepTile:
     @property
     def slices(self) -> int:
         """Work-items that share a sum."""
-        return BLOCK * self.held // (self.units * self.samples)
+        return self.block * self.held // (self.units * self.samples)
+
+    @property
+    def depth(self) -> int:
+        """Of k, in local memory at a time."""
+        run = VECTOR * self.slices
+        return ceil(self.kept / run) * run if self.kept else DEPTH
 
     @property
     def constants(self) -> Constants:
-        names = ("units", "samples", "held", "slices")
+        names = ("units", "samples", "held", "slices", "depth")
         return tuple((name, getattr(self, name)) for name in names)
+
+    def lds_nbytes(self, staged: int) -> int:
+        """Of what is kept, and of all samples or the partial sums, whichever is more."""
+        pitch = self.depth + VECTOR
+        partial = self.slices * (self.sums * self.samples * self.units + 1)
+        return FLOAT * (self.sums * self.units * pitch + max(self.samples * pitch, partial))
 
     def grid(self, batch: int, hidden: int) -> tuple[int, int, int]:
         return ceil(hidden / self.units), ceil(batch / self.samples), 1
 
     def _own(self, k: int) -> int:
         """Terms of a work-item's share of a sum."""
-        return ceil(k / DEPTH) * (DEPTH // self.slices)
+        return ceil(k / self.depth) * (self.depth // self.slices)
 
     def sums_of(self, left: Array, right: Array, *, proxy: bool | None) -> Bounded:
         """left (..., k) times right (k, n), with what the kernel may lose: a bound or, where
@@ -109,25 +130,31 @@ class MatrixTile:
     units: int
     samples: int
     sums: int
+    block: int = BLOCK
+    kept: int = 0  # as StepTile has it
     held = 1
+    depth = DEPTH
 
     @property
     def slices(self) -> int:
         """Warps that share a sum; the others have other samples."""
-        return BLOCK // WARP // ceil(self.samples / MATRIX_ROWS)
+        return self.block // WARP // ceil(self.samples / MATRIX_ROWS)
 
     @property
     def constants(self) -> Constants:
-        names = ("units", "samples", "held", "slices")
+        names = ("units", "samples", "held", "slices", "depth")
         return tuple((name, getattr(self, name)) for name in names)
 
     def grid(self, batch: int, hidden: int) -> tuple[int, int, int]:
         return ceil(hidden / self.units), ceil(batch / self.samples), 1
 
     def lds_nbytes(self, staged: int) -> int:
-        """Partial sums, and `staged` results of each unit and sample."""
+        """What is kept, partial sums, and `staged` results of each unit and sample."""
         partial = self.slices * (self.sums * self.samples * self.units + 1)
-        return FLOAT * (ceil(partial / VECTOR) * VECTOR + staged * self.samples * self.units)
+        lane = VECTOR * self.sums * self.units // MATRIX_COLUMNS  # words, of a piece of k
+        kept = ceil(self.kept / (MATRIX_PIECE * self.slices)) * self.slices * lane * WARP
+        moving = ceil(partial / VECTOR) * VECTOR + staged * self.samples * self.units
+        return FLOAT * (kept + moving)
 
     def sums_of(self, left: Array, right: Array, *, proxy: bool | None) -> Bounded:
         """As StepTile has it: two roundings of each product at most (product/fragment.py), then
@@ -201,12 +228,7 @@ class StepKernels:
     x: DType  # element types
     weights: DType
     machine: Machine
-
-    sums: int  # of a unit and a sample: its gates, or 1 backward
-
-    @property
-    def tile(self) -> StepTile | MatrixTile:
-        return tile_of(self.machine, self.batch, self.hidden, self.sums, self.weights)
+    tile: StepTile | MatrixTile
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -232,11 +254,11 @@ class StepKernels:
         )
         words = ("bias",) if self.bias else ()
         name = self._name("fwd", first, *words, types=(self.x, self.weights))
-        return Kernel(name, "recurrent_step.hip", BLOCK, constants, self._lds(1))
+        return self._kernel(name, "recurrent_step.hip", constants, 1)
 
-    def backward(self, *, first: bool, start: bool) -> Kernel:
-        """The same of the gradients; the first one is of the step behind which all is zero, the
-        start that before which it is."""
+    def backward(self, *, first: bool, start: bool, final: bool = False) -> Kernel:
+        """The same of the gradients; the first one is of the step behind which all is zero, but
+        for the gradients of `final` states, the start that before which it is."""
         cell = self.cell
         constants: Constants = (
             *self._common(first),
@@ -248,21 +270,24 @@ class StepKernels:
             ("left_width", width(self.hidden * cell.gates)),
             ("width", width(self.hidden)),
             ("with_rounded_gates", int(self.rounds_gates)),
+            ("with_final", int(final)),
         )
-        words = ("start",) if start else ()
+        words = (*(("start",) if start else ()), *(("final",) if final else ()))
         name = self._name("bwd_data", first, *words, types=(self.weights,))
         kinds = cell.gates + int(cell is RecurrentCell.GRU)
-        return Kernel(name, "recurrent_back.hip", BLOCK, constants, self._lds(kinds))
+        return self._kernel(name, "recurrent_back.hip", constants, kinds)
 
     @property
     def rounds_gates(self) -> bool:
         """Whether gradients of the sums are stored rounded too, beside those that go on."""
         return self.by_matrix and self.cell is RecurrentCell.GRU and not self.skips
 
-    def _lds(self, staged: int) -> int:
-        """That a launch asks for."""
+    def _kernel(self, name: str, template: str, constants: Constants, staged: int) -> Kernel:
+        """With the local memory that a launch asks for."""
         tile = self.tile
-        return tile.lds_nbytes(staged) if isinstance(tile, MatrixTile) else 0
+        asks = tile.kept > 0 or isinstance(tile, MatrixTile)
+        lds = tile.lds_nbytes(staged) if asks else 0
+        return Kernel(name, template, tile.block, constants, lds, chained=tile.kept > 0)
 
     def _common(self, first: bool) -> Constants:
         return (
@@ -273,11 +298,13 @@ class StepKernels:
             ("first", int(first)),
             *self.tile.constants,
             ("with_matrix", int(self.by_matrix)),
+            ("with_held", int(self.tile.kept > 0)),
             *constant("weightelement", self.weights),
         )
 
     def _name(self, direction: str, first: bool, *words: str, types: tuple[DType, ...]) -> str:
         tile = f"t{self.tile.units}x{self.tile.samples}" + ("m" if self.by_matrix else "")
+        tile += "k" if self.tile.kept else ""
         parts = ("recurrent", direction, self.cell, f"{self.batch}x{self.hidden}", tile)
         skips = ("skip",) if self.skips else ()
         last = ("first",) if first else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,10 @@ from simgen.dtypes import WORD, DType
 from simgen.ir import Pass, TensorSpec
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product
+from simgen.layers.recurrent import persistent
 from simgen.layers.recurrent.cells import RecurrentCell
 from simgen.layers.recurrent.step import MatrixTile, StepKernels, StepTile, by_matrix, tile_of
+from simgen.machine import NoRoomError
 from simgen.numerics import storing
 
 if TYPE_CHECKING:
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
     from simgen.numerics.rounding import Array
 
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
+
+
+class StepAlgo(StrEnum):
+    AUTO = "auto"
+    STEPS = "steps"
+    PERSISTENT = "persistent"
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,8 @@ class Unrolled:
     skips: bool  # x stands in the place of its product with w
     reverse: bool
     states: tuple[str, ...]  # ports of those that it begins with
+    final: bool  # whether those that it ends with are outputs
+    algo: StepAlgo
     machine: Machine
 
     @property
@@ -95,7 +106,8 @@ class Unrolled:
         specs |= {"r": TensorSpec((self.sums, self.hidden), dtype)}
         specs |= dict.fromkeys(("bw", "br"), TensorSpec((self.sums,), dtype))
         specs |= {"h0": TensorSpec(y[1:], dtype), "c0": TensorSpec(y[1:])}
-        own = ("x", "y", "w", "r", "bw", "br", "h0", "c0")
+        specs |= {"hy": specs["h0"], "cy": specs["c0"]}
+        own = ("x", "y", "w", "r", "bw", "br", "h0", "c0", "hy", "cy")
         return specs | {f"d{port}": specs[port] for port in own}
 
     @property
@@ -121,17 +133,51 @@ class Unrolled:
         """States or gradients as products have them."""
         return storing.nearest(values, self.dtype) if self.by_matrix else values
 
-    def kernels(self, direction: Pass) -> StepKernels:
-        """Of the steps."""
+    def kernels(self, direction: Pass, *, product: bool = True) -> StepKernels:
+        """Of the steps, or of one that has no product."""
         narrow = self.skips and (direction is not F or self.begins_on_words)
-        x, sums = self.dtype if narrow else DType.F32, self._sums_of_a_unit(direction)
+        x = self.dtype if narrow else DType.F32
         return StepKernels(
             self.cell, self.batch, self.hidden, self.skips, self.bias, x, self.dtype,
-            self.machine, sums,
+            self.machine, self.tile(direction) if product else self._passing(direction),
         )  # fmt: skip
 
     def tile(self, direction: Pass) -> StepTile | MatrixTile:
-        """Of the steps."""
+        """Of the steps.
+
+        Raises:
+            NoRoomError: the weights shall stay in local memory, and do not fit.
+        """
+        kept = self.keeping(direction)
+        if kept is None and self.algo is StepAlgo.PERSISTENT:
+            nbytes = self.sums * self.hidden * (self.dtype if self.by_matrix else DType.F32).nbytes
+            machine = f"{self.machine.units} compute units of {self.machine.label}"
+            raise NoRoomError(
+                f"algo=persistent: the local memory of the {machine} does not hold {nbytes} bytes "
+                f"of recurrent weights and what {direction} reads of a step; take algo=steps"
+            )
+        return kept if kept and self._keeps else self._passing(direction)
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether weights stay in local memory that holds them: where nobody says so, if a launch
+        has many steps. (What so much local memory is asked for runs on no other machine, so it
+        is not chosen where only matrix instructions would not either.)"""
+        if self.algo is StepAlgo.AUTO:
+            return self.machine.joins_groups and self.by_matrix
+        return self.algo is StepAlgo.PERSISTENT
+
+    def keeping(self, direction: Pass) -> StepTile | MatrixTile | None:
+        """The tile of steps whose weights stay in local memory; None: they do not fit."""
+        sums = self._sums_of_a_unit(direction)
+        forward = direction is F
+        terms = self.hidden if forward else self.sums
+        staged = 1 if forward else self.gates + int(self.cell is RecurrentCell.GRU)
+        size = self.machine, self.batch, self.hidden
+        return persistent.tile_of(*size, sums, terms, staged, self.dtype)
+
+    def _passing(self, direction: Pass) -> StepTile | MatrixTile:
+        """That of steps whose weights pass through it."""
         sums = self._sums_of_a_unit(direction)
         return tile_of(self.machine, self.batch, self.hidden, sums, self.dtype)
 

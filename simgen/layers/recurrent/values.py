@@ -64,7 +64,14 @@ def _forward(u: Unrolled, tensors: Tensors, proxy: bool | None) -> dict[str, Bou
     first = tensors.get("h0"), tensors.get("c0")
     found = made(inside, _shifted(u, h, first[0]), _shifted(u, c, first[1]), proxy)
     found["y"] = found.pop("h")
+    if u.final:
+        last = {"hy": found["y"], "cy": found.get("cell")}
+        found |= {port: _of_step(each, u.order[-1]) for port, each in last.items() if each}
     return found if state == "y" else {**found, "state": found["y"]}
+
+
+def _of_step(each: Bounded, t: int) -> Bounded:
+    return Bounded(each.value[t], None if each.error is None else each.error[t])
 
 
 def _inside(u: Unrolled, tensors: Tensors, proxy: bool | None) -> Bounded:
@@ -103,27 +110,32 @@ def _backward(u: Unrolled, tensors: Tensors, proxy: bool | None) -> dict[str, Bo
     tile, recurrent = u.tile(BX), u.passed
 
     def made(
-        dy: Array, behind: Array, carry: Array, own: Mapping[str, Array], proxy: bool | None
+        dy: Bounded, behind: Array, carry: Array, own: Mapping[str, Array], proxy: bool | None
     ) -> dict[str, Bounded]:
         rows = u.factor(behind.reshape(*behind.shape[:-2], u.sums))
-        dh = _exact(dy, proxy) + tile.sums_of(rows, r, proxy=proxy)
+        dh = dy + tile.sums_of(rows, r, proxy=proxy)
         if u.cell is RecurrentCell.GRU:
             dh = dh + _exact(carry, proxy)
         return cells.backward(u.cell, dh, _exact(carry, proxy), own)
 
+    dy = _from_behind(u, tensors, proxy)
     passed, carry = tensors.get(recurrent), tensors.get("carry")
     if passed is None:
         passed = np.zeros((u.steps, u.batch, u.gates, u.hidden))
         carry = np.zeros((u.steps, u.batch, u.hidden))
         behind, carried = np.zeros_like(passed[0]), np.zeros_like(carry[0])
+        carried = carried + tensors.get("dcy", 0.0)
         for t in u.order[::-1]:
             own = {name: values[t] for name, values in kept.items()}
-            each = made(tensors["dy"][t], behind, carried, own, None)
+            each = made(Bounded(dy.value[t]), behind, carried, own, None)
             behind = passed[t] = each[recurrent].value
             carried = carry[t] = each["carry"].value if "carry" in each else 0.0 * carried
     carry = np.zeros((u.steps, u.batch, u.hidden)) if carry is None else carry
-    after = _shifted(u, passed, behind=True), _shifted(u, carry, behind=True)
-    found = made(tensors["dy"], *after, kept, proxy)
+    after = (
+        _shifted(u, passed, behind=True),
+        _shifted(u, carry, tensors.get("dcy"), behind=True),
+    )
+    found = made(dy, *after, kept, proxy)
     dgates = tensors.get("dgates", found["dgates"].value)
     found["dx"] = _dx(u, dgates, tensors, proxy)
     found |= _to_states(u, passed, tensors.get("carry", carry), r, proxy)
@@ -132,6 +144,21 @@ def _backward(u: Unrolled, tensors: Tensors, proxy: bool | None) -> dict[str, Bo
         error = None if left.error is None else left.error[first]
         found["dc0"] = Bounded(left.value[first], error)
     return found
+
+
+def _from_behind(u: Unrolled, tensors: Tensors, proxy: bool | None) -> Bounded:
+    """What gradients of h come from outside: that of the last state is added to the last step's."""
+    found, last = _exact(tensors["dy"], proxy), u.order[-1]
+    if not u.final:
+        return found
+    added = _of_step(found, last) + _exact(tensors["dhy"], proxy)
+    value = np.array(found.value)
+    value[last] = added.value
+    if found.error is None or added.error is None:
+        return Bounded(value)
+    error = np.array(found.error)
+    error[last] = added.error
+    return Bounded(value, error)
 
 
 def _to_states(

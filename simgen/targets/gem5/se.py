@@ -52,6 +52,9 @@ class Gem5Se(Target):
     name: ClassVar[str] = NAME
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
     simulates: ClassVar[bool] = True
+    one_queue: ClassVar[str] = (
+        "gem5 dumps its statistics when a kernel ends, and they are those of all that ran"
+    )
     run_options: ClassVar[Mapping[str, RunOption]] = {
         **apu_se.HARDWARE,
         **apu_se.ARGUMENTS,

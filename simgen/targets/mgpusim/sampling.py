@@ -131,8 +131,8 @@ def _lines(workload: Workload, launch: int) -> float:
 def _bound(estimates: dict[str, sampling.Extrapolated], lines: float) -> None:
     """Correct what a launch whose tensors fit into L2 reads from DRAM: each line once, at most.
 
-    Where sampled waves miss lines that others of the launch would have loaded before them, these
-    are extrapolated too often. Nobody knows how much of the time is due to that: it is between none,
+    Where sampled waves miss lines that others of the launch would have loaded before, these are
+    extrapolated too often. Nobody knows how much of the time is due to that: it is between none,
     and all that the lines take which are too many.
     """
     reads, time = estimates["dram_reads"], estimates["seconds"]

@@ -63,6 +63,7 @@ _FLOATS = {"fma": "v_fma, v_fmac, v_mac, v_mad", "add": "v_add, v_sub", "mul": "
 COUNTED = {
     "seconds": "end - start of the launch",
     "cycles": "(end - start of the launch) * clock",
+    "elapsed_seconds": "end of the launch - the last end before it",
     "host_seconds": "time of the simulator",
     "instructions": "tasks inst",
     "valu_instructions": "VOP1, VOP2, VOP3, VOPC",
@@ -106,6 +107,7 @@ class MGPUSim(Target):
     summary: ClassVar[str] = "MGPUSim 4.2, AMD GPUs emulated or timed, with nothing but pip"
     simulates: ClassVar[bool] = True
     ends_itself: ClassVar[bool] = True
+    one_queue: ClassVar[str] = ""
     run_options: ClassVar[Mapping[str, RunOption]] = {
         "mode": RunOption(
             "SIMGEN_MODE",

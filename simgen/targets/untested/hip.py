@@ -31,6 +31,7 @@ from simgen.targets.base import (
     log_text,
     setting,
 )
+from simgen.targets.untested import rocprof
 from simgen.targets.untested.hip_program import LIBRARY_NAMES, HipPlace, Program
 
 if TYPE_CHECKING:
@@ -49,7 +50,14 @@ class Hip(Target):
 
     name: ClassVar[str] = "hip"
     summary: ClassVar[str] = "this machine's AMD GPU, through ROCm's HIP, timed with HIP events"
-    run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS
+    run_options: ClassVar[Mapping[str, RunOption]] = launch_rows.ROUND_OPTIONS | {
+        "counters": RunOption(
+            "SIMGEN_COUNTERS",
+            "count what the hardware does, with rocprofv3: all launches once more for each group "
+            "of counters",
+            choices=("yes", "no"),
+        ),
+    }
 
     arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()
@@ -114,6 +122,8 @@ class HipPackage(Package):
             target=Hip.name,
             digest=job.digest,
             arch=self.program.model.arch,
+            groups=rocprof.GROUPS if self.program.model.arch in rocprof.ARCHS else (),
+            counted=rocprof.ARCHS,
         )
         return {"run.sh": File(run.encode(), executable=True), **self.program.build(job, builder)}
 
@@ -133,11 +143,14 @@ class HipReader(Reader):
     arch: str
 
     def metrics(self, results: Path, workload: Workload) -> list[dict[str, float]]:
-        """`seconds` is the median over the timed rounds, between HIP events."""
-        return launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
+        """`seconds` is the median over the timed rounds, between HIP events. What a profiler
+        counted stands beside it, with `counted_seconds`, the time that a launch took under it."""
+        timed = launch_rows.read(results, workload, launch_rows.ROUND_COLUMNS)
+        counted = rocprof.read(results, [launch.kernel for launch in workload.launches])
+        return [{**counts, **times} for counts, times in zip(counted, timed, strict=True)]
 
     def counted(self) -> Mapping[str, str]:
-        return {"seconds": "between HIP events, median of rounds"}
+        return {"seconds": "between HIP events, median of rounds", **rocprof.named()}
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the program says in its log: the GPU's name and the version of HIP."""

@@ -15,3 +15,4 @@ constexpr unsigned WIDTH = 4; /* of one from the weights */
 #define WITH_CANDIDATE 0
 #define WITH_DX 0
 #define WITH_ROUNDED_GATES 0 /* whether gradients of the sums are stored as WeightElement beside those that go on */
+#define WITH_FINAL 0 /* whether what behind the last step has gradients too: dhy, and in place of the carry behind it dcy */

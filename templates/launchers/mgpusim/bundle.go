@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -23,6 +24,7 @@ type workload struct {
 		Block uint16 // work-items in a work-group; groups are one-dimensional
 	}
 	Steps         []step
+	Queues        []queued // of each step; none: all run in order
 	ArenaNbytes   uint64 `json:"arena_nbytes"`
 	OutputsOffset uint64 `json:"outputs_offset"`
 
@@ -120,6 +122,15 @@ func (w *workload) check() {
 		w.places[w.Buffers[i].Name] = i
 		if b := &w.Buffers[i]; b.Offset > w.ArenaNbytes || b.nbytes() > w.ArenaNbytes-b.Offset {
 			damaged("impossible place", b.Name)
+		}
+	}
+	if len(w.Queues) > 0 && len(w.Queues) != len(w.Steps) {
+		damaged("not a queue for each step", "the queues")
+	}
+	for at, q := range w.Queues {
+		if q.Queue < 0 || q.Queue >= mostQueues || len(q.After) > 0 && slices.Max(q.After) >= at ||
+			len(q.After) > 0 && slices.Min(q.After) < 0 {
+			damaged("impossible queue", w.Steps[at].Layer)
 		}
 	}
 	for _, s := range w.Steps {

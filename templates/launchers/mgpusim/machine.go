@@ -276,9 +276,12 @@ func (m *machine) allocate(g *gpu, nbytes uint64) driver.Ptr {
 // drain runs all that is in the queues. It looks at them, because the driver's DrainCommandQueue
 // waits for a signal that is lost if it comes between its look and its wait; and it wakes the driver
 // again where nothing happens, because the driver may have overheard it just as its engine stopped.
-func (m *machine) drain() {
+func (m *machine) drain() { m.runUntil(m.busy) }
+
+// runUntil runs the simulator as long as there is something to do.
+func (m *machine) runUntil(busy func() bool) {
 	before, since := sim.VTimeInSec(-1), time.Time{}
-	for m.busy() {
+	for busy() {
 		if time.Since(since) > time.Second {
 			if now := m.simulation.GetEngine().CurrentTime(); now == before || since.IsZero() {
 				m.driver.DrainCommandQueue(m.idle) // returns at once, because it is empty

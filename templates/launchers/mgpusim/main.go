@@ -10,6 +10,7 @@
 //	machine.json  which simulator it was, and how many of which GPU
 //	waves.csv, groups.csv  what samples of launches show
 //	state.bin     what finished steps left; steps that are marked in it before are not run
+//	probe.csv     of a probe, the instructions that MGPUSim refused
 //
 // Nothing in it knows a particular workload, so that one program serves every bundle.
 package main
@@ -45,22 +46,50 @@ func main() {
 	limitTime(options.seconds)
 
 	b := readBundle(options.bundle)
+	if len(b.Workload.Queues) > 0 && options.timing && options.keep {
+		fail(exitUsage, "--keep yes: several queues run layers at once, and what one leaves is not to be had "+
+			"while others run; leave it out")
+	}
 	shares := readSharding(b, options.gpus)
 	checkMemory(shares.Workload, options)
-	kernels := loadKernels(b, shares, options)
+	tries := readProbe(b, options.results)
+	kernels := loadKernels(b, shares, tries, options)
 	data := openData(b)
+	if tries != nil {
+		options.hardware.alu = tries.guard(options.hardware.alu)
+	}
 	m := newMachine(options, shares.Workload.ArenaNbytes)
+	if tries != nil {
+		tries.code = func(k *kernel) uint64 { return uint64(m.gpus[0].code[k]) }
+		tries.guardEmulator(m.simulation)
+	}
 	version := moduleVersion("github.com/sarchlab/mgpusim/v4")
 	facts{version, modeName(options.timing), options.gpu.name, options.gpus, options.changed}.leave(options.results)
 
 	m.upload(b.Workload, shares, data)
 	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)
 	m.restore(&b.Workload, shares, kept)
+<<<<<<< HEAD
 	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing)
 	plan := m.plan(shares, kept, kernels, readSamples(options, &b.Workload))
+=======
+	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing,
+		len(b.Workload.Queues) > 0)
+	plan := m.plan(shares, kept, kernels)
+>>>>>>> main
 	say("allocations", strconv.Itoa(m.allocations))
+	if len(b.Workload.Queues) > 0 && options.timing && options.gpus == 1 {
+		for _, found := range m.runQueues(&b.Workload, plan) {
+			rows.add(found)
+		}
+		plan = nil
+	}
 	for at, step := range b.Workload.Steps {
+<<<<<<< HEAD
 		if toDo(kept.marks[at]) {
+=======
+		if plan != nil && kept.marks[at] == toRun {
+>>>>>>> main
 			rows.add(m.step(step, shares.Workload.Steps[at], plan[at]))
 			m.leave(&b.Workload, shares, kept, at, data)
 		}

@@ -109,6 +109,7 @@ type row struct {
 	reduction   *row    // the all-reduce after it, if there is one
 	reduced     float64 // of an all-reduce: bytes that each GPU has of what is added up
 	gpus        int     // and how many do so
+	elapsed     float64 // of several queues: by how much it ended after all that had ended before
 }
 
 // add adds what ran after it.
@@ -130,12 +131,19 @@ type recorder struct {
 	active     map[string]bool // launches between their start and their end
 	launches   int             // that have started
 	ended      atomic.Int32    // launches
+<<<<<<< HEAD
 	begin, end sim.VTimeInSec
 	counts     [metrics]uint64
 	units      int // of the timing model, in all GPUs
 	slots      int // for wavefronts, in a unit
 	times      [spans]sim.VTimeInSec
 	seen       *seen          // of a sample of the launch; nil: all of it runs
+=======
+	tally                      // of all that run
+	watched    *watched        // nil: one launch runs at a time
+	units      int             // of the timing model, in all GPUs
+	slots      int             // for wavefronts, in a unit
+>>>>>>> main
 	wavefront  *emu.Wavefront // that executed last, and where it was then
 	pc         uint64
 }
@@ -179,8 +187,12 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 
 func (r *recorder) reset() {
 	r.ended.Store(0)
+<<<<<<< HEAD
 	r.counts, r.launches, r.begin, r.end, r.wavefront = [metrics]uint64{}, 0, 0, 0, nil
 	r.times, r.seen = [spans]sim.VTimeInSec{}, nil
+=======
+	r.tally, r.launches, r.wavefront = tally{}, 0, nil
+>>>>>>> main
 }
 
 // wait returns when the components have told all of some launches. The driver takes a launch out of
@@ -194,6 +206,7 @@ func (r *recorder) wait(launches int) {
 func (r *recorder) row(kernel string, hostSeconds float64, groups uint64) row {
 	r.counts[workGroups] = groups
 	seconds := float64(r.end - r.begin)
+<<<<<<< HEAD
 	cycles := math.Round(seconds * float64(r.frequency))
 	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.countsAt(cycles), nil, 0, 0}
 }
@@ -211,6 +224,35 @@ func (r *recorder) countsAt(cycles float64) [metrics]uint64 {
 	counts[stallWaitCycles], counts[stallBarrierCycles] = in(atWait), in(atBarrier)
 	counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
 	return counts
+=======
+	cycles := r.cycles(r.end - r.begin)
+	r.countCycles(cycles)
+	return row{kernel: kernel, launches: r.launches, hostSeconds: hostSeconds, seconds: seconds,
+		cycles: float64(cycles), counts: r.counts}
+}
+
+// cycles is a time in cycles of the units' clock.
+func (r *recorder) cycles(time sim.VTimeInSec) uint64 {
+	return uint64(math.Round(float64(time) * float64(r.frequency)))
+}
+
+// countCycles fills in what was measured as time, in cycles of the units' clock.
+func (r *recorder) countCycles(cycles uint64) {
+	active := r.cycles(r.times[activeUnit])
+	r.counts[cuCycles] = cycles * uint64(r.units)
+	r.counts[cuActiveCycles] = active
+	r.counts[wavefrontSlotCycles] = active * uint64(r.slots)
+	r.countWaits(&r.tally)
+}
+
+// countWaits fills in what wavefronts waited for. One that is neither in s_waitcnt nor at a barrier
+// executes, or waits to be fetched or issued.
+func (r *recorder) countWaits(t *tally) {
+	in := func(of span) uint64 { return r.cycles(t.times[of]) }
+	t.counts[wavefrontCycles] = in(resident)
+	t.counts[stallWaitCycles], t.counts[stallBarrierCycles] = in(atWait), in(atBarrier)
+	t.counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
+>>>>>>> main
 }
 
 // Func is called by the emulator after each instruction of a wavefront.
@@ -238,39 +280,39 @@ func (r *recorder) suspect() (at uint64, known bool) {
 	return r.pc - r.wavefront.Packet.KernelObject, true
 }
 
-func (r *recorder) count(inst *insts.Inst, exec uint64) {
-	r.counts[instructions]++
+func (t *tally) count(inst *insts.Inst, exec uint64) {
+	t.counts[instructions]++
 	switch inst.FormatType {
 	case insts.VOP1, insts.VOP2, insts.VOP3a, insts.VOP3b, insts.VOPC:
-		r.counts[valuInstructions]++
-		r.countVector(inst.InstName, uint64(bits.OnesCount64(exec)))
+		t.counts[valuInstructions]++
+		t.countVector(inst.InstName, uint64(bits.OnesCount64(exec)))
 	case insts.SOP1, insts.SOP2, insts.SOPC, insts.SOPK:
-		r.counts[saluInstructions]++
+		t.counts[saluInstructions]++
 	case insts.SOPP:
-		r.countProgram(inst.Opcode)
+		t.countProgram(inst.Opcode)
 	case insts.SMEM:
-		r.counts[scalarMemoryReads]++
+		t.counts[scalarMemoryReads]++
 	case insts.DS:
-		r.counts[ldsInstructions]++
+		t.counts[ldsInstructions]++
 	case insts.FLAT:
 		if firstStore := insts.Opcode(24); inst.Opcode < firstStore {
-			r.counts[vectorMemoryReads]++
+			t.counts[vectorMemoryReads]++
 		} else {
-			r.counts[vectorMemoryWrites]++
+			t.counts[vectorMemoryWrites]++
 		}
 	}
 }
 
 // countVector counts an instruction of the vector ALU that so many work-items execute.
-func (r *recorder) countVector(name string, items uint64) {
-	r.counts[valuOperations] += items
+func (t *tally) countVector(name string, items uint64) {
+	t.counts[valuOperations] += items
 	kind, known := kinds[name]
 	if !known {
 		kind = kindOf(name)
 		kinds[name] = kind
 	}
 	if kind.counted {
-		r.counts[kind.metric] += items * kind.elements
+		t.counts[kind.metric] += items * kind.elements
 	}
 }
 
@@ -307,12 +349,12 @@ func kindOf(name string) kind {
 }
 
 // countProgram counts an instruction of program control: s_endpgm, branches, and the rest.
-func (r *recorder) countProgram(opcode insts.Opcode) {
+func (t *tally) countProgram(opcode insts.Opcode) {
 	switch {
 	case opcode == 1:
-		r.counts[wavefronts]++
+		t.counts[wavefronts]++
 	case opcode >= 2 && opcode <= 9:
-		r.counts[saluInstructions]++
+		t.counts[saluInstructions]++
 	}
 }
 
@@ -337,6 +379,9 @@ func (t *launchTracer) StartTask(task tracing.Task) {
 	if t.launches == 0 {
 		t.begin = t.engine.CurrentTime()
 	}
+	if t.watched != nil {
+		t.watched.byCommand[task.ID].begin = t.engine.CurrentTime()
+	}
 	t.launches++
 	t.active[task.ID] = true
 }
@@ -345,6 +390,10 @@ func (t *launchTracer) EndTask(task tracing.Task) {
 	if t.active[task.ID] {
 		delete(t.active, task.ID)
 		t.end = t.engine.CurrentTime()
+		if t.watched != nil {
+			t.watched.byCommand[task.ID].end = t.end
+			t.watched.ended(task.ID)
+		}
 		t.ended.Add(1)
 	}
 }
@@ -367,6 +416,7 @@ var waits = map[insts.Opcode]span{10: atBarrier, 12: atWait}
 type waiting struct {
 	of    span
 	since sim.VTimeInSec
+	on    *tally // of which launch
 }
 
 // unitTracer sees the instructions and wavefronts of a compute unit of the timing model.
@@ -385,7 +435,7 @@ func (t *unitTracer) StartTask(task tracing.Task) {
 			t.since = t.engine.CurrentTime()
 		}
 		t.wavefronts++
-		t.waiting[task.ID] = waiting{resident, t.engine.CurrentTime()}
+		t.waiting[task.ID] = waiting{resident, t.engine.CurrentTime(), &t.tally}
 	case "inst":
 		detail, ok := task.Detail.(map[string]any)
 		if !ok {
@@ -396,15 +446,25 @@ func (t *unitTracer) StartTask(task tracing.Task) {
 		if !isInst || !isWave {
 			return
 		}
+<<<<<<< HEAD
 		if t.seen != nil {
 			before := t.counts
 			t.count(inst.Inst, wave.EXEC())
 			t.seen.countFor(wave.Wavefront.WG, &before, &t.counts)
 		} else {
 			t.count(inst.Inst, wave.EXEC())
+=======
+		on := t.of(wave.Packet)
+		on.count(inst.Inst, wave.EXEC())
+		if t.watched != nil { // the task of a wavefront does not say whose it is
+			if life, here := t.waiting[wave.UID]; here {
+				life.on = on
+				t.waiting[wave.UID] = life
+			}
+>>>>>>> main
 		}
 		if of, waits := waits[inst.Opcode]; waits && inst.FormatType == insts.SOPP {
-			t.waiting[task.ID] = waiting{of, t.engine.CurrentTime()}
+			t.waiting[task.ID] = waiting{of, t.engine.CurrentTime(), on}
 		}
 	}
 }
@@ -416,7 +476,7 @@ func (t *unitTracer) EndTask(task tracing.Task) {
 	}
 	delete(t.waiting, task.ID)
 	now := t.engine.CurrentTime()
-	t.times[ended.of] += now - ended.since
+	ended.on.times[ended.of] += now - ended.since
 	if ended.of == resident {
 		if t.wavefronts--; t.wavefronts == 0 {
 			t.times[activeUnit] += now - t.since
@@ -472,12 +532,16 @@ type table struct {
 	columns int // all of them
 	counted int // of row.counts
 	timing  bool
+	queues  bool // several run launches at once
 }
 
-func newTable(path string, s *sharding, timing bool) *table {
+func newTable(path string, s *sharding, timing, queues bool) *table {
 	head, counted := []string{"kernel", "host_seconds"}, int(emulated)
 	if timing {
 		head, counted = append(head, "seconds", "cycles"), int(metrics)
+	}
+	if queues = queues && timing; queues {
+		head = append(head, "elapsed_seconds")
 	}
 	head = append(head, metricNames[:counted]...)
 	reduced := func(r []reduction) bool { return len(r) > 0 }
@@ -492,7 +556,7 @@ func newTable(path string, s *sharding, timing bool) *table {
 	if err != nil {
 		fail(exitNoOutput, "launches.csv: cannot be made (%v); check the folder and its permissions", reason(err))
 	}
-	t := &table{file, len(head), counted, timing}
+	t := &table{file, len(head), counted, timing, queues}
 	t.write([][]string{head})
 	return t
 }
@@ -501,7 +565,7 @@ func newTable(path string, s *sharding, timing bool) *table {
 func (t *table) add(rows []row) {
 	var lines [][]string
 	for _, r := range rows {
-		line := append(r.cells(t.counted, t.timing), r.reduction.summary(t.timing)...)
+		line := append(r.cells(t), r.reduction.summary(t.timing)...)
 		lines = append(lines, append(line, make([]string, max(0, t.columns-len(line)))...))
 	}
 	t.write(lines)
@@ -513,13 +577,22 @@ func (t *table) write(lines [][]string) {
 	}
 }
 
-func (r *row) cells(counted int, timing bool) []string {
+// cells are what is known of a row; the rest is empty.
+func (r *row) cells(t *table) []string {
 	line := []string{r.kernel, real(r.hostSeconds)}
-	if timing {
+	if t.timing {
 		line = append(line, real(r.seconds), real(r.cycles))
 	}
-	for _, value := range r.counts[:counted] {
-		line = append(line, strconv.FormatUint(value, 10))
+	if t.queues {
+		line[1] = ""
+		line = append(line, real(r.elapsed))
+	}
+	for m, value := range r.counts[:t.counted] {
+		if t.queues && shared(metric(m)) {
+			line = append(line, "")
+		} else {
+			line = append(line, strconv.FormatUint(value, 10))
+		}
 	}
 	return line
 }

@@ -1,0 +1,69 @@
+"""export: bundles and results for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from simgen.cli import completing
+from simgen.cli.options import verbosity
+
+
+@click.command()
+@click.argument(
+    "bundles",
+    nargs=-1,
+    required=True,
+    metavar="BUNDLE...",
+    type=click.Path(path_type=Path),
+    shell_complete=completing.bundle,
+)
+@click.option(
+    "--as",
+    "form",
+    required=True,
+    metavar="FORMAT",
+    shell_complete=completing.exports,
+    help="One of `simgen list exports`.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="PATH",
+    help="The file or folder to write, which is not there yet.",
+)
+@click.option(
+    "--result",
+    metavar="R",
+    help="A target, or a point of a sweep. [default: the only one; for csv and parquet, all]",
+)
+@verbosity
+def export(
+    bundles: tuple[Path, ...],
+    form: str,
+    output: Path,
+    result: str | None,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Write bundles, and what they measured, in a format that other tools read.
+
+    \b
+    simgen export lenet5 --as chakra --result mgpusim -o traces
+    simgen export llm-8 llm-64 llm-512 --as latency -o tables
+    simgen export lenet5 --as csv -o launches.csv
+    """
+    import contextlib
+
+    from simgen.bundle import writing
+    from simgen.exports import base
+
+    chosen = base.find(form)
+    with contextlib.ExitStack() as held:
+        made = [held.enter_context(writing.opened(path)) for path in bundles]
+        lines = base.write(chosen, made, output, result)
+    if not quiet:
+        print("\n".join(lines))

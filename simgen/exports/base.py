@@ -1,0 +1,147 @@
+"""What an export is, and the table of exports."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.bundle import finding, results
+from simgen.errors import UsageError, did_you_mean, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from simgen.bundle.folder import Bundle
+    from simgen.bundle.results import Result
+
+EXPORTS: dict[str, Export] = {}  # by name; importing simgen.exports fills it
+SHOWN = 3  # names in a message
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What is exported: a bundle, and what ran of it, as far as the format has use for that."""
+
+    name: str  # of the bundle's folder
+    bundle: Bundle
+    results: tuple[Result, ...]
+
+    @property
+    def result(self) -> Result:
+        """The only one."""
+        (found,) = self.results
+        return found
+
+
+class Export(ABC):
+    """A format: a name, what it needs, and how it is written."""
+
+    name: ClassVar[str]  # what --as takes
+    what: ClassVar[str]  # half a line for people
+    file: ClassVar[bool] = False  # whether PATH becomes a file; if not, a folder
+    reads_results: ClassVar[bool] = True
+    all_results: ClassVar[bool] = False  # without --result all that ran; if not, the only one
+    several: ClassVar[bool] = False  # bundles at once
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" in cls.__dict__:
+            EXPORTS[cls.name] = cls()
+
+    @abstractmethod
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
+        """Write `path`, which is not there yet; returns lines that a user has to know.
+
+        Raises:
+            UsageError: what is exported lacks what the format is about.
+            MissingError: a package that writes the format is not installed.
+        """
+
+    @property
+    def option(self) -> str:
+        """The words that chose it, for messages."""
+        return f"--as {self.name}"
+
+
+def find(name: str) -> Export:
+    """The export of a name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in EXPORTS:
+        raise UsageError(f"--as {name!r}: no such format; {did_you_mean(name, EXPORTS)}")
+    return EXPORTS[name]
+
+
+def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
+    """A bundle with the result that is wanted, or those that the format takes by itself.
+
+    Raises:
+        UsageError: there is no such result, none at all, or several where the format takes one.
+        DamagedError: a result is not what its run left.
+    """
+    place = one_line(bundle.path.resolve().name)
+    if not export.reads_results:
+        if wanted is not None:
+            raise UsageError(f"--result {wanted!r}: {export.name} tells of no result; leave it out")
+        return Exported(place, bundle, ())
+    names = [wanted] if wanted is not None else bundle.ran()
+    if not names:
+        fact = f"nothing has run yet, and {export.option} is about times"
+        raise UsageError(f"{bundle.path}: {fact}; run it with: simgen run {bundle.path}")
+    if len(names) > 1 and not export.all_results:
+        shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+        raise UsageError(
+            f"{bundle.path}: {len(names)} results have run ({shown}); choose one with --result"
+        )
+    return Exported(place, bundle, tuple(finding.find_result(bundle, each) for each in names))
+
+
+def write(
+    export: Export, bundles: Sequence[Bundle], path: Path, wanted: str | None = None
+) -> list[str]:
+    """Export bundles to `path`; returns what a user has to know, a line each.
+
+    Raises:
+        UsageError, MissingError, DamagedError: as `source` and `Export.write`; or `path` is there.
+    """
+    if path.exists() or path.is_symlink():
+        raise UsageError(f"-o {path}: it is there already; remove it, or choose another name")
+    if len(bundles) > 1 and not export.several:
+        raise UsageError(
+            f"{bundles[1].path}: {export.option} takes one bundle; export each by itself"
+        )
+    return export.write([source(export, each, wanted) for each in bundles], path)
+
+
+def seconds(export: Export, bundle: Bundle, result: Result) -> dict[int, float]:
+    """Step -> the time of its launches, of those that have one.
+
+    Raises:
+        UsageError: no launch has a time.
+    """
+    found: dict[int, float] = {}
+    kernels = results.kernels(result, bundle.workload)
+    for (step, _), metrics in zip(kernels, result.launches, strict=True):
+        if "seconds" in metrics:
+            found[step] = found.get(step, 0.0) + metrics["seconds"]
+    if not found:
+        raise UsageError(
+            f"{bundle.path}: {result.name} counted no times, which {export.option} is about; run a "
+            "target that does, as mgpusim with --mode timing"
+        )
+    return found
+
+
+def inferred(result: Result) -> list[str]:
+    """A line where some times are those of launches that stand for others."""
+    count = len(results.inferred(result))
+    if not count:
+        return []
+    return [
+        f"{result.name}: {count} of {len(result.launches)} launches did not run, and have the "
+        "times of others like them"
+    ]

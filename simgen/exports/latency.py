@@ -1,0 +1,180 @@
+"""Tables of operators with times, as simulators of LLM serving read them.
+
+A folder with a table for each of them, of what they have a place for:
+
+    operators.csv               everything: a line for each layer and pass; times in microseconds
+    aiconfigurator/gemm_perf    products, for AIConfigurator's database: `latency` in milliseconds.
+                                .parquet is what versions from 0.10 on read, .csv is the same for
+                                people; m are rows of activations, n and k features of y and x
+    llmservingsim/dense.csv     forward passes by layer and number of tokens, in microseconds
+    vidur/all_reduce.csv        all-reduces: `size` in bytes, times in milliseconds
+
+Several bundles, as of a sweep over the number of tokens, make one table: these tools interpolate.
+Equal products are one line with the mean of their times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from simgen import __version__
+from simgen.exports import arrow, base, operators, tables
+from simgen.frontend.network import make_layer
+from simgen.ir import Pass
+from simgen.storage.files import atomic_folder
+from simgen.workload import sharding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from simgen.exports.base import Exported
+    from simgen.exports.operators import MatrixProduct
+    from simgen.ir import OpCount, Step, Workload
+
+MILLISECONDS, MICROSECONDS = 1e3, 1e6
+# Of AIConfigurator's GEMMQuantMode, by the type of the factors: it has one for all 16-bit floats.
+QUANT_MODES = {"bf16": "bfloat16", "f16": "bfloat16"}
+GEMM = (
+    "framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k",
+    "latency",
+)  # fmt: skip
+DENSE = ("layer", "tokens", "time_us")
+ALL_REDUCE = (
+    "size", "num_workers", "devices_per_node", "collective", "time_stats.all_reduce.median",
+)  # fmt: skip
+OPERATORS = (
+    "bundle", "result", "layer", "kind", "pass", "type", "inputs", "outputs", "m", "n", "k",
+    "count", "operations", "bytes", "time_us",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TimedStep:
+    """A layer in a pass, with the time that it took."""
+
+    bundle: str
+    result: str
+    workload: Workload
+    step: Step
+    work: OpCount
+    product: MatrixProduct | None
+    seconds: float
+
+    @property
+    def tokens(self) -> int | None:
+        """Rows of features that the layer writes; None of images, and of single numbers."""
+        _, name = self.step.writes[0]
+        shape = self.workload.buffer(name).spec.shape
+        if len(shape) == 4:
+            shape = shape[:2] if shape[2:] == (1, 1) else ()
+        return prod(shape[:-1]) if len(shape) > 1 else None
+
+    def shapes(self, ports: Iterable[tuple[str, str]]) -> str:
+        """Of tensors, as "x=8x16x4 w=32x16"."""
+        specs = ((port, self.workload.buffer(name).spec) for port, name in ports)
+        return " ".join(f"{port}={'x'.join(map(str, each.shape))}" for port, each in specs)
+
+
+class LatencyTables(base.Export):
+    """A folder of tables."""
+
+    name: ClassVar[str] = "latency"
+    what: ClassVar[str] = "tables of operators with times, for AIConfigurator and LLM simulators"
+    several: ClassVar[bool] = True
+
+    def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
+        timed = [each for source in sources for each in _timed(self, source)]
+        gemms = _gemms(timed)
+        found = {
+            "operators.csv": (OPERATORS, [_operator(each) for each in timed]),
+            "aiconfigurator/gemm_perf.csv": (GEMM, gemms),
+            "llmservingsim/dense.csv": (DENSE, _dense(timed)),
+            "vidur/all_reduce.csv": (ALL_REDUCE, _all_reduces(sources)),
+        }
+        lines = [line for source in sources for line in base.inferred(source.result)]
+        with atomic_folder(path, new=True) as folder:
+            for name, (heads, rows) in found.items():
+                if rows:
+                    (folder / name).parent.mkdir(exist_ok=True)
+                    (folder / name).write_text(tables.csv_text(heads, rows))
+                    lines.append(f"{path / name}: {len(rows)} lines")
+            if gemms and arrow.is_here():
+                columns = dict(zip(GEMM, map(list, zip(*gemms))))
+                at = folder / "aiconfigurator" / "gemm_perf.parquet"
+                arrow.write(at, columns, {"latency": "ms"}, {"producer": f"simgen {__version__}"})
+            elif gemms:
+                lines.append(f"there is no pyarrow, and so no gemm_perf.parquet; {arrow.CURE}")
+        if not gemms:
+            known = " or ".join(QUANT_MODES)
+            lines.append(f"no table for AIConfigurator, which has products of {known}")
+        return lines
+
+
+def _timed(export: base.Export, source: Exported) -> Iterator[TimedStep]:
+    """The steps that have times; of several GPUs, what each of them did."""
+    bundle, result = source.bundle, source.result
+    seconds = base.seconds(export, bundle, result)
+    gpus = int(result.provenance.get("gpus", 1))
+    workload = sharding.split(bundle.workload, gpus).workload
+    for at, step, product in operators.products(workload):
+        if at in seconds:
+            node = workload.node(step.layer)
+            work = make_layer(node, workload.machine).count(node.inputs, step.direction)
+            told = (source.name, result.name, workload, step, work, product)
+            yield TimedStep(*told, seconds[at])
+
+
+def _operator(of: TimedStep) -> list[Any]:
+    step, p = of.step, of.product
+    extents = (p.m, p.n, p.k, p.count) if p else ("", "", "", "")
+    return [
+        of.bundle, of.result, step.layer, of.workload.node(step.layer).kind, str(step.direction),
+        of.workload.types(step), of.shapes(step.reads), of.shapes(step.writes), *extents,
+        of.work.flops + of.work.transcendentals, of.work.read_bytes + of.work.written_bytes,
+        _number(of.seconds * MICROSECONDS),
+    ]  # fmt: skip
+
+
+def _gemms(timed: Sequence[TimedStep]) -> list[list[Any]]:
+    """Products that are layers by themselves: fully connected ones, and [Gemm] without a batch."""
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for each in timed:
+        p, kind = each.product, each.workload.node(each.step.layer).kind
+        if p and p.count == 1 and p.type in QUANT_MODES and "conv" not in kind:
+            key = (each.result, QUANT_MODES[p.type], p.m, p.n, p.k)
+            found.setdefault(key, []).append(each.seconds * MILLISECONDS)
+    return [
+        ["simgen", __version__, result, "gemm", "simgen", mode, *mnk, _number(fmean(times))]
+        for (result, mode, *mnk), times in found.items()
+    ]
+
+
+def _dense(timed: Sequence[TimedStep]) -> list[list[Any]]:
+    found: dict[tuple[str, int], list[float]] = {}
+    for each in timed:
+        if each.step.direction is Pass.FORWARD and each.tokens is not None:
+            key = (each.step.layer, each.tokens)
+            found.setdefault(key, []).append(each.seconds * MICROSECONDS)
+    return [[layer, tokens, _number(fmean(t))] for (layer, tokens), t in sorted(found.items())]
+
+
+def _all_reduces(sources: Sequence[Exported]) -> list[list[Any]]:
+    """What several GPUs added up; all of them are taken to be in one node."""
+    rows = []
+    for source in sources:
+        gpus = int(source.result.provenance.get("gpus", 1))
+        for counted in source.result.launches:
+            if counted.get("all_reduce_seconds"):
+                size = int(counted["all_reduce_bytes"])
+                time = _number(counted["all_reduce_seconds"] * MILLISECONDS)
+                rows.append([size, gpus, gpus, "all_reduce", time])
+    return rows
+
+
+def _number(value: float) -> float:
+    """Nine digits: times are no more exact."""
+    return float(f"{value:.9g}")

@@ -1,0 +1,5 @@
+"""Runs as a Snakemake workflow: builds, pieces, results and verdicts as jobs of a cluster.
+
+May import: bundle, compile, errors, ir, machine, resources, running, storage, study, targets,
+workload.
+"""

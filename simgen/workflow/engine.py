@@ -1,0 +1,181 @@
+"""Snakemake, started in the folder of a workflow and followed to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from simgen.bundle import writing as bundles
+from simgen.errors import MissingError, RefusedError, RunError, UsageError, cut, one_line
+from simgen.storage import seal
+from simgen.workflow import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from simgen.workflow.executors import Executor
+    from simgen.workflow.jobs import Workflow
+
+DONE, LOGS = "done", "logs"
+STORE, PAGE = "store.sqlite3", "report/report.html"
+PRINTED = "logs/snakemake.log"
+STEPS = re.compile(r"^(\d+) of (\d+) steps")
+LOG = re.compile(r"^\s+log: ([^,]+?)(?:,.*| \(check.*)?$")
+FULL = "No space left on device"
+ERROR = "simgen: error: "
+MOST_SHOWN = 5  # jobs that have failed
+GRACE = 60.0  # seconds for cancelling jobs
+
+
+def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[str], None]) -> None:
+    """Have snakemake do what is left of the workflow; `tell` gets a line as jobs end.
+
+    Raises:
+        RunError: jobs failed.
+        RefusedError: another snakemake works there.
+        MissingError: the disk is full.
+    """
+    _forget(folder, workflow)
+    words = [
+        sys.executable, "-m", "snakemake", "--directory", str(folder.absolute()),
+        "--snakefile", str((folder / writing.SNAKEFILE).absolute()),
+        "--workflow-profile", str((folder / writing.PROFILE).parent.absolute()),
+        *(["--profile", executor.profile] if executor.profile else []),
+    ]  # fmt: skip
+    (folder / LOGS).mkdir(parents=True, exist_ok=True)
+    seen = _Seen(folder, tell)
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # ^C reaches it once, from here
+    )
+    try:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                seen.take(line)
+        code = process.wait()
+    except BaseException:
+        _end(process)
+        raise
+    finally:
+        seen.keep()
+    if code:
+        raise _failure(folder, seen)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """It cancels the jobs that are under way, and ends."""
+    for name in (signal.SIGINT, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, name)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=GRACE)
+            return
+
+
+class _Seen:
+    """What it printed."""
+
+    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
+        self.folder, self.tell = folder, tell
+        self.lines: list[str] = []
+        self.failed: dict[str, None] = {}  # logs of jobs, below the folder
+
+    def take(self, line: str) -> None:
+        self.lines.append(line)
+        if found := STEPS.match(line):
+            self.tell(f"{found[1]} of {found[2]} jobs done")
+        elif found := LOG.match(line):
+            self.failed[found[1].strip()] = None
+
+    def keep(self) -> None:
+        with contextlib.suppress(OSError):  # a disk that is full
+            (self.folder / PRINTED).write_text("".join(self.lines))
+
+
+def _forget(folder: Path, workflow: Workflow) -> None:
+    """Take back the marks of what is no longer there, and of all that came of it: Snakemake itself
+    looks no further back than a file that is there."""
+    marks = folder / DONE
+    gone: list[Path] = []
+    for name, home in workflow.bundles.items():
+        if home.build and not (folder / home.path / bundles.WORKLOAD).exists():
+            gone.append(marks / "bundles" / name)
+    for key, point in workflow.points.items():
+        results = folder / workflow.bundles[point.bundle].path / bundles.RESULTS
+        if (results / point.result / seal.FILE).exists():
+            continue
+        gone += [marks / "ran" / key, marks / "judged" / key, folder / STORE, folder / PAGE]
+        if not (results / f"{bundles.STOPPED}{point.result}").is_dir():
+            gone += (marks / "pieces" / key).glob("*")
+    for path in gone:
+        path.unlink(missing_ok=True)
+
+
+# ------------------------------------------------------------------ why it failed
+
+
+def _failure(folder: Path, seen: _Seen) -> RunError | RefusedError | MissingError | UsageError:
+    text = "".join(seen.lines)
+    if "Directory cannot be locked" in text:
+        return RefusedError(
+            f"{folder}: another snakemake works here, or was killed; wait until it ends, or: "
+            f"snakemake -d {folder} --unlock"
+        )
+    again = "the same command goes on"
+    failed = {log: _fact(folder / log) for log in seen.failed if not _ended_well(folder, log)}
+    silent = [log for log, fact in failed.items() if fact is None]
+    told = [f"{_name(log)}: {fact}" for log, fact in failed.items() if fact is not None]
+    if FULL in text or any(FULL in line for line in told):
+        return MissingError(f"{folder}: the disk is full; free some space, and {again}")
+    if silent and not told:
+        count = f"{len(silent)} job{'' if len(silent) == 1 else 's'}"
+        return RunError(
+            f"{folder}: {count} ended without a word, as "
+            "where machines do not see this folder; put it on storage that they share, under the "
+            f"same path (see {folder / PRINTED})"
+        )
+    if told:
+        more = len(failed) - len(told[:MOST_SHOWN])
+        shown = "; ".join(told[:MOST_SHOWN]) + (f"; and {more} more" if more else "")
+        count = f"{len(failed)} job{'' if len(failed) == 1 else 's'} failed"
+        return RunError(f"{folder}: {count}: {shown}; {again}")
+    last = next((line.strip() for line in reversed(seen.lines) if line.strip()), "it said nothing")
+    return RunError(
+        f"{folder}: snakemake failed: {cut(one_line(last), 300)}; see {folder / PRINTED}"
+    )
+
+
+def _ended_well(folder: Path, log: str) -> bool:
+    """A later try of the job whose log this is left its mark."""
+    return (folder / DONE / log.removeprefix(f"{LOGS}/").removesuffix(".log")).exists()
+
+
+def _name(log: str) -> str:
+    return log.removeprefix(f"{LOGS}/").removesuffix(".log")
+
+
+def _fact(path: Path) -> str | None:
+    """The last line of a job's log, of an error if there is one; None where it printed nothing."""
+    try:
+        lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
+    except OSError:
+        return None
+    lines = [line for line in lines if line]
+    if not lines:
+        return None
+    errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
+    if errors:
+        return cut(one_line(errors[-1]), 300)
+    return f"it was killed after: {cut(one_line(lines[-1]), 200)}"

@@ -1,0 +1,297 @@
+"""Exports, read back by the programs that they are for, where these can be installed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import fails
+from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small
+
+from simgen.bundle.results import Result
+from simgen.exports import EXPORTS, base
+from simgen.frontend.network import make_layer
+from simgen.ir import Pass, Queued
+
+NET = """
+[Convolution]
+name=convDP1
+n=2
+c=4
+h=9
+w=10
+num_output=6
+kernel_size=3
+pad=1
+stride=2
+[Convolution]
+name=each
+previous_layer=convDP1
+num_output=6
+group=6
+kernel_size=2
+[Convolution]
+name=wide
+previous_layer=each
+num_output=3
+kernel_size_h=1
+kernel_size_w=3
+stride_h=1
+stride_w=2
+[Activation]
+name=relu
+previous_layer=wide
+[FullyConnected]
+name=fc
+previous_layer=relu
+num_output=5
+"""
+
+
+def result(workload, **told):
+    """Launch n takes n + 1.5 microseconds, and half a microsecond where n is 0."""
+    launches = tuple(
+        {"seconds": 1e-6 * (at + 1.5) if at else 5e-7, "l1_hits": 3.0}
+        for at in range(len(workload.launches))
+    )
+    return Result("sim", {}, launches, {"gpus": 1, **told})
+
+
+def written(name, made, path, *, result=None):
+    found = base.Exported("net", made, (result,) if result else ())
+    return EXPORTS[name].write([found], path)
+
+
+def table(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def nodes(path):
+    """A trace as Chakra's own library reads it."""
+    messages = pytest.importorskip("chakra.schema.protobuf.et_def_pb2")
+    from chakra.src.third_party.utils.protolib import decodeMessage, openFileRd
+
+    found = []
+    with openFileRd(path) as file:
+        metadata, node = messages.GlobalMetadata(), messages.Node()
+        assert decodeMessage(file, metadata)
+        while decodeMessage(file, node):
+            found.append(node)
+            node = messages.Node()
+    return metadata, found, messages
+
+
+def attributes(node):
+    return {each.name: getattr(each, each.WhichOneof("value")) for each in node.attr}
+
+
+def test_a_chakra_trace_has_the_steps_their_times_and_dependencies(tmp_path):
+    workload = lowered("lenet5", ("n", "2"), passes=(*BOTH, Pass.UPDATE))
+    made = build(tmp_path / "net", workload)
+    lines = written("chakra", made, tmp_path / "out", result=result(workload))
+    assert any("1 of" in line and "microsecond" in line for line in lines)
+    metadata, found, messages = nodes(tmp_path / "out" / "net.0.et")
+    assert metadata.version == "1.0.0"
+    assert [n.name for n in found] == [f"{s.layer} {s.direction}" for s in workload.steps]
+    assert {n.type for n in found} == {messages.COMP_NODE}
+    assert sum(attributes(n)["seconds"] for n in found) == pytest.approx(
+        sum(each["seconds"] for each in result(workload).launches)
+    )
+    assert all(n.duration_micros >= 1 for n in found)
+    assert len({n.id for n in found}) == len(found)
+    writers = {}
+    for node, step in zip(found, workload.steps, strict=True):
+        of = workload.node(step.layer)
+        work = make_layer(of, workload.machine).count(of.inputs, step.direction)
+        told = attributes(node)
+        assert told["num_ops"] == max(1, work.flops + work.transcendentals)
+        assert told["tensor_size"] == work.read_bytes + work.written_bytes > 0
+        assert told["is_cpu_op"] is False
+        assert set(node.data_deps) == {writers[b] for _, b in step.reads if b in writers}
+        assert list(node.ctrl_deps) == ([node.id - 1] if node.id else [])
+        writers |= {name: node.id for _, name in step.writes}
+    assert any(len(n.data_deps) > 1 for n in found)
+
+
+def test_steps_of_several_queues_wait_for_what_their_queue_waits_for(tmp_path):
+    workload = lowered("lenet5", ("n", "2"))
+    queues = tuple(Queued(at % 2, (at - 1,) if at % 3 == 1 else ()) for at in range(8))
+    made = replace(build(tmp_path / "net", workload), workload=replace(workload, queues=queues))
+    written("chakra", made, tmp_path / "out", result=result(workload))
+    _, found, _ = nodes(tmp_path / "out" / "net.0.et")
+    assert [list(n.ctrl_deps) for n in found] == [[], [0], [0], [1], [2, 3], [3], [4], [5, 6]]
+
+
+def test_gpus_that_share_a_batch_have_a_trace_each_with_all_reduces(tmp_path):
+    workload = lowered_text(
+        "[FullyConnected]\nname=a\nn=4\nc=8\nnum_output=6\nbias=true\n"
+        "[FullyConnected]\nname=b\nprevious_layer=a\nnum_output=3\n",
+        (*BOTH, Pass.UPDATE),
+    )
+    made = build(tmp_path / "net", workload)
+    written("chakra", made, tmp_path / "out", result=result(workload, gpus=2))
+    paths = sorted((tmp_path / "out").iterdir())
+    assert [path.name for path in paths] == ["net.0.et", "net.1.et"]
+    _, found, messages = nodes(paths[1])
+    collectives = [each for each in found if each.type == messages.COMM_COLL_NODE]
+    sizes = {each.name.split()[-1]: attributes(each)["comm_size"] for each in collectives}
+    assert sizes == {"b.dw": 4 * 18, "a.dw": 4 * 48, "a.db": 4 * 6}
+    assert {attributes(each)["comm_type"] for each in collectives} == {messages.ALL_REDUCE}
+    by_id = {each.id: each for each in found}
+    updates = [each for each in found if each.name.endswith(" sgd")]
+    for update in updates:
+        assert {by_id[at].type for at in update.data_deps} == {messages.COMM_COLL_NODE}
+    assert len(updates) == len(collectives)
+    whole = workload.node("a").inputs[0].nbytes
+    first = attributes(found[0])["tensor_size"]
+    assert first == (whole + 4 * 24 * 1) // 2 + 4 * (48 + 6)  # half of x and y, all of w and b
+
+
+# Its reader leaves files to the collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_topology_is_read_by_scale_sim(tmp_path):
+    module = pytest.importorskip("scalesim.topology_utils")
+    workload = lowered_text(NET, BOTH)
+    lines = written("scale-sim", build(tmp_path / "net", workload), tmp_path / "out")
+    assert lines[1].endswith("2 convolutions of one image")
+    assert lines[-1] == "in gemm.csv only: wide fwd"
+    gemm, conv = module.topologies(), module.topologies()
+    gemm.load_arrays(str(tmp_path / "out" / "gemm.csv"), mnk_inputs=True)
+    gemm.topo_calc_hyperparams()
+    macs = {}
+    for entry, (*_, count, _) in zip(gemm.topo_arrays, gemm.layers_calculated_hyperparams):
+        layer = next(n for n in ("conv", "each", "wide", "fc") if entry[0].startswith(n))
+        macs[layer] = macs.get(layer, 0) + count
+    for layer, count in macs.items():
+        steps = [s for s in workload.steps if s.layer.startswith(layer)]
+        for_each = []
+        for step in steps:
+            of = workload.node(step.layer)
+            for_each.append(
+                make_layer(of, workload.machine).count(of.inputs, step.direction).flops // 2
+            )
+        assert count == sum(for_each), layer
+    conv.load_arrays(str(tmp_path / "out" / "conv.csv"))
+    conv.topo_calc_hyperparams()
+    first, *depthwise = zip(conv.topo_arrays, conv.layers_calculated_hyperparams)
+    assert first[0][0] == "convdp1"
+    _, name = workload.steps[0].writes[0]
+    assert tuple(first[1][:2]) == workload.buffer(name).spec.shape[2:]
+    assert len(depthwise) == 6, "its reader makes one layer of each channel"
+
+
+def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_path):
+    text = "[FullyConnected]\nname=up\nn=8\nc=16\nnum_output=32\ntype=bf16\n"
+    sources = []
+    for n in (8, 4):
+        workload = lowered_text(text.replace("n=8", f"n={n}"))
+        made = build(tmp_path / str(n), workload)
+        sources.append(base.Exported(f"net-{n}", made, (result(workload),)))
+    out = tmp_path / "out"
+    EXPORTS["latency"].write(sources, out)
+    rows = table(out / "aiconfigurator" / "gemm_perf.csv")
+    assert [(r["gemm_dtype"], r["m"], r["n"], r["k"]) for r in rows] == [
+        ("bfloat16", "8", "32", "16"),
+        ("bfloat16", "4", "32", "16"),
+    ]
+    assert float(rows[0]["latency"]) == pytest.approx(
+        1e3 * sum(x["seconds"] for x in sources[0].result.launches)
+    )
+    dense = table(out / "llmservingsim" / "dense.csv")
+    assert [(r["layer"], r["tokens"]) for r in dense] == [("up", "4"), ("up", "8")]
+    assert float(dense[1]["time_us"]) == pytest.approx(1e3 * float(rows[0]["latency"]))
+    first = table(out / "operators.csv")[0]
+    assert first["inputs"].startswith("x=8x16x1x1 w=32x16")
+    assert int(first["operations"]) >= 2 * 8 * 16 * 32
+    parquet = pytest.importorskip("pyarrow.parquet")
+    read = parquet.read_table(out / "aiconfigurator" / "gemm_perf.parquet")
+    assert [str(each) for each in read.schema.types] == ["string"] * 6 + ["int64"] * 3 + ["double"]
+    assert read.to_pylist()[1]["m"] == 4
+
+
+def test_what_gpus_added_up_is_a_table_for_vidur(tmp_path):
+    workload = lowered("all_reduce_fwd", ("n", "4"), ("c", "100"))
+    counted = result(workload, gpus=2)
+    more = {"all_reduce_seconds": 2e-6, "all_reduce_bytes": 400.0}
+    found = Result("sim", {}, ({**counted.launches[0], **more},), counted.provenance)
+    written("latency", build(tmp_path / "net", workload), tmp_path / "out", result=found)
+    assert table(tmp_path / "out" / "vidur" / "all_reduce.csv") == [
+        {
+            "size": "400",
+            "num_workers": "2",
+            "devices_per_node": "2",
+            "collective": "all_reduce",
+            "time_stats.all_reduce.median": "0.002",
+        }
+    ]
+
+
+def test_a_table_has_every_launch_and_its_metrics(simgen, tmp_path):
+    for name in ("one", "two"):
+        run_by_hand(build(tmp_path / name, small()))
+    assert simgen("export one two --as csv -o out.csv -q").out == ""
+    rows = table(tmp_path / "out.csv")
+    assert [(r["bundle"], r["result"], r["layer"], r["pass"], r["launch"]) for r in rows] == [
+        (name, "cuda", "softmax", "fwd", "0") for name in ("one", "two")
+    ]
+    assert {r["seconds"] for r in rows} == {"1e-06"}
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert simgen("export one two --as parquet -o out.parquet").code == 0
+    read = parquet.read_table(tmp_path / "out.parquet")
+    assert read.schema.field("seconds").metadata == {b"unit": b"seconds"}
+    assert read.column("seconds").to_pylist() == [1e-6, 1e-6]
+    assert read.column_names == list(rows[0])
+
+
+def test_a_suite_is_as_accel_sims_launcher_reads_it(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    made = build(tmp_path / "a b", small())
+    EXPORTS["accel-sim"].write([base.Exported("a b", made, ())], tmp_path / "out")
+    (tmp_path / "a b" / "cuda" / "run.sh").write_text('#!/bin/sh\necho "$SIMGEN_REPEATS at $0"\n')
+    # As parse_app_definition_yaml and run_hw_trace.py go through it.
+    for suite in yaml.safe_load((tmp_path / "out" / "define-simgen.yml").read_text()).values():
+        assert Path(suite["data_dirs"]).is_dir()
+        ((program, runs),) = suite["execs"][0].items()
+        assert runs == [{"args": None, "accel-sim-mem": "4G"}]
+        path = os.path.join(suite["exec_dir"], program)
+        done = subprocess.run([path], capture_output=True, text=True, check=True)
+    assert done.stdout == f"1 at {tmp_path / 'a b' / 'cuda' / 'run.sh'}\n"
+
+
+def test_exports_are_listed(simgen):
+    assert [each["format"] for each in simgen("list exports --json").json()] == sorted(EXPORTS)
+
+
+def test_what_cannot_be_exported_is_one_line(simgen, tmp_path):
+    made = build(tmp_path / "net", small())
+    fails(simgen("export net --as charka -o out"), 2, "did you mean 'chakra'?")
+    fails(simgen("export net --as chakra -o out"), 2, "nothing has run yet", "simgen run net")
+    fails(simgen("export net --as scale-sim -o out"), 2, "no layer is a product or a convolution")
+    fails(simgen("export net --as accel-sim --result cuda -o out"), 2, "leave it out")
+    fails(simgen("export net net --as scale-sim -o out"), 2, "takes one bundle")
+    run_by_hand(made)
+    fails(simgen("export net --as chakra --result cude -o out"), 2, "did you mean 'cuda'?")
+    fails(simgen("export net --as csv -o net"), 2, "it is there already")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_result_without_times_is_one_line(tmp_path):
+    workload = small()
+    made = build(tmp_path / "net", workload)
+    silent = Result("emu", {}, ({"instructions": 1.0},), {"gpus": 1})
+    for name in ("chakra", "latency"):
+        with pytest.raises(Exception, match=r"emu counted no times.*--mode timing"):
+            written(name, made, tmp_path / "out", result=silent)
+    part = lowered_text(NET)
+    launches = ({"seconds": 1.0}, *({},) * (len(part.launches) - 1))
+    with pytest.raises(Exception, match="has no times of 4 of 5 layers"):
+        written(
+            "chakra",
+            build(tmp_path / "part", part),
+            tmp_path / "out",
+            result=Result("sim", {}, launches, {}),
+        )

@@ -1,0 +1,203 @@
+"""A sweep's file, the jobs and requests that it becomes, and what is said where they fail."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from simgen.cli import main, sweep_files
+from simgen.errors import ConfigError, MissingError, RefusedError, RunError, UsageError
+from simgen.running import pieces as cuts
+from simgen.running.pieces import Cutting
+from simgen.workflow import engine, executors, jobs, planning, sweep_spec, writing
+from simgen.workflow.executors import Executor
+
+SPEC = """
+workloads = ["lenet5", "softmax_fwd"]
+targets = ["mgpusim", "host"]
+pieces = "representatives"
+jobs = 3
+
+[build]
+n = [1, 2]
+seed = 7
+
+[run]
+num_compute_units = [32, 64]
+
+[run.mgpusim]
+mode = "timing"
+"""
+
+
+def made(text, tmp_path, container=""):
+    path = tmp_path / "sweep.toml"
+    path.write_text(text)
+    spec = sweep_spec.read(path)
+    return planning.of_spec(spec, sweep_files._planned, sweep_files.spelled, container)
+
+
+@pytest.fixture(scope="module", name="workflow")
+def of_two_workloads(tmp_path_factory):
+    return made(SPEC, tmp_path_factory.mktemp("spec"))
+
+
+def test_lists_are_swept_and_each_combination_is_a_bundle_or_a_point(workflow):
+    homes = [each.path for each in workflow.bundles.values()]
+    assert homes == [f"bundles/{name}@n={n}" for name in ("lenet5", "softmax_fwd") for n in (1, 2)]
+    build = workflow.bundles["lenet5-n-1"].build
+    assert build == "lenet5 --target mgpusim --target host --set n=1 --seed 7"
+    of_first = [each for each in workflow.points.values() if each.bundle == "lenet5-n-1"]
+    assert [each.result for each in of_first] == [
+        "mgpusim@mode=timing,num_compute_units=32,representatives",
+        "mgpusim@mode=timing,num_compute_units=64,representatives",
+        "host@representatives",
+    ]
+    assert of_first[2].run == "--on host --representatives --jobs 3 --warm previous"
+    assert len(workflow.points) == 4 * 3
+
+
+def test_a_piece_is_a_job_that_asks_for_what_is_foretold(workflow):
+    point = next(iter(workflow.points.values()))
+    plan, targets = sweep_files._planned(["lenet5", "--target", "mgpusim", "--set", "n=1"])
+    _, expected = cuts.plan(plan.workload, Cutting(True, jobs=3), None)
+    assert len(point.pieces) == len(expected) > 1
+    assert min(point.pieces) > jobs.LEAST_MINUTES
+    (target,) = targets
+    least = target.needs.memory_nbytes(plan.workload) / jobs.MIB + jobs.SIMGEN_MIB
+    assert point.memory_mb >= least
+    host = workflow.points["lenet5-n-1.host-representatives"]
+    assert set(host.pieces) == {jobs.UNKNOWN_MINUTES}
+
+
+def test_parts_of_networks_are_points_of_their_own(tmp_path):
+    text = (
+        'workloads = ["lenet5"]\ntargets = ["host"]\npieces = "all"\nlayers = ["conv1", "ip1..ip2"]'
+    )
+    found = made(text, tmp_path)
+    assert [each.result for each in found.points.values()] == [
+        "host@conv1,pieces", "host@ip1..ip2,pieces",
+    ]  # fmt: skip
+
+
+def test_the_folder_is_read_back_and_not_overwritten_with_another_build(workflow, tmp_path):
+    folder = tmp_path / "w"
+    writing.write(folder, workflow, Executor("local"), 2)
+    assert writing.read(folder) == workflow
+    (folder / "bundles/lenet5@n=1/results").mkdir(parents=True)
+    writing.write(folder, workflow, Executor("local"), 2)
+    other = made(SPEC.replace("seed = 7", "seed = 8"), tmp_path)
+    with pytest.raises(RefusedError, match=r"of another build.*lenet5@n=1.*; write this one else"):
+        writing.write(folder, other, Executor("local"), 2)
+    (folder / "workflow.json").write_text("{}")
+    result = CliRunner().invoke(
+        main.cli, ["sweep", str(tmp_path / "sweep.toml"), "-o", str(folder)]
+    )
+    assert "damaged" in str(result.exception)
+
+
+def test_the_profile_leaves_to_the_users_what_that_may_say(workflow):
+    slurm = Executor("slurm", settings=executors.BY_QUEUE)
+    own = writing.profile(slurm, 40, workflow)
+    assert (own["jobs"], own["retries"], own["slurm-status-command"]) == (40, 2, "squeue")
+    beside = writing.profile(Executor("slurm", "theirs"), 40, workflow)
+    assert not {"jobs", "retries", "latency-wait"} & beside.keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        (("workloads", "workload"), "did you mean workloads"),
+        (('targets = ["mgpusim", "host"]', ""), "it names no targets"),
+        (('"mgpusim"', '"mgpusin"'), "did you mean mgpusim"),
+        (("jobs = 3", "jobs = 0"), "jobs"),
+        (('"representatives"', '"representative"'), "did you mean representatives"),
+        (('pieces = "representatives"', 'layers = ["conv1"]'), "layers run by pieces"),
+        (("num_compute_units", "num_compute_unit"), "did you mean num_compute_units"),
+        (("[32, 64]", "[]"), "not a value, nor a list"),
+        (("[run.mgpusim]", "[run.gem5-se]"), "not a target"),
+        (("n = [1, 2]", 'type = ["f32", "../x"]'), "../x"),
+        (("seed = 7", "output = 7"), "the sweep gives it"),
+        (("seed = 7", "fuse = 7"), "write true or false"),
+        (('"lenet5", ', '"softmax_fwd", '), "two bundles would be called softmax_fwd@n=1"),
+        (("[build]", "[build"), "not TOML"),
+    ],
+)
+def test_what_a_file_cannot_say_is_told_in_a_line(change, fact, tmp_path):
+    with pytest.raises((ConfigError, UsageError)) as error:
+        made(SPEC.replace(*change), tmp_path)
+    assert fact in str(error.value).replace("'", "")
+    assert "\n" not in str(error.value)
+
+
+def test_executors_that_are_not_here_are_told_with_their_cure(monkeypatch):
+    with pytest.raises(UsageError, match="not a name"):
+        executors.find("Slurm!")
+    assert executors.find("kubernetes", starts=False).name == "kubernetes"
+    monkeypatch.setattr(executors.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingError, match="Snakemake is not installed; pip install"):
+        executors.find("local")
+    monkeypatch.setattr(
+        executors.importlib.util, "find_spec", lambda name: name if name == "snakemake" else None
+    )
+    with pytest.raises(MissingError, match="pip install snakemake-executor-plugin-kubernetes"):
+        executors.find("kubernetes")
+    monkeypatch.setattr(executors.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingError, match="no sbatch on PATH"):
+        executors.find("slurm")
+
+
+PRINTED = """\
+Error in rule piece:
+    jobid: 3
+    log: logs/pieces/p/1.log, /x/.snakemake/slurm_logs/7.log (check log file(s) for error details)
+Error in rule piece:
+    log: logs/pieces/p/2.log (check log file(s) for error details)
+"""
+
+
+def failure(folder, printed=PRINTED):
+    seen = engine._Seen(folder, lambda _: None)
+    for line in printed.splitlines(keepends=True):
+        seen.take(line)
+    return engine._failure(folder, seen)
+
+
+def test_why_jobs_failed_is_said_in_one_line(tmp_path):
+    assert "do not see this folder" in str(failure(tmp_path))
+    logs = tmp_path / "logs/pieces/p"
+    logs.mkdir(parents=True)
+    (logs / "1.log").write_text("simgen: error: host: it needs more; give it more\n")
+    told = failure(tmp_path)
+    assert isinstance(told, RunError)
+    assert "2 jobs failed: pieces/p/1: host: it needs more; give it more" in str(told)
+    done = tmp_path / "done/pieces/p"
+    done.mkdir(parents=True)
+    (done / "1").touch()  # by a later try
+    (logs / "2.log").write_text("OSError: [Errno 28] No space left on device\n")
+    assert isinstance(failure(tmp_path), MissingError)
+    locked = failure(tmp_path, "LockException:\nError: Directory cannot be locked. Please make\n")
+    assert isinstance(locked, RefusedError)
+
+
+def test_marks_of_results_that_are_gone_are_taken_back(workflow, tmp_path):
+    folder = tmp_path
+    key, point = next(iter(workflow.points.items()))
+    path = folder / workflow.bundles[point.bundle].path
+    for mark in (f"bundles/{point.bundle}", f"ran/{key}", f"pieces/{key}/1"):
+        (folder / "done" / mark).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "done" / mark).touch()
+    result = path / "results" / point.result
+    result.mkdir(parents=True)
+    (path / "workload.json").touch()
+    (result / "complete").write_text(json.dumps({}))
+    engine._forget(folder, workflow)
+    marks = [each for each in (folder / "done").rglob("*") if each.is_file()]
+    assert len(marks) == 3
+    (result / "complete").unlink()
+    engine._forget(folder, workflow)
+    marks = [each for each in (folder / "done").rglob("*") if each.is_file()]
+    assert [each.name for each in marks] == [point.bundle]

@@ -1,0 +1,104 @@
+"""Several queues on MGPUSim's timing model: the same results, in less time."""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import TYPE_CHECKING
+
+import pytest
+
+import simgen
+from simgen.errors import UsageError
+from simgen.targets.mgpusim.target import MGPUSim
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+lacks = MGPUSim().needs.missing()
+pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+
+TIMING = {"mode": "timing"}
+# A module of GoogLeNet (Szegedy et al., CVPR 2015), with few channels.
+INCEPTION = """\
+[Convolution]
+name=stem
+n=1
+c=4
+h=5
+w=5
+num_output=8
+kernel_size=1
+pad=0
+[Convolution]
+name=one
+previous_layer=stem
+num_output=8
+kernel_size=1
+pad=0
+[Convolution]
+name=three
+previous_layer=stem
+num_output=8
+kernel_size=3
+pad=1
+[Convolution]
+name=five
+previous_layer=stem
+num_output=4
+kernel_size=5
+pad=2
+[Pooling]
+name=pool
+previous_layer=stem
+pool_mode=max
+kernel_size=3
+pad=1
+stride=1
+[Concat]
+name=joined
+previous_layer=one,three,five,pool
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "inception.dnnmark"
+    path.write_text(INCEPTION)
+    return path
+
+
+def test_branches_run_at_once_and_compute_the_same(tmp_path: Path, config: Path) -> None:
+    made, results = {}, {}
+    for queues in (1, 2):
+        plan = simgen.plan(config, queues=queues)
+        made[queues] = plan.build(tmp_path / f"{queues}", "mgpusim")
+        results[queues] = made[queues].run("mgpusim", options=TIMING)
+    one, two = results[1], results[2]
+
+    for name, output in one.outputs.items():
+        assert output.values.tobytes() == two.outputs[name].values.tobytes(), name
+    assert made[2].diff()
+    alone = fsum(launch["seconds"] for launch in one.launches)
+    beside = fsum(launch["seconds"] for launch in two.launches)
+    elapsed = fsum(launch["elapsed_seconds"] for launch in two.launches)
+    longest = max(launch["seconds"] for launch in two.launches)
+    assert longest < elapsed < min(alone, beside)
+    for a, b in zip(one.launches, two.launches, strict=True):
+        for name in ("instructions", "valu_operations", "wavefronts", "work_groups"):
+            assert a[name] == b[name]
+        # Wavefronts are told apart by launch, caches are not.
+        assert b["wavefront_cycles"] > 0
+        assert "l2_hits" in a
+        assert "l2_hits" not in b
+    again = made[2].run("mgpusim", options=TIMING)
+    assert [dict(launch) for launch in again.launches] == [dict(each) for each in two.launches]
+
+
+def test_what_needs_one_queue_says_so(tmp_path: Path, config: Path) -> None:
+    made = simgen.plan(config, queues=2).build(tmp_path / "b", "mgpusim")
+    with pytest.raises(UsageError, match="--keep yes: several queues run layers at once"):
+        made.run("mgpusim", options={**TIMING, "keep": "yes"})
+    with pytest.raises(UsageError, match="--gpus 2: each of several GPUs has one queue"):
+        made.run("mgpusim", options={"gpus": 2})
+    with pytest.raises(UsageError, match="--jobs: a piece is simulated without"):
+        made.run("mgpusim", options=TIMING, jobs=2)

@@ -1,0 +1,88 @@
+"""Runs as jobs of a real SLURM: what they leave, killed jobs, a drained node, hidden folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from slurm_cluster import SlurmCluster, lacks
+
+import simgen
+from simgen import metrics
+from simgen.targets.host import Host
+from simgen.targets.mgpusim.target import MGPUSim
+
+pytest.importorskip("snakemake_executor_plugin_slurm", reason="extra `cluster` is not installed")
+pytestmark = [
+    pytest.mark.skipif(bool(lacks()), reason=lacks()),
+    pytest.mark.skipif(bool(Host().needs.missing()), reason="there is no host target here"),
+]
+TARGET = "host" if MGPUSim().needs.missing() else "mgpusim"
+PROFILE = "slurm-init-seconds-before-status-checks: 2\n"  # not 40: a test has no time for that
+ENDS_WELL = "retries: 2\njobs: 2\n"
+
+
+@pytest.fixture(scope="module", name="cluster")
+def one_node(tmp_path_factory):
+    with SlurmCluster(tmp_path_factory.mktemp("slurm")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", name="bundle")
+def softmax(tmp_path_factory):
+    path = tmp_path_factory.mktemp("shared") / "softmax"
+    return simgen.plan("softmax_fwd", set={"n": 4, "c": 70}).build(path, targets=[TARGET])
+
+
+def started(cluster, bundle, profile):
+    """`simgen run --executor slurm`, as it begins."""
+    folder = cluster.home / "profile"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.yaml").write_text(PROFILE + profile)
+    words = ["run", str(bundle.path), "--on", TARGET, "--representatives"]
+    words += ["--executor", "slurm", "--profile", str(folder)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "simgen", *words], env=cluster.environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_a_folder_that_nodes_do_not_see_is_told_in_one_line(cluster, bundle):
+    with cluster.hiding(bundle.path.parent):
+        run = started(cluster, bundle, "retries: 0\njobs: 2\n")
+        _, err = run.communicate(timeout=300)
+    assert run.returncode == 5
+    assert len(err.strip().splitlines()) == 1
+    assert "do not see this folder; put it on storage that they share" in err
+
+
+def test_jobs_wait_for_a_drained_node_and_start_again_when_killed(cluster, bundle):
+    cluster.said(
+        "scontrol", "update", f"nodename={cluster.node}", "state=drain", "reason=test of simgen"
+    )
+    run = started(cluster, bundle, ENDS_WELL)
+    _, _, why = cluster.wait_for_job("PENDING")
+    assert why != "None"
+    assert run.poll() is None
+    cluster.said("scontrol", "update", f"nodename={cluster.node}", "state=resume")
+    number, _, _ = cluster.wait_for_job("RUNNING")
+    cluster.said("scancel", "--full", "--signal=KILL", number)
+    out, err = run.communicate(timeout=300)
+    assert (run.returncode, err) == (0, "")
+    assert "results: " in out
+    assert (
+        "Trying to restart job"
+        in (bundle.path.with_name("softmax.workflow") / "logs/snakemake.log").read_text()
+    )
+
+    by_jobs = bundle.result(f"{TARGET}@representatives")
+    assert bundle.diff(by_jobs.name).outcome == "same"
+    here = bundle.run(TARGET, representatives=True)
+    for name, tensor in here.outputs.items():
+        np.testing.assert_array_equal(by_jobs.outputs[name].values, tensor.values)
+    timed = {*metrics.OF_HOST, *(["seconds"] if TARGET == "host" else [])}
+    for ran, expected in zip(by_jobs.launches, here.launches, strict=True):
+        kept = {name: value for name, value in expected.items() if name not in timed}
+        assert {name: ran[name] for name in kept} == kept

@@ -1,0 +1,67 @@
+"""Layers of training, texts, masks and time steps in shapes that fit nothing.
+
+On the host, mistakes in kernels of PROBLEMS are seen (test_mistakes.py); simulators run them too.
+"""
+
+from __future__ import annotations
+
+from layer_bundles import Problem
+from layer_variants import Variant
+
+
+def problem(kind: str, shape: tuple[int, ...], **keys: str) -> Problem:
+    return Problem(Variant(kind, tuple(keys.items())), shape)
+
+
+ONE = (1, 1, 1, 1)
+REST = (3, 5, 5, 5)  # three elements after the last four
+FOURS = (3, 4, 5, 5)
+ROWS = (301, 3, 1, 1)  # two work-groups of rows, a rest of elements
+TABLE = {"vocabulary": "37", "features": "5"}
+STATES = {"hidden_size": "5", "initial_state": "true"}
+SGD = {"momentum": "0.9", "weight_decay": "0.125", "loss_scale": "1024"}
+ADAMW = {"weight_decay": "0.125", "decoupled": "true"}
+
+PROBLEMS: dict[str, Problem] = {
+    "adam": problem("adam", REST, weight_decay="0.125"),
+    "adamw": problem("adam", FOURS, **ADAMW),
+    "momentum": problem("sgd", REST, **SGD),
+    "nesterov": problem("sgd", FOURS, **SGD, nesterov="true"),
+    "entropy": problem("cross_entropy", ROWS, ignore_index="1"),
+    "classes": problem("cross_entropy", REST),
+    "squares": problem("squared_error", ROWS),
+    "sampled": problem("sampled_softmax", (3, 5, 12), vocabulary="37", samples="9"),
+    "text": problem("embedding", (3, 1500), vocabulary="997", features="5"),  # three pieces
+    "words": problem("embedding", (1, 2049), **TABLE),  # a piece of one
+    "halves": problem("embedding", (3, 11), **TABLE, type="bf16"),
+    "causal": problem("mask", (3, 7, 9)),
+    "lengths": problem("mask", (5, 3, 1, 130), mask="lengths"),
+    "attention": problem("attention_sum", (3, 17), candidates="9", log="true"),
+    "means": problem("reduce_mean", (2, 4, 37)),
+    "product": problem("multiply", REST),
+    "turned": problem("transpose", (3, 67, 5)),
+    "cast": problem("cast", REST, type="bf16"),
+    "circulant": problem("bcm_fc", (3, 64, 1, 1), num_output="32", block_size="8"),
+    "lstm": problem("recurrent", (3, 2, 6), cell="lstm", **STATES),
+    "gru": problem("recurrent", (3, 2, 6), cell="gru", **STATES),
+}
+# What simulators run beside them: single elements, and rows of more than one work-group.
+MORE: dict[str, Problem] = {
+    "adam_one": problem("adam", ONE),
+    "momentum_one": problem("sgd", ONE, momentum="0.9"),
+    "entropy_one": problem("cross_entropy", ONE),
+    "entropy_wide": problem("cross_entropy", (2, 2053, 1, 1)),
+    "squares_one": problem("squared_error", ONE),
+    "squares_wide": problem("squared_error", (2, 4500, 1, 1)),
+    "words_one": problem("embedding", (1, 1), **TABLE),
+    "mask_one": problem("mask", (1, 1, 1)),
+    "attention_one": problem("attention_sum", (1, 1)),
+    "attention_wide": problem("attention_sum", (1, 2049)),
+    "means_one": problem("reduce_mean", (1, 1, 1)),
+    "means_wide": problem("reduce_mean", (2, 2053, 3)),
+    "product_one": problem("multiply", ONE),
+    "circulant_least": problem("bcm_fc", (1, 10, 1, 1), num_output="6", block_size="2"),
+    "lstm_one": problem("recurrent", (1, 1, 1), hidden_size="1", initial_state="true"),
+    "gru_back": problem("recurrent", (2, 17, 10), cell="gru", hidden_size="20",
+                        initial_state="true", reverse="true"),
+}  # fmt: skip

@@ -1,0 +1,208 @@
+"""Mistakes in kernels of training, texts, masks and time steps: each alone makes results wrong.
+
+Rounds keep compilations few: in each, every step of every layer has its next mistake.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from awkward import PROBLEMS
+from layer_bundles import make, plan
+
+from simgen.bundle import results
+from simgen.check.diff import diff
+from simgen.compile import render
+from simgen.ir import DType, Pass
+from simgen.targets.host import Host
+from simgen.tensors import data_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simgen.compile.build import Builder
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+
+F, B, BD, BW = Pass.FORWARD, Pass.BACKWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
+F32, BF16 = DType.F32, DType.table["bf16"]
+
+
+# (type of the inputs, layer, pass) -> (text of kernels, what stands there instead).
+MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
+    (F32, "adam", F): [
+        ("fused(BETA1, c[0], REST1)", "c[0]"),
+        ("REST2 * (g * g)", "REST2 * g"),
+        ("fused(fast_sqrt(second[k]), of_root, EPSILON)", "fast_sqrt(second[k]) * of_root"),
+        ("k < SIZE % VECTOR; k++)\n            to[at", "k + 1 < SIZE % VECTOR; k++)\n  to[at"),
+        ("fused(DECAY, value[k]", "fused(0 * DECAY, value[k]"),
+    ],
+    (F32, "adamw", F): [
+        ("fused(BETA2, c[1], REST2)", "fused(BETA1, c[1], REST2)"),
+        ("fast_sqrt(fast_rcp(c2))", "1.0f"),
+        ("KEPT * value[k]", "value[k]"),
+        ("new_c[1] = c2;", "new_c[1] = c1;"),
+        ("at + VECTOR <= SIZE", "at + VECTOR < SIZE"),
+    ],
+    (F32, "momentum", F): [
+        ("slope[k] * SCALE", "slope[k]"),
+        ("fused(DECAY, value[k]", "fused(0 * DECAY, value[k]"),
+        ("fused(MOMENTUM, velocity[k], way);", "MOMENTUM * velocity[k] + (1 - MOMENTUM) * way;"),
+        ("put(new_v, at, velocity);", "put(new_v, at, slope);"),
+    ],
+    (F32, "nesterov", F): [
+        ("NESTEROV ? fused(MOMENTUM, velocity[k], way) : velocity[k]", "velocity[k]"),
+        ("at + VECTOR <= SIZE", "at + VECTOR < SIZE"),
+    ],
+    (F32, "entropy", F): [
+        (" - peaks[row]);", ");"),
+        ("label != IGNORED", "label + 1000 != IGNORED"),
+        ("counts[blockIdx.x] = rows", "counts[blockIdx.x] = 0 * rows + BLOCK"),
+        ("sums[blockIdx.x] = sum", "sums[0] = sum"),
+        ("at < PARTS; at += BLOCK)\n        sum", "at + 1 < PARTS; at += BLOCK)\n        sum"),
+    ],
+    (F32, "classes", F): [
+        ("row % INNER;", "0;"),
+        ("? fast_rcp(count)", "? 1.0f / PARTS + 0 * count"),
+        ("row < ROWS)", "row + 1 < ROWS)"),
+    ],
+    (F32, "entropy", B): [
+        ("(is_right ? p - 1.0f : p)", "(is_right ? p : p)"),
+        ("label == IGNORED ?", "label + 1000 == IGNORED ?"),
+        ("dy[0] * share[0]", "dy[0]"),
+        ("if (at + k < SIZE)", "if (at + k + 1 < SIZE)"),
+    ],
+    (F32, "classes", B): [
+        (" - log_sums[row])", ")"),
+        ("* INNER + place % INNER", "* INNER"),
+        ("place / INNER % AXIS", "place % AXIS"),
+    ],
+    (F32, "squares", F): [
+        ("at < SIZE; at += BLOCK", "at + 1 < SIZE; at += BLOCK"),
+        ("losses[blockIdx.x] = sum * SHARE", "losses[blockIdx.x] = sum"),
+        ("fused(is[k] - should[k], is[k] - should[k], sum)", "fused(is[k], is[k], sum)"),
+        ("y[0] = sum * SHARE", "y[0] = sum"),
+    ],
+    (F32, "squares", B): [
+        ("dy[0] * SHARE", "dy[0]"),
+        ("k < SIZE; k++", "k < SIZE - 1; k++"),
+        ("is.w - should.w", "is.w"),
+    ],
+    (F32, "text", F): [("* ROW + at % ROW", "* ROW"), ("ids[at / ROW]", "ids[at / ROW / 2]")],
+    (F32, "text", BW): [
+        ("from_a = of_b >= b_count || ", "from_a = "),
+        ("(low < a_count && a[low] < b[of_b])", "(low < a_count && a[low] > b[of_b])"),
+        ("(a[middle] < b[before - 1 - middle])", "(a[middle] < b[before - middle])"),
+        ("k = first_of(keys, base);", "k = first_of(keys, base) + 1;"),
+        ("keys[k] - base < PLACES;", "keys[k] - base < PLACES - 1;"),
+    ],
+    (F32, "words", BW): [
+        ("first + k < PLACES)\n", "first + k + 1 < PLACES)\n"),
+        ("(low & length) == 0", "(low & length) != 0"),
+        ("length <= CHUNK;", "length < CHUNK;"),
+    ],
+    (F32, "causal", F): [
+        ("<= (at)", "< (at)"),
+        (" + (KEYS - QUERIES)", ""),
+        ("k < SIZE; k++", "k < SIZE - 1; k++"),
+    ],
+    (F32, "lengths", F): [("% KEYS <", "% KEYS <="), ("lengths[(at) / SAMPLE]", "lengths[0]")],
+    (F32, "causal", B): [("? in.w : HIDDEN", "? in.w : 1.0f"), ("<= (at)", "< (at)")],
+    (F32, "lengths", B): [("lengths[(at) / SAMPLE]", "lengths[0]")],
+    (F32, "attention", F): [
+        ("k < first + PLACES", "k + 1 < first + PLACES"),
+        ("sum = EPSILON", "sum = 0.5f * EPSILON"),
+        ("at / CANDIDATES * PLACES", "at * 0"),
+        ("0.69314718f", "0.6931f"),
+    ],
+    (F32, "attention", B): [
+        (" * fast_rcp(total[k])", ""),
+        ("place / PLACES * CANDIDATES", "place * 0"),
+        ("k < first + CANDIDATES", "k + 1 < first + CANDIDATES"),
+    ],
+    (F32, "means", F): [
+        ("k < TERMS", "k + 1 < TERMS"),
+        ("FACTOR * sum;", "sum;"),
+        ("+ at % INNER;", ";"),
+    ],
+    (F32, "means", B): [("FACTOR * sum;", "sum;"), ("FROM * INNER", "(0 * FROM + TO) * INNER")],
+    (F32, "product", F): [("left.z * right.z", "left.z * right.y"), ("load(a, k) *", "")],
+    (F32, "turned", F): [("row % FIRST", "row / SECOND % FIRST"), ("+ at % INNER", "")],
+    (F32, "turned", B): [("/ FIRST % SECOND", "% SECOND")],
+    (F32, "cast", F): [("k < SIZE % VECTOR; k++)\n            last", "k < 1; k++)\n last")],
+    (F32, "cast", B): [("k < SIZE % VECTOR; k++)\n                st", "k < 1; k++)\n st")],
+    (F32, "circulant", F): [
+        ("at / ACROSS * (2 * ACROSS)", "at / ACROSS * ACROSS"),
+        ("target[at * SIZE + k] = number[k]", "target[at * SIZE + k] = number[SIZE - 1 - k]"),
+    ],
+    (F32, "circulant", BD): [
+        ("matrix[ACROSS] = im[f];", "matrix[ACROSS] = -im[f];"),
+        ("odd_re[K] = -y;", "odd_re[K] = y;"),
+    ],
+    (F32, "circulant", BW): [
+        ("re[f] = matrix[0] + matrix[LOWER + ACROSS];", "re[f] = matrix[0];"),
+        ("matrix[LOWER] - matrix[ACROSS]", "matrix[LOWER] + matrix[ACROSS]"),
+        ("number[k] * (1.0f / SIZE)", "number[k]"),
+    ],
+    (F32, "lstm", F): [
+        ("FIRST ? input * fresh : fused", "true ? input * fresh : fused"),
+        ("+= load(br, gate * HIDDEN + unit)", "+= load(br, gate * HIDDEN)"),
+        ("FIRST ? 0 : total", "true ? 0 : total"),
+    ],
+    (F32, "lstm", BD): [
+        ("(START ? 0 : cell_before[at])", "0"),
+        ("carry[at] = dc * forget;", "carry[at] = dc;"),
+        ("FIRST ? 0 : carry_behind[at]", "0.0f"),
+    ],
+    (F32, "gru", F): [
+        ("FIRST ? 0 : before[at]", "0"),
+        ("fused(reset, sums[2], inside[2])", "sums[2] + inside[2]"),
+        ("candidate[at] = sums[2];", "candidate[at] = inside[2];"),
+    ],
+    (F32, "gru", BD): [
+        ("(START ? 0 : h_before[at]) - fresh", "0 - fresh"),
+        ("made[2] * reset;", "made[2] + 0 * reset;"),
+        ("dh += carry_behind[at];", "dh += 0 * carry_behind[at];"),
+    ],
+    (BF16, "entropy", F): [("labels[row]", "labels[0]")],
+    (BF16, "classes", B): [("at + k < SIZE ? at + k : SIZE - 1, values[k]", "at, values[k]")],
+    (BF16, "squares", F): [("base + at", "base * 0 + at")],
+    (F32, "halves", F): [("ROW + place % ROW", "ROW + at % ROW")],
+    (F32, "halves", BW): [("dy, at + k < SIZE ? at + k :", "dy, at + k < SIZE ? at :")],
+    (BF16, "means", F): [("_of(x, at + k < SIZE ? at + k :", "_of(x, at + k < SIZE ? at :")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "number"), [*((F32, each) for each in range(5)), (BF16, 0)])
+def test_each_mistake_is_seen(tmp_path: Path, builder: Builder, dtype: DType, number: int) -> None:
+    mistakes = {
+        (layer, direction): texts[number]
+        for (of, layer, direction), texts in MISTAKES.items()
+        if of == dtype and number < len(texts)
+    }
+    names = {layer for layer, _ in mistakes}
+    problems = {name: each for name, each in PROBLEMS.items() if name in names}
+    work = plan(problems, F, B, BD, BW, dtype=dtype)
+    texts = render.kernels(work)
+    mistaken, writes = {}, {}
+    for step in work.steps:
+        place = step.layer, step.direction
+        if place in mistakes:
+            right, by = mistakes[place]
+            own = {launch.kernel for launch in step.launches if right in texts[launch.kernel]}
+            assert own, f"no kernel of {place} holds {right}"
+            mistaken |= {name: texts[name].replace(right, by) for name in own}
+            writes[place] = {buffer for _, buffer in step.writes}
+    made = make(tmp_path, work, builder, sources=mistaken)
+    done = made.run()
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = made.bundle.results("host")
+    assert folder is not None
+    found = results.collect(made.bundle, made.target, folder)
+    inputs = data_file.load(made.bundle.path / "data.h5", work)
+    judged = diff(work, inputs, found, None).verdicts
+    wrong = {verdict.tensor for verdict in judged if not verdict.passed}
+    assert [place for place in mistakes if not writes[place] & wrong] == []
