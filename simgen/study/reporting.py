@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.bundle import recipe, result_names, verdict_file
@@ -20,7 +22,6 @@ from simgen.workload.pieces import Piece, Warm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
@@ -170,7 +171,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     Raises:
         UsageError: a bundle is given twice.
     """
-    homes = [path.resolve() for path in paths]
+    homes = [Path(os.path.realpath(path)) for path in paths]  # of links in a circle, too
     for at, home in enumerate(homes):
         if home in homes[:at]:
             raise UsageError(f"{paths[at]}: given twice; name each bundle once")
