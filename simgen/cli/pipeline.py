@@ -158,19 +158,18 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "counted, or nothing. [default: previous]",
 )
 @click.option(
-<<<<<<< HEAD
     "--sample",
     type=Share(),
     metavar="P%",
     help="Simulate about this part of the work-groups of each launch that has enough, and "
     "extrapolate its figures.",
-=======
+)
+@click.option(
     "--piece",
     type=Whole(1),
     metavar="K",
     help="Simulate only this piece of --representatives or --jobs, from 1 on, and keep it, as jobs "
     "of a cluster do; the command without --piece makes the result.",
->>>>>>> main
 )
 @click.option(
     "--resume", is_flag=True, help="Continue a stopped run after its last finished layer."
@@ -188,11 +187,8 @@ def run(
     representatives: bool,
     jobs: int | None,
     warm: str | None,
-<<<<<<< HEAD
     sample: float | None,
-=======
     piece: int | None,
->>>>>>> main
     resume: bool,
     executor: str | None,
     profile: str | None,
@@ -214,18 +210,14 @@ def run(
     simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
     simgen run alexnet --on gem5-se --resume
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 8
-<<<<<<< HEAD
     simgen run conv_fwd --on mgpusim --mode timing --sample 5%
-=======
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 40 --executor slurm
->>>>>>> main
 
     Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
     BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
     the same command continues after an interruption. The result of --layers is TARGET@LAYERS, of
     --representatives TARGET@representatives, of --sample TARGET@sampled, of --jobs alone
-    TARGET@pieces; these go on where they
-    were interrupted, too.
+    TARGET@pieces; these go on where they were interrupted, too.
 
     Exit code 5: the run failed, or points of the sweep did.
     """
@@ -233,18 +225,12 @@ def run(
     from simgen.running.runs import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
-<<<<<<< HEAD
     wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm, sample))
-    if grid and layers is not None:
-        raise UsageError("--layers: a sweep runs the whole network; leave out --layers or --sweep")
-=======
-    wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm))
     if grid and layers is not None and not wish.cutting:
         raise UsageError(
             "--layers: a sweep runs the whole network; leave out --layers or --sweep, or add "
             "--representatives or --jobs"
         )
->>>>>>> main
     if again and not grid:
         raise UsageError("--again: it is for --sweep; leave it out, since every run is a new one")
     with bundles.opened(bundle) as loaded:
@@ -260,11 +246,6 @@ def run(
             _run(loaded, target, given, wish, quiet, verbose)
 
 
-<<<<<<< HEAD
-def _cutting(
-    representatives: bool, jobs: int | None, warm: str | None, sample: float | None
-) -> Cutting | None:
-=======
 def _jobs(
     bundle: Bundle,
     target: str | None,
@@ -299,8 +280,9 @@ def _piece(
     sweeps.run_piece(bundle, target, options, grid, wish, nth, Printing(quiet))
 
 
-def _cutting(representatives: bool, jobs: int | None, warm: str | None) -> Cutting | None:
->>>>>>> main
+def _cutting(
+    representatives: bool, jobs: int | None, warm: str | None, sample: float | None
+) -> Cutting | None:
     """How the network is to be cut; None: it is run whole."""
     from simgen.running.pieces import Cutting
     from simgen.workload.pieces import Warm

@@ -17,20 +17,9 @@ from typing import TYPE_CHECKING, Any
 from simgen.bundle import pieces as files
 from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
-<<<<<<< HEAD
-from simgen.errors import (
-    DamagedError,
-    RefusedError,
-    RunError,
-    UsageError,
-    one_line,
-)
-from simgen.running import capacity, process, run_folder, sampling, selection
-=======
 from simgen.errors import RefusedError, RunError, UsageError, one_line
-from simgen.running import capacity, kept_pieces, process, run_folder, selection
+from simgen.running import capacity, kept_pieces, process, run_folder, sampling, selection
 from simgen.running.kept_pieces import PieceWork
->>>>>>> main
 from simgen.storage import locks, seal
 from simgen.storage.files import PART
 from simgen.targets.base import Progress
@@ -148,26 +137,12 @@ def run(
     """
     workload = bundle.workload
     with locks.running(bundle.path, bundle.path / bundles.RESULTS, name):
-<<<<<<< HEAD
-        about = cutting.word if layers is None else f"{layers}, {cutting.word}"
-        record = run_folder.record(
-            bundle, target, environment, survey.steps, about, selection.REFERENCE
-        )
-        taken = sampling.choose(bundle, target, environment, cutting.sample, cuts)
-        record = replace(record, pieces=tuple(cuts), inferred=survey.inferred, samples=taken)
-        work = _Work(bundle, target, record, environment, timeout, name)
-        _check_cut(work)
-        _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(_there(work))))
-        done = _kept(work)
-        tell(_told(workload, record, len(done), cutting))
-=======
         work = _work(bundle, target, environment, cutting, layers, timeout, name)
         cuts = work.run.pieces
         kept_pieces.check_cut(work)
         _check_memory(target, workload, min(cutting.jobs, len(cuts) - len(kept_pieces.there(work))))
         done = kept_pieces.kept(work, cuts)
         tell(_told(workload, work.run, len(done), cutting))
->>>>>>> main
         left = [piece for piece in cuts if piece not in done]
         steps = [at for piece in left for at in piece.all]
         with following(run_record.part(workload, steps)) as follow:
@@ -244,7 +219,8 @@ def _work(
     record = run_folder.record(
         bundle, target, environment, survey.steps, about, selection.REFERENCE
     )
-    record = replace(record, pieces=tuple(cuts), inferred=survey.inferred)
+    taken = sampling.choose(bundle, target, environment, cutting.sample, cuts)
+    record = replace(record, pieces=tuple(cuts), inferred=survey.inferred, samples=taken)
     return PieceWork(bundle, target, record, environment, timeout, name)
 
 
@@ -268,73 +244,6 @@ def _check_memory(target: Target, workload: Workload, jobs: int) -> None:
         capacity.check_memory(f"{target.name}, {jobs} at a time", needed, "take fewer --jobs: ")
 
 
-<<<<<<< HEAD
-# ------------------------------------------------------------------ what earlier commands left
-
-
-def _before(work: _Work) -> Run | None:
-    """What is kept is of this run; None where nothing is, or where it can be of no run."""
-    try:
-        return run_record.read(work.home, work.bundle.workload)
-    except DamagedError:
-        return None
-
-
-def _is_same(work: _Work) -> bool:
-    before = _before(work)
-    return before is not None and replace(before, machine=work.run.machine) == work.run
-
-
-def _check_cut(work: _Work) -> None:
-    """Refuse to remove finished pieces of this build that were cut, or set, in another way.
-
-    Raises:
-        UsageError: there are some.
-    """
-    before = _before(work)
-    if before is None or before.workload != work.run.workload or _is_same(work):
-        return
-    count = sum(files.path(work.home, piece).exists() for piece in before.pieces)
-    if count:
-        raise UsageError(
-            f"{work.name}: {count} finished piece{'' if count == 1 else 's'} of another cut or of "
-            f"other options are kept; use the same --jobs, --warm, --sample and options, or remove "
-            f"{work.home}"
-        )
-
-
-def _there(work: _Work) -> list[Piece]:
-    """The pieces of this run that have files."""
-    if not _is_same(work):
-        return []
-    return [piece for piece in work.run.pieces if files.path(work.home, piece).exists()]
-
-
-def _kept(work: _Work) -> list[Piece]:
-    """The pieces that an earlier command has finished."""
-    now = work.run
-    if not _is_same(work):
-        shutil.rmtree(work.home, ignore_errors=True)
-        (work.home / files.FOLDER).mkdir(parents=True)
-        run_record.write(work.home, now)
-    for piece in now.pieces:  # a command was killed between a process's end and what follows it
-        shutil.rmtree(work.bundle.path / bundles.RESULTS / work.result_of(piece), True)
-        run_folder.sweep_away(work.bundle, work.result_of(piece))
-    return [piece for piece in now.pieces if _is_whole(work, piece)]
-
-
-def _is_whole(work: _Work, piece: Piece) -> bool:
-    path = files.path(work.home, piece)
-    try:
-        found = results.load(path, work.bundle.workload)
-    except (UsageError, DamagedError):
-        path.unlink(missing_ok=True)
-        return False
-    return found.provenance.get("workload") == work.bundle.digest
-
-
-=======
->>>>>>> main
 # ------------------------------------------------------------------ simulating
 
 

@@ -66,13 +66,9 @@ def begin(
     workload = bundle.workload
     chosen = range(len(workload.steps)) if steps is None else steps
     run = record(bundle, target, environment, chosen, layers, inputs)
-<<<<<<< HEAD
     run = replace(run, samples=tuple(samples))
-    folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{os.getpid()}"
-=======
     here = f"{platform.node()}-{os.getpid()}"
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{here}"
->>>>>>> main
     try:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

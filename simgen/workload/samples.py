@@ -78,6 +78,10 @@ class Sample:
             and (sum(last) == groups and (groups - self.groups) % self.wave == 0)
         )
 
+    def rate(self, groups: int) -> float:
+        """What makes it of a launch of so many work-groups, for `ranges`."""
+        return sum(count for _, count in self.ranges[:-1]) / (groups - self.ranges[-1][1])
+
     def after_gaps(self) -> list[int]:
         """Of the whole waves that run, counted from 0 on, those that follow a gap."""
         counts = [count // self.wave for _, count in self.ranges[:-1]]

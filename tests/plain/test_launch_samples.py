@@ -37,6 +37,7 @@ def test_a_sample_lacks_whole_waves_and_has_both_ends(groups, wave, rate):
     assert found[0][0] == 0
     assert sum(found[-1]) == groups
     assert sample.groups <= max(rate * groups + 5 * wave, 6 * wave)
+    assert samples.ranges(groups, wave, sample.rate(groups)) == found
     assert list(sample.numbers()) == sorted(set(sample.numbers()))
     assert not replace(sample, wave=wave + 1).fits(groups)
     assert not sample.fits(groups + wave)

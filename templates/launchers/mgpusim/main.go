@@ -69,14 +69,9 @@ func main() {
 	m.upload(b.Workload, shares, data)
 	kept := openState(filepath.Join(options.results, "state.bin"), b, shares, options.keep)
 	m.restore(&b.Workload, shares, kept)
-<<<<<<< HEAD
-	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing)
-	plan := m.plan(shares, kept, kernels, readSamples(options, &b.Workload))
-=======
 	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing,
 		len(b.Workload.Queues) > 0)
-	plan := m.plan(shares, kept, kernels)
->>>>>>> main
+	plan := m.plan(shares, kept, kernels, readSamples(options, &b.Workload))
 	say("allocations", strconv.Itoa(m.allocations))
 	if len(b.Workload.Queues) > 0 && options.timing && options.gpus == 1 {
 		for _, found := range m.runQueues(&b.Workload, plan) {
@@ -85,11 +80,7 @@ func main() {
 		plan = nil
 	}
 	for at, step := range b.Workload.Steps {
-<<<<<<< HEAD
-		if toDo(kept.marks[at]) {
-=======
-		if plan != nil && kept.marks[at] == toRun {
->>>>>>> main
+		if plan != nil && toDo(kept.marks[at]) {
 			rows.add(m.step(step, shares.Workload.Steps[at], plan[at]))
 			m.leave(&b.Workload, shares, kept, at, data)
 		}

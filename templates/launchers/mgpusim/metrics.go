@@ -126,26 +126,18 @@ func (r *row) add(other row) {
 // recorder counts what the components of the machine tell while kernels run. The engine is serial:
 // components tell one at a time.
 type recorder struct {
-	engine     sim.TimeTeller
-	frequency  sim.Freq
-	active     map[string]bool // launches between their start and their end
-	launches   int             // that have started
-	ended      atomic.Int32    // launches
-<<<<<<< HEAD
-	begin, end sim.VTimeInSec
-	counts     [metrics]uint64
-	units      int // of the timing model, in all GPUs
-	slots      int // for wavefronts, in a unit
-	times      [spans]sim.VTimeInSec
-	seen       *seen          // of a sample of the launch; nil: all of it runs
-=======
-	tally                      // of all that run
-	watched    *watched        // nil: one launch runs at a time
-	units      int             // of the timing model, in all GPUs
-	slots      int             // for wavefronts, in a unit
->>>>>>> main
-	wavefront  *emu.Wavefront // that executed last, and where it was then
-	pc         uint64
+	engine    sim.TimeTeller
+	frequency sim.Freq
+	active    map[string]bool // launches between their start and their end
+	launches  int             // that have started
+	ended     atomic.Int32    // launches
+	tally                     // of all that run
+	watched   *watched        // nil: one launch runs at a time
+	seen      *seen           // of a sample of the launch; nil: all of it runs
+	units     int             // of the timing model, in all GPUs
+	slots     int             // for wavefronts, in a unit
+	wavefront *emu.Wavefront  // that executed last, and where it was then
+	pc        uint64
 }
 
 func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
@@ -187,12 +179,7 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 
 func (r *recorder) reset() {
 	r.ended.Store(0)
-<<<<<<< HEAD
-	r.counts, r.launches, r.begin, r.end, r.wavefront = [metrics]uint64{}, 0, 0, 0, nil
-	r.times, r.seen = [spans]sim.VTimeInSec{}, nil
-=======
-	r.tally, r.launches, r.wavefront = tally{}, 0, nil
->>>>>>> main
+	r.tally, r.launches, r.wavefront, r.seen = tally{}, 0, nil, nil
 }
 
 // wait returns when the components have told all of some launches. The driver takes a launch out of
@@ -206,25 +193,6 @@ func (r *recorder) wait(launches int) {
 func (r *recorder) row(kernel string, hostSeconds float64, groups uint64) row {
 	r.counts[workGroups] = groups
 	seconds := float64(r.end - r.begin)
-<<<<<<< HEAD
-	cycles := math.Round(seconds * float64(r.frequency))
-	return row{kernel, r.launches, hostSeconds, seconds, cycles, r.countsAt(cycles), nil, 0, 0}
-}
-
-// countsAt are all counts after so many cycles of the units' clock, with what was measured as time
-// in these. A wavefront that is neither in s_waitcnt nor at a barrier executes, or waits to be fetched
-// or issued.
-func (r *recorder) countsAt(cycles float64) [metrics]uint64 {
-	counts := r.counts
-	in := func(of span) uint64 { return uint64(math.Round(float64(r.times[of]) * float64(r.frequency))) }
-	counts[cuCycles] = uint64(cycles) * uint64(r.units)
-	counts[cuActiveCycles] = in(activeUnit)
-	counts[wavefrontSlotCycles] = in(activeUnit) * uint64(r.slots)
-	counts[wavefrontCycles] = in(resident)
-	counts[stallWaitCycles], counts[stallBarrierCycles] = in(atWait), in(atBarrier)
-	counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
-	return counts
-=======
 	cycles := r.cycles(r.end - r.begin)
 	r.countCycles(cycles)
 	return row{kernel: kernel, launches: r.launches, hostSeconds: hostSeconds, seconds: seconds,
@@ -252,7 +220,6 @@ func (r *recorder) countWaits(t *tally) {
 	t.counts[wavefrontCycles] = in(resident)
 	t.counts[stallWaitCycles], t.counts[stallBarrierCycles] = in(atWait), in(atBarrier)
 	t.counts[stallOtherCycles] = in(resident) - min(in(resident), in(atWait)+in(atBarrier))
->>>>>>> main
 }
 
 // Func is called by the emulator after each instruction of a wavefront.
@@ -446,22 +413,17 @@ func (t *unitTracer) StartTask(task tracing.Task) {
 		if !isInst || !isWave {
 			return
 		}
-<<<<<<< HEAD
-		if t.seen != nil {
-			before := t.counts
-			t.count(inst.Inst, wave.EXEC())
-			t.seen.countFor(wave.Wavefront.WG, &before, &t.counts)
-		} else {
-			t.count(inst.Inst, wave.EXEC())
-=======
 		on := t.of(wave.Packet)
+		before := on.counts
 		on.count(inst.Inst, wave.EXEC())
+		if t.seen != nil {
+			t.seen.countFor(wave.Wavefront.WG, &before, &on.counts)
+		}
 		if t.watched != nil { // the task of a wavefront does not say whose it is
 			if life, here := t.waiting[wave.UID]; here {
 				life.on = on
 				t.waiting[wave.UID] = life
 			}
->>>>>>> main
 		}
 		if of, waits := waits[inst.Opcode]; waits && inst.FormatType == insts.SOPP {
 			t.waiting[task.ID] = waiting{of, t.engine.CurrentTime(), on}

@@ -8,7 +8,6 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,10 +166,11 @@ func (r *recorder) snapshot() {
 	if len(r.active) == 0 {
 		now = r.end
 	}
-	seconds := float64(now - r.begin)
-	counts := r.countsAt(math.Round(seconds * float64(r.frequency)))
-	counts[workGroups] = uint64(len(r.seen.groups))
-	r.seen.waves = append(r.seen.waves, seenWave{len(r.seen.groups), seconds, counts})
+	before := r.tally
+	r.countCycles(r.cycles(now - r.begin))
+	r.counts[workGroups] = uint64(len(r.seen.groups))
+	r.seen.waves = append(r.seen.waves, seenWave{len(r.seen.groups), float64(now - r.begin), r.counts})
+	r.tally = before
 }
 
 // countFor counts an instruction for the group that executes it.
