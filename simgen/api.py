@@ -84,7 +84,7 @@ def plan(
 
     Args:
         workload: a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
-            .dnntemplate file, a problem string or the command line of a driver.
+            .dnntemplate file, an .onnx model, a problem string or the command line of a driver.
         set: config keys ("n", or "conv1.n" in a network) or $VARIABLES of a template.
         passes: passes of a network: "fwd", "bwd", "sgd" (parameter update), or several.
         layers: a slice of a network, "conv1..pool1", or names of layers.
@@ -103,7 +103,7 @@ def plan(
         fuse: merge batch normalisation and activations into the kernels before them.
         reuse_memory: give a tensor's memory to later ones after its last use.
         values: files with input values of your own, or "exact": whole numbers whose sums are not
-            rounded.
+            rounded, or "model": the parameters of the ONNX model that it is.
         data: a file of samples for inputs and labels: images of MNIST or CIFAR-10, a text, pairs of
             sentences; or the name of one that comes with simgen.
         seed: the seed of the random inputs.

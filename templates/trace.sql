@@ -1,7 +1,7 @@
 -- Schema of trace.sqlite3; simgen/study/trace.py tells what it is for.
 
 PRAGMA application_id = 0x73676e31;
-PRAGMA user_version = 2; -- raised when the schema changes
+PRAGMA user_version = 3; -- raised when the schema changes
 
 CREATE TABLE bundle (
     id INTEGER PRIMARY KEY,
@@ -65,6 +65,15 @@ CREATE TABLE metric ( -- what a target does not count has no row
     value REAL NOT NULL,
     PRIMARY KEY (run, launch, name)
 ) WITHOUT ROWID;
+
+CREATE TABLE point ( -- of a sweep that this is the store of (simgen collect); else there is none
+    id INTEGER PRIMARY KEY, -- in the order of the sweep
+    bundle TEXT NOT NULL,
+    result TEXT NOT NULL,
+    digest TEXT NOT NULL, -- SHA-256 of the bundle's workload.json
+    run INTEGER REFERENCES run, -- NULL: it has not run
+    UNIQUE (bundle, result)
+);
 
 -- One line for each value, with everything that it belongs to.
 CREATE VIEW launch_metric AS

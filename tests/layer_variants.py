@@ -66,6 +66,7 @@ BASE: dict[str, dict[str, str]] = {
     "bcm_fc": {"num_output": "64", "block_size": "4"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
     "embedding": {"vocabulary": "37", "features": "6", "zipf": "1.0"},
+    "sampled_softmax": {"vocabulary": "37", "samples": "9", "zipf": "1.0"},
     "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "20", "k": "40"},
     "fused_conv": {  # what conv is tested with is left as it is
@@ -106,6 +107,9 @@ def _convolved(kernel: str, pad: str, stride: str = "1x1", **other: str) -> dict
     return {**given, **other}
 
 
+# Values of keys that have a number for each of four axes.
+NUMBERS_OF_AXES = ("0x1x0x1", "0x0x2x1", "0x2x1x3", "3x2x1x0", "1x1x2x1")
+
 # Of pooling: kernel, padding, stride. Gaps, overlaps, rests, windows that work-items share, whole
 # images.
 GEOMETRIES = (
@@ -134,9 +138,18 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {"weight_decay": "0.125", "decoupled": "true", **NARROW_STEP},
     ],
     "reduce_mean": [{"axis": "-1"}],
+    "rearrange": [
+        {"order": "0x2x1x3"},
+        {"mode": "crop", "begin": "0x1x0x2", "step": "1x2x1x1"},
+        {"mode": "crop", "begin": "0x1x4x4", "to": "0x1x4x0"},
+        {"mode": "pad", "before": "0x1x2x0", "behind": "1x0x3x0", "value": "1.5"},
+        {"mode": "pad", "before": "0x0x1x1", "behind": "0x0x0x2", "value": "-3.4e38"},
+        {"mode": "expand", "to": "0x0x0x12"},
+    ],
     "attention_sum": [{"candidates": "9", "log": "true"}],
     "embedding": [{"features": "8"}, {"features": "5", "zipf": "0.0"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
+    "sampled_softmax": [{"samples": "64", "zipf": "0.0"}],
     "cross_entropy": [{"axis": "-1"}, {"axis": "2", "ignore_index": "1"}],
     "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
     "recurrent": [  # weights with fewer and more columns than rows, sums in several pieces
@@ -302,6 +315,9 @@ SHAPES_OF: dict[str, tuple[tuple[int, ...], ...]] = {
     "bcm_fc": ((1, 64, 1, 1), (3, 128, 1, 1), (2, 4, 4, 8), (70, 192, 1, 1)),
     "recurrent": (  # time steps, samples, features
         (2, 1, 1), (3, 2, 4), (4, 17, 10), (2, 2, 2, 35), (2, 5, 68), (9, 3, 1),
+    ),
+    "rearrange": (
+        (1, 1, 1), (2, 6, 5, 3), (3, 2, 9, 1), (2, 4, 8, 8), (30, 100),
     ),
     "reduce_mean": ((1, 1, 1), (2, 5, 3), (3, 7, 8), (2, 4, 37), (2, 3, 5, 12)),
     "attention_sum": ((1, 1), (2, 5), (3, 17, 1), (30, 100), (2, 601)),

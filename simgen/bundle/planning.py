@@ -158,10 +158,14 @@ class Plan:
     @functools.cached_property
     def values(self) -> dict[str, NDArray[Any]]:
         """The user's own values of inputs."""
-        paths = [Path(word) for word in self.choices.values if word != exact_values.WORD]
+        words = (exact_values.WORD, own_values.MODEL)
+        paths = [Path(word) for word in self.choices.values if word not in words]
         only, word = self.choices.of_values, self.choices.data
-        samples = filling.values(filling.find(word), self._lowered) if word else {}
-        return samples | (own_values.read(paths, self._lowered, only) if paths else {})
+        found = filling.values(filling.find(word), self._lowered) if word else {}
+        if own_values.MODEL in self.choices.values:
+            name = self.problem.name
+            found |= own_values.of_model(self.problem.parameters, name, self._lowered)
+        return found | (own_values.read(paths, self._lowered, only) if paths else {})
 
     @functools.cached_property
     def _lowered(self) -> Workload:

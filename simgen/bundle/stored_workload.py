@@ -136,7 +136,8 @@ def _check_kernel(kernel: Kernel) -> None:
 def _check_step(
     place: str, step: Step, node: Node, buffers: Mapping[str, Buffer], machine: Machine
 ) -> None:
-    """Its tensors are those that the layer reads and writes, in their shapes."""
+    """Its tensors are those that the layer reads and writes, those of others in whatever
+    extents it sees them."""
     for port, name in (*step.reads, *step.writes):
         _need(name in buffers, place, f"port {printable(port)} has no buffer")
     try:
@@ -145,11 +146,23 @@ def _check_step(
         raise SchemaError("not a layer of this version of simgen").under(
             f"Workload.nodes: {node.name}"
         ) from None
-    found = tuple(
-        tuple((port, buffers[name].spec) for port, name in pairs)
-        for pairs in (step.reads, step.writes)
-    )
-    _need(found == wanted, place, f"not the tensors of layer {node.name} in this pass")
+    for pairs, ports in zip((step.reads, step.writes), wanted, strict=True):
+        found = [(port, name, buffers[name].spec) for port, name in pairs]
+        same = len(found) == len(ports) and all(
+            port == other and (spec == seen or (_is_view(spec, seen) and not _is_own(name, node)))
+            for (port, name, spec), (other, seen) in zip(found, ports)
+        )
+        _need(same, place, f"not the tensors of layer {node.name} in this pass")
+
+
+def _is_view(spec: TensorSpec, seen: TensorSpec) -> bool:
+    """Whether a tensor can be seen so, in other extents."""
+    return (spec.size, spec.dtype) == (seen.size, seen.dtype)
+
+
+def _is_own(name: str, node: Node) -> bool:
+    """Whether a tensor is a layer's own, which no view is between."""
+    return name.rpartition(".")[0] == node.name
 
 
 @lru_cache(maxsize=1024)

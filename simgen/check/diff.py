@@ -21,6 +21,7 @@ judged, by the bound that `simgen.workload.reference` gives, alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,12 +181,15 @@ def _step(
     step = workload.steps[index]
     layer = make_layer(workload.node(step.layer), workload.machine)
     layers = [_as_there(layer, result) for result in found]
-    specs = {port: workload.buffer(name).spec for port, name in step.writes}
+    shapes = chain.port_shapes(workload, step, layer)
+    specs = {
+        port: replace(workload.buffer(name).spec, shape=shapes[port]) for port, name in step.writes
+    }
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
     comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
     have = [pair.a for pair in judged if pair.b is None]
-    had = {at: _read(step, index, inputs, found[at]) for at in have}
-    for part in _slices(workload, step, layer):
+    had = {at: _read(step, index, inputs, found[at], shapes) for at in have}
+    for part in _slices(workload, step, layer, shapes):
         shared: list[tuple[Arrays, int, Layer, Expected]] = []
         expected = {
             at: _expected(layers[at], step, had[at], found[at], part, given, shared, specs)
@@ -193,7 +197,8 @@ def _step(
         }
         for pair, made in zip(judged, comparisons, strict=True):
             for port, name in step.writes:
-                sides = [found[side].outputs[name].values[part] for side in pair.sides]
+                wrote = (found[side].outputs[name].values for side in pair.sides)
+                sides = [values.reshape(shapes[port])[part] for values in wrote]
                 start = (part.start or 0) * (sides[0].size // len(sides[0]))
                 _compare(made[port], start, port, sides, [expected[s] for s in pair.sides])
     for port, name in step.writes:
@@ -274,16 +279,17 @@ def _part(spread: Spread | None, part: slice) -> Spread | None:
     return spread and Spread(spread.sigma.reshape(-1)[part], spread.shared)
 
 
-def _slices(workload: Workload, step: Step, layer: Layer) -> Iterator[slice]:
+def _slices(
+    workload: Workload, step: Step, layer: Layer, shapes: Mapping[str, tuple[int, ...]]
+) -> Iterator[slice]:
     """Slices of the first axis (N); one for everything where samples depend on each other."""
     by_sample = layer.by_sample(workload.node(step.layer).inputs)
     if not by_sample or step.direction is Pass.BACKWARD_WEIGHT:
         yield slice(None)
         return
-    ports = [pair for pair in (*step.reads, *step.writes) if pair[0] not in layer.parameters]
-    specs = [workload.buffer(name).spec for _, name in ports]
-    n = specs[0].shape[0]
-    each = max(spec.size // n for spec in specs)
+    seen = [shapes[port] for port, _ in (*step.reads, *step.writes) if port not in layer.parameters]
+    n = seen[0][0]
+    each = max(prod(shape) // n for shape in seen)
     count = max(1, SLICE // each)
     for start in range(0, n, count):
         yield slice(start, min(start + count, n))
@@ -304,8 +310,7 @@ def _expected(
     `shared` has what was read and expected in other results, and gets this one's.
     """
     read = {
-        port: had[name][slice(None) if port in layer.parameters else part]
-        for port, name in step.reads
+        port: had[port][slice(None) if port in layer.parameters else part] for port, _ in step.reads
     }
     carried = layer.carried(step.direction)
     read |= {p: result.outputs[name].values[part] for p, name in step.writes if p in carried}
@@ -324,14 +329,21 @@ def _expected(
     return expected
 
 
-def _read(step: Step, index: int, inputs: Arrays, result: Result) -> Arrays:
-    """What the step with this index read in a result, by buffer."""
+def _read(
+    step: Step,
+    index: int,
+    inputs: Arrays,
+    result: Result,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> Arrays:
+    """What the step with this index read in a result, by port, in the shapes that it saw."""
     found = {}
-    for _, name in step.reads:
+    for port, name in step.reads:
         if (index, name) in result.given:
-            found[name] = result.given[index, name]
+            values = result.given[index, name]
         else:
-            found[name] = result.outputs[name].values if name in result.outputs else inputs[name]
+            values = result.outputs[name].values if name in result.outputs else inputs[name]
+        found[port] = values.reshape(shapes[port])
     return found
 
 

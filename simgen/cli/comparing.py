@@ -10,6 +10,7 @@ import click
 
 from simgen.cli import completing
 from simgen.cli.options import verbosity
+from simgen.errors import UsageError
 
 
 @click.command()
@@ -68,7 +69,9 @@ def diff(
 
 
 @click.command()
-@click.argument("bundles", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument(
+    "bundles", nargs=-1, required=True, metavar="BUNDLES|STORE", type=click.Path(path_type=Path)
+)
 @click.option(
     "-o",
     "--output",
@@ -86,7 +89,7 @@ def diff(
 def report(
     bundles: tuple[Path, ...], output: Path, baseline: str | None, quiet: bool, verbose: bool
 ) -> None:
-    """Set the measurements in BUNDLES side by side.
+    """Set the measurements in BUNDLES side by side, or the points of a sweep's STORE.
 
     All metrics of all results are given, by layer and pass:
 
@@ -102,11 +105,21 @@ def report(
     simgen report softmax_fwd -o report
     simgen report alexnet vgg16 -o report
     simgen report alexnet --baseline gem5-se@num_compute_units=4 -o report
+    simgen report caches/store.sqlite3 -o report
+
+    Of a store it says which points are fast and cheap (Pareto), what each setting does
+    (DIR/sensitivity.csv), and speed-ups over the base point (DIR/points.csv).
     """
     from simgen.cli import present
     from simgen.study import reporting
     from simgen.study.page import correlations
 
+    stores = [path for path in bundles if path.is_file()]
+    if stores:
+        if len(bundles) > 1:
+            raise UsageError(f"{stores[0]}: a store is reported by itself; leave out the others")
+        _report_store(stores[0], output, baseline, quiet)
+        return
     made = reporting.write(bundles, output, baseline)
     if not quiet:
         present.report(made.rows)
@@ -116,3 +129,16 @@ def report(
         for line in (*made.passed_over, *made.doubts):
             print(line)
         print(f"page: {made.page}")
+
+
+def _report_store(path: Path, output: Path, baseline: str | None, quiet: bool) -> None:
+    from simgen.cli import present
+    from simgen.study import explored_page
+
+    made = explored_page.write(path, output, baseline)
+    if quiet:
+        return
+    present.table(None, *explored_page.short(made.points))
+    for line in made.doubts:
+        print(line)
+    print(f"page: {made.page}")

@@ -19,6 +19,7 @@ import click
 from simgen import __version__, errors
 from simgen.cli import (
     comparing,
+    conforming,
     exporting,
     inventory,
     legalising,
@@ -62,6 +63,7 @@ for command in (
     pipeline.build,
     pipeline.run,
     sweep_files.sweep,
+    sweep_files.collect,
     comparing.diff,
     comparing.report,
     exporting.export,
@@ -71,6 +73,7 @@ for command in (
     standing.status,
     linting.lint,
     legalising.legalise,
+    conforming.conform,
     inventory.show,
     inventory.list_,
     inventory.data,

@@ -256,7 +256,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         metavar="FILE",
         help="Input values of your own: a .npz, .npy or HDF5 file whose arrays are named as in "
         "data.h5; may be repeated. The word `exact` draws whole numbers whose sums are not "
-        "rounded.",
+        "rounded, and `model` takes the parameters of the ONNX model that is built.",
     ),
     click.option(
         "--data",

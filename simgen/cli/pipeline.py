@@ -46,13 +46,14 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     A bundle is a folder with programs, kernels, data and launch scripts.
 
     WORKLOAD is a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
-    .dnntemplate file, or an operation such as gemm:m=35,n=700,k=2048.
+    .dnntemplate file, an .onnx model, or an operation such as gemm:m=35,n=700,k=2048.
 
     \b
     simgen build softmax_fwd
     simgen build softmax_fwd --set n=4 --set c=10 --target host
     simgen build alexnet.dnnmark --target gem5-se --arch gfx902 -o alexnet
     simgen build block.dnntemplate --set N=16 --set K=64
+    simgen build model.onnx --set batch=1 --values model
 
     If the bundle exists, the targets are added to it. A build that would make results in it invalid
     is refused (exit code 4), unless --replace allows it to remove them.

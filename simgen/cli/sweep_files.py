@@ -75,6 +75,27 @@ def sweep(
         print(f"page: {folder / 'report' / 'report.html'}")
 
 
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
+def collect(folder: Path, quiet: bool) -> None:
+    """Put the results of a sweep's FOLDER into its store, FOLDER/store.sqlite3.
+
+    The workflow does so at its end; by hand it can be done before, of the points that have run.
+    `simgen report` reads the store. [default: this folder]
+
+    \b
+    simgen collect caches
+    simgen report caches/store.sqlite3 -o so-far
+    """
+    from simgen.cli import present
+    from simgen.workflow import collecting
+
+    path, count, points = collecting.collect(folder)
+    if not quiet:
+        print(f"{path}: {count} of {present.many(points, 'point')}")
+
+
 def _planned(words: Sequence[str]) -> tuple[Plan, Sequence[Target]]:
     """What `simgen build` with these words would make."""
     context = build.make_context("simgen build", list(words))

@@ -440,9 +440,11 @@ def _tensor(
     name: str, section: Section, source: Source, before: Placed
 ) -> tuple[Source, TensorSpec]:
     """The tensor that a layer's section names, of the layer `before`: its first, where it does not
-    say which."""
+    say which. Of a view, it is the tensor that is seen, with the shape in which it is."""
     outputs = dict(before.outputs)
     tensor = source.tensor or next(iter(outputs))
+    if tensor in outputs and before.layer.is_view and before.sources:
+        return before.sources[0], outputs[tensor]
     if tensor in outputs:
         return Source(source.layer, tensor), outputs[tensor]
     entry = section.get("previous_layer")

@@ -5,6 +5,7 @@ A problem is
     softmax_fwd               a built-in workload: a layer's sample problem in one pass
     alexnet                   a built-in network, data/NAME.dnnmark
     path/to/model.dnnmark     a config, or a template
+    path/to/model.onnx        a model (simgen.frontend.importing)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
     MIOpenDriver conv -n 8 .. the same as the command line of a driver (simgen.frontend.drivers)
@@ -15,7 +16,7 @@ Whatever it is, it becomes a config, passes and settings, and nothing else knows
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,16 @@ from simgen.errors import UsageError, did_you_mean, printable
 from simgen.frontend import config, deepbench, operation
 from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
+from simgen.frontend.importing import model_file, onnx_model
 from simgen.frontend.network import sample_section
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from simgen.frontend.deepbench import Listed
+    from simgen.frontend.importing.draft import Parameter
     from simgen.frontend.operation import LibraryOperation
     from simgen.layers import Layer
 
@@ -47,6 +50,8 @@ class Problem:
     settings: tuple[tuple[str, str], ...]  # of `--set`, less those that filled variables
     dtype: str | None = None  # element type of what no layer writes; None: as sections say
     notes: tuple[str, ...] = ()  # what is to be said of it
+    # Of a model: its parameters by buffer, with their shapes and where their values are.
+    parameters: Mapping[str, Parameter] | None = field(default=None, compare=False, repr=False)
 
 
 def built_in() -> dict[str, str]:
@@ -82,6 +87,8 @@ def find(
         UnsupportedError: simgen has no layer that does it.
     """
     path = Path(word)
+    if path.suffix == model_file.SUFFIX:
+        return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
         return replace(_from_file(path, settings, passes or usual), dtype=dtype)
     network = resources.folder("data") / f"{word}.dnnmark"
@@ -140,8 +147,19 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _from_file(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
-    return _of_config(name, config.read(path, dict(settings)), settings, passes)
+    return _of_config(_stem(path), config.read(path, dict(settings)), settings, passes)
+
+
+def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequence[Pass]) -> Problem:
+    found = onnx_model.read(path, dict(settings))
+    made = _of_config(_stem(path), found.config, settings, passes)
+    outputs = (f"{name} is {tensor}" for name, tensor in found.outputs.items())
+    notes = (f"outputs of the model: {', '.join(outputs)}",)
+    return replace(made, parameters=found.parameters, notes=notes)
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
 
 
 def _of_config(

@@ -153,6 +153,7 @@ class Layer(ABC):
     takes_input: ClassVar[bool] = True
     input_keys: ClassVar[tuple[str, ...]] = ()  # of its own, that say extents in that case
     given: ClassVar[bool] = False  # its outputs come from the data file: there is nothing to run
+    is_view: ClassVar[bool] = False  # its output is its input, which others see in another shape
     sample: ClassVar[Mapping[str, str]] = {}  # config of the built-in workloads of this layer
     # What the layer's section says in each phase, where it says something else than in the other.
     phases: ClassVar[Mapping[Phase, Mapping[str, str]]] = {}

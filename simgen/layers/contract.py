@@ -20,7 +20,7 @@ class Contract:
     cancelling_batch: so many samples leave a gradient in which nearly everything cancels: no bound
         is small beside it.
     copies: passes that compute nothing.
-    gathers: what a pass reads a part of, which indices name.
+    gathers: what a pass reads a part of, which indices or keys name.
     prepares: some of the work is done once, for however many samples.
     rounds: what sums of whole numbers come to is rounded in any case.
     rounding_algorithms: of those of the layer, those of which `rounds` is true.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.study.series import is_doubled, is_wide
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from plotly.graph_objects import Figure
 
@@ -109,6 +109,36 @@ def against(
     _name(figure, across, up)
     figure.update_xaxes(type="log")
     figure.update_yaxes(type="log")
+    return _element(figure)
+
+
+def front(
+    points: Mapping[str, tuple[float, float]], best: Collection[str], across: str, up: str
+) -> str:
+    """A dot for each name's (x, y), and a line through the `best` of them, on logarithmic axes
+    where values are wide apart."""
+    from plotly.graph_objects import Scatter
+
+    figure = _figure(height=400)
+    ends = sorted((points[name], name) for name in best)
+    for label, names in (
+        ("on the front", [name for _, name in ends]),
+        ("the others", [name for name in points if name not in best]),
+    ):
+        figure.add_trace(
+            Scatter(
+                x=[points[name][0] for name in names],
+                y=[points[name][1] for name in names],
+                mode="lines+markers" if label == "on the front" else "markers",
+                name=label,
+                hovertext=[_plain(name) for name in names],
+                marker={"size": 9},
+            )
+        )
+    _name(figure, across, up)
+    for axis, at in ((figure.update_xaxes, 0), (figure.update_yaxes, 1)):
+        if is_wide({"": [point[at] for point in points.values()]}):
+            axis(type="log")
     return _element(figure)
 
 

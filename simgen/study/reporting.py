@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.bundle import recipe, result_names, verdict_file
@@ -20,7 +22,6 @@ from simgen.workload.pieces import Piece, Warm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
@@ -142,10 +143,10 @@ def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[
     Raises:
         UsageError: there are none.
     """
-    ran = [[_ran(made, name) for name in made.ran()] for made in loaded]
-    if not any(ran):
+    found = [[ran(made, name) for name in made.ran()] for made in loaded]
+    if not any(found):
         raise UsageError(f"{paths[0]}: nothing has run yet; run it with: simgen run {paths[0]}")
-    return ran
+    return found
 
 
 def _rows(
@@ -170,7 +171,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     Raises:
         UsageError: a bundle is given twice.
     """
-    homes = [path.resolve() for path in paths]
+    homes = [Path(os.path.realpath(path)) for path in paths]  # of links in a circle, too
     for at, home in enumerate(homes):
         if home in homes[:at]:
             raise UsageError(f"{paths[at]}: given twice; name each bundle once")
@@ -178,7 +179,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return names if len(set(names)) == len(names) else [one_line(str(path)) for path in paths]
 
 
-def _ran(bundle: Bundle, name: str) -> TracedRun:
+def ran(bundle: Bundle, name: str) -> TracedRun:
     """A target's result, when it was complete, and what `simgen diff` said of it."""
     result = find_result(bundle, name)
     folder = bundle.path / bundles.RESULTS / name

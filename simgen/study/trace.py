@@ -13,6 +13,7 @@ kernel names with layers by hand: the workload says which launch is whose.
     property   of a run: part (settings, options, config, machine, verdict
                or inferred), name, value
     metric     run, launch, name, value: in the vocabulary of simgen.metrics
+    point      of a sweep: bundle, result, digest of the bundle, run (none: it has not run)
 
 and views, to ask in short:
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
 
 FILE = "trace.sqlite3"
+APPLICATION, VERSION = 0x73676E31, 3  # as the schema has them
 PROPERTIES = ("settings", "options", "config", "machine")  # of a result's provenance
 STEP = (  # columns of the views
     "run", "bundle", "workload", "planned_for", "target", "step", "layer", "kind", "pass", "type",
@@ -71,8 +73,14 @@ class TracedRun:
     verdict: Mapping[str, str] = field(default_factory=dict)  # by step (simgen.bundle.verdict_file)
 
 
-def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[TracedRun]]]) -> None:
+def write(
+    path: Path,
+    found: Iterable[tuple[str, Bundle, Sequence[TracedRun]]],
+    points: Iterable[tuple[str, str, str]] = (),
+) -> None:
     """Write the database of all (name, bundle, its runs), atomically, in place of what was there.
+
+    `points` are those of a sweep, whether they have run or not: bundle, result, digest.
 
     Raises:
         OSError: the file cannot be written.
@@ -88,10 +96,19 @@ def write(path: Path, found: Iterable[tuple[str, Bundle, Sequence[TracedRun]]]) 
             database.executescript(schema)
             for name, bundle, runs in found:
                 _add_bundle(database, name, bundle, runs)
+            database.executemany(_POINT, points)
             database.commit()
         except sqlite3.OperationalError as error:
             full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
             raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from None
+
+
+_POINT = """
+INSERT INTO point (bundle, result, digest, run) SELECT wanted.bundle, wanted.result, wanted.digest,
+    (SELECT run.id FROM run JOIN bundle ON bundle.id = run.bundle
+     WHERE bundle.name = wanted.bundle AND run.target = wanted.result)
+FROM (SELECT ? AS bundle, ? AS result, ? AS digest) AS wanted
+"""
 
 
 def _views() -> Iterator[str]:

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from simgen.frontend.importing.draft import Parameter
     from simgen.ir import Buffer, Workload
 
 OPTION = "--values"
+MODEL = "model"  # in place of a file: the parameters of the model that the workload is made of
 FORMATS = "give a .npz, .npy or HDF5 file"
 NPY = b"\x93NUMPY"
 UNREADABLE = (  # what the readers of NumPy and zip raise at a file that is damaged or none
@@ -90,6 +92,31 @@ def read(
     if wrong:
         raise UsageError(f"{OPTION}: {wrong}")
     return found
+
+
+def of_model(
+    parameters: Mapping[str, Parameter] | None, name: str, workload: Workload
+) -> dict[str, NDArray[Any]]:
+    """The parameters of the model that is called `name`, as `read` gives values of files.
+
+    Raises:
+        UsageError: the workload is made of no model, or a parameter does not fit into it.
+    """
+    if parameters is None:
+        fact = f"{OPTION} {MODEL}: {name} is made of no model, which would have parameters"
+        raise UsageError(f"{fact}; name a file, or write ./{MODEL}")
+    found = {}
+    for buffer in workload.inputs:
+        if buffer.name in parameters:
+            values = parameters[buffer.name][1]()
+            place = f"{OPTION} {MODEL}: {buffer.name}"
+            given = _Array(values.shape, values.dtype, functools.partial(_same, values))
+            found[buffer.name] = _fitted(place, given, buffer)
+    return found
+
+
+def _same(values: NDArray[Any]) -> NDArray[Any]:
+    return values
 
 
 def fault(found: Mapping[str, NDArray[Any]], workload: Workload) -> str:

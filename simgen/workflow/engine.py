@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from simgen.workflow.jobs import Workflow
 
 DONE, LOGS = "done", "logs"
-MARKS = ("bundles", "pieces", "ran", "judged")
+STORE, PAGE = "store.sqlite3", "report/report.html"
 PRINTED = "logs/snakemake.log"
 STEPS = re.compile(r"^(\d+) of (\d+) steps")
 LOG = re.compile(r"^\s+log: ([^,]+?)(?:,.*| \(check.*)?$")
+SUBMITTED = re.compile(
+    r"sbatch failed\. The error message was '(.*?)'\.$", re.DOTALL | re.MULTILINE
+)
 FULL = "No space left on device"
 ERROR = "simgen: error: "
 MOST_SHOWN = 5  # jobs that have failed
@@ -105,22 +108,22 @@ class _Seen:
 
 
 def _forget(folder: Path, workflow: Workflow) -> None:
-    """Take back the marks of what is no longer there: results that were removed, other builds."""
+    """Take back the marks of what is no longer there, and of all that came of it: Snakemake itself
+    looks no further back than a file that is there."""
+    marks = folder / DONE
+    gone: list[Path] = []
     for name, home in workflow.bundles.items():
-        path = folder / home.path
-        marks = folder / DONE
-        whole = bundles.WORKLOAD
-        if home.build and not (path / whole).exists():
-            (marks / "bundles" / name).unlink(missing_ok=True)
-        for key, point in workflow.points.items():
-            if point.bundle != name:
-                continue
-            if not (path / bundles.RESULTS / point.result / seal.FILE).exists():
-                (marks / "ran" / key).unlink(missing_ok=True)
-                kept = path / bundles.RESULTS / f"{bundles.STOPPED}{point.result}"
-                if not kept.is_dir():
-                    for mark in (marks / "pieces" / key).glob("*"):
-                        mark.unlink(missing_ok=True)
+        if home.build and not (folder / home.path / bundles.WORKLOAD).exists():
+            gone.append(marks / "bundles" / name)
+    for key, point in workflow.points.items():
+        results = folder / workflow.bundles[point.bundle].path / bundles.RESULTS
+        if (results / point.result / seal.FILE).exists():
+            continue
+        gone += [marks / "ran" / key, marks / "judged" / key, folder / STORE, folder / PAGE]
+        if not (results / f"{bundles.STOPPED}{point.result}").is_dir():
+            gone += (marks / "pieces" / key).glob("*")
+    for path in gone:
+        path.unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------ why it failed
@@ -139,6 +142,12 @@ def _failure(folder: Path, seen: _Seen) -> RunError | RefusedError | MissingErro
     told = [f"{_name(log)}: {fact}" for log, fact in failed.items() if fact is not None]
     if FULL in text or any(FULL in line for line in told):
         return MissingError(f"{folder}: the disk is full; free some space, and {again}")
+    if not told and (found := SUBMITTED.search(text)):
+        said = one_line(found[1].strip().splitlines()[-1])
+        return RunError(
+            f"{folder}: SLURM does not take the jobs ({cut(said, 200)}); give them "
+            "another partition, or less memory or time, with --profile"
+        )
     if silent and not told:
         count = f"{len(silent)} job{'' if len(silent) == 1 else 's'}"
         return RunError(

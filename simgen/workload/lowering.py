@@ -80,6 +80,10 @@ def lower(
         _check_reuse(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
     draft = _Draft(nodes, network.machine, given=_given(network), loss_scale=loss_scale)
+    for placed in network.layers:
+        for tensor, spec in placed.outputs:
+            source = Source(placed.node.name, tensor)
+            draft.shapes |= dict.fromkeys((str(source), source.gradient), spec.shape)
     for number in range(1, steps + 1):
         draft.begin(number)
         _one_step(draft, network, passes, descent)
@@ -103,7 +107,7 @@ def lower(
 def _one_step(draft: _Draft, network: Network, passes: Sequence[Pass], descent: Descent) -> None:
     if Pass.FORWARD in passes:
         for placed in network.layers:
-            if not placed.layer.given:
+            if not (placed.layer.given or placed.layer.is_view):
                 draft.add(placed, (Pass.FORWARD,), dict(placed.bound))
     backward = [each for each in passes if each not in (Pass.FORWARD, Pass.UPDATE)]
     if backward:
@@ -119,6 +123,9 @@ class _Draft:
     machine: Machine
     given: dict[str, Fill]  # of tensors that layers have from the data file, by buffer
     loss_scale: float
+    # Of tensors that layers give and of their gradients, by buffer: those who read one may have it
+    # in other extents (Layer.is_view).
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     tensors: dict[str, Port] = field(default_factory=dict)  # by buffer, as it was first met
@@ -201,7 +208,8 @@ class _Draft:
                 fill = replace(fill, like=names[fill.like])
             if fill and self.loss_scale != 1 and layer.role(port.name) is PortRole.GRADIENT:
                 fill = replace(fill, every=1, times=self.loss_scale)
-            self.tensors.setdefault(names[port.name], replace(port, fill=fill))
+            spec = replace(port.spec, shape=self.shapes.get(first[port.name], port.spec.shape))
+            self.tensors.setdefault(names[port.name], replace(port, spec=spec, fill=fill))
         for kernel in lowering.kernels:
             if self.kernels.setdefault(kernel.name, kernel) != kernel:
                 raise RuntimeError(f"two different kernels are named {kernel.name!r}")
@@ -279,12 +287,10 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
     several readers, each writes a gradient of its own, and an `add` layer sums them before the
     backward pass of the layer that gave it.
     """
-    readers: dict[Source, list[tuple[str, TensorSpec]]] = {}  # tensor -> its gradients
+    readers: dict[Source, list[str]] = {}  # tensor -> its gradients
     edges = {
         placed.node.name: [
-            (port, source, spec)
-            for (port, source), spec in zip(placed.inputs, placed.node.inputs)
-            if port not in placed.layer.indices
+            (port, source) for port, source in placed.inputs if port not in placed.layer.indices
         ]
         for placed in network.layers
         if any(
@@ -292,24 +298,24 @@ def _backward(draft: _Draft, network: Network, wanted: Sequence[Pass]) -> None:
             for each in wanted
             for own in placed.layer.steps(each)
         )
-    }  # layer -> (port, tensor that it reads there, its shape)
-    fan_out = Counter(source for own in edges.values() for _, source, _ in own)
+    }  # layer -> (port, tensor that it reads there)
+    fan_out = Counter(source for own in edges.values() for _, source in own)
     for placed in reversed(network.layers):
         name = placed.node.name
-        for at, (tensor, _) in enumerate(placed.outputs):
+        for at, (tensor, output) in enumerate(placed.outputs):
             source = Source(name, tensor)
             found = readers.get(source, [])
             if len(found) > 1:
                 called = f"{name}_{tensor}_grad" if at else f"{name}_grad"
-                adder = draft.synthetic(called, "add", {}, *(spec for _, spec in found))
-                ports = {f"x{at}": buffer for at, (buffer, _) in enumerate(found)}
+                adder = draft.synthetic(called, "add", {}, *[output] * len(found))
+                ports = {f"x{at}": buffer for at, buffer in enumerate(found)}
                 draft.add(adder, (Pass.FORWARD,), {**ports, "y": source.gradient})
         bound = {}
-        for port, source, spec in edges.get(name, ()):
+        for port, source in edges.get(name, ()):
             shared = fan_out[source] > 1
             bound[f"d{port}"] = f"{name}.d{port}" if shared else source.gradient
-            readers.setdefault(source, []).append((bound[f"d{port}"], spec))
-        if not placed.layer.given:
+            readers.setdefault(source, []).append(bound[f"d{port}"])
+        if not (placed.layer.given or placed.layer.is_view):
             draft.add(placed, wanted, bound)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.frontend.network import make_layer
-from simgen.ir import Role
+from simgen.ir import Pass, Role
 from simgen.numerics import exactness, storing
 
 if TYPE_CHECKING:
@@ -46,6 +46,14 @@ def reuses_memory(workload: Workload) -> bool:
     return any(name in scratch for step in workload.steps for _, name in step.writes)
 
 
+def port_shapes(workload: Workload, step: Step, layer: Layer) -> dict[str, tuple[int, ...]]:
+    """The shapes in which a step sees its tensors, by port. A buffer has the one of the layer that
+    gives it; behind a view, it is another with as many elements."""
+    direction = Pass.FORWARD if step.direction is Pass.UPDATE else step.direction
+    ports = layer.ports(workload.node(step.layer).inputs, direction)
+    return {port.name: port.spec.shape for port in ports}
+
+
 def run(
     workload: Workload, inputs: Mapping[str, NDArray[Any]], change: Change | None = None
 ) -> Iterator[tuple[Step, dict[str, Array]]]:
@@ -58,19 +66,25 @@ def run(
     held: dict[str, Array] = {}
     for at, step in enumerate(workload.steps):
         layer = make_layer(workload.node(step.layer), workload.machine)
+        shapes = port_shapes(workload, step, layer)
         tensors = {
-            port: held[name] if name in held else inputs[name].astype(np.float64)
+            port: (held[name] if name in held else inputs[name].astype(np.float64)).reshape(
+                shapes[port]
+            )
             for port, name in step.reads
         }
-        for port, name in step.writes:
+        for port, _ in step.writes:
             if port in layer.shape_given:
-                tensors[port] = np.broadcast_to(np.nan, workload.buffer(name).spec.shape)
+                tensors[port] = np.broadcast_to(np.nan, shapes[port])
         written = dict(layer.reference(tensors, step.direction))
         for port, known in layer.exact(tensors, step.direction).items():
             written[port] = exactness.filled(written[port], known)
         if change:
             written = dict(change(layer, step, tensors, written))
-        made = {name: written[port] for port, name in step.writes}
+        made = {
+            name: written[port].reshape(workload.buffer(name).spec.shape)
+            for port, name in step.writes
+        }
         yield step, made
         held = {name: t for name, t in (held | made).items() if last.get(name, -1) > at}
 

@@ -208,6 +208,9 @@ class _DraftOfShare:
     def _enter(self, name: str, port: Port, everywhere: bool) -> None:
         """Note a buffer's share, which is the whole tensor or some of its rows."""
         whole, share = self.whole.buffer(name).spec, port.spec
+        seen = whole.shape[0], whole.size
+        if (share.shape[0] * self.gpus, share.size * self.gpus) == seen:  # in whatever extents
+            share = replace(share, shape=(share.shape[0], *whole.shape[1:]))
         rows = (share.shape[0] * self.gpus, *share.shape[1:])
         if everywhere and share == whole:
             self.replicated.add(name)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from layer_variants import (
     BASE,
+    NUMBERS_OF_AXES,
     OF_NARROW_TYPES,
     SMALLEST,
     Variant,
@@ -200,6 +201,17 @@ def cross_entropy(variant: Variant, x: Array, labels: Array) -> Array:
     pairs = zip(rows, labels.astype(int).flat, strict=True)
     losses = [-row[label] for row, label in pairs if label != int(given["ignore_index"])]
     return np.array([math.fsum(losses) / max(1, len(losses))])
+
+
+def sampled_softmax(variant: Variant, x: Array, w: Array, labels: Array, samples: Array) -> Array:
+    """The mean of a log-softmax over the right word and those samples that are others."""
+    zipf = float(np.float32(float(dict(variant.parameters)["zipf"]) * math.log(2)))
+    losses = []
+    for row, label in zip(x.reshape(-1, x.shape[-1]), labels.astype(int).flat, strict=True):
+        words = [label, *(word for word in samples.astype(int) if word != label)]
+        scores = [math.fsum(row * w[word]) + zipf * math.log2(word + 1) for word in words]
+        losses.append(-special.log_softmax(scores)[0])
+    return np.array([math.fsum(losses) / len(losses)])
 
 
 def squared_error(variant: Variant, x: Array, target: Array) -> Array:
@@ -547,6 +559,33 @@ def reduce_mean(variant: Variant, x: Array) -> Array:
     return factor * np.expand_dims(sums, axis)
 
 
+def rearrange(variant: Variant, x: Array) -> Array:
+    given = dict(variant.parameters)
+    rank = x.ndim
+
+    def numbers(name: str, usual: int) -> Array:
+        text = given[name]
+        return np.array([int(each) for each in text.split("x")] if text else [usual] * rank)
+
+    begin, to, step = numbers("begin", 0), numbers("to", 0), numbers("step", 1)
+    match given["mode"]:
+        case "permute":
+            order = numbers("order", 0) if given["order"] else np.arange(rank)[::-1]
+            return np.einsum(x, list(range(rank)), list(order))
+        case "crop":
+            for axis in range(rank):
+                index = np.arange(begin[axis], x.shape[axis], step[axis])
+                x = x.take(index[: to[axis] or None], axis)
+            return x
+        case "pad":
+            before, behind = numbers("before", 0), numbers("behind", 0)
+            y = np.full(before + x.shape + behind, np.float32(float(given["value"])), np.float64)
+            y[tuple(slice(b, b + n) for b, n in zip(before, x.shape))] = x
+            return y
+        case _:
+            return np.tile(x, [1 if n == 0 or n == have else n for n, have in zip(to, x.shape)])
+
+
 def multiply(variant: Variant, x0: Array, x1: Array) -> Array:
     return np.einsum("...,...->...", x0, x1)
 
@@ -573,6 +612,7 @@ def block_circulant(variant: Variant, x: Array, w: Array) -> Array:
 
 INDEPENDENT = {
     "reduce_mean": reduce_mean,
+    "rearrange": rearrange,
     "multiply": multiply,
     "attention_sum": attention_sum,
     "embedding": embedding,
@@ -596,6 +636,7 @@ INDEPENDENT = {
     "adam": adam,
     "softmax": softmax,
     "cross_entropy": cross_entropy,
+    "sampled_softmax": sampled_softmax,
     "squared_error": squared_error,
     "activation": activation,
     "gemm": gemm,
@@ -731,6 +772,8 @@ def parameter_texts(layer: type[Layer]) -> st.SearchStrategy[tuple[tuple[str, st
         elif type_ is int:
             least = limits["least"] or 0
             values = st.integers(least, least + 3)
+        elif type_ is str:  # numbers of axes
+            values = st.sampled_from(["", *NUMBERS_OF_AXES])
         else:
             # Neighbours in float64 are one number in float32.
             inside = (f.default, 0.7)  # some defaults are the end of their range

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from layer_variants import (
+    NUMBERS_OF_AXES,
     accepts,
     fields_of_floats,
     inputs_of,
@@ -73,6 +74,8 @@ def others(layer: Layer, name: str) -> Iterator[Any]:
         return  # other values are stored, of the same reference
     elif isinstance(value, bool):
         yield not value
+    elif isinstance(value, str):
+        yield from (text for text in NUMBERS_OF_AXES if text != value)
     elif isinstance(value, int):
         near = (value + 1, value - 1)  # a multiple of some number may have no neighbours
         yield from near if any(changed(layer, name, each) for each in near) else (2 * value,)

@@ -72,9 +72,10 @@ class PooledAxis:
 
 
 def axis(
-    name: str, extent: int, kernel: int, pad: int, stride: int, *, round_up: bool
+    name: str, extent: int, kernel: int, pad: int, behind: int, stride: int, *, round_up: bool
 ) -> PooledAxis:
-    """The windows along an axis, `name` being "height" or "width".
+    """The windows along an axis, `name` being "height" or "width"; `behind` is the padding at its
+    end, -1 where it is `pad` too.
 
     Raises:
         ValueError: there is no window, or one without any element.
@@ -82,7 +83,10 @@ def axis(
     if pad >= kernel:
         fact = f"a padding of {pad} for a kernel {name} of {kernel}"
         raise ValueError(f"{fact}; make the padding smaller than the kernel")
-    windows = window.positions(name, extent, kernel, pad, stride, round_up=round_up)
+    if behind >= kernel:
+        fact = f"a padding of {behind} behind the image for a kernel {name} of {kernel}"
+        raise ValueError(f"{fact}; make the padding smaller than the kernel")
+    windows = window.positions(name, extent, kernel, pad, stride, behind, round_up=round_up)
     return PooledAxis(extent, kernel, pad, stride, windows)
 
 

@@ -14,7 +14,8 @@ that holds a NaN is not defined.
 
 The division by the stride is rounded up, as in DNNMark and Caffe, but no window begins beyond the
 image. What windows then hold beyond the padding is left out of means. With round_mode "floor" it is
-rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch.
+rounded down, as in cuDNN, MIOpen and, unless told otherwise, PyTorch. With pad_behind, the padding
+below and on the right is other than above and on the left, as ONNX has it: H + 2 a is H + a + a'.
 
 All tensors have the type of the input; sums and means are float32, and places of maxima 32-bit
 integers. Narrow elements are stored by fours: of rows that are no multiple of four, work-items have
@@ -122,6 +123,12 @@ class Pooling(Layer):
     stride_w: int = key(
         "stride", "stride_w", default=2, least=1, text="columns from one window to the next"
     )
+    behind_h: int = key(
+        "pad_behind_h", default=-1, least=-1, text="rows below the image; -1: as above it"
+    )
+    behind_w: int = key(
+        "pad_behind_w", default=-1, least=-1, text="columns on its right side; -1: as on the left"
+    )
     rounding: Rounding = key(
         "round_mode", default=Rounding.CEIL, text="how the number of windows is rounded"
     )  # Caffe's name
@@ -136,19 +143,31 @@ class Pooling(Layer):
         up = self.rounding is Rounding.CEIL
         _, _, h, w = shape
         return (
-            along_axis.axis("height", h, self.kernel_h, self.pad_h, self.stride_h, round_up=up),
-            along_axis.axis("width", w, self.kernel_w, self.pad_w, self.stride_w, round_up=up),
+            along_axis.axis(
+                "height", h, self.kernel_h, self.pad_h, self.behind_h, self.stride_h, round_up=up
+            ),
+            along_axis.axis(
+                "width", w, self.kernel_w, self.pad_w, self.behind_w, self.stride_w, round_up=up
+            ),
         )
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         rows, columns = self.axes(x.shape)
         check_zero_point(x.dtype, self.zero_point)
+        if self.mode is PoolingMode.AVG_INCLUDE_PADDING and not self._is_even:
+            fact = "padding counts in means, and its sides differ"
+            raise ValueError(f"{fact}; leave pad_behind out, or insert [Rearrange] with mode=pad")
         window = self.kernel_h * self.kernel_w
         if not x.dtype.is_float and window > MOST_WHOLE and self.mode is not PoolingMode.MAX:
             fact = f"a mean of {window} elements of {x.dtype} would be rounded twice"
             raise ValueError(f"{fact}; let a window have {MOST_WHOLE} at most")
         return TensorSpec((*x.shape[:2], rows.windows, columns.windows), x.dtype)
+
+    @property
+    def _is_even(self) -> bool:
+        """Whether both sides are padded alike."""
+        return self.behind_h in (-1, self.pad_h) and self.behind_w in (-1, self.pad_w)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """Per element of y, for windows of R S elements, the padding counted as elements.

@@ -32,7 +32,7 @@ type kernel struct {
 }
 
 // loadKernels reads all code objects before anything is simulated: what cannot run is refused now.
-func loadKernels(b *bundle, s *sharding, o options) map[string]*kernel {
+func loadKernels(b *bundle, s *sharding, p *probe, o options) map[string]*kernel {
 	made := b.Manifest.Targets[target]
 	cure := "use another algorithm or another target"
 	if !made.Legalise {
@@ -49,6 +49,9 @@ func loadKernels(b *bundle, s *sharding, o options) map[string]*kernel {
 		if mach != o.gpu.mach {
 			fail(exitRefused, "%s: it is for %s, which the GPU %s does not run; %s",
 				file, made.Arch, o.gpu.name, o.gpu.cure)
+		}
+		if p != nil {
+			p.replace(k.Name, object, o)
 		}
 		kernels[k.Name] = &kernel{k.Name, k.Block, object, decode(s.Workload.place(k.Name), object, o, cure), made.Legalise, cure}
 		if o.timing {

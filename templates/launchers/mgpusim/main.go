@@ -9,6 +9,7 @@
 //	launches.csv  one line for each launch that ran: time and counts
 //	machine.json  which simulator it was, and how many of which GPU
 //	state.bin     what finished steps left; steps that are marked in it before are not run
+//	probe.csv     of a probe, the instructions that MGPUSim refused
 //
 // Nothing in it knows a particular workload, so that one program serves every bundle.
 package main
@@ -50,9 +51,17 @@ func main() {
 	}
 	shares := readSharding(b, options.gpus)
 	checkMemory(shares.Workload, options)
-	kernels := loadKernels(b, shares, options)
+	tries := readProbe(b, options.results)
+	kernels := loadKernels(b, shares, tries, options)
 	data := openData(b)
+	if tries != nil {
+		options.hardware.alu = tries.guard(options.hardware.alu)
+	}
 	m := newMachine(options, shares.Workload.ArenaNbytes)
+	if tries != nil {
+		tries.code = func(k *kernel) uint64 { return uint64(m.gpus[0].code[k]) }
+		tries.guardEmulator(m.simulation)
+	}
 	version := moduleVersion("github.com/sarchlab/mgpusim/v4")
 	facts{version, modeName(options.timing), options.gpu.name, options.gpus, options.changed}.leave(options.results)
 

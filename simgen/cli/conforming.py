@@ -1,0 +1,130 @@
+"""conform: what a build of a simulator makes of single instructions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from simgen.cli.options import verbosity
+
+if TYPE_CHECKING:
+    from simgen.conform.page import Told
+
+MOST_ROWS = 60  # of the table, without --verbose
+
+
+@click.command()
+@click.option("--on", required=True, metavar="T", help="The target: mgpusim or gem5-se.")
+@click.option("--arch", default="", metavar="A", help="The GPU [default: the target's].")
+@click.option("--mode", default="", metavar="M", help="mgpusim: emu or timing [default: emu].")
+@click.option("--gem5-version", "version", default="", metavar="V", help="Of gem5 [default: 24.1].")
+@click.option("--only", default="", metavar="RE", help="Forms whose text matches, such as v_fma.")
+@click.option("--all", "all_", is_flag=True, help="gem5: try what its sources lack, too (slow).")
+@click.option("--timeout", default=120.0, metavar="S", help="Seconds that a run may take.")
+@click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write page.md and findings.json there.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity
+def conform(
+    on: str,
+    arch: str,
+    mode: str,
+    version: str,
+    only: str,
+    all_: bool,
+    timeout: float,
+    output: Path | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Try each instruction on a simulator, and compare lane by lane with the vendor's manuals.
+
+    An instruction is tried in all its encodings, with modifiers, kinds of sources and special
+    values. A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
+    simulator; one that does is left out, and the others go on. Exit code 6: something is not right.
+
+    \b
+    simgen conform --on mgpusim
+    simgen conform --on mgpusim --only v_fma_f32 -v
+    GEM5=~/gem5 simgen conform --on gem5-se -o findings
+    """
+    import re
+    import sys
+
+    from simgen.conform import page, probe
+    from simgen.conform.judging import Found
+    from simgen.errors import MismatchError, UsageError, did_you_mean
+    from simgen.storage.files import write_atomic
+
+    modes = ("emu", "timing")
+    if mode and (on != probe.ON[1] or mode not in modes):
+        raise UsageError(
+            f"--mode {mode}: "
+            + (did_you_mean(mode, modes) if on == probe.ON[1] else f"{on} has none; leave it out")
+        )
+    if version and on != probe.ON[0]:
+        raise UsageError(f"--gem5-version {version}: {on} has none; leave it out")
+    if timeout <= 0:
+        raise UsageError(f"--timeout {timeout:g}: write seconds, such as 120")
+    try:
+        re.compile(only)
+    except re.error as error:
+        raise UsageError(f"--only {only}: no regular expression ({error}); correct it") from None
+
+    def tell(text: str) -> None:
+        if not quiet and not as_json:
+            print(text, file=sys.stderr, flush=True)
+
+    run = probe.Trial(on, arch, mode, version, timeout, only, all_, tell)
+    found = run.findings()
+    told = page.Told(run.title, run.arch_name, tuple(found), run.seconds, run.command)
+    if output:
+        output.mkdir(parents=True, exist_ok=True)
+        write_atomic(output / "page.md", page.text(told).encode())
+        write_atomic(
+            output / "findings.json", (json.dumps(page.rows(told), indent=1) + "\n").encode()
+        )
+    if as_json:
+        print(json.dumps(page.rows(told), indent=1))
+    elif not quiet:
+        _print(told, verbose)
+    wrong = [each for each in found if each.found is not Found.RIGHT]
+    if wrong:
+        counts = page.counts(found)
+        raise MismatchError(
+            f"{run.title}: {counts['wrong']} of {len(found)} forms of instructions are wrong, "
+            f"{counts['missing']} missing, and {counts['ends']} end it; -v tells of each"
+        )
+
+
+def _print(told: Told, verbose: bool) -> None:
+    from simgen.cli import present
+    from simgen.conform import page
+
+    rows = page.table(told, verbose)
+    shown = rows if verbose else rows[:MOST_ROWS]
+    if shown:
+        heads = (
+            "instruction",
+            "finding",
+            "forms",
+            "of",
+            "first",
+            "lanes",
+            "sources",
+            "expected",
+            "found",
+        )
+        present.table(None, heads, shown)
+    if len(shown) < len(rows):
+        print(f"{len(rows) - len(shown)} more rows: -v shows them")
+    counts = page.counts(told.findings)
+    print(
+        f"{told.title}, {told.arch}: {len(told.findings)} forms: "
+        + ", ".join(f"{count} {name}" for name, count in counts.items())
+        + f"; {told.seconds:.0f} s of simulation"
+    )

@@ -1,0 +1,257 @@
+"""Kernels that execute forms one after the other and store what each leaves.
+
+Every form gets its sources anew from registers that nothing else writes, executes once, and stores
+its results: a block. So that the blocks of a kernel do not disturb each other, and that one of them
+can be replaced by s_nop, nothing of a block is read by the next.
+
+    kernel(values, results)
+
+Vector kernels: lane l of work-group g has tuple 64 g + l. Scalar kernels: work-group g goes through
+64 tuples, and lane l keeps what tuple 64 g + l gave.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.compile import toolchain
+from simgen.compile.code_object import S_NOP
+from simgen.conform import values
+from simgen.conform.arithmetic import BITS, KEPT, VCC
+from simgen.conform.forms import RESULT, SOURCE, Form
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BLOCKS = 128  # of a kernel
+PLANE = values.TUPLES * 4  # bytes: a word of each tuple
+VECTOR_INPUT = values.SOURCES * 2 * PLANE
+SCALAR_INPUT = values.TUPLES * 32
+COPIES = 20  # the first of the registers that keep the sources
+SECTION = ".conform"
+_ENTRY = struct.Struct("<IIII")
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A kernel's code object, and where in its code the instruction of each block lies."""
+
+    code: bytes
+    # Of each: (byte from the kernel's start, bytes, where its block begins, where that ends)
+    places: tuple[tuple[int, int, int, int], ...]
+
+
+def number_of(blocks: Sequence[Form], arch: str, instruction: int) -> int | None:
+    """Which form the instruction with this number, from 0 on, is; None: it is none of them."""
+    lines = text("k", blocks, arch).split("k:\n", 1)[1].splitlines()
+    real = [line for line in lines if not line.startswith((";", "."))]
+    tried = [line for at, line in enumerate(lines) if at and lines[at - 1].startswith(".Lfrom")]
+    if not 0 <= instruction < len(real):
+        return None
+    before = sum(line.startswith(".Lfrom") for line in _until(lines, instruction))
+    return before - 1 if before and real[instruction] == tried[before - 1] else None
+
+
+def _until(lines: Sequence[str], instruction: int) -> list[str]:
+    """The lines before the instruction with this number."""
+    count, found = -1, []
+    for line in lines:
+        count += not line.startswith((";", "."))
+        if count == instruction:
+            break
+        found.append(line)
+    return found
+
+
+def without(made: Assembled, numbers: Sequence[int], name: str) -> bytes:
+    """The code object with s_nop in the place of some forms."""
+    from elftools.elf.elffile import ELFFile
+
+    file, code = ELFFile(io.BytesIO(made.code)), bytearray(made.code)
+    symbols: Any = file.get_section_by_name(".dynsym")
+    start = symbols.get_symbol_by_name(name)[0]["st_value"]
+    (segment,) = (
+        each for each in file.iter_segments("PT_LOAD")
+        if each["p_vaddr"] <= start < each["p_vaddr"] + each["p_filesz"]
+    )  # fmt: skip
+    first = segment["p_offset"] + start - segment["p_vaddr"]
+    for number in numbers:
+        at, nbytes, *_ = made.places[number]
+        code[first + at : first + at + nbytes] = S_NOP * (nbytes // len(S_NOP))
+    return bytes(code)
+
+
+def words(form: Form) -> int:
+    """Words that a form stores for each tuple."""
+    return len(form.outputs)
+
+
+def text(name: str, blocks: Sequence[Form], arch: str) -> str:
+    """The assembly of a kernel; its blocks are all scalar or all not, and have one `flush`."""
+    body: list[str] = []
+    make = _scalar_block if blocks[0].scalar else _vector_block
+    place = 0
+    for at, form in enumerate(blocks):
+        body += [f".Lblock{at}:", *make(form, at, arch, place), f".Lend{at}:"]
+        place += words(form) * PLANE
+    start = _scalar_start(arch) if blocks[0].scalar else _vector_start(arch)
+    return "\n".join(
+        [f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"', ".text", f".globl {name}", ".p2align 8",
+         f".type {name},@function", f"{name}:", *start, *body, "s_endpgm", f".Lend_{name}:",
+         f".size {name}, .Lend_{name}-{name}",
+         *_descriptor(name, arch, blocks[0].flush),
+         f'.section {SECTION},"",@progbits',
+         *(f".long .Lfrom{at}-{name}, .Lto{at}-.Lfrom{at}, .Lblock{at}-{name}, .Lend{at}-{name}"
+           for at in range(len(blocks))), ""]
+    )  # fmt: skip
+
+
+def assembled(name: str, blocks: Sequence[Form], arch: str) -> Assembled:
+    """The linked code object of a kernel."""
+    from elftools.elf.elffile import ELFFile
+
+    code = toolchain.assemble(text(name, blocks, arch), arch)
+    section: Any = ELFFile(io.BytesIO(code)).get_section_by_name(SECTION)
+    return Assembled(code, tuple(_ENTRY.iter_unpack(section.data())))
+
+
+def _carry(arch: str) -> tuple[str, str]:
+    """Additions with carry, as an architecture calls them."""
+    if arch.startswith("gfx8"):
+        return "v_add_u32_e32", "v_addc_u32_e32"
+    return "v_add_co_u32_e32", "v_addc_co_u32_e32"
+
+
+def _address(arch: str, base: str, high: str, to: int = 2) -> list[str]:
+    """Two vector registers = a scalar address + v1."""
+    add, addc = _carry(arch)
+    return [
+        f"v_mov_b32_e32 v{to + 1}, {high}", f"{add} v{to}, vcc, {base}, v1",
+        f"{addc} v{to + 1}, vcc, 0, v{to + 1}, vcc",
+    ]  # fmt: skip
+
+
+def _advance(arch: str) -> list[str]:
+    """v[2:3] to the next plane."""
+    add, addc = _carry(arch)
+    return [f"{add} v2, vcc, {PLANE:#x}, v2", f"{addc} v3, vcc, 0, v3, vcc"]
+
+
+def _load(arch: str, register: str) -> str:
+    if arch.startswith("gfx8"):
+        return f"flat_load_dword {register}, v[2:3]"
+    return f"global_load_dword {register}, v[2:3], off"
+
+
+def _store(arch: str, register: str, place: int) -> list[str]:
+    """To a byte from where the kernel's results begin."""
+    add, addc = _carry(arch)
+    lines = [f"{add} v2, vcc, {place:#x}, v16", f"{addc} v3, vcc, 0, v17, vcc"]
+    if arch.startswith("gfx8"):
+        return [*lines, f"flat_store_dword v[2:3], {register}"]
+    return [*lines, f"global_store_dword v[2:3], {register}, off"]
+
+
+def _start(arch: str) -> list[str]:
+    """s[4:5] is where values lie, s[6:7] where results go; v1 is four times the tuple, and v[16:17]
+    will be where its first result goes."""
+    return [
+        "s_load_dwordx4 s[4:7], s[0:1], 0x0",
+        "s_lshl_b32 s3, s2, 6",
+        "v_or_b32_e32 v1, s3, v0",
+        "v_lshlrev_b32_e32 v1, 2, v1",
+        "s_waitcnt lgkmcnt(0)",
+    ]
+
+
+def _vector_start(arch: str) -> list[str]:
+    lines = [*_start(arch), *_address(arch, "s4", "s5")]
+    for at in range(values.SOURCES * 2):
+        lines += [_load(arch, f"v{COPIES + at}"), *_advance(arch)]
+    return [*lines, "s_waitcnt vmcnt(0) lgkmcnt(0)", *_address(arch, "s6", "s7", 16)]
+
+
+def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
+    lines = [f"; {form.text}"]
+    words = range(2 * len(form.signature))
+    lines += [f"v_mov_b32_e32 v{SOURCE + at}, v{COPIES + at}" for at in words]
+    lines += [f"v_mov_b32_e32 v{RESULT + n}, {KEPT:#x}" for n in range(2)]
+    lines += [*_pair("s46", "s47", VCC), "s_mov_b64 vcc, s[46:47]"]
+    lines += [*_pair("s30", "s31", BITS), *_pair("s34", "s35", BITS), *form.setup]
+    if form.lanes != Form.lanes:
+        lines += [*_pair("s46", "s47", form.lanes), "s_mov_b64 exec, s[46:47]"]
+    lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:", "s_nop 4"]
+    if "s36" in form.outputs:
+        lines.append("s_mov_b64 s[36:37], exec")
+    if "s32" in form.outputs:  # MGPUSim reads vcc_hi wrongly: that is tried by itself
+        lines.append("s_mov_b64 s[32:33], vcc")
+    if "s36" in form.outputs or form.lanes != Form.lanes:
+        lines.append("s_mov_b64 exec, -1")
+    moved = []
+    for n, output in enumerate(form.outputs):
+        if output[0] != "v":
+            lines.append(f"v_mov_b32_e32 v{12 + n}, {output}")
+            moved.append(f"v{12 + n}")
+        else:
+            moved.append(output)
+    for register in moved:
+        lines += _store(arch, register, place)
+        place += PLANE
+    return lines
+
+
+def _pair(low: str, high: str, value: int) -> list[str]:
+    return [f"s_mov_b32 {low}, {value & 0xFFFFFFFF:#x}", f"s_mov_b32 {high}, {value >> 32:#x}"]
+
+
+def _scalar_start(arch: str) -> list[str]:
+    """s[8:9] is where the work-group's tuples lie, of 32 bytes each."""
+    return [
+        *_start(arch), *_address(arch, "s6", "s7", 16),
+        "s_lshl_b32 s8, s2, 11", "s_add_u32 s8, s8, s4",
+        "s_addc_u32 s9, s5, 0",
+    ]  # fmt: skip
+
+
+def _scalar_block(form: Form, at: int, arch: str, place: int) -> list[str]:
+    """Words of a tuple: a, b (two each), the bit that SCC is before."""
+    lines = [
+        f"; {form.text}", "s_mov_b32 s42, s8", "s_mov_b32 s43, s9", "s_mov_b32 s40, 1",
+        "s_mov_b32 s41, 0", f"s_mov_b32 s44, {values.LANES}", f".Lloop{at}:",
+        "s_load_dwordx8 s[20:27], s[42:43], 0x0", "s_waitcnt lgkmcnt(0)",
+        *_pair("s30", "s31", KEPT << 32 | KEPT), *form.setup, "s_cmp_lg_u32 s24, 0",
+        f".Lfrom{at}:", form.text, f".Lto{at}:", "s_cselect_b32 s38, 1, 0",
+        "s_mov_b64 exec, s[40:41]",
+    ]  # fmt: skip
+    registers = []
+    for n, output in enumerate(form.outputs):
+        lines.append(f"v_mov_b32_e32 v{RESULT + n}, {'s38' if output == 'scc' else output}")
+        registers.append(f"v{RESULT + n}")
+    lines += [
+        "s_lshl_b64 s[40:41], s[40:41], 1", "s_add_u32 s42, s42, 32", "s_addc_u32 s43, s43, 0",
+        "s_sub_u32 s44, s44, 1", "s_cmp_lg_u32 s44, 0", f"s_cbranch_scc1 .Lloop{at}",
+        "s_mov_b64 exec, -1",
+    ]  # fmt: skip
+    for register in registers:
+        lines += _store(arch, register, place)
+        place += PLANE
+    return lines
+
+
+def _descriptor(name: str, arch: str, flush: bool) -> list[str]:
+    """As clang writes it, and how floats are: subnormals kept and IEEE's NaNs, or neither."""
+    told = {
+        "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16, "next_free_vgpr": 32,
+        "next_free_sgpr": 64, "system_sgpr_workgroup_id_x": 1,
+        "float_denorm_mode_32": 0 if flush else 3, "float_denorm_mode_16_64": 3,
+        "ieee_mode": 0 if flush else 1, "dx10_clamp": 1,
+    }  # fmt: skip
+    if arch in ("gfx90a", "gfx942"):
+        told["accum_offset"] = 32
+    return [
+        ".rodata", ".p2align 6", f".amdhsa_kernel {name}",
+        *(f".amdhsa_{key} {value}" for key, value in told.items()), ".end_amdhsa_kernel", ".text",
+    ]  # fmt: skip

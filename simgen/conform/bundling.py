@@ -1,0 +1,184 @@
+"""A bundle of kernels that are given as code objects: a target's folder, as of any workload."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen.compile import cache, stages
+from simgen.compile.build import Builder
+from simgen.conform import assembly, values
+from simgen.ir import (
+    GUARD,
+    PAGE,
+    Buffer,
+    DType,
+    Fill,
+    Kernel,
+    Launch,
+    Pass,
+    Role,
+    Step,
+    TensorSpec,
+    Workload,
+    to_json,
+)
+from simgen.storage.files import write_atomic
+from simgen.targets.base import File, Job
+from simgen.tensors import data_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from simgen.compile.stages import Products, Stage
+    from simgen.conform.assembly import Assembled
+    from simgen.conform.forms import Form
+    from simgen.targets.base import Target
+
+VALUES, RESULTS = "conform.values", "conform.results"
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A kernel of the probe."""
+
+    name: str
+    forms: tuple[Form, ...]
+    inputs: int  # byte from the start of the values on
+    results: int  # byte from the start of the results on
+    made: Assembled
+
+    @property
+    def places(self) -> list[int]:
+        """Byte of the results at which each form's begin."""
+        found, at = [], self.results
+        for form in self.forms:
+            found.append(at)
+            at += assembly.words(form) * assembly.PLANE
+        return found
+
+
+@dataclass(frozen=True)
+class Probed:
+    """All batches, and what they are given."""
+
+    arch: str
+    batches: tuple[Batch, ...]
+    given: NDArray[np.int32]
+    results_nbytes: int
+
+
+def probe(forms: Sequence[Form], arch: str) -> Probed:
+    """Batches of forms that are tried with the same values."""
+    groups: dict[tuple[Any, ...], list[Form]] = {}
+    for form in forms:
+        groups.setdefault((form.scalar, form.flush, form.signature), []).append(form)
+    inputs: dict[tuple[Any, ...], int] = {}
+    planes: list[NDArray[np.uint32]] = []
+    batches: list[Batch] = []
+    results = start = 0
+    for (scalar, _, signature), members in groups.items():
+        key = (scalar, signature)
+        if key not in inputs:
+            inputs[key] = start
+            planes.append(given(signature, scalar))
+            start += planes[-1].nbytes
+        for at in range(0, len(members), assembly.BLOCKS):
+            part = tuple(members[at : at + assembly.BLOCKS])
+            name = f"conform_{len(batches)}"
+            made = assembly.assembled(name, part, arch)
+            batches.append(Batch(name, part, inputs[key], results, made))
+            results += sum(map(assembly.words, part)) * assembly.PLANE
+    whole = np.concatenate(planes).view(np.int32)
+    return Probed(arch, tuple(batches), whole, results)
+
+
+def given(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
+    """What lies in memory for forms of a signature."""
+    words = tried(signature, scalar)
+    if not scalar:
+        return words.reshape(-1)
+    rows = np.zeros((values.TUPLES, 8), np.uint32)
+    rows[:, 0:2], rows[:, 2:4], rows[:, 4] = words[0].T, words[1].T, words[2, 0]
+    return rows.reshape(-1)
+
+
+def tried(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
+    """The words of the sources; of scalar forms, the third is what SCC is before."""
+    words = values.tuples(signature)
+    if scalar:
+        words[2, 0] = np.arange(values.TUPLES) % 3 == 0
+        words[2, 1] = 0
+    return words
+
+
+def workload(of: Probed) -> Workload:
+    """The launches of all batches, in one step."""
+    size = of.given.size
+    start = -(-(size * 4 + GUARD) // PAGE) * PAGE
+    digest = hashlib.sha256(of.given.view("u1").data).hexdigest()
+    inputs = Buffer(
+        VALUES, TensorSpec((size,), DType.I32), Role.INPUT, 0, Fill.usual(DType.I32), digest
+    )
+    spec = TensorSpec((of.results_nbytes // 4,), DType.I32)
+    results = Buffer(RESULTS, spec, Role.OUTPUT, start)
+    kernels = tuple(Kernel(each.name, "conform", values.LANES) for each in of.batches)
+    grid = (values.TUPLES // values.LANES, 1, 1)
+    launches = tuple(
+        Launch(each.name, grid, (VALUES, RESULTS), (each.inputs, each.results))
+        for each in of.batches
+    )
+    step = Step("conform", Pass.FORWARD, (("values", VALUES),), (("results", RESULTS),), launches)
+    end = start + -(-(of.results_nbytes + GUARD) // PAGE) * PAGE
+    return Workload("conform", SEED, (), (inputs, results), kernels, (step,), end, start)
+
+
+class _Given(Builder):
+    """Hands out code objects that are there; programs of the host are compiled."""
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        super().__init__(cache.default())
+        self.objects = objects
+
+    def products(self, _: Sequence[Stage], sources: Mapping[str, Any]) -> dict[str, Products]:
+        return {
+            name: {stages.CODE_OBJECT: self.objects[name], stages.LEGALISED: None}
+            for name in sources
+        }
+
+
+def write(path: Path, of: Probed, target: Target, objects: Mapping[str, bytes]) -> None:
+    """A bundle for one target, with these code objects.
+
+    Beside what the target's package has, it holds probe.json: kernel -> [byte, bytes, begin, end]
+    of each instruction that is tried and of its block.
+    """
+    planned = workload(of)
+    text = (json.dumps(to_json(planned), indent=1) + "\n").encode()
+    job = Job(planned, {each.name: "" for each in of.batches}, data_file.data_id(planned),
+              hashlib.sha256(text).hexdigest())  # fmt: skip
+    files = dict(target.package.folder(job, _Given(objects)))
+    tried_at = {each.name: [list(place) for place in each.made.places] for each in of.batches}
+    files["probe.json"] = File((json.dumps(tried_at) + "\n").encode())
+    whole = {"workload.json": File(text), **{f"{target.name}/{n}": f for n, f in files.items()}}
+    for name, file in whole.items():
+        place = path / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.content)
+        if file.executable:
+            place.chmod(0o755)
+    data_file.write_data(path / "data.h5", planned, values={VALUES: of.given})
+    manifest = {
+        "data": {"id": job.data_id.hex()},
+        "targets": {target.name: {"arch": of.arch, "legalise": False}},
+        "files": {name: hashlib.sha256(file.content).hexdigest() for name, file in whole.items()},
+    }
+    write_atomic(path / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())

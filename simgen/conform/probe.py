@@ -1,0 +1,250 @@
+"""A probe run on a target, over and over until nothing in it ends the simulator any more."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simgen.compile import cache
+from simgen.conform import assembly, bundling, judging
+from simgen.conform.forms import forms
+from simgen.conform.judging import Found
+from simgen.errors import MissingError, RunError, UsageError
+from simgen.lint import tables
+from simgen.targets import TARGETS
+from simgen.targets.base import log_text
+from simgen.targets.gem5.launcher import NAME as GEM5
+from simgen.targets.mgpusim import needs
+from simgen.targets.mgpusim.needs import NAME as MGPUSIM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from simgen.conform.bundling import Probed
+    from simgen.conform.judging import Seen
+    from simgen.targets.base import Target
+
+    Refused = dict[tuple[str, int], tuple[Found, str]]
+
+ON = (GEM5, MGPUSIM)
+LIMIT = 120.0  # seconds that a run may take
+MOST_RUNS = 400  # of one probe
+_NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
+# gem5: an instruction that it has no code for, and one that it cannot decode.
+_UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
+
+
+@dataclass
+class Trial:
+    """What is tried, on what, and how."""
+
+    on: str
+    arch: str
+    mode: str = ""  # of MGPUSim
+    version: str = ""  # of gem5
+    limit: float = LIMIT
+    only: str = ""  # a regular expression that texts of forms match
+    all: bool = False  # also what gem5's sources say that it ends at
+    tell: Callable[[str], None] = field(default=lambda _: None)
+    runs: int = 0
+    seconds: float = 0.0  # of the simulator
+
+    def __post_init__(self) -> None:
+        if self.on not in ON:
+            raise UsageError(f"--on {self.on}: not a target that is probed; take {' or '.join(ON)}")
+        self.target = self._target()
+
+    def _target(self) -> Target:
+        if self.on == MGPUSIM:
+            return TARGETS[MGPUSIM](arch=self.arch or "gfx942", legalise=False)  # type: ignore[call-arg]
+        settings = {"gem5_version": self.version} if self.version else {"gem5_version": "24.1"}
+        return TARGETS[GEM5](arch=self.arch or "gfx902", **settings)  # type: ignore[call-arg]
+
+    @property
+    def arch_name(self) -> str:
+        return str(self.target.arch)  # type: ignore[attr-defined]
+
+    @property
+    def title(self) -> str:
+        """The simulator, its version and mode."""
+        if self.on == MGPUSIM:
+            return (
+                f"MGPUSim {needs.version()}, {'timing' if self.mode == 'timing' else 'emulation'}"
+            )
+        return f"gem5 (as {self.target.gem5_version})"  # type: ignore[attr-defined]
+
+    @property
+    def command(self) -> str:
+        """What a user types for the same."""
+        mode = f" --mode {self.mode}" if self.mode else ""
+        version = f" --gem5-version {self.version}" if self.version else ""
+        return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}{version}"
+
+    def findings(self, folder: Path | None = None) -> list[Seen]:
+        """Of every form that is tried.
+
+        The bundle is made in `folder`, or in one of the cache: gem5 takes none under /tmp.
+
+        Raises:
+            UsageError: no form matches `only`.
+            MissingError: the simulator is not here.
+            RunError: it fails without an instruction that is tried being to blame.
+        """
+        if lacks := self.target.needs.missing():
+            raise MissingError(f"{self.on}: " + "; ".join(map(str, lacks)))
+        pattern = re.compile(self.only)
+        arch = self.arch_name
+        chosen = [each for each in forms(arch) if pattern.search(each.text)]
+        if not chosen:
+            raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
+        self.tell(f"{len(chosen)} forms of {arch}: assembling")
+        made = bundling.probe(chosen, arch)
+        refused = self._known(made)
+        with _folder(folder) as place:
+            results = self._run(made, refused, place)
+        return judging.findings(made, results, refused)
+
+    def _known(self, made: Probed) -> Refused:
+        """What a version of gem5 is known to end at, from its sources."""
+        if self.on != GEM5 or self.all:
+            return {}
+        version: str = self.target.gem5_version  # type: ignore[attr-defined]
+        if version not in tables.versions("gem5"):
+            return {}
+        table = tables.table("gem5", version, made.arch)
+        ends = frozenset(table.ends if table else ())
+        said = (Found.MISSING, "its sources have no code for it; --all tries it")
+        return {
+            (batch.name, at): said
+            for batch in made.batches
+            for at, form in enumerate(batch.forms)
+            if form.mnemonic in ends
+        }
+
+    def _run(self, made: Probed, refused: Refused, place: Path) -> NDArray[np.uint32]:
+        while self.runs < MOST_RUNS:
+            objects = {
+                each.name: assembly.without(
+                    each.made, [at for name, at in refused if name == each.name], each.name
+                )
+                for each in made.batches
+            }
+            path = place / "bundle"
+            shutil.rmtree(path, ignore_errors=True)
+            bundling.write(path, made, self.target, objects)
+            code, said = self._once(path)
+            results = path / "results" / self.on
+            if code == 0:
+                refused |= _told(results / "probe.csv", made)
+                return np.fromfile(results / "outputs.bin", np.uint32)
+            if code in (2, 3, 4):
+                raise MissingError(
+                    said.removeprefix("simgen: error: ").strip() or f"{self.on}: no run"
+                )
+            more = self._culprits(made, refused, path, said)
+            if not more:
+                raise RunError(
+                    f"{self.on}: the probe fails and no instruction is to blame ({said})"
+                )
+            self.tell(next(iter(f"{reason}" for _, reason in more.values())))
+            refused |= more
+        raise RunError(f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only")
+
+    def _once(self, path: Path) -> tuple[int, str]:
+        self.runs += 1
+        start = time.monotonic()
+        env = {**os.environ, "SIMGEN_PYTHON": sys.executable, "SIMGEN_TIMEOUT": f"{self.limit:g}"}
+        if self.on == MGPUSIM:
+            env["SIMGEN_MODE"] = self.mode or "emu"
+        process = subprocess.Popen(
+            ["/bin/sh", str(path / self.on / "run.sh")], env=env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            _, said = process.communicate(timeout=self.limit + 600 * (self.on == MGPUSIM))
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.communicate()
+            self.seconds += time.monotonic() - start
+            return 5, "it hangs"
+        except BaseException:
+            process.terminate()
+            process.communicate()
+            raise
+        self.seconds += time.monotonic() - start
+        lines = said.strip().splitlines()
+        return process.returncode, lines[-1] if lines else ""
+
+    def _culprits(self, made: Probed, refused: Refused, path: Path, said: str) -> Refused:
+        """The forms that ended a run."""
+        if numbered := _NUMBERED.search(said):
+            batch = next(each for each in made.batches if each.name == numbered[1])
+            at = assembly.number_of(batch.forms, made.arch, int(numbered[2]))
+            if at is not None and (batch.name, at) not in refused:
+                return {(batch.name, at): (Found.ENDS, _reason(said))}
+        log = log_text(path / "results" / f"failed-{self.on}" / "log.txt")
+        if found := _UNIMPLEMENTED.search(log):
+            word = found[1]
+            return {
+                (batch.name, at): (Found.MISSING, found[0])
+                for batch in made.batches
+                for at, form in enumerate(batch.forms)
+                if (batch.name, at) not in refused and _same(form.mnemonic, word)
+            }
+        return {}
+
+
+def _same(mnemonic: str, said: str) -> bool:
+    """Whether a simulator's name of an instruction, without its encoding, is that of a form."""
+    return re.sub(r"_(e32|e64|sdwa|dpp)$", "", mnemonic) == re.sub(r"_(e32|e64)$", "", said.lower())
+
+
+def _reason(said: str) -> str:
+    found = re.search(r"\((.*)\)", said)
+    return found[1] if found else said
+
+
+def _told(path: Path, made: Probed) -> Refused:
+    """What MGPUSim left out, of its own list."""
+    if not path.exists():
+        return {}
+    numbers: Mapping[str, Mapping[int, int]] = {
+        each.name: {place[0]: number for number, place in enumerate(each.made.places)}
+        for each in made.batches
+    }
+    with path.open(newline="") as file:
+        return {
+            (name, numbers[name][int(at)]): (_kind(why), why) for name, at, why in csv.reader(file)
+        }
+
+
+def _kind(why: str) -> Found:
+    lacking = re.search(
+        r"not implemented|cannot be decoded|not supported|not find|unsupported|decoded as",
+        why,
+        re.I,
+    )
+    return Found.MISSING if lacking else Found.ENDS
+
+
+@contextlib.contextmanager
+def _folder(folder: Path | None) -> Iterator[Path]:
+    """A new folder for bundles, gone in the end: in `folder`, or in the cache of the user."""
+    base = folder or cache.default().own
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="conform-", dir=base) as made:
+        yield Path(made)

@@ -1,0 +1,145 @@
+"""What instructions are tried with: special values of each type against each other, and others.
+
+Every value is given as the words of the registers that hold it, so that what a NumPy conversion
+would do to a signalling NaN does not matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint32]
+
+LANES = 64  # of a wavefront
+TUPLES = 1024  # of values that each instruction is tried with: 16 wavefronts
+SOURCES = 3  # of an instruction, at most
+SEED = 1
+
+# Zeros, subnormals, the least and largest normal numbers, ones, halfway cases, what does not fit
+# into narrower types or integers, infinities and NaNs.
+_F32 = (
+    0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000,
+    0xBF800000, 0x3F000000, 0x3FC00000, 0xC0200000, 0x40490FDB, 0x4B000001, 0x4F000000, 0xCF000000,
+    0x4F800000, 0x477FE000, 0x477FF000, 0x33000001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000,
+    0x7FC00000, 0xFFC12345, 0x7F800001,
+)  # fmt: skip
+_F64 = (
+    0x0000000000000000, 0x8000000000000000, 0x0000000000000001, 0x800FFFFFFFFFFFFF,
+    0x0010000000000000, 0x3FF0000000000000, 0xBFF0000000000000, 0x3FE0000000000000,
+    0xC004000000000000, 0x41E0000000000000, 0xC1E0000000000000, 0x41EFFFFFFFE00000,
+    0x47EFFFFFF0000000, 0x36A0000000000001, 0x4340000000000001, 0x7FEFFFFFFFFFFFFF,
+    0xFFEFFFFFFFFFFFFF, 0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000,
+    0xFFF8000000012345, 0x7FF0000000000001,
+)  # fmt: skip
+_F16 = (
+    0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x8400, 0x3C00, 0xBC00, 0x3800, 0x3E00, 0xC100, 0x4248,
+    0x6401, 0x77FF, 0x7800, 0xF800, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE45, 0x7C01,
+)  # fmt: skip
+_I32 = (
+    0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFF,
+    0x800000, 0xFFFFFF, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xAAAAAAAA, 0xFFFFFFFE, 0xFFFFFFFF,
+)  # fmt: skip
+_I64 = (
+    0, 1, 2, 31, 32, 63, 64, 65, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x100000000,
+    0xFFFFFFFF00000000, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0x8000000000000001,
+    0xAAAAAAAA55555555,
+    0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF, 0x0123456789ABCDEF, 0x8000000080000000,
+    0x0000000180000000,
+)  # fmt: skip
+_I16 = (0, 1, 2, 3, 15, 16, 17, 0x7F, 0x80, 0xFF, 0x100, 0x7FFE, 0x7FFF, 0x8000, 0x8001, 0xAAAA,
+        0xFFFE, 0xFFFF)  # fmt: skip
+
+BITS = {"f32": 32, "f64": 64, "f16": 16, "i32": 32, "u32": 32, "b32": 32, "i64": 64, "u64": 64,
+        "b64": 64, "i16": 16, "u16": 16, "b16": 16, "pk_f16": 32, "pk_i16": 32, "pk_u16": 32,
+        "pk_f32": 64}  # fmt: skip
+_SPECIAL = {"f32": _F32, "f64": _F64, "f16": _F16}
+_OF_BITS = {16: _I16, 32: _I32, 64: _I64}
+# Of instructions with three sources: fewer special values, so that all meet.
+_FEW = {
+    "f32": (0, 0x80000000, 0x3F800000, 0xBF800000, 0x40400000, 0x3EAAAAAB, 0x7F7FFFFF,
+            0x7F800000, 0xFF800000, 0x7FC00000),
+    "f64": (0, 1 << 63, 0x3FF0000000000000, 0xBFF0000000000000, 0x4008000000000000,
+            0x3FD5555555555555, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000,
+            0xFFF0000000000000, 0x7FF8000000000000),
+    "f16": (0, 0x8000, 0x3C00, 0xBC00, 0x4200, 0x3555, 0x7BFF, 0x7C00, 0xFC00, 0x7E00),
+    32: (0, 1, 5, 31, 32, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF),
+    16: (0, 1, 5, 15, 16, 0xFF, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF),
+    64: (0, 1, 31, 63, 0xFFFFFFFF, 0x100000000, 0x7FFFFFFFFFFFFFFF, 1 << 63,
+         (1 << 64) - 2, (1 << 64) - 1),
+}  # fmt: skip
+
+
+def bits(type_: str) -> int:
+    """How wide a value is."""
+    return BITS[type_]
+
+
+def words(type_: str) -> int:
+    """Registers that a value takes."""
+    return (bits(type_) + 31) // 32
+
+
+def tuples(signature: Sequence[str]) -> Words:
+    """The words of the sources of TUPLES instructions: (source, word, tuple).
+
+    Sources are of the types `signature`. What is above a value of 16 bits is not zero.
+    """
+    rng = np.random.default_rng([SEED, *(ord(letter) for letter in ".".join(signature))])
+    columns = [_special(each, len(signature)) for each in signature]
+    met = list(itertools.product(*columns))
+    if len(met) > TUPLES * 3 // 4:
+        chosen = rng.permutation(len(met))[: TUPLES * 3 // 4]
+        met = [met[each] for each in sorted(chosen)]
+    found = np.zeros((SOURCES, 2, TUPLES), np.uint32)
+    for at, type_ in enumerate(signature):
+        values = np.array([row[at] for row in met], np.uint64)
+        values = np.concatenate([values, _others(type_, TUPLES - len(met), rng)])
+        low = values & np.uint64(0xFFFFFFFF)
+        if bits(type_) == 16:
+            low |= rng.integers(1, 1 << 16, TUPLES).astype(np.uint64) << np.uint64(16)
+        found[at] = low, values >> np.uint64(32)
+    return found
+
+
+def _special(type_: str, count: int) -> Sequence[int]:
+    element, wide = type_.removeprefix("pk_"), type_.startswith("pk_")
+    few = count > 2
+    values = (_FEW if few else _SPECIAL).get(element)
+    if values is None:
+        values = (_FEW if few else _OF_BITS)[16 if "16" in element else bits(element)]
+    if not wide:
+        return values
+    shift = bits(element)
+    turned = [*values[5:], *values[:5]]
+    return [low | high << shift for low, high in zip(values, turned, strict=True)]
+
+
+def _others(type_: str, count: int, rng: np.random.Generator) -> NDArray[np.uint64]:
+    """Any bits, and, of floats, numbers of like size."""
+    found = (
+        rng.integers(0, 1 << 64, count, np.uint64, endpoint=False)
+        if count
+        else np.zeros(0, np.uint64)
+    )
+    kinds: dict[str, Any] = {"f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64),
+                             "f16": (np.float16, np.uint16)}  # fmt: skip
+    if type_ in kinds:
+        float_, whole = kinds[type_]
+        like = (rng.standard_normal(count) * 2.0 ** rng.integers(-4, 5, count)).astype(float_)
+        return np.where(
+            np.arange(count) % 4 != 0, like.view(whole).astype(np.uint64), found & _mask(type_)
+        )
+    small = rng.integers(0, 40, count).astype(np.uint64)
+    return np.where(np.arange(count) % 4 == 0, small, found & _mask(type_))
+
+
+def _mask(type_: str) -> np.uint64:
+    return np.uint64((1 << bits(type_)) - 1)

@@ -1,0 +1,208 @@
+"""The network that a model becomes, while its nodes are met in their order.
+
+What translates an operator gets a `NodeSite`: the node, with what it reads, and ways to add layers.
+The last layer that a node becomes has its name; others, as a padding before it, have it with a
+suffix.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from simgen.frontend.importing.values import Refused
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from simgen.frontend.importing.values import Operator, Value, Values
+
+LONGEST = 50  # characters of a name, so that there is room for a suffix
+FLOATS = {1: "f32", 10: "f16", 16: "bf16"}  # TensorProto.DataType -> element type of layers
+INTEGERS = {6: "i32", 7: "i32"}  # of indices
+
+Parameter = tuple[tuple[int, ...], "Callable[[], NDArray[Any]]"]  # shape, and where values are
+
+
+@dataclass
+class DraftLayer:
+    """A layer: a section of the config."""
+
+    section: str
+    entries: dict[str, str]
+    sources: tuple[str, ...]  # tensors that it reads: LAYER or LAYER.PORT
+
+
+@dataclass
+class Draft:
+    """Layers in order, and which of their tensors the values of the model are."""
+
+    values: Values
+    readers: Counter[str]  # of values; outputs of the model count as read
+    layers: dict[str, DraftLayer] = field(default_factory=dict)
+    tensors: dict[str, str] = field(default_factory=dict)  # value -> tensor of a layer
+    parameters: dict[str, Parameter] = field(default_factory=dict)  # by buffer
+
+    def name(self, wanted: str) -> str:
+        """A name of a layer that is like this, and no other layer's."""
+        text = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_-")[-LONGEST:].lstrip("_-")
+        text = text if re.match(r"[A-Za-z_]", text) else f"n{text}"
+        found, count = text, 1
+        while found in self.layers:
+            count += 1
+            found = f"{text}_{count}"
+        return found
+
+    def buffer(self, tensor: str) -> str:
+        """The buffer of a layer's tensor; that of a view is what is seen."""
+        name, _, port = tensor.partition(".")
+        layer = self.layers[name]
+        if layer.section == "Reshape":
+            return self.buffer(layer.sources[0])
+        return f"{name}.{port or ('y0' if layer.section == 'Slice' else 'y')}"
+
+    def add(
+        self, name: str, section: str, entries: Mapping[str, object], sources: Sequence[str] = ()
+    ) -> str:
+        """A layer, under this name or one like it; the tensor that it gives."""
+        found = self.name(name)
+        texts = {key: _text(value) for key, value in entries.items()}
+        self.layers[found] = DraftLayer(section, texts, tuple(sources))
+        return found
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+@dataclass
+class NodeSite:
+    """A node where it is translated."""
+
+    operator: Operator
+    draft: Draft
+
+    # ---- What the node reads ----
+
+    def has(self, at: int) -> bool:
+        """Whether there is an input `at`."""
+        return bool(self.operator.input(at))
+
+    def value(self, at: int) -> Value:
+        if not self.has(at):
+            raise Refused(f"has no input {at}")
+        return self.draft.values.known[self.operator.input(at)]
+
+    def shape(self, at: int = 0) -> tuple[int, ...]:
+        return self.value(at).shape
+
+    def result(self, at: int = 0) -> tuple[int, ...]:
+        """The shape of an output."""
+        return self.draft.values.known[self.operator.outputs[at]].shape
+
+    def attribute(self, name: str, usual: Any = None) -> Any:
+        return self.operator.attributes.get(name, usual)
+
+    def numbers(self, at: int, what: str) -> list[int]:
+        """An input of whole numbers that the model knows."""
+        value = self.value(at)
+        if not value.is_known:
+            raise Refused(f"its {what} are computed")
+        return [int(each) for each in value.array().reshape(-1)]
+
+    def asked(self, attribute: str, at: int) -> list[int] | None:
+        """Whole numbers that older operator sets have in an attribute, and newer in an input."""
+        if self.attribute(attribute) is not None:
+            return [int(each) for each in self.attribute(attribute)]
+        return self.numbers(at, attribute) if self.has(at) else None
+
+    def known(self, at: int, what: str) -> Value:
+        """An input that is a parameter of the layer."""
+        value = self.value(at)
+        if not value.is_known:
+            raise Refused(f"its {what} is computed by other nodes")
+        return value
+
+    def tensor(self, at: int = 0) -> str:
+        """The tensor of a layer that an input is. What the model knows is an [Input] of its own."""
+        name = self.operator.input(at)
+        value = self.value(at)
+        if name not in self.draft.tensors:
+            if not value.is_known:
+                raise Refused(f"reads {name!r}, which is not imported")
+            shape = value.shape or (1,)
+            made = self.draft.add(name, "Input", {"shape": shape, **self._type(value)})
+            self.draft.tensors[name] = made
+            self.parameter(made, "y", shape, value.shaped(shape))
+        if value.element not in FLOATS:
+            raise Refused(f"reads {self._called(value)}, and layers compute with floats")
+        return self.draft.tensors[name]
+
+    def indices(self, at: int) -> str:
+        """The same of whole numbers."""
+        name, value = self.operator.input(at), self.value(at)
+        if value.is_known or name not in self.draft.tensors:
+            raise Refused("its indices are none that an input of the model gives")
+        return self.draft.tensors[name]
+
+    def _type(self, value: Value) -> dict[str, str]:
+        if value.element not in FLOATS:
+            raise Refused(f"reads {self._called(value)}, and layers compute with floats")
+        return {} if value.element == 1 else {"type": FLOATS[value.element]}
+
+    def _called(self, value: Value) -> str:
+        from onnx import TensorProto
+
+        return str(TensorProto.DataType.Name(value.element)).lower()
+
+    # ---- What it becomes ----
+
+    @property
+    def _base(self) -> str:
+        return self.operator.node
+
+    def layer(
+        self,
+        section: str,
+        entries: Mapping[str, object],
+        sources: Sequence[str],
+        suffix: str = "",
+    ) -> str:
+        """A layer of the node; its tensor."""
+        name = f"{self._base}_{suffix}" if suffix else self._base
+        return self.draft.add(name, section, entries, sources)
+
+    def seen(
+        self, tensor: str, shape: Sequence[int], wanted: Sequence[int], suffix: str = "view"
+    ) -> str:
+        """The tensor in another shape, without a copy."""
+        if tuple(shape) == tuple(wanted):
+            return tensor
+        to = list(wanted)
+        if shape and to[0] == shape[0]:
+            to[0] = 0  # the batch, whatever it is set to
+        return self.layer("Reshape", {"to": tuple(to)}, [tensor], suffix)
+
+    def give(self, tensor: str, at: int = 0) -> None:
+        """The tensor is an output of the node."""
+        self.draft.tensors[self.operator.outputs[at]] = tensor
+
+    def parameter(
+        self, layer: str, port: str, shape: Sequence[int], read: Callable[[], NDArray[Any]]
+    ) -> None:
+        """Where a parameter of a layer has its values."""
+        self.draft.parameters[f"{layer}.{port}"] = (tuple(shape), read)
+
+    def refuse_other_outputs(self) -> None:
+        """Raises Refused if others than the first output are read."""
+        for name in self.operator.outputs[1:]:
+            if name and self.draft.readers[name]:
+                raise Refused(f"its output {name!r} is read, and layers give the first alone")

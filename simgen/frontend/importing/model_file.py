@@ -1,0 +1,107 @@
+"""An ONNX file: read within limits, and its tensors as arrays.
+
+Nothing but the file and, for tensors that it keeps outside, files beside it is read. What protocol
+buffers limit (2 GiB, depth) is limited here too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import ConfigError, MissingError, cut, one_line, printable
+from simgen.storage.files import NotRegularError, open_regular
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import onnx
+    from numpy.typing import NDArray
+
+SUFFIX = ".onnx"
+MAX_NBYTES = 2**31 - 1  # of the file: more is none that protocol buffers can hold
+MAX_NODES = 2**16
+EXTRA = "gpu-simgen[onnx]"
+
+
+def check_installed(where: str) -> None:
+    """Raises:
+    MissingError: the package `onnx` is not there.
+    """
+    try:
+        import onnx
+        import onnx.reference  # noqa: F401
+    except ImportError:
+        raise MissingError(
+            f"{where}: the package onnx, which reads it, is not installed; pip install '{EXTRA}'"
+        ) from None
+
+
+def load(path: Path) -> onnx.ModelProto:
+    """The model in a file; tensors outside of it are not read.
+
+    Raises:
+        ConfigError: the file cannot be read, or is no ONNX model.
+        MissingError: the package `onnx` is not there.
+    """
+    where = one_line(str(path))
+    check_installed(where)
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
+        with open_regular(path) as file:
+            content = file.read(MAX_NBYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(where, "no such file; check the path") from None
+    except (NotRegularError, OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or "not a file name"
+        raise ConfigError(where, f"cannot be read ({fact}); check the path") from None
+    if len(content) > MAX_NBYTES:
+        raise ConfigError(where, f"larger than {MAX_NBYTES} bytes; keep its tensors outside")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        if content.startswith(b"version https://git-lfs"):
+            raise ConfigError(
+                where, "a pointer of Git LFS in place of the model; fetch it with git lfs pull"
+            ) from None
+        raise ConfigError(where, "no ONNX model, or a damaged one; check the path") from None
+    if not model.graph.node or not model.opset_import:
+        raise ConfigError(where, "an ONNX model without nodes or operator sets; check the path")
+    if len(model.graph.node) > MAX_NODES:
+        fact = f"{len(model.graph.node)} nodes, more than {MAX_NODES}"
+        raise ConfigError(where, f"{fact}; cut the model")
+    return _inlined(model, where)
+
+
+def _inlined(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """The model without functions of its own."""
+    if not model.functions:
+        return model
+    from onnx import inliner
+
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:
+        fact = cut(one_line(str(error)), 200)
+        raise ConfigError(where, f"its functions cannot be put in ({fact}); check it") from None
+
+
+def array(tensor: onnx.TensorProto, folder: Path) -> NDArray[Any]:
+    """The values of a tensor of the model.
+
+    Raises:
+        ConfigError: they are not there, or damaged.
+    """
+    from onnx import external_data_helper, numpy_helper
+
+    where = one_line(str(folder))
+    try:
+        if external_data_helper.uses_external_data(tensor):
+            external_data_helper.load_external_data_for_tensor(tensor, str(folder))
+        return numpy_helper.to_array(tensor)
+    except Exception as error:
+        fact = cut(one_line(str(error)), 200)
+        name = printable(tensor.name)
+        raise ConfigError(where, f"tensor {name} of the model cannot be read ({fact})") from None

@@ -1,0 +1,167 @@
+"""Operators of single elements: activations, sums and products of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simgen.frontend.importing.broadcasting import fitted
+from simgen.frontend.importing.draft import FLOATS
+from simgen.frontend.importing.table import operator
+from simgen.frontend.importing.values import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.frontend.importing.draft import NodeSite
+    from simgen.frontend.importing.values import Value
+else:
+    from simgen import arrays as np
+
+MODES = {
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Softplus": "soft_relu",
+}
+MOST = 16  # inputs of [Add] and [Concat]
+
+
+def _activation(site: NodeSite, mode: str, **entries: float) -> None:
+    given = {"activation_mode": mode, **entries}
+    site.give(site.layer("Activation", given, [site.tensor()]))
+
+
+@operator(*MODES)
+def plain(site: NodeSite) -> None:
+    _activation(site, MODES[site.operator.kind])
+
+
+@operator("Elu")
+def elu(site: NodeSite) -> None:
+    _activation(site, "elu", activation_alpha=float(site.attribute("alpha", 1.0)))
+
+
+@operator("Clip")
+def clip(site: NodeSite) -> None:
+    low, high = _bound(site, "min", 1), _bound(site, "max", 2)
+    if low == 0 and high is None:
+        _activation(site, "relu")
+    elif low == 0 and high is not None and high > 0:
+        _activation(site, "clipped_relu", activation_ceiling=high)
+    else:
+        raise Refused(f"clips to {low} .. {high}, and [Activation] from 0 on alone")
+
+
+def _bound(site: NodeSite, name: str, at: int) -> float | None:
+    """A bound of Clip: an attribute of older operator sets, an input of newer; None: no bound."""
+    if site.operator.version < 11:
+        value = float(site.attribute(name, 0.0))
+        return None if abs(value) > 3e38 else value
+    return float(site.known(at, name).array().reshape(-1)[0]) if site.has(at) else None
+
+
+@operator("Identity", "Dropout")
+def identity(site: NodeSite) -> None:
+    """Nothing, in inference."""
+    site.refuse_other_outputs()
+    if site.operator.kind == "Dropout" and site.has(2) and any(site.numbers(2, "training_mode")):
+        raise Refused("drops elements, in training mode; export the model for inference")
+    site.give(site.indices(0) if site.value(0).element not in FLOATS else site.tensor())
+
+
+@operator("Cast")
+def cast(site: NodeSite) -> None:
+    source, target = site.value(0).element, int(site.attribute("to"))
+    if source not in FLOATS:
+        if target in FLOATS:
+            raise Refused("makes floats of integers")
+        site.give(site.indices(0))  # of words, whatever their width
+        return
+    if target not in FLOATS:
+        raise Refused("makes other numbers of floats")
+    x = site.tensor()
+    site.give(x if source == target else site.layer("Cast", {"type": FLOATS[target]}, [x]))
+
+
+# ---- Sums and products ----
+
+
+@operator("Add", "Sum")
+def add(site: NodeSite) -> None:
+    count = len(site.operator.inputs)
+    if count == 1:
+        site.give(site.tensor())
+        return
+    if count == 2 and _bias(site):
+        return
+    tensors = [fitted(site, at, site.result()) for at in range(count)]
+    number = 0
+    while len(tensors) > MOST:
+        number += 1
+        tensors = [site.layer("Add", {}, tensors[:MOST], f"part{number}"), *tensors[MOST:]]
+    site.give(site.layer("Add", {}, tensors))
+
+
+def _bias(site: NodeSite) -> bool:
+    """Whether what is added is the bias of the product before it, which has it from now on."""
+    for at, other in ((0, 1), (1, 0)):
+        value, name = site.value(other), site.operator.input(at)
+        tensor = site.draft.tensors.get(name, "")
+        layer = site.draft.layers.get(tensor)
+        if not value.is_known or layer is None or "bias" in layer.entries:
+            continue
+        shape, of_filters = site.shape(at), layer.section == "Convolution"
+        alone = site.draft.readers[name] == 1 and shape == site.result()
+        if not alone or layer.section not in ("Convolution", "FullyConnected"):
+            continue
+        axis = 1 if of_filters else len(shape) - 1
+        aligned = (*(1,) * (len(shape) - len(value.shape)), *value.shape)
+        wanted = tuple(extent if at == axis else 1 for at, extent in enumerate(shape))
+        if len(aligned) != len(shape) or aligned != wanted:
+            continue
+        layer.entries["bias"] = "true"
+        count = shape[axis]
+        site.parameter(tensor, "b", (count,), value.shaped((count,)))
+        site.give(tensor)
+        return True
+    return False
+
+
+@operator("Mul")
+def multiply(site: NodeSite) -> None:
+    sources = [fitted(site, at, site.result()) for at in range(2)]
+    site.give(site.layer("Multiply", {}, sources))
+
+
+@operator("Div")
+def divide(site: NodeSite) -> None:
+    _with_other(site, "Multiply", lambda v: (1 / v.astype(np.float64)).astype(v.dtype), "divides")
+
+
+@operator("Sub")
+def subtract(site: NodeSite) -> None:
+    _with_other(site, "Add", np.negative, "subtracts")
+
+
+def _with_other(
+    site: NodeSite, section: str, change: Callable[[NDArray[Any]], NDArray[Any]], what: str
+) -> None:
+    """With a second tensor that the model knows, the reverse is a sum or product with another."""
+    second: Value = site.value(1)
+    if not second.is_known:
+        raise Refused(f"{what} a tensor that is computed, and no layer does")
+    name = site.operator.input(1)
+    shape = second.shape or (1,)
+    made = site.draft.add(f"{site.operator.node}_{name}", "Input", {"shape": shape})
+    site.parameter(made, "y", shape, lambda: change(second.array()).reshape(shape))
+    held = site.draft.tensors.get(name)
+    site.draft.tensors[name] = made
+    sources = [fitted(site, at, site.result()) for at in range(2)]
+    if held is None:
+        del site.draft.tensors[name]
+    else:
+        site.draft.tensors[name] = held
+    site.give(site.layer(section, {}, sources))

@@ -1,0 +1,85 @@
+"""Operators of rows: softmax, layer normalisation, tables of words."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from simgen.frontend.importing.table import operator
+from simgen.frontend.importing.values import Refused
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from simgen.frontend.importing.draft import NodeSite
+else:
+    from simgen import arrays as np
+
+
+@operator("Softmax", "LogSoftmax")
+def softmax(site: NodeSite) -> None:
+    """Until operator set 13, all axes from `axis` on are one row."""
+    shape, joined = site.shape(), site.operator.version < 13
+    axis = int(site.attribute("axis", 1 if joined else -1))
+    axis = axis + len(shape) if axis < 0 else axis
+    if not 0 <= axis < len(shape):
+        raise Refused(f"its axis is {axis}, of {len(shape)}")
+    entries: dict[str, object] = {
+        "softmax_algo": "log" if site.operator.kind == "LogSoftmax" else "accurate"
+    }
+    whole, at = shape, axis
+    if joined and (axis == 0 or axis < len(shape) - 1):
+        whole, at = (prod(shape[:axis]), prod(shape[axis:])), 1
+    elif axis == 0:
+        whole, at = (1, *shape), 1
+    entries |= {"softmax_axis": at} if at != 1 else {}
+    seen = site.seen(site.tensor(), shape, whole, "rows")
+    site.give(site.seen(site.layer("Softmax", entries, [seen]), whole, shape))
+
+
+@operator("LayerNormalization")
+def layer_norm(site: NodeSite) -> None:
+    site.refuse_other_outputs()
+    shape = site.shape()
+    axis = int(site.attribute("axis", -1)) % len(shape)
+    rows, row = prod(shape[:axis]), shape[axis:]
+    whole = shape if axis else (1, *shape)
+    seen = site.seen(site.tensor(), shape, whole, "rows")
+    entries = {"axis": axis or 1, "epsilon": float(site.attribute("epsilon", 1e-5))}
+    made = site.layer("LayerNorm", entries, [seen])
+    w = site.known(1, "scale")
+    if prod(w.shape) != prod(row):
+        raise Refused("its scale is none of a row")
+    del rows
+    site.parameter(made, "w", row, lambda: np.broadcast_to(w.array(), row))
+    if site.has(2):
+        b = site.known(2, "bias")
+        site.parameter(made, "b", row, lambda: np.broadcast_to(b.array(), row))
+    else:
+        site.parameter(made, "b", row, lambda: np.zeros(row, np.float32))
+    site.give(site.seen(made, whole, shape))
+
+
+@operator("Gather")
+def gather(site: NodeSite) -> None:
+    """Rows of a table that the words of an input name; or one part of a tensor."""
+    axis = int(site.attribute("axis", 0))
+    table, words = site.value(0), site.value(1)
+    if table.is_known and not words.is_known and axis == 0 and len(table.shape) == 2:
+        vocabulary, features = table.shape
+        entries = {"vocabulary": vocabulary, "features": features}
+        made = site.layer("Embedding", entries, [site.indices(1)])
+        site.parameter(made, "w", table.shape, table.array)
+        site.give(made)
+        return
+    if words.is_known and words.size == 1 and not table.is_known:
+        at, shape = int(words.array().reshape(-1)[0]), site.shape()
+        axis %= len(shape)
+        begin = tuple((at % shape[axis]) * (each == axis) for each in range(len(shape)))
+        to = tuple(1 if each == axis else 0 for each in range(len(shape)))
+        crop = {"mode": "crop", "begin": begin, "to": to}
+        part = site.layer("Rearrange", crop, [site.tensor()])
+        one = tuple(1 if each == axis else extent for each, extent in enumerate(shape))
+        site.give(site.seen(part, one, site.result() or (1,)))
+        return
+    raise Refused("takes more than rows of a table that the model knows, or one part of a tensor")

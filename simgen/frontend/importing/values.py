@@ -1,0 +1,189 @@
+"""What passes between the nodes of a model: tensors with their shapes, and those that are known.
+
+A node whose inputs are all known is computed here, by ONNX's reference evaluator, and never becomes
+a layer; it is, when its values are wanted, because shapes follow from them or for a data file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import ConfigError, cut, one_line
+from simgen.frontend.importing.model_file import array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import onnx
+    from numpy.typing import NDArray
+
+SMALL = 2**12  # elements of a tensor that is kept once it is computed
+FEW = 16  # numbers that shapes may follow from, beside whole ones
+WHOLE = (6, 7)  # TensorProto.INT32, INT64
+MAX_ELEMENTS = 2**31 - 1  # of any tensor, as of layers
+RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
+          "Bernoulli")  # fmt: skip
+
+
+class Refused(Exception):  # noqa: N818 - it is an answer
+    """Why a node cannot be imported."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the model."""
+
+    shape: tuple[int, ...]
+    element: int  # TensorProto.DataType
+    read: Callable[[], NDArray[Any]] | None = None  # its values, where the model says them
+
+    @property
+    def is_known(self) -> bool:
+        return self.read is not None
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def array(self) -> NDArray[Any]:
+        assert self.read is not None
+        return self.read()
+
+    def shaped(self, shape: Sequence[int]) -> Callable[[], NDArray[Any]]:
+        """What gives its values in these extents."""
+        return lambda: self.array().reshape(shape)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A node of the model, with the attributes that its operator set gives it by default."""
+
+    node: str  # what messages call it
+    kind: str  # "Conv"; of another domain "domain.Name"
+    version: int  # of the operator set
+    inputs: tuple[str, ...]  # names of values; "" where one is left out
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def input(self, at: int) -> str:
+        """The name of an input, "" where there is none."""
+        return self.inputs[at] if at < len(self.inputs) else ""
+
+
+@dataclass
+class Values:
+    """All tensors of a model, as far as its nodes have been met."""
+
+    model: onnx.ModelProto
+    where: str
+    folder: Path  # of tensors outside of the file
+    known: dict[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for tensor in self.model.graph.initializer:
+            self.known[tensor.name] = self._of_tensor(tensor)
+        for sparse in self.model.graph.sparse_initializer:
+            fact = f"tensor {sparse.values.name!r} is stored as a sparse one; store it densely"
+            raise ConfigError(self.where, fact)
+
+    def _of_tensor(self, tensor: onnx.TensorProto) -> Value:
+        shape = tuple(tensor.dims)
+        if any(extent < 0 for extent in shape) or prod(shape) > MAX_ELEMENTS:
+            raise ConfigError(self.where, f"tensor {cut(tensor.name, 60)!r} is too large")
+        return Value(shape, tensor.data_type, lambda: array(tensor, self.folder))
+
+    def meet(self, node: onnx.NodeProto, operator: Operator, schema: Any) -> None:
+        """Finds the outputs of a node, whose inputs are known.
+
+        Raises:
+            Refused: they cannot be found.
+        """
+        import numpy as np
+
+        if operator.kind == "Shape":
+            shape = self.known[operator.inputs[0]].shape
+            end = operator.attributes.get("end")
+            part = shape[operator.attributes.get("start", 0) : end]
+            self._set(operator.outputs[0], np.array(part, np.int64))
+            return
+        types = self._types(node, operator, schema)
+        self.known |= types
+        known = all(self.known[name].is_known for name in operator.inputs if name)
+        graphs = any(each.HasField("g") or each.graphs for each in node.attribute)
+        if not known or graphs or operator.kind in RANDOM or operator.kind == "Dropout":
+            return
+        names = [name for name in operator.outputs if name]
+        computed = cache(lambda: self._computed(node, names))
+        for at, name in enumerate(names):
+            if types[name].size <= SMALL:
+                self.known[name] = replace(types[name], read=partial(_part, computed, at))
+            else:  # not kept
+                again = partial(self._computed, node, names)
+                self.known[name] = replace(types[name], read=partial(_part, again, at))
+
+    def _set(self, name: str, values: NDArray[Any]) -> None:
+        from onnx import helper
+
+        element = helper.np_dtype_to_tensor_dtype(values.dtype)
+        self.known[name] = Value(values.shape, element, lambda: values)
+
+    def _computed(self, node: onnx.NodeProto, names: Sequence[str]) -> list[NDArray[Any]]:
+        import numpy as np
+        from onnx import helper
+        from onnx.reference import ReferenceEvaluator
+
+        given = {name: self.known[name].array() for name in node.input if name}
+        infos = [
+            helper.make_tensor_value_info(n, self.known[n].element, self.known[n].shape)
+            for n in given
+        ]
+        outputs = [helper.make_tensor_value_info(name, 0, None) for name in names]
+        graph = helper.make_graph([node], "one", infos, outputs)
+        made = helper.make_model(graph, opset_imports=list(self.model.opset_import))
+        try:
+            with np.errstate(all="ignore"):
+                found = ReferenceEvaluator(made).run(None, given)
+        except Exception as error:  # whatever NumPy says of a damaged node
+            raise Refused(f"cannot be computed ({cut(one_line(str(error)), 100)})") from None
+        return [np.asarray(each) for each in found]
+
+    def _types(self, node: onnx.NodeProto, operator: Operator, schema: Any) -> dict[str, Value]:
+        """Shapes and types of what a node gives, by ONNX's shape inference."""
+        import onnx
+        from onnx import helper, numpy_helper, shape_inference
+
+        types, data = {}, {}
+        for name in operator.inputs:
+            if name:
+                value = self.known[name]
+                types[name] = helper.make_tensor_type_proto(value.element, value.shape)
+                if value.is_known and value.size <= (SMALL if value.element in WHOLE else FEW):
+                    data[name] = numpy_helper.from_array(value.array(), name)
+        try:
+            found = shape_inference.infer_node_outputs(
+                schema, node, types, data, opset_imports=list(self.model.opset_import)
+            )
+        except Exception as error:  # of a native library, for a damaged node
+            raise Refused(f"has no shape ({cut(one_line(str(error)), 150)})") from None
+        made = {}
+        for name in filter(None, operator.outputs):
+            tensor = found.get(name, onnx.TypeProto()).tensor_type
+            if name != operator.outputs[0] and not tensor.HasField("shape"):
+                continue  # older operator sets do not say what the mask of a dropout is
+            dims = [
+                each.dim_value if each.HasField("dim_value") else -1 for each in tensor.shape.dim
+            ]
+            if not tensor.HasField("shape") or min(dims, default=1) < 0:
+                raise Refused("gives a tensor whose shape depends on values")
+            if prod(dims) > MAX_ELEMENTS:
+                raise Refused(f"gives a tensor of {prod(dims)} elements, which is too large")
+            made[name] = Value(tuple(dims), tensor.elem_type)
+        return made
+
+
+def _part(computed: Callable[[], list[NDArray[Any]]], at: int) -> NDArray[Any]:
+    return computed()[at]

@@ -1,0 +1,53 @@
+"""A tensor with other extents: its elements in their order, where they lie. Nothing runs for it.
+
+    y  x with the extents `to`, as many elements
+
+Who reads y reads x, and what is its gradient is that of x. An extent 0 of `to` is that of x, and -1
+is what the others leave. Without a previous layer, y is a tensor of the data file.
+
+Source: Reshape of ONNX, with its 0 and -1; Flatten, Squeeze and Unsqueeze are others of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import DType, OpCount, Pass, TensorSpec
+from simgen.layers.axes import extents
+from simgen.layers.base import Layer, key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Reshape(Layer):
+    kind = "reshape"
+    section = "Reshape"
+    rank: ClassVar[int | None] = None
+    is_view = True
+    any_float = True
+    integers: ClassVar[tuple[DType, ...]] = (DType.I8, DType.I32)
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "6", "w": "6", "to": "0x-1"}
+
+    to: str = key("to", default="0x-1", text="extents of y; 0: as x has it, -1: what is left")
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        asked = extents("to", self.to)
+        beyond = [at for at, each in enumerate(asked) if each == 0 and at >= len(x.shape)]
+        if beyond:
+            raise ValueError(f"to is {self.to}, and x has no axis {beyond[0]} for its 0; write it")
+        shape = [x.shape[at] if each == 0 else each for at, each in enumerate(asked)]
+        if shape.count(-1) == 1:
+            known = prod(each for each in shape if each != -1)
+            shape[shape.index(-1)] = x.size // known
+        if min(shape) < 1 or prod(shape) != x.size:
+            fact = f"to is {self.to}, and x has {' x '.join(map(str, x.shape))} elements"
+            raise ValueError(f"{fact}; write extents with that product")
+        return TensorSpec(tuple(shape), x.dtype)
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        return OpCount()

@@ -1,0 +1,207 @@
+"""ONNX models as workloads. The judge is ONNX's own evaluator."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import pytest
+from imported_models import by_evaluator, by_references, random_inputs, with_weights
+from onnx import TensorProto, helper, numpy_helper
+
+from simgen.bundle.planning import Choices, Plan
+from simgen.errors import SimgenError
+from simgen.frontend.importing import onnx_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+FLOAT = TensorProto.FLOAT
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, Sequence[int | str]],
+    outputs: Sequence[str],
+    tensors: dict[str, Array],
+    opset: int = 17,
+) -> onnx.ModelProto:
+    given = [helper.make_tensor_value_info(n, FLOAT, shape) for n, shape in inputs.items()]
+    made = [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs]
+    known = [numpy_helper.from_array(values, name) for name, values in tensors.items()]
+    graph = helper.make_graph(list(nodes), "graph", given, made, known)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+
+
+def cnn(batch: int | str = 2) -> onnx.ModelProto:
+    """What a small classifier has, with the names that exporters give."""
+    random = np.random.default_rng(1)
+    tensors = {
+        name: random.standard_normal(shape).astype(np.float32) * 0.3
+        for name, shape in {
+            "w1": (8, 3, 3, 3), "b1": (8,), "scale": (8,), "shift": (8,), "mean": (8,),
+            "w2": (10, 8 * 8 * 8), "b2": (10,),
+        }.items()
+    }  # fmt: skip
+    tensors["var"] = random.uniform(0.5, 2, 8).astype(np.float32)
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["data", "w1", "b1"], ["c"], "/features/0/Conv", pads=[1, 1, 1, 1]),
+        node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["n"], "bn1"),
+        node("Relu", ["n"], ["r"], "relu1"),
+        node("MaxPool", ["r"], ["p"], "pool1", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Dropout", ["p"], ["d"], "drop1"),
+        node("Flatten", ["d"], ["f"], "flatten"),
+        node("Gemm", ["f", "w2", "b2"], ["g"], "fc", transB=1),
+        node("Softmax", ["g"], ["prob"], "prob"),
+    ]
+    return model_of(nodes, {"data": (batch, 3, 16, 16)}, ["prob"], tensors)
+
+
+def test_a_classifier_is_what_it_was(tmp_path: Path) -> None:
+    model, path = cnn(), tmp_path / "cnn.onnx"
+    onnx.save(model, path)
+    inputs = random_inputs(model)
+    found, expected = by_references(path, inputs), by_evaluator(model, inputs)
+    np.testing.assert_allclose(found["prob"], expected["prob"], rtol=1e-4, atol=1e-6)
+    plan = Plan(str(path), Choices())
+    names = [placed.node.name for placed in plan.network.layers]
+    assert names == ["data", "features_0_Conv", "bn1", "relu1", "pool1", "flatten", "fc", "prob"]
+
+
+def test_an_open_extent_takes_a_value(tmp_path: Path) -> None:
+    path = tmp_path / "cnn.onnx"
+    onnx.save(cnn("batch"), path)
+    with pytest.raises(SimgenError, match=r"no value for the extent batch .*--set NAME=VALUE"):
+        Plan(str(path), Choices())
+    plan = Plan(str(path), Choices(settings=(("batch", "5"),)))
+    assert plan.network.layers[-1].output.shape == (5, 10)
+    again = Plan(str(path), Choices(settings=(("batch", "5"), ("n", "3"))))
+    assert again.network.layers[-1].output.shape == (3, 10)
+
+
+def test_what_cannot_be_imported_is_named_at_once(tmp_path: Path) -> None:
+    node = helper.make_node
+    nodes = [
+        node("Relu", ["x"], ["a"], "first"),
+        node("Einsum", ["a", "a"], ["b"], "second", equation="nchw,nchw->nc"),
+        node("Relu", ["b"], ["c"], "third"),
+        node("NonZero", ["c"], ["d"], "fourth"),
+        node("Clip", ["a", "low"], ["e"], "fifth"),
+        node("Own", ["a"], ["f"], "sixth", domain="com.example"),
+    ]
+    low = {"low": np.array(-1, np.float32)}
+    path = tmp_path / "m.onnx"
+    onnx.save(model_of(nodes, {"x": (1, 2, 3, 3)}, ["d", "e", "f"], low), path)
+    with pytest.raises(SimgenError) as caught:
+        Plan(str(path), Choices())
+    message = str(caught.value)
+    assert message.startswith(f"{path}: 4 nodes cannot be imported: Einsum (second) no layer")
+    assert "NonZero (fourth) no layer computes it" in message
+    assert "Clip (fifth) clips to -1.0 .. None" in message
+    assert "com.example.Own (sixth) an operator of another domain" in message
+    assert "\n" not in message
+
+
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [
+        (None, "no such file"),
+        (b"", "without nodes"),
+        (b"\xff" * 100, "no ONNX model, or a damaged one"),
+        (LFS, "a pointer of Git LFS"),
+    ],
+)
+def test_a_file_that_is_no_model(tmp_path: Path, content: bytes | None, fact: str) -> None:
+    path = tmp_path / "m.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SimgenError, match=fact):
+        Plan(str(path), Choices())
+
+
+def test_tensors_outside_of_the_file(tmp_path: Path) -> None:
+    """They are read from beside it, and only where values are asked for."""
+    model, path = cnn(), tmp_path / "cnn.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="weights", size_threshold=100)
+    inputs = random_inputs(cnn())
+    found, expected = by_references(path, inputs), by_evaluator(cnn(), inputs)
+    np.testing.assert_allclose(found["prob"], expected["prob"], rtol=1e-4, atol=1e-6)
+    os.remove(tmp_path / "weights")
+    assert Plan(str(path), Choices()).workload.inputs
+    with pytest.raises(SimgenError, match="tensor 'w1' of the model cannot be read"):
+        _ = Plan(str(path), Choices(values=("model",))).workload
+
+
+def test_values_of_no_model() -> None:
+    with pytest.raises(SimgenError, match="--values model: softmax_fwd is made of no model"):
+        _ = Plan("softmax_fwd", Choices(values=("model",))).workload
+
+
+MODULES = """
+    add averagepool batch_normalization concat conv convtranspose depthtospace div elu expand gemm
+    globalaveragepool logsoftmax lrn matmul maxpool mul pad reducemean slice softmax softplus
+    spacetodepth split sub sum transpose
+"""
+# What covers the forms of operators; all others of theirs were run once.
+CASES = """
+    add_bcast averagepool_1d_default averagepool_2d_pads_count_include_pad
+    averagepool_2d_precomputed_same_upper averagepool_2d_ceil batchnorm_epsilon concat_2d_axis_0
+    concat_3d_axis_negative_1 conv_with_strides_and_asymmetric_padding conv_with_autopad_same
+    convtranspose_1d convtranspose_dilations convtranspose_group_2 depthtospace_crd_mode_example
+    div_bcast elu expand_dim_changed gemm_transposeA gemm_all_attributes gemm_default_scalar_bias
+    globalaveragepool logsoftmax_axis_0 lrn_default matmul_3d matmul_bcast maxpool_1d_default
+    maxpool_2d_same_lower maxpool_2d_ceil_output_size_reduce_by_one mul_bcast
+    constant_pad_negative_axes reduce_mean_do_not_keepdims_random
+    reduce_mean_default_axes_keepdims_random slice slice_neg slice_negative_axes softmax_axis_1
+    softplus spacetodepth_crd_mode_example split_variable_parts_2d_opset18
+    split_equal_parts_1d_opset13 sub_bcast sum_example transpose_all_permutations_4
+"""
+
+
+def test_operators_conform(tmp_path: Path) -> None:
+    """ONNX's conformance tests of single nodes, with all but the first input as parameters."""
+    from onnx.backend.test.case import node as known
+
+    for module in MODULES.split():
+        importlib.import_module(f"{known.__name__}.{module}")
+    cases = {case.name.removeprefix("test_"): case for case in known._NodeTestCases}
+    for name in CASES.split():
+        model, (given, expected) = cases[name].model, cases[name].data_sets[0]
+        inputs = dict(zip((each.name for each in model.graph.input), given))
+        first = model.graph.input[0].name
+        with_weights(model, inputs)
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(model, path)
+        found = by_references(path, {first: inputs[first]})
+        for output, values in zip(model.graph.output, expected, strict=True):
+            made = found[output.name].reshape(values.shape)
+            np.testing.assert_allclose(made, values, rtol=1e-4, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "name", [path.stem.removeprefix("light_") for path in sorted(LIGHT.glob("*.onnx"))]
+)
+def test_networks_of_the_zoo_import_whole(name: str) -> None:
+    """With the weights that ONNX's tests have in place of the real ones: constants."""
+    path = LIGHT / f"light_{name}.onnx"
+    model = onnx.load(path)
+    kinds = [node.op_type for node in model.graph.node if node.op_type != "ConstantOfShape"]
+    sections = [section.name for section in onnx_model.read(path, {}).config.sections]
+    assert sections.count("Convolution") == kinds.count("Conv")
+    assert sections.count("FullyConnected") == kinds.count("Gemm")
+    assert sections.count("Pooling") == sum("Pool" in kind for kind in kinds)
+    plan = Plan(str(path), Choices())
+    (output,) = (each for each in model.graph.output)
+    shape = tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim)
+    assert np.prod(plan.network.layers[-1].output.shape) == np.prod(shape)

@@ -1,0 +1,39 @@
+"""The probe on the emulator of MGPUSim: what is known to be wrong is found, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from simgen.conform.judging import Found
+from simgen.conform.probe import Trial
+from simgen.targets.mgpusim.target import MGPUSim
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+lacks = MGPUSim().needs.missing()
+pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+
+
+def test_mgpusim(tmp_path: Path):
+    vector = "v_(fma_f32|add_f32|mov_b64|cmp_ge_f32_e64|bfi_b32|sub_f32)"
+    run = Trial("mgpusim", "gfx942", only=rf"^({vector}|s_movk_i32|s_add_u32)")
+    found = {(each.form.instruction.name, each.form.what): each for each in run.findings(tmp_path)}
+    kinds = {key: each.found for key, each in found.items()}
+    assert kinds["v_add_f32", "e32"] is Found.RIGHT
+    assert kinds["s_add_u32", "registers"] is Found.RIGHT
+    assert kinds["v_fma_f32", "e64"] is Found.WRONG  # rounds twice
+    assert kinds["v_mov_b64", "e32"] is Found.WRONG  # moves one half
+    assert kinds["v_cmp_ge_f32", "e64"] is Found.WRONG  # is <=
+    assert kinds["v_sub_f32", "e64, clamp"] is Found.WRONG
+    assert kinds["s_movk_i32", "with -2"] is Found.WRONG
+    assert kinds["v_bfi_b32", "e64"] is Found.MISSING
+    assert kinds["v_add_f32", "DPP, row_shr:3"] is Found.MISSING  # and ends the simulator
+    moved = found["v_mov_b64", "e32"]
+    assert moved.wrong == moved.lanes == 1024
+    assert not list(tmp_path.iterdir())
+    assert run.runs == 1, "the emulator goes on behind what it lacks"
+    json.dumps([vars(each) for each in moved.examples])

@@ -1,0 +1,41 @@
+"""Every form of an instruction is one that the assembler takes, and is told where it lies."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from simgen.conform import assembly, bundling
+from simgen.conform.forms import forms
+
+ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_assembler_takes_every_form(arch: str):
+    groups: dict[tuple[bool, bool], list] = {}
+    for form in forms(arch):
+        groups.setdefault((form.scalar, form.flush), []).append(form)
+    for members in groups.values():
+        made = assembly.assembled("k", members, arch)
+        assert len(made.places) == len(members)
+        ends = [(at, at + nbytes) for at, nbytes, *_ in made.places]
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ends))
+
+
+def test_a_form_that_is_left_out_is_the_one_that_is_named():
+    chosen = [form for form in forms("gfx942") if form.instruction.name == "v_add_f32"]
+    probe = bundling.probe([form for form in chosen if not form.flush], "gfx942")
+    (batch,) = probe.batches
+    _, nbytes, *_ = batch.made.places[3]
+    code = assembly.without(batch.made, [3], batch.name)
+    changed = [n for n, (a, b) in enumerate(zip(code, batch.made.code, strict=True)) if a != b]
+    assert changed
+    assert changed[-1] - changed[0] < nbytes
+    # The number of its instruction leads back to it.
+    lines = assembly.text("k", batch.forms, "gfx942").split("k:\n", 1)[1].splitlines()
+    real = [line for line in lines if not line.startswith((";", "."))]
+    number = real.index(batch.forms[3].text)
+    assert assembly.number_of(batch.forms, "gfx942", number) == 3
+    assert assembly.number_of(batch.forms, "gfx942", number + 1) is None
