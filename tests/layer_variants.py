@@ -66,6 +66,7 @@ BASE: dict[str, dict[str, str]] = {
     "bcm_fc": {"num_output": "64", "block_size": "4"},
     "gemm": {"m": "33", "n": "20", "k": "19"},
     "embedding": {"vocabulary": "37", "features": "6", "zipf": "1.0"},
+    "sampled_softmax": {"vocabulary": "37", "samples": "9", "zipf": "1.0"},
     "sparse_gemm": {"m": "33", "n": "20", "k": "40", "sparsity": "0.75"},
     "structured_gemm": {"m": "33", "n": "20", "k": "40"},
     "fused_conv": {  # what conv is tested with is left as it is
@@ -148,6 +149,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
     "attention_sum": [{"candidates": "9", "log": "true"}],
     "embedding": [{"features": "8"}, {"features": "5", "zipf": "0.0"}],
     "slice": [{"axis": "2"}, {"axis": "-1", "outputs": "3"}],
+    "sampled_softmax": [{"samples": "64", "zipf": "0.0"}],
     "cross_entropy": [{"axis": "-1"}, {"axis": "2", "ignore_index": "1"}],
     "softmax": [{"softmax_axis": "-1"}, {"softmax_axis": "2", "softmax_algo": "log"}],
     "recurrent": [  # weights with fewer and more columns than rows, sums in several pieces

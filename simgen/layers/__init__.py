@@ -19,6 +19,7 @@ from simgen.layers import heads as heads
 from simgen.layers import input as input
 from simgen.layers import mask as mask
 from simgen.layers import multiply as multiply
+from simgen.layers import piecewise as piecewise
 from simgen.layers import rearrange as rearrange
 from simgen.layers import reduce_mean as reduce_mean
 from simgen.layers import reshape as reshape
@@ -30,6 +31,7 @@ from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer
 from simgen.layers.conv import convolution as convolution
 from simgen.layers.loss import cross_entropy as cross_entropy
+from simgen.layers.loss import sampled_softmax as sampled_softmax
 from simgen.layers.loss import squared_error as squared_error
 from simgen.layers.norm import batch_norm as batch_norm
 from simgen.layers.norm import layer_norm as layer_norm

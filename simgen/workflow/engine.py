@@ -27,6 +27,9 @@ STORE, PAGE = "store.sqlite3", "report/report.html"
 PRINTED = "logs/snakemake.log"
 STEPS = re.compile(r"^(\d+) of (\d+) steps")
 LOG = re.compile(r"^\s+log: ([^,]+?)(?:,.*| \(check.*)?$")
+SUBMITTED = re.compile(
+    r"sbatch failed\. The error message was '(.*?)'\.$", re.DOTALL | re.MULTILINE
+)
 FULL = "No space left on device"
 ERROR = "simgen: error: "
 MOST_SHOWN = 5  # jobs that have failed
@@ -139,6 +142,12 @@ def _failure(folder: Path, seen: _Seen) -> RunError | RefusedError | MissingErro
     told = [f"{_name(log)}: {fact}" for log, fact in failed.items() if fact is not None]
     if FULL in text or any(FULL in line for line in told):
         return MissingError(f"{folder}: the disk is full; free some space, and {again}")
+    if not told and (found := SUBMITTED.search(text)):
+        said = one_line(found[1].strip().splitlines()[-1])
+        return RunError(
+            f"{folder}: SLURM does not take the jobs ({cut(said, 200)}); give them "
+            "another partition, or less memory or time, with --profile"
+        )
     if silent and not told:
         count = f"{len(silent)} job{'' if len(silent) == 1 else 's'}"
         return RunError(

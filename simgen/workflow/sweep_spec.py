@@ -7,7 +7,7 @@ from collections.abc import Mapping  # noqa: TC003 - a schema's types are read w
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen.errors import ConfigError, UsageError, did_you_mean
+from simgen.errors import ConfigError, UsageError, cut, did_you_mean, one_line
 from simgen.storage.files import read_regular
 from simgen.storage.schema import SchemaError, Sized, Within, from_json
 from simgen.workload.pieces import Warm
@@ -50,8 +50,11 @@ def read(path: Path) -> SweepSpec:
         raise ConfigError(
             path, f"{error.strerror}; write a sweep as docs/clusters.md does"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(path, f"not TOML ({error}); mend it") from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # no text, no TOML, a number of thousands of digits
+        raise ConfigError(path, f"not TOML ({cut(one_line(str(error)), 200)}); mend it") from None
     known = [each.name for each in fields(SweepSpec)]
     for name in told:
         if name not in known:

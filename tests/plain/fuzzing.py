@@ -20,6 +20,7 @@ import random
 import resource
 import shutil
 import signal
+import sqlite3
 import sys
 import traceback
 import zipfile
@@ -37,14 +38,17 @@ from simgen.bundle import result_digest, results, run_record, saved_result, verd
 from simgen.bundle import writing as bundles
 from simgen.cli import main
 from simgen.storage import hdf5, seal
+from simgen.storage.schema import to_json
 from simgen.study import drawing as report_drawing
-from simgen.study import interactive
+from simgen.study import interactive, reporting, store, trace
 from simgen.targets import ncu
 from simgen.targets.cuda import Cuda
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.tensors import data_file, state_file
 from simgen.tensors.state_file import Mark
+from simgen.workflow import jobs as workflow_jobs
+from simgen.workflow.jobs import JobBundle, JobPoint, Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -465,6 +469,7 @@ def template(folder: Path) -> Path:
     closed = seal.write(made.path / "results/gem5-se", made.digest)
     steps = {f"{step.layer} {step.direction}": "right" for step in made.workload.steps}
     verdict_file.save(made.path / "results/gem5-se", closed.digest, steps)
+    _swept(made, folder)
     with h5py.File(folder / "outside.h5", "w") as file:
         file["x"] = np.zeros((4, 7, 1, 1), "<f4")
     (folder / "outside.bin").write_bytes(bytes(4096))
@@ -490,6 +495,35 @@ def _digest(content: bytes) -> str:
 # ------------------------------------------------------------------ cases
 
 
+def _swept(made: bundles.Bundle, folder: Path) -> None:
+    """A sweep of the bundle, its store, and the file that it is of."""
+    points = {
+        name: JobPoint("net", name, f"--on {name}", 100, 10, (5, 6))
+        for name in bundles.load(made.path).ran()
+    }
+    home = JobBundle("bundles/net", made.digest, CONFIG, 100)
+    swept = Workflow("simgen", "0.1", "report", True, "", {"net": home}, points)
+    (folder / "swept/bundles").mkdir(parents=True)
+    (folder / "swept/bundles/net").symlink_to("../../net")
+    (folder / "swept" / workflow_jobs.FILE).write_text(json.dumps(to_json(swept)))
+    runs = [reporting.ran(made, name) for name in points]
+    stored = [("net", name, made.digest) for name in points]
+    trace.write(folder / store.FILE, [("net", made, runs)], stored)
+    (folder / "sweep.toml").write_text(SWEEP)
+
+
+SWEEP = """
+workloads = ["softmax_fwd"]
+targets = ["mgpusim", "host"]
+pieces = "all"
+[build]
+n = [1, 2]
+[run]
+mode = "timing"
+"""
+STORED = ["report", store.FILE, "-o", "out"]
+COLLECT = ["collect", "swept"]
+SWEPT = ["sweep", "sweep.toml", "--workflow-only"]
 READING = (["diff", "net"], ["diff", "net", "cuda"], ["diff", "net", "cuda", "host", "--json"])
 REPORT = ["report", "net", "-o", "out"]
 RESUME = ["run", "net", "--on", "host", "--resume"]
@@ -730,6 +764,51 @@ def _kernels() -> list[bytes]:
     return found
 
 
+ENDLESS = """
+DROP TABLE {0};
+CREATE VIEW {0} AS WITH RECURSIVE x(id, run) AS (SELECT 1, 1 UNION ALL SELECT id, run + 1 FROM x)
+SELECT * FROM x
+"""
+
+
+def _change_store(rng: Rng, path: Path) -> str:
+    """A cell, or the schema; what its constraints forbid is left."""
+    with contextlib.closing(sqlite3.connect(path)) as database, contextlib.suppress(sqlite3.Error):
+        found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        table = rng.choice(found)[0]
+        columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
+        what = rng.choice(("cell",) * 6 + ("drop", "delete", "version", "endless", "view"))
+        if what == "endless":
+            database.executescript(ENDLESS.format(table))
+        elif what == "version":
+            database.execute(f"PRAGMA {rng.choice(('user_version', 'application_id'))} = 7")
+        elif what == "drop":
+            database.execute(f"DROP TABLE {table}")
+        elif what == "delete":
+            database.execute(f"DELETE FROM {table}")
+        elif what == "view":
+            database.execute("DROP VIEW layer")
+        else:
+            value = rng.choice((None, -1, 7, 2**62, 1e308, 9e999, -0.5, "x", "", b"\0", "\x1b[2J"))
+            database.execute(f"UPDATE {table} SET {rng.choice(columns)} = ?", (value,))
+        database.commit()
+        return f"{what} {table}"
+    return "forbidden"
+
+
+def stored(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    return spoil(rng, folder / store.FILE, _change_store), STORED
+
+
+def workflow_json(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    path = folder / "swept" / workflow_jobs.FILE
+    return spoil(rng, path, spoil_json), rng.choice((COLLECT, [*SWEPT, "-o", "swept"]))
+
+
+def sweep_toml(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    return spoil(rng, folder / "sweep.toml", change_config), SWEPT
+
+
 def config(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     what = spoil(rng, folder / CONFIG, change_config)
     return what, ["show", CONFIG, *rng.choice(([], ["--pass", "fwd,bwd"], ["--json"]))]
@@ -761,6 +840,9 @@ KINDS: dict[str, Callable[[Rng, Path], tuple[str, list[str]]]] = {
     "data.h5": data_h5,
     "complete": complete,
     "verdict.json": verdict_json,
+    "store.sqlite3": stored,
+    "workflow.json": workflow_json,
+    "sweep.toml": sweep_toml,
     "other files": other_files,
     "--values": values,
     "code object": code_object,

@@ -26,6 +26,7 @@ def case_folder(tmp_path, monkeypatch):
 
 COMMANDS = [
     *((words, 0) for words in (*fuzzing.READING, fuzzing.REPORT, fuzzing.AGAIN)),
+    *((words, 0) for words in (fuzzing.STORED, fuzzing.COLLECT, fuzzing.SWEPT)),
     (["diff", "net", "other.h5", "reference"], 0),
     (["diff", "net", "gem5-se"], 0),
     # Their run.sh says that there is no program: all that they read was right.

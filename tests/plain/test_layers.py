@@ -203,6 +203,17 @@ def cross_entropy(variant: Variant, x: Array, labels: Array) -> Array:
     return np.array([math.fsum(losses) / max(1, len(losses))])
 
 
+def sampled_softmax(variant: Variant, x: Array, w: Array, labels: Array, samples: Array) -> Array:
+    """The mean of a log-softmax over the right word and those samples that are others."""
+    zipf = float(np.float32(float(dict(variant.parameters)["zipf"]) * math.log(2)))
+    losses = []
+    for row, label in zip(x.reshape(-1, x.shape[-1]), labels.astype(int).flat, strict=True):
+        words = [label, *(word for word in samples.astype(int) if word != label)]
+        scores = [math.fsum(row * w[word]) + zipf * math.log2(word + 1) for word in words]
+        losses.append(-special.log_softmax(scores)[0])
+    return np.array([math.fsum(losses) / len(losses)])
+
+
 def squared_error(variant: Variant, x: Array, target: Array) -> Array:
     return np.array([math.fsum((x - target).ravel() ** 2) / x.size])
 
@@ -575,6 +586,23 @@ def rearrange(variant: Variant, x: Array) -> Array:
             return np.tile(x, [1 if n == 0 or n == have else n for n, have in zip(to, x.shape)])
 
 
+def piecewise(variant: Variant, x: Array) -> Array:
+    given = dict(variant.parameters)
+    slope, offset, low, high = (
+        np.float64(np.float32(float(given[name]))) for name in ("slope", "offset", "low", "high")
+    )
+    points = np.array([-offset / slope, (1 - offset) / slope])
+    match given["piecewise_mode"]:
+        case "leaky_relu":
+            return np.maximum(x, 0) + slope * np.minimum(x, 0)
+        case "clip":
+            return np.median([x, np.full_like(x, low), np.full_like(x, high)], axis=0)
+        case "hard_sigmoid":
+            return np.where(x < points[0], 0, np.where(x > points[1], 1, slope * x + offset))
+        case _:
+            return np.where(x < points[0], 0, np.where(x > points[1], x, x * (slope * x + offset)))
+
+
 def multiply(variant: Variant, x0: Array, x1: Array) -> Array:
     return np.einsum("...,...->...", x0, x1)
 
@@ -602,6 +630,7 @@ def block_circulant(variant: Variant, x: Array, w: Array) -> Array:
 INDEPENDENT = {
     "reduce_mean": reduce_mean,
     "rearrange": rearrange,
+    "piecewise": piecewise,
     "multiply": multiply,
     "attention_sum": attention_sum,
     "embedding": embedding,
@@ -625,6 +654,7 @@ INDEPENDENT = {
     "adam": adam,
     "softmax": softmax,
     "cross_entropy": cross_entropy,
+    "sampled_softmax": sampled_softmax,
     "squared_error": squared_error,
     "activation": activation,
     "gemm": gemm,

@@ -179,6 +179,15 @@ def test_why_jobs_failed_is_said_in_one_line(tmp_path):
     (done / "1").touch()  # by a later try
     (logs / "2.log").write_text("OSError: [Errno 28] No space left on device\n")
     assert isinstance(failure(tmp_path), MissingError)
+    refused = PRINTED + (
+        "    message: SLURM sbatch failed. The error message was 'sbatch: error: Memory\n"
+        "sbatch: error: Requested node configuration is not available'.\n"
+    )
+    (logs / "1.log").unlink()
+    (logs / "2.log").unlink()
+    assert "SLURM does not take the jobs (sbatch: error: Requested node" in str(
+        failure(tmp_path, refused)
+    )
     locked = failure(tmp_path, "LockException:\nError: Directory cannot be locked. Please make\n")
     assert isinstance(locked, RefusedError)
 

@@ -13,9 +13,11 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import narrow
 import numpy as np
 import pytest
-from layer_variants import problems_of_one_gpu
+from layer_bundles import Problem, plan
+from layer_variants import Variant, problems_of_one_gpu
 
 from simgen import api
 from simgen.bundle import finding, results
@@ -37,13 +39,14 @@ from simgen.ir import (
     TensorSpec,
     Workload,
 )
+from simgen.layers import LAYERS
 from simgen.running import process as launch
 from simgen.targets.mgpusim.needs import runner_path
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 from simgen.tensors import data_file as data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from simgen import BuiltBundle
@@ -71,6 +74,7 @@ WIDER = [
     ("pool_fwd", "n=1 c=1 h=9 w=1027 kernel_size=3 stride=2 pad=0"),
     ("pool_bwd", "n=1 c=1 h=9 w=1027 kernel_size=3 stride=2 pad=0"),
 ]
+PASSES = (Pass.FORWARD, Pass.BACKWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
 COUNTED = {"instructions", "valu_instructions", "salu_instructions", "wavefronts", "work_groups"}
 TIMED = {"seconds", "cycles", "l1_hits", "l1_misses", "l2_hits", "l2_misses", "dram_read_bytes"}
 
@@ -139,29 +143,46 @@ def test_wider_kernels_are_right(tmp_path: Path, name: str, settings: str, arch:
     check(made, ran(made, "emu"))
 
 
-def layers_and_passes() -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """(workload, settings, architecture). Where a pass has several algorithms, those that are asked
-    for by name take turns with the architectures."""
-    turns = {name: itertools.cycle(GPUS.values()) for name, _ in problems_of_one_gpu()}
+def layers(arch: str, *, convolutions: bool) -> dict[str, Problem]:
+    """The problems of `small_problems` and WORKLOADS by layer: of convolutions, or of all others.
+
+    Algorithms that are asked for by name take turns with the architectures.
+    """
+    found: dict[str, Problem] = {}
+    turns: dict[str, str] = {}  # layer by algorithm -> architecture
     for name, settings in [*problems_of_one_gpu(), *WORKLOADS.items()]:
-        named = any(setting.startswith("algo=") for setting in settings)
-        for arch in [next(turns[name])] if named else GPUS.values():
-            yield name, settings, arch
+        kind = max((each for each in LAYERS if name.startswith(f"{each}_")), key=len)
+        own = dict(each.split("=") for each in settings)
+        images = "nchw" if "h" in own else ""
+        extents = [own.pop(each) for each in images] or own.pop("shape", "1").split("x")
+        named = "_".join((kind, *extents, own.get("algo", "")))
+        turn = turns.setdefault(named, list(GPUS.values())[len(turns) % len(GPUS)])
+        if kind.endswith("conv") == convolutions and ("algo" not in own or turn == arch):
+            found.setdefault(
+                named, Problem(Variant(kind, tuple(own.items())), tuple(map(int, extents)))
+            )
+    return found
 
 
-@pytest.mark.parametrize(("name", "settings", "arch"), list(layers_and_passes()))
+@pytest.mark.parametrize("arch", GPUS.values())
+@pytest.mark.parametrize("convolutions", [True, False], ids=["convolutions", "others"])
 def test_every_layer_and_pass_is_right_in_both_modes(
-    tmp_path: Path, name: str, settings: tuple[str, ...], arch: str
+    tmp_path: Path, builder: Builder, convolutions: bool, arch: str
 ) -> None:
     """The reference says so of the emulator; the timing model writes the same bits."""
-    bundle = built(tmp_path, name, settings, arch)
-    outputs = bundle.path / "results/mgpusim/outputs.bin"
-    emulated = ran(bundle, "emu")
-    check(bundle, emulated)
-    bits = outputs.read_bytes()
-    timed = ran(bundle, "timing", TIMING_LIMIT)
-    assert outputs.read_bytes() == bits
-    for before, after in zip(emulated.launches, timed.launches, strict=True):
+    target = MGPUSim(arch=arch)
+    work = plan(layers(arch, convolutions=convolutions), *PASSES)
+    bundle = bundles.write(tmp_path / "b", work, [target], builder, PROVENANCE)
+    found, bits = {}, {}
+    for mode in ("emu", "timing"):
+        given = {"SIMGEN_MODE": mode}
+        folder = launch.run(bundle, "mgpusim", environment=given, timeout=TIMEOUT)
+        found[mode] = results.collect(bundle, target, folder)
+        bits[mode] = (folder / "outputs.bin").read_bytes()
+    assert narrow.wrong(bundle, found["emu"]) == []
+    assert all(o.guard_intact and not o.untouched for o in found["emu"].outputs.values())
+    assert bits["emu"] == bits["timing"]
+    for before, after in zip(found["emu"].launches, found["timing"].launches, strict=True):
         check_metrics(before, after)
 
 

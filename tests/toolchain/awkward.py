@@ -30,6 +30,7 @@ PROBLEMS: dict[str, Problem] = {
     "entropy": problem("cross_entropy", ROWS, ignore_index="1"),
     "classes": problem("cross_entropy", REST),
     "squares": problem("squared_error", ROWS),
+    "sampled": problem("sampled_softmax", (3, 5, 12), vocabulary="37", samples="9"),
     "text": problem("embedding", (3, 1500), vocabulary="997", features="5"),  # three pieces
     "words": problem("embedding", (1, 2049), **TABLE),  # a piece of one
     "halves": problem("embedding", (3, 11), **TABLE, type="bf16"),
