@@ -19,6 +19,7 @@ from simgen.layers import heads as heads
 from simgen.layers import input as input
 from simgen.layers import mask as mask
 from simgen.layers import multiply as multiply
+from simgen.layers import piecewise as piecewise
 from simgen.layers import rearrange as rearrange
 from simgen.layers import reduce_mean as reduce_mean
 from simgen.layers import reshape as reshape

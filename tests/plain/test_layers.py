@@ -586,6 +586,23 @@ def rearrange(variant: Variant, x: Array) -> Array:
             return np.tile(x, [1 if n == 0 or n == have else n for n, have in zip(to, x.shape)])
 
 
+def piecewise(variant: Variant, x: Array) -> Array:
+    given = dict(variant.parameters)
+    slope, offset, low, high = (
+        np.float64(np.float32(float(given[name]))) for name in ("slope", "offset", "low", "high")
+    )
+    points = np.array([-offset / slope, (1 - offset) / slope])
+    match given["piecewise_mode"]:
+        case "leaky_relu":
+            return np.maximum(x, 0) + slope * np.minimum(x, 0)
+        case "clip":
+            return np.median([x, np.full_like(x, low), np.full_like(x, high)], axis=0)
+        case "hard_sigmoid":
+            return np.where(x < points[0], 0, np.where(x > points[1], 1, slope * x + offset))
+        case _:
+            return np.where(x < points[0], 0, np.where(x > points[1], x, x * (slope * x + offset)))
+
+
 def multiply(variant: Variant, x0: Array, x1: Array) -> Array:
     return np.einsum("...,...->...", x0, x1)
 
@@ -613,6 +630,7 @@ def block_circulant(variant: Variant, x: Array, w: Array) -> Array:
 INDEPENDENT = {
     "reduce_mean": reduce_mean,
     "rearrange": rearrange,
+    "piecewise": piecewise,
     "multiply": multiply,
     "attention_sum": attention_sum,
     "embedding": embedding,

@@ -60,7 +60,7 @@ class Draft:
     def buffer(self, tensor: str) -> str:
         """The buffer of a layer's tensor; that of a view is what is seen."""
         name, _, port = tensor.partition(".")
-        layer = self.layers[name]
+        layer = self.layers[name]  # of several outputs, the first is y or y0
         if layer.section == "Reshape":
             return self.buffer(layer.sources[0])
         return f"{name}.{port or ('y0' if layer.section == 'Slice' else 'y')}"

@@ -22,6 +22,7 @@ from simgen.frontend.importing import model_file
 from simgen.frontend.importing import moving as moving
 from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
+from simgen.frontend.importing import recurrent as recurrent
 from simgen.frontend.importing import rows as rows
 from simgen.frontend.importing.draft import FLOATS, INTEGERS, Draft, NodeSite, Parameter
 from simgen.frontend.importing.table import OPERATORS
@@ -175,7 +176,8 @@ def _translate(
                     raise Refused("no layer computes it")
                 continue
             operator = _met(node, operator, versions, draft)
-            if not draft.values.known[operator.outputs[0]].is_known:
+            first = next(name for name in operator.outputs if name)
+            if not draft.values.known[first].is_known:
                 _one(operator, draft)
         except Refused as reason:
             refused.append((operator, str(reason)))
@@ -208,6 +210,8 @@ def _met(
 
     if plain.kind != node.op_type:
         raise Refused("an operator of another domain")
+    if not any(node.output):
+        raise Refused("gives nothing")
     version = next((versions[each] for each in DOMAINS if each in versions), 0)
     try:
         schema = defs.get_schema(node.op_type, version)

@@ -27,6 +27,8 @@ MODES = {
     "Softplus": "soft_relu",
 }
 MOST = 16  # inputs of [Add] and [Concat]
+CEILINGS = (1e-3, 1e6)  # that [Activation] takes
+LARGEST = 3.4028234663852886e38  # of float32
 
 
 def _activation(site: NodeSite, mode: str, **entries: float) -> None:
@@ -49,10 +51,46 @@ def clip(site: NodeSite) -> None:
     low, high = _bound(site, "min", 1), _bound(site, "max", 2)
     if low == 0 and high is None:
         _activation(site, "relu")
-    elif low == 0 and high is not None and high > 0:
+    elif low == 0 and high is not None and CEILINGS[0] <= high <= CEILINGS[1]:
         _activation(site, "clipped_relu", activation_ceiling=high)
     else:
-        raise Refused(f"clips to {low} .. {high}, and [Activation] from 0 on alone")
+        ends = {"low": -LARGEST if low is None else low, "high": LARGEST if high is None else high}
+        _piecewise(site, "clip", **ends)
+
+
+def _piecewise(site: NodeSite, mode: str, **entries: float) -> None:
+    given = {"piecewise_mode": mode, **entries}
+    site.give(site.layer("Piecewise", given, [site.tensor()]))
+
+
+@operator("LeakyRelu")
+def leaky_relu(site: NodeSite) -> None:
+    _piecewise(site, "leaky_relu", slope=float(site.attribute("alpha", 0.01)))
+
+
+@operator("PRelu")
+def prelu(site: NodeSite) -> None:
+    slope = site.known(1, "slope")
+    if slope.size != 1:
+        raise Refused(f"has {slope.size} slopes, and [Piecewise] has one")
+    _piecewise(site, "leaky_relu", slope=float(slope.array().reshape(-1)[0]))
+
+
+@operator("HardSigmoid", "HardSwish")
+def hard(site: NodeSite) -> None:
+    swish = site.operator.kind == "HardSwish"
+    slope = 1 / 6 if swish else float(site.attribute("alpha", 0.2))
+    offset = 0.5 if swish else float(site.attribute("beta", 0.5))
+    _piecewise(site, "hard_swish" if swish else "hard_sigmoid", slope=slope, offset=offset)
+
+
+@operator("Swish")
+def swish(site: NodeSite) -> None:
+    if float(site.attribute("alpha", 1.0)) != 1:
+        raise Refused("has a factor in its sigmoid, which no layer has")
+    x = site.tensor()
+    gate = site.layer("Activation", {"activation_mode": "sigmoid"}, [x], "gate")
+    site.give(site.layer("Multiply", {}, [x, gate]))
 
 
 def _bound(site: NodeSite, name: str, at: int) -> float | None:

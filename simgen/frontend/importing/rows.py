@@ -42,7 +42,7 @@ def layer_norm(site: NodeSite) -> None:
     site.refuse_other_outputs()
     shape = site.shape()
     axis = int(site.attribute("axis", -1)) % len(shape)
-    rows, row = prod(shape[:axis]), shape[axis:]
+    row = shape[axis:]
     whole = shape if axis else (1, *shape)
     seen = site.seen(site.tensor(), shape, whole, "rows")
     entries = {"axis": axis or 1, "epsilon": float(site.attribute("epsilon", 1e-5))}
@@ -50,13 +50,12 @@ def layer_norm(site: NodeSite) -> None:
     w = site.known(1, "scale")
     if prod(w.shape) != prod(row):
         raise Refused("its scale is none of a row")
-    del rows
-    site.parameter(made, "w", row, lambda: np.broadcast_to(w.array(), row))
+    site.parameter(made, "gamma", row, lambda: np.broadcast_to(w.array(), row))
     if site.has(2):
         b = site.known(2, "bias")
-        site.parameter(made, "b", row, lambda: np.broadcast_to(b.array(), row))
+        site.parameter(made, "beta", row, lambda: np.broadcast_to(b.array(), row))
     else:
-        site.parameter(made, "b", row, lambda: np.zeros(row, np.float32))
+        site.parameter(made, "beta", row, lambda: np.zeros(row, np.float32))
     site.give(site.seen(made, whole, shape))
 
 

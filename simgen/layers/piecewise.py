@@ -1,0 +1,158 @@
+"""Element-wise functions of a few straight pieces, forward only.
+
+    mode           y =
+    leaky_relu     x where x > 0, otherwise a x
+    clip           min(max(x, low), high)
+    hard_sigmoid   min(max(a x + b, 0), 1)
+    hard_swish     x min(max(a x + b, 0), 1)
+
+a is `slope`, b is `offset`. Those of [Activation] have a backward pass too: relu and clipped_relu.
+
+Source: LeakyRelu, Clip, HardSigmoid and HardSwish of ONNX; Howard et al., "Searching for
+MobileNetV3", 2019, section 5.2, where a = 1/6 and b = 1/2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
+from simgen.layers import elementwise
+from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.elementwise import BLOCK, VECTOR
+from simgen.layers.written import Writes, dense, writes
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from simgen.ir import Constants
+    from simgen.layers.base import Tensors
+    from simgen.layers.written import Values
+    from simgen.numerics.rounding import Array
+else:
+    from simgen import arrays as np
+
+LARGEST = 3.4028234663852886e38  # of float32
+
+
+class PiecewiseMode(StrEnum):
+    LEAKY_RELU = "leaky_relu"
+    CLIP = "clip"
+    HARD_SIGMOID = "hard_sigmoid"
+    HARD_SWISH = "hard_swish"
+
+
+FLOPS = {
+    PiecewiseMode.LEAKY_RELU: 2,
+    PiecewiseMode.CLIP: 2,
+    PiecewiseMode.HARD_SIGMOID: 4,
+    PiecewiseMode.HARD_SWISH: 5,
+}
+
+
+@dataclass(frozen=True)
+class Piecewise(Layer):
+    kind = "piecewise"
+    section = "Piecewise"
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
+    per_sample = True
+    any_float = True
+    rank: ClassVar[int | None] = None
+    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "128", "w": "128"}
+
+    mode: PiecewiseMode = key(
+        "piecewise_mode", default=PiecewiseMode.LEAKY_RELU, text="the function"
+    )
+    slope: float = key("slope", default=0.125, least=-1e6, most=1e6, text="a of all but clip")
+    offset: float = key(
+        "offset", default=0.5, least=-1e6, most=1e6, text="b of hard_sigmoid and hard_swish"
+    )
+    low: float = key("low", default=-1.0, least=-LARGEST, most=LARGEST, text="least y of clip")
+    high: float = key("high", default=6.0, least=-LARGEST, most=LARGEST, text="largest y of clip")
+
+    @property
+    def _is_hard(self) -> bool:
+        return self.mode in (PiecewiseMode.HARD_SIGMOID, PiecewiseMode.HARD_SWISH)
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        (x,) = inputs
+        if self.mode is PiecewiseMode.CLIP and float32(self.low) > float32(self.high):
+            raise ValueError(f"low is {self.low}, above {self.high}, which is high; exchange them")
+        return x
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        (x,) = inputs
+        return OpCount(FLOPS[self.mode] * x.size, 0, x.nbytes, x.nbytes)
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        (x,) = inputs
+        return (Port("x", x, Fill.usual(x.dtype, 8.0)), Port("y", x))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        (x,) = inputs
+        clips = self.mode is PiecewiseMode.CLIP
+        numbers = {
+            "slope": 0.0 if clips else float32(self.slope),
+            "offset": float32(self.offset) if self._is_hard else 0.0,
+            "low": float32(self.low) if clips else 0.0,
+            "high": float32(self.high) if clips else 0.0,
+        }
+        constants: Constants = (
+            ("function", str(self.mode)),
+            *numbers.items(),
+            ("size", x.size),
+            ("vector", VECTOR),
+            *elementwise.element(x.dtype),
+        )
+        used = "".join(f"_{name[0]}{identifier(each)}" for name, each in numbers.items() if each)
+        suffix = elementwise.suffix(x.dtype)
+        name = f"piecewise_{self.mode}_{x.size}{used}{suffix}"
+        kernel = Kernel(name, "piecewise.hip", BLOCK, constants)
+        grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
+        return Lowering((kernel,), (Launch(name, grid, ("x", "y")),))
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return ("x", "y")
+
+    def _line(self, x: Array) -> Array:
+        return float32(self.slope) * x + float32(self.offset)
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        x = tensors["x"]
+        match self.mode:
+            case PiecewiseMode.LEAKY_RELU:
+                return {"y": np.where(x > 0, x, float32(self.slope) * x)}
+            case PiecewiseMode.CLIP:
+                return {"y": np.clip(x, float32(self.low), float32(self.high))}
+            case PiecewiseMode.HARD_SIGMOID:
+                return {"y": np.clip(self._line(x), 0.0, 1.0)}
+            case PiecewiseMode.HARD_SWISH:
+                return {"y": x * np.clip(self._line(x), 0.0, 1.0)}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        """The line is one fused multiply-add; what is cut off to 0 or 1 may have been rounded
+        across it. Products may be flushed to zero."""
+        x = tensors["x"]
+        y = self.reference(tensors, direction)["y"]
+        if self.mode is PiecewiseMode.CLIP:
+            return {"y": np.zeros_like(y)}  # one of the operands
+        if self.mode is PiecewiseMode.LEAKY_RELU:
+            return {"y": np.where(x > 0, 0.0, U * np.abs(y) + TINY)}
+        line = self._line(x)
+        rounded = U * np.minimum(np.abs(line), 1.0) + TINY
+        inside = (line > -2 * TINY) & (line < 1 + 2 * U)
+        bound = np.where(inside, rounded, 0.0)
+        if self.mode is PiecewiseMode.HARD_SWISH:
+            bound = np.abs(x) * bound + np.where(line > -2 * TINY, U * np.abs(y) + TINY, 0.0)
+        return {"y": bound * SECOND_ORDER}
+
+
+@writes("piecewise")
+def _written(c: Values, block: int) -> list[Writes]:
+    return [dense(-1, c["size"], c["vector"], block)]
