@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from simgen.ir import Kernel
-
-    from simgen.ir import Language
+    from simgen.ir import Kernel, Language
 
 EVERYTHING = "all of it"
 # Patterns of options, as gem5 writes them.
