@@ -90,15 +90,18 @@ def launcher() -> Any:
     return module
 
 
-def prepare(task: Task, folder: Path, plan_for: str) -> tuple[Workload, Workload]:
+def prepare(
+    task: Task, folder: Path, plan_for: str, algorithm: str | None = None
+) -> tuple[Workload, Workload]:
     """The workload with random and with exact values. Its kernels are compiled: CuPy keeps them.
 
     Raises:
         SimgenError: it cannot be planned.
     """
-    made = native.planned(task, plan_for=plan_for).workload
+    how = {"plan_for": plan_for, "algo": algorithm}
+    made = native.planned(task, **how).workload
     try:
-        exact = native.planned(task, plan_for=plan_for, values="exact").workload
+        exact = native.planned(task, **how, values="exact").workload
     except UsageError:
         exact = made
     source = folder / "src"
@@ -117,12 +120,13 @@ class OnGpu:
     """The machine of `native.run`."""
 
     plan_for: str
+    algorithm: str | None = None  # of layers that have a choice; None: as planned
     device: str = "cuda"
 
     @property
     def prepare(self) -> Callable[[Task, Path], tuple[Workload, Workload]]:
         """Without this object, which other processes cannot have."""
-        return partial(prepare, plan_for=self.plan_for)
+        return partial(prepare, plan_for=self.plan_for, algorithm=self.algorithm)
 
     @cached_property
     def torch(self) -> Any:

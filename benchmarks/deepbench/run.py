@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -158,8 +159,11 @@ def run_natively(asked) -> None:
     path = asked.rows[0]
     rows = native.Rows.at(path)
     todo = native.tasks(asked.families, asked.types)[asked.share[0] - 1 :: asked.share[1]]
+    todo = [task for task in todo if re.search(asked.only, f"{task.key} {task.operation}")]
     todo = todo[: asked.count] if asked.count else todo
-    machine = native.OnHost(asked.scale_to) if asked.on == ["host"] else OnGpu(asked.plan_for)
+    machine = OnGpu(asked.plan_for, asked.algo)
+    if asked.on == ["host"]:
+        machine = native.OnHost(asked.scale_to)
     with tempfile.TemporaryDirectory() as folder:
         # One cache of compiled kernels for all processes, and none that stays.
         os.environ["CUPY_CACHE_DIR"] = f"{folder}/cupy"
@@ -226,6 +230,10 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=2, help="of `allreduce`")
     parser.add_argument("--workers", type=int, default=(os.cpu_count() or 2) - 1)
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument(
+        "--algo", help="of `native`: of layers that have a choice, as --algo of build"
+    )
+    parser.add_argument("--only", default="", help="of `native`: tasks with this pattern")
     parser.add_argument("--types", nargs="+", choices=TYPES, default=list(TYPES))
     asked = parser.parse_args()
     on_gpus = asked.what in ("native", "allreduce")

@@ -1,10 +1,10 @@
 """Storage formats: in which order the axes of a layer's images and filters lie in memory.
 
-A layer whose kernels read and write one format gets the others through conversions: launches of its
-own pass, which are counted and timed with it. What it computes does not depend on that, and so a
-layer has everything of itself in the order of its kernels: `plain_ports`, `plain_lower`,
-`plain_reference`, ... From there `ChoosesLayout` makes what a layer has, with the tensors as they
-are stored.
+A layer whose kernels read and write one format gets the others through conversions: launches of
+its own pass, which are counted and timed with it; what they read as it is stored needs none
+(`native`). What a layer computes does not depend on that, and so it has everything of itself in the
+order of its kernels: `plain_ports`, `plain_lower`, `plain_reference`, ... From there
+`ChoosesLayout` makes what it has, with the tensors as they are stored.
 
     nchw, nhwc    images (samples, channels, rows, columns); channels last
     kcrs, krsc    filters (filters, channels, rows, columns); channels last ("packed")
@@ -79,6 +79,10 @@ class ChoosesLayout(Layer):
         images = port in self.images and self.layout in LAST
         return images or (port in self.filters and self.filter_layout in LAST)
 
+    def native(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> frozenset[str]:
+        """Ports with channels last that its kernels read as they are stored."""
+        return frozenset()
+
     # ---- What a layer of this kind has, in the order of its kernels ----
 
     @abstractmethod
@@ -119,11 +123,11 @@ class ChoosesLayout(Layer):
 
     def _workspaces(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> dict[str, TensorSpec]:
         """Port -> what its kernels read or write in its place: of float32, if they must have it."""
-        moved = self.plain_moves(inputs, direction)
+        moved, native = self.plain_moves(inputs, direction), self.native(inputs, direction)
         return {
             p.name: p.spec if p.name in moved else TensorSpec(p.spec.shape)
             for p in self.plain_ports(inputs, direction)
-            if self._turned(p.name) and not p.scratch
+            if self._turned(p.name) and not p.scratch and p.name not in native
         }
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
@@ -153,6 +157,9 @@ class ChoosesLayout(Layer):
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         plain, spaces = self.plain_choices(inputs, direction), self._workspaces(inputs, direction)
+        native = ", ".join(sorted(self.native(inputs, direction)))
+        if native:
+            plain = (*plain, Choice("layout", str(self.layout), f"{native}: read as it is stored"))
         if not spaces:
             return plain
         formats = [str(each) for each in (self.layout, self.filter_layout) if each in LAST]

@@ -1,5 +1,5 @@
 /* Images (BATCH, CHANNELS, PIXELS) of elements of 16 bits become (BATCH, PIXELS, HELD), with zeros behind their channels, so that
- * factors of matrix instructions are whole runs of 16 bytes (conv_last.hip). In the same launch others do, or filters (filters,
+ * factors of matrix instructions are whole runs of 16 bytes (conv_last.hip). In the same launch others do, or by themselves or with them filters (filters,
  * channels, taps) become (taps, filters, HELD). For machines whose memory takes 16 bits. */
 #include "prelude.h"
 #include "constants/channels_last.h"
@@ -88,6 +88,9 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         return;
     }
 #endif
-    turn_images<BATCH, CHANNELS, PIXELS, HELD, PART>(blockIdx.x, from, to, lds);
+    if constexpr (FIRST_IS_IMAGES)
+        turn_images<BATCH, CHANNELS, PIXELS, HELD, PART>(blockIdx.x, from, to, lds);
+    else
+        turn_filters<BATCH, CHANNELS, PIXELS, HELD>(blockIdx.x, from, to);
 #endif
 }

@@ -61,6 +61,32 @@ def test_a_format_changes_where_elements_lie_and_nothing_else(
     assert len(made.launches) >= len(plain.launches) + len(turns) - len(casts)
 
 
+@pytest.mark.parametrize(
+    ("name", "copied"), [("conv_fwd", 1), ("conv_bwd_data", 1), ("conv_bwd_weight", 0)]
+)
+def test_matrix_cores_read_channels_last_as_they_are_stored(tmp_path, name, copied):
+    """The same products of the same factors, without launches that make them."""
+    settings = {**SIZES, "c": 8, "num_output": 16}
+    choices = {"type": "f16", "algo": "channels_last", "set": settings, "plan_for": "h200"}
+    plain = simgen.plan(name, **choices).workload
+    random = np.random.Generator(np.random.Philox(1))
+    values = {
+        each.name: random.standard_normal(each.spec.shape).astype(each.spec.dtype.array)
+        for each in plain.inputs
+    }
+    _, wanted = outputs(tmp_path, name, values, **choices)
+    images = [key for key in values if not key.endswith(".w")]
+    stored = values | {key: np.moveaxis(values[key], 1, 3).copy() for key in images}
+    made, found = outputs(tmp_path, name, stored, layout="nhwc", **choices)
+    for key, each in found.items():
+        assert np.array_equal(each if key.endswith("dw") else np.moveaxis(each, 3, 1), wanted[key])
+    read = {arg for launch in made.launches for arg in launch.args}
+    assert set(images) <= read
+    assert sum("channels_last" in launch.kernel for launch in made.launches) == copied  # filters
+    turned = {arg for launch in made.launches if "_turn_" in launch.kernel for arg in launch.args}
+    assert not turned & set(images)
+
+
 def test_what_passes_between_layers_has_one_format():
     with pytest.raises(simgen.errors.ConfigError, match="stores nhwc, which layers before"):
         simgen.plan("alexnet", layout="nhwc")

@@ -31,6 +31,7 @@ class Turned:
     pixels: int
     images: bool = True
     planes: bool = False  # whether it is multiplied as it is stored
+    last: bool = False  # whether it is stored with channels last
 
     @property
     def held(self) -> int:
@@ -44,7 +45,8 @@ class Turned:
     @property
     def is_itself(self) -> bool:
         """Whether nothing would change."""
-        return self.planes or (self.pixels == 1 and self.held == self.channels)
+        lies = self.pixels == 1 or self.last
+        return self.planes or (lies and self.held == self.channels)
 
     @property
     def part(self) -> int:
@@ -69,22 +71,22 @@ class Turned:
 
 
 def has_planes(g: Geometry, of_filters: bool) -> bool:
-    """Whether tensors are multiplied as they are stored: one tap meets all pixels, and channels
-    begin with a run."""
+    """Whether tensors are multiplied as they are stored, with channels first: one tap meets all
+    pixels, and channels begin with a run."""
     alike = g.kernel == g.stride == (1, 1) and g.pad == (0, 0) and g.pixels % RUN == 0
-    return alike and (of_filters or g.channels % RUN == 0)
+    return alike and not g.last and (of_filters or g.channels % RUN == 0)
 
 
 def of(g: Geometry, gathers: Sequence[Gather], names: Names) -> dict[str, Turned]:
     """By the port that is copied."""
     planes = has_planes(g, not gathers)
     if not gathers:
-        image = Turned(g.batch, g.channels, g.image[0] * g.image[1], planes=planes)
-        result = Turned(g.batch, g.filters, g.pixels, planes=planes)
+        image = Turned(g.batch, g.channels, g.image[0] * g.image[1], planes=planes, last=g.last)
+        result = Turned(g.batch, g.filters, g.pixels, planes=planes, last=g.last)
         return {names.source: image, names.filters: result}
     one = gathers[0]
     pixels = one.rows.source * one.columns.source
-    source = Turned(g.batch, one.group_in, pixels, planes=planes)
+    source = Turned(g.batch, one.group_in, pixels, planes=planes, last=g.last)
     return {names.source: source, names.filters: Turned(g.filters, g.channels, g.taps, False)}
 
 
@@ -93,9 +95,8 @@ def last(port: str) -> str:
 
 
 def needed(turned: dict[str, Turned]) -> dict[str, Turned]:
-    """Those that are not as they shall be; filters never alone."""
-    wrong = {port: each for port, each in turned.items() if not each.is_itself}
-    return wrong if any(each.images for each in wrong.values()) or not wrong else turned
+    """Those that are not as they shall be."""
+    return {port: each for port, each in turned.items() if not each.is_itself}
 
 
 def read(turned: dict[str, Turned]) -> list[str]:
@@ -113,6 +114,7 @@ def lower(turned: dict[str, Turned]) -> Lowering:
     name = "_".join(("conv_channels_last", *(str(each) for _, each in given)))
     constants: Constants = (
         *first.constants(),
+        ("first_is_images", int(first.images)),
         ("second", len(given) - 1),
         *second.constants("second_"),
         ("second_is_images", int(second.images)),

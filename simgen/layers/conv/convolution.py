@@ -28,7 +28,7 @@ MIOpen. (On AMD GPUs, DNNMark turns "convolution" into miopenTranspose with the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import gcd, prod, sqrt
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -48,9 +48,10 @@ from simgen.layers.conv import (
 )
 from simgen.layers.conv import written as written
 from simgen.layers.conv.algorithms import Algorithm, ConvAlgo, ConvJob, DataAlgo, Unknown
+from simgen.layers.conv.channels_last_copies import RUN
 from simgen.layers.conv.geometry import Geometry, Names
 from simgen.layers.epilogue import Epilogue
-from simgen.layers.layout import ChoosesLayout
+from simgen.layers.layout import LAST, ChoosesLayout
 from simgen.layers.requantisation import (
     SCALES,
     Requantisation,
@@ -400,10 +401,25 @@ class Convolution(ChoosesLayout):
             machine=self.machine,
             dtype=dtype or self._dtype,
             shifted=bool(self.x_zero_point or self.w_zero_point),
+            last=self._reads_last(channels, filters, dtype or self._dtype),
         )
+
+    def _reads_last(self, channels: int, filters: int, dtype: DType) -> bool:
+        """Whether images lie as channels_last multiplies them, in whole runs of channels."""
+        whole = channels % RUN == 0 and filters % RUN == 0
+        return self.layout in LAST and whole and dtype.is_float and dtype.nbytes == 2
+
+    def native(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> frozenset[str]:
+        (x,) = inputs
+        job = self._job(x.shape, direction, x.dtype)
+        if not job.g.last or job.algorithm is not Algorithm.CHANNELS_LAST:
+            return frozenset()
+        return frozenset({job.names.source, job.names.filters} & set(self.images))
 
     def _job(self, shape: tuple[int, ...], direction: Pass, dtype: DType | None = None) -> ConvJob:
         g, transposed = self.geometry(shape, dtype), self.mode is ConvMode.TRANSPOSE
+        if self.bias and direction is Pass.BACKWARD_WEIGHT:  # dy is summed up as it was computed
+            g = replace(g, last=False)
         added = self.bias and direction is Pass.FORWARD
         suffix = "_".join(
             (str(direction), *(("transpose",) if transposed else ()), g.name,

@@ -46,6 +46,7 @@ class Geometry:
     machine: Machine = field(default_factory=fitted, repr=False)  # that it is planned for
     dtype: DType = DType.F32  # of the elements of all three
     shifted: bool = False  # whether some have a zero point that is not 0
+    last: bool = False  # whether kernels may read images as they are stored, with channels last
 
     @property
     def group_channels(self) -> int:
@@ -101,7 +102,7 @@ class Geometry:
                 text += f"_{letter}{pair[0]}" + (f"x{pair[1]}" if pair[0] != pair[1] else "")
         # Where the stride leaves a rest, two images have one result.
         text += f"_g{self.groups}" if self.groups > 1 else ""
-        return text + ("_flipped" if self.flipped else "")
+        return text + ("_last" if self.last else "") + ("_flipped" if self.flipped else "")
 
 
 @dataclass(frozen=True)

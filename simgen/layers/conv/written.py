@@ -211,20 +211,21 @@ def _fourier_gradient(c: Values, block: int) -> list[Writes]:
 
 @writes("conv_channels_last")
 def _turned(c: Values, block: int) -> list[Writes]:
-    found = [_turned_images(c, "")]
+    sides = {0: _turned_filters, 1: _turned_images}
+    first = sides[c["first_is_images"]](c, "", block)
     if not c["second"]:
-        return found
-    groups = c["groups_of_first"]
-    if c["second_is_images"]:
-        second = replace(_turned_images(c, "second_"), argument=2, first=groups)
-    else:
-        filters, taps, held = c["second_batch"], c["second_pixels"], c["second_held"]
-        pieces = Places(filters, held), Places(held, 1, 8), Places(taps, filters * held)
-        second = Writes(2, cut(*pieces, group=block), first=groups)
-    return [*found, second]
+        return [first]
+    second = sides[c["second_is_images"]](c, "second_", block)
+    return [first, replace(second, argument=2, first=c["groups_of_first"])]
 
 
-def _turned_images(c: Values, prefix: str) -> Writes:
+def _turned_filters(c: Values, prefix: str, block: int) -> Writes:
+    filters, taps, held = (c[f"{prefix}{name}"] for name in ("batch", "pixels", "held"))
+    pieces = Places(filters, held), Places(held, 1, 8), Places(taps, filters * held)
+    return Writes(-1, cut(*pieces, group=block))
+
+
+def _turned_images(c: Values, prefix: str, block: int) -> Writes:
     batch, pixels, held = (c[f"{prefix}{name}"] for name in ("batch", "pixels", "held"))
     part = c[f"{prefix}part"]
     across = Places(pixels, held, 4096 // part)

@@ -47,6 +47,8 @@ FACTORS = {  # what a pass writes, and the tensors that it multiplies
 }
 BLOCK = 256  # work-items, where there are no tiles
 SHORT = 8  # the longest short side
+LONG = 2**16  # of k: of fewer chunks, each would be long
+LONG_SPLITS = 256  # chunks of it, at most, where one side is short
 LEAST_DEPTH = 64  # of k, for a kernel of short sides: below, there is nothing to share
 RESULTS = 16  # of a work-item, at most, where rows lie along k: each needs BLOCK floats of LDS
 GROUPS_OF_UNIT = 2  # work-groups for each compute unit, that fill a GPU
@@ -96,7 +98,17 @@ class Product:
         least = (
             self.m if self.elements.group else min(self.m, self.n)
         )  # groups are of the long side
-        return self.batch == 1 and least <= SHORT and self.k >= LEAST_DEPTH
+        short = self.batch == 1 and least <= SHORT and self.k >= LEAST_DEPTH
+        return short and not self._staged_instead(least)
+
+    def _staged_instead(self, least: int) -> bool:
+        """Whether matrix instructions read the long side as fast: of 16-bit floats, from tiles that
+        wait in LDS. One row is no product of theirs, unless k is so long that chunks are many."""
+        if self.elements.group or self.elements.left.nbytes != 2 or not self._factors:
+            return False
+        few = 1 if self.k >= LONG else 2
+        staged = fragment.staged(self.machine, self._factors, *self._lying)
+        return bool(staged) and least >= few and self.machine.arch.startswith("sm_")
 
     @property
     def chunks(self) -> tuple[int, int]:
@@ -108,7 +120,8 @@ class Product:
         least = 1024 if self._along_k else 128  # of k: what is worth a work-group
         of_unit = GROUPS_OF_UNIT if self._along_k else 3 * GROUPS_OF_UNIT  # columns: fewer loads
         fill = of_unit * self.machine.units
-        wanted = max(1, min(fill // groups, self.k // least, tile.SPLITS))
+        most = LONG_SPLITS if self.k >= LONG else tile.SPLITS
+        wanted = max(1, min(fill // groups, self.k // least, most))
         chunk = ceil(ceil(self.k / wanted) / 64) * 64
         return (chunk, ceil(self.k / chunk)) if wanted > 1 and chunk < self.k else (self.k, 1)
 

@@ -161,8 +161,8 @@ class Unrolled:
     @property
     def _keeps(self) -> bool:
         """Whether weights stay in local memory that holds them: where nobody says so, if a launch
-        has many steps. (What so much local memory is asked for runs on no other machine, so it
-        is not chosen where only matrix instructions would not either.)"""
+        has many steps. (What asks for so much local memory runs on few other machines; so it is
+        chosen where matrix instructions bind a plan to its machine anyway.)"""
         if self.algo is StepAlgo.AUTO:
             return self.machine.joins_groups and self.by_matrix
         return self.algo is StepAlgo.PERSISTENT

@@ -10,6 +10,7 @@ constexpr unsigned HELD = 8; /* channels, with zeros: a multiple of 8 */
 constexpr unsigned PART = 8; /* channels of a tile: a power of two, from 8 to 64 */
 /* What a second tensor is: 0, there is none; else images, or filters. */
 #define SECOND 2
+constexpr bool FIRST_IS_IMAGES = true; /* or filters */
 constexpr bool SECOND_IS_IMAGES = false;
 constexpr unsigned SECOND_BATCH = 6; /* filters, or images */
 constexpr unsigned SECOND_CHANNELS = 3;
