@@ -59,7 +59,7 @@ def _filled(command: click.Command) -> click.Command:
 
 
 commands = _filled(cli)  # what the page about the command line shows
-KINDS = {int: "whole number", float: "number", bool: "`true` or `false`"}
+KINDS = {int: "whole number", float: "number", bool: "`true` or `false`", str: "text"}
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

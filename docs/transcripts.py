@@ -68,12 +68,15 @@ def parts(page: str) -> Iterator[File | Command]:
             yield File(named[1], text)
 
 
-def run(command: str, folder: Path, cache: Path) -> tuple[str, int]:
-    """What a command prints in the folder, on both streams, and its exit code."""
+def run(command: str, folder: Path, cache: Path | None = None) -> tuple[str, int]:
+    """What a command prints in the folder, on both streams, and its exit code.
+
+    With the user's own cache, if none is given: it has the simulator, once that is built.
+    """
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "SIMGEN_CACHE_DIR": str(cache),
+        **({"SIMGEN_CACHE_DIR": str(cache)} if cache else {}),
     }
     for name in ("GEM5", "COLUMNS"):
         environment.pop(name, None)

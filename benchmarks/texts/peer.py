@@ -27,16 +27,17 @@ Tensors = dict[str, Any]
 
 def language_model(t: Tensors) -> Any:
     x = functional.embedding(t["words.y"], t["embedding.w"])
-    h = recurrent(t, "lstm2", recurrent(t, "lstm1", x))
+    h, _ = recurrent(t, "lstm1", x)
+    h, _ = recurrent(t, "lstm2", h)
     return loss(t, functional.linear(h, t["projection.w"], t["projection.b"]))
 
 
 def seq2seq(t: Tensors) -> Any:
-    states = {}
-    for side, name in (("source", "encoder"), ("target", "decoder")):
-        x = functional.embedding(t[f"{side}.y"], t[f"{side}_words.w"])
-        states[name] = recurrent(t, f"{name}2", recurrent(t, f"{name}1", x))
-    encoded, decoded = states["encoder"], states["decoder"]
+    encoded = functional.embedding(t["source.y"], t["source_words.w"])
+    decoded = functional.embedding(t["target.y"], t["target_words.w"])
+    for nth in "12":
+        encoded, ends = recurrent(t, f"encoder{nth}", encoded)
+        decoded, _ = recurrent(t, f"decoder{nth}", decoded, start=ends)
     padding = torch.arange(encoded.shape[1]) >= t["lengths.y"][:, None]
     scores = decoded @ functional.linear(encoded, t["keys.w"]).transpose(1, 2)
     weights = torch.softmax(scores.masked_fill(padding[:, None, :], -torch.inf), dim=-1)
@@ -50,7 +51,7 @@ def aoa_reader(t: Tensors) -> Any:
     for side in ("document", "query"):
         x = functional.embedding(t[f"{side}.y"], t[f"{side}_words.w"])
         names = (f"{side}_forwards", f"{side}_backwards")
-        ways = [recurrent(t, name, x, backwards=name.endswith("backwards")) for name in names]
+        ways = [recurrent(t, name, x, backwards=name.endswith("backwards"))[0] for name in names]
         states[side] = torch.cat(ways, dim=-1)
     matching = states["document"] @ states["query"].transpose(1, 2)
     of_query = torch.softmax(matching, dim=2).mean(dim=1, keepdim=True)
@@ -63,16 +64,19 @@ def aoa_reader(t: Tensors) -> Any:
 NETWORKS = {f.__name__: f for f in (language_model, seq2seq, aoa_reader)}
 
 
-def recurrent(t: Tensors, name: str, x: Any, backwards: bool = False) -> Any:
-    """A layer of PyTorch with these weights: (samples, steps, features)."""
+def recurrent(
+    t: Tensors, name: str, x: Any, backwards: bool = False, start: Any = None
+) -> tuple[Any, Any]:
+    """A layer of PyTorch with these weights, from (samples, steps, features) and states that it
+    starts from: the same, and the states that it ends with."""
     given = {"weight_ih_l0": "w", "weight_hh_l0": "r", "bias_ih_l0": "bw", "bias_hh_l0": "br"}
     w, r = t[f"{name}.w"], t[f"{name}.r"]
     kind = {4: torch.nn.LSTM, 3: torch.nn.GRU}[r.shape[0] // r.shape[1]]
     layer = kind(w.shape[1], r.shape[1], batch_first=True, dtype=w.dtype)
     values = {own: t[f"{name}.{port}"] for own, port in given.items()}
     x = x.flip(1) if backwards else x
-    y, _ = torch.func.functional_call(layer, values, (x,))
-    return y.flip(1) if backwards else y
+    y, ends = torch.func.functional_call(layer, values, (x, start))
+    return (y.flip(1) if backwards else y), ends
 
 
 def loss(t: Tensors, scores: Any) -> Any:

@@ -295,8 +295,10 @@ class _Output:
         if not line.startswith("simgen: ") or line.startswith("simgen: error: "):
             return
         text, dots, _ = line.removeprefix("simgen: ").rpartition("...")
-        self.preparing = text.partition(": ")[2].rstrip() if dots else ""
-        self.since = time.monotonic()
+        preparing = text.partition(": ")[2].rstrip() if dots else ""
+        if not (self.preparing and preparing):  # a preparation may tell how far it is
+            self.since = time.monotonic()
+        self.preparing = preparing
         if self.say:
             self.say(line)
 

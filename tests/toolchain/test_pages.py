@@ -15,7 +15,10 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(("page", "least"), [("README.md", 3), ("docs/first-hour.md", 10)])
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [("README.md", 3), ("docs/first-hour.md", 10), ("docs/example-llm-layer.md", 5)],
+)
 def test_commands_print_what_the_page_shows(page: str, least: int, tmp_path: Path) -> None:
     found = list(parts((ROOT / page).read_text()))
     assert sum(isinstance(each, Command) for each in found) >= least
