@@ -273,6 +273,7 @@ class BuiltBundle:
         representatives: bool = False,
         jobs: int | None = None,
         warm: str = "previous",
+        sample: float | None = None,
         options: Mapping[str, str | int] | None = None,
         progress: Progress | None = None,
         notice: Notice | None = None,
@@ -289,6 +290,7 @@ class BuiltBundle:
                 metrics.
             jobs: simulate pieces of the network side by side, so many at a time.
             warm: what fills the caches of a piece: "previous", the layer before it, or "none".
+            sample: simulate about this part of a launch's work-groups (0.05) and extrapolate.
             options: options of the target, as in `simgen run --help`: {"num_compute_units": 8}.
             progress: called as the input data are checked, and as launches end, where the target
                 tells.
@@ -300,7 +302,7 @@ class BuiltBundle:
             RunError: the run failed or took too long.
             DamagedError: a file of the bundle is not what was built.
         """
-        cutting = _cutting(representatives, jobs, warm)
+        cutting = _cutting(representatives, jobs, warm, sample)
         source = os.fspath(inputs) if inputs else None
         wish = Wish(timeout, _joined(layers), source, resume, cutting)
         with bundles.opened(self.path) as made:
@@ -317,6 +319,7 @@ class BuiltBundle:
         representatives: bool = False,
         jobs: int | None = None,
         warm: str = "previous",
+        sample: float | None = None,
         options: Mapping[str, str | int] | None = None,
         again: bool = False,
         progress: Progress | None = None,
@@ -333,7 +336,8 @@ class BuiltBundle:
                 or setting of the build, such as {"n": [1, 4], "algo": ["direct", "winograd"]}.
             options: options that have one value throughout.
             again: run the points that have a result, too.
-            timeout, representatives, jobs, warm, progress, notice: as in `run`, for each point.
+            timeout, representatives, jobs, warm, sample, progress, notice: as in `run`, for each
+                point.
 
         Returns:
             The results of all points, by their names, TARGET@SETTING=VALUE,...
@@ -345,7 +349,7 @@ class BuiltBundle:
         words = [f"{name}={','.join(map(_text, values))}" for name, values in grid.items()]
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
-        wish = Wish(timeout, cutting=_cutting(representatives, jobs, warm))
+        wish = Wish(timeout, cutting=_cutting(representatives, jobs, warm, sample))
         with bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
@@ -448,14 +452,18 @@ def _check_options(bundle: bundles.Bundle, target: str | None, options: Mapping[
                 raise UsageError(f"{planning.spelling(option)} {error}") from None
 
 
-def _cutting(representatives: bool, jobs: int | None, warm: str) -> Cutting | None:
+def _cutting(
+    representatives: bool, jobs: int | None, warm: str, sample: float | None
+) -> Cutting | None:
     """How a network is to be cut; None: it is run whole."""
     if warm not in list(Warm):
         raise UsageError(f"--warm {printable(warm)}: unknown; {did_you_mean(warm, list(Warm))}")
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: write a whole number, 1 or more")
-    if representatives or jobs is not None:
-        return Cutting(representatives, Warm(warm), jobs or 1)
+    if sample is not None and not 0 < sample <= 0.5:
+        raise UsageError(f"--sample {sample!r}: write a part of the whole, such as 0.05")
+    if representatives or jobs is not None or sample is not None:
+        return Cutting(representatives, Warm(warm), jobs or 1, sample or 0.0)
     return None
 
 

@@ -6,13 +6,12 @@ What is counted is a number for each element of each port: how often a pass writ
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simgen.layers.written import declaration, written
+from simgen.layers.written_elements import elements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +20,9 @@ if TYPE_CHECKING:
 
     from simgen.ir import Kernel, Launch
     from simgen.layers.base import Lowering, Port
-    from simgen.layers.written import Cut, Cuts, Places, Writes
+    from simgen.layers.written import Writes
 
     Elements = NDArray[np.int64]
-
-Grid = tuple[int, int, int]
 
 
 def problems_of(lowering: Lowering, ports: Sequence[Port]) -> list[str]:
@@ -116,55 +113,3 @@ def of_geometry(kernel: Kernel) -> Kernel:
     list(declaration(kernel)(constants, kernel.block))
     kept = tuple((name, value) for name, value in kernel.constants if name in constants.read)
     return replace(kernel, constants=kept)
-
-
-def elements(each: Writes, grid: Grid | None = None) -> Elements:
-    """Indices that all work-groups write or, with `grid`, those below it in each direction."""
-    found = np.array([each.offset], np.int64)
-    corner = (grid[0] - each.first, *grid[1:]) if grid else each.grid
-    for cuts, groups in zip((each.x, each.y, each.z), corner):
-        found = _sums(found, _along(cuts, max(groups, 0)))
-    for places in each.inside:
-        found = _sums(found, np.arange(places.count) * places.stride)
-    return found
-
-
-def _sums(some: Elements, other: Elements) -> Elements:
-    return (some[:, None] + other).reshape(-1)
-
-
-def _along(cuts: Cuts, groups: int) -> Elements:
-    """Offsets of what the first work-groups along one coordinate write."""
-    if groups >= prod(cut.groups for cut in cuts):
-        found = np.zeros(1, np.int64)
-        for cut in cuts:
-            found = _sums(found, _offsets(cut, 0, cut.groups))
-        return found
-    parts = [np.empty(0, np.int64)]
-    for at, numbers in enumerate(product(*(range(cut.groups) for cut in cuts))):
-        if at == groups:
-            break
-        found = np.zeros(1, np.int64)
-        for cut, number in zip(cuts, numbers):
-            found = _sums(found, _offsets(cut, number, number + 1))
-        parts.append(found)
-    return np.concatenate(parts)
-
-
-def _offsets(cut: Cut, first: int, last: int) -> Elements:
-    """Of the pieces of the work-groups `first` to `last` - 1 of a cut."""
-    pieces = [each.pieces for each in cut.places]
-    numbers = np.arange(first * cut.group, min(last * cut.group, prod(pieces)))
-    found = np.zeros((numbers.size, 1), np.int64)
-    inside = np.ones((numbers.size, 1), bool)
-    for places, number in zip(cut.places, np.unravel_index(numbers, pieces)):
-        there, offsets = _piece(places, number)
-        found = (found[:, :, None] + offsets[:, None, :]).reshape(numbers.size, -1)
-        inside = (inside[:, :, None] & there[:, None, :]).reshape(numbers.size, -1)
-    return found[inside]
-
-
-def _piece(places: Places, number: NDArray[Any]) -> tuple[NDArray[np.bool_], Elements]:
-    """(whether a place exists, its offset), of pieces by their numbers, (piece, neighbour)."""
-    place = number[:, None] * places.each + np.arange(min(places.each, places.count))
-    return place < places.count, place * places.stride

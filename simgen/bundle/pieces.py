@@ -7,7 +7,7 @@ piece left of the same tensor may differ by roundings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from simgen import metrics
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from simgen.bundle.run_record import Run
     from simgen.ir import Workload
     from simgen.workload.pieces import Piece
+    from simgen.workload.samples import Sample
 
 FOLDER = "pieces"
 Given = dict[tuple[int, str], Any]  # (step, buffer) -> what the step read there
@@ -66,6 +67,22 @@ def tensors(workload: Workload, piece: Piece) -> list[str]:
     steps = [workload.steps[at] for at in piece.all]
     used = (name for step in steps for _, name in (*step.reads, *step.writes))
     return [name for name in dict.fromkeys(used) if name in outputs]
+
+
+def samples(
+    workload: Workload, run: Run, parts: Sequence[Mapping[int, Sample]]
+) -> tuple[Sample, ...]:
+    """The samples of launches that count, of the results of all pieces; of those that are inferred
+    too, with the figures of those that ran."""
+    found: dict[int, Sample] = {}
+    firsts = workload.first_launches
+    for piece, part in zip(run.pieces, parts, strict=True):
+        for at in piece.steps:
+            places = range(firsts[at], firsts[at] + len(workload.steps[at].launches))
+            found |= {place: part[place] for place in places if place in part}
+    like = {place: found[ran] for place, ran in run.inferred if ran in found}
+    found |= {place: replace(sample, launch=place) for place, sample in like.items()}
+    return tuple(found[at] for at in sorted(found))
 
 
 def together(workload: Workload, run: Run, parts: Sequence[PieceResult[T]]) -> Together[T]:

@@ -1,7 +1,7 @@
 """Names of results, and of the folders that they lie in: `TARGET`, or `TARGET@OPTION=VALUE,...`.
 
 The second is a point of a sweep, with the options in the order in which the target has them, and
-last one of CUTS where it ran by pieces. A
+last of CUTS where it ran by pieces. A
 sweep over settings of a build has bundles named the same way: `BUNDLE@SETTING=VALUE,...`.
 """
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MARK = "@"  # between a target and a point
-CUTS = REPRESENTATIVES, PIECES = "representatives", "pieces"  # what runs by pieces are called
+# What runs by pieces are called; the last may stand behind another.
+CUTS = REPRESENTATIVES, PIECES, SAMPLED = "representatives", "pieces", "sampled"
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMG]i|[kMG])?(?:B|Hz)?")
 
@@ -25,7 +26,7 @@ def of_point(target: str, options: Mapping[str, str | int]) -> str:
 
 
 def cut(result: str, word: str) -> str:
-    """The name of a result that is made by pieces, of CUTS."""
+    """The name of a result that is made by pieces; `word` is one of CUTS, or two with a comma."""
     return f"{result}{',' if MARK in result else MARK}{word}"
 
 

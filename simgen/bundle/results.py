@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from simgen.bundle import (
     result_digest,
     result_names,
     run_record,
+    sampled,
     saved_result,
 )
 from simgen.errors import DamagedError, MissingError, RefusedError, UsageError
@@ -46,9 +48,10 @@ from simgen.storage.files import NotRegularError, atomic_file, open_regular
 from simgen.storage.schema import SchemaError, from_json, to_json
 from simgen.targets import matrix
 from simgen.tensors import element_types
+from simgen.workload.samples import Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -127,6 +130,8 @@ def collect(
     if run and run.pieces:
         return _of_pieces(bundle, folder, run, name or target.name, closed)
     launches = _launches(bundle.workload, target, folder, run)
+    found = run.samples if run else ()
+    samples = target.reader.sampled(folder, bundle.workload, found, launches) if found else ()
     own = target.reader.ran(bundle.workload, len(launches))
     outputs = _outputs(bundle.workload, folder / OUTPUTS) if own is None else {}
     if own is None and len(launches) != len(bundle.workload.launches):
@@ -152,6 +157,7 @@ def collect(
         result_digest.INPUTS: bundle.manifest["data"].get(manifest.DIGEST, ""),
         **({"rounds_products": to_json(rounded)} if rounded else {}),
         **_history(run),
+        **({sampled.KEY: to_json(samples)} if samples else {}),
         **({} if own is None else {KERNELS: [list(each) for each in own]}),
     }
     try:
@@ -178,8 +184,30 @@ def _of_pieces(bundle: Bundle, folder: Path, run: Run, name: str, closed: seal.S
     except KeyError as error:
         raise DamagedError(f"{folder}: no piece has {error}; run it again") from None
     told = {**parts[0].provenance, "options": result_names.options_of(name), **_history(run)}
+    told.pop(sampled.KEY, None)
+    taken = pieces.samples(workload, run, [samples(part) for part in parts])
+    outputs = dict(found.outputs)
+    if taken:
+        told[sampled.KEY] = to_json(taken)
+        outputs = _without_gaps(workload, run, {each.launch: each for each in taken}, outputs)
     digest = closed.digest if closed.files else ""
-    return Result(name, found.outputs, found.launches, told, digest, found.given)
+    return Result(name, outputs, found.launches, told, digest, found.given)
+
+
+def _without_gaps(
+    workload: Workload, run: Run, taken: Mapping[int, Sample], outputs: Mapping[str, Output]
+) -> dict[str, Output]:
+    """The outputs with what samples computed of them, and nothing else."""
+    found = dict(outputs)
+    for step in run.steps:
+        for name, mask in sampled.computed(workload, step, taken).items():
+            if name in found and not mask.all():
+                flat = found[name].values.reshape(-1)
+                zero = np.where(mask, flat, np.zeros((), flat.dtype))
+                untouched = _untouched(zero, workload.canary)
+                values = sampled.blank(found[name].values, mask)
+                found[name] = Output(values, untouched, found[name].guard_intact)
+    return found
 
 
 def _simulator(part: Result) -> str:
@@ -234,6 +262,31 @@ def steps(result: Result, workload: Workload) -> set[int]:
 def inferred(result: Result) -> dict[int, int]:
     """Launch -> the one that stands for it, of launches that did not run and have metrics."""
     return {int(at): int(like) for at, like in result.provenance.get("inferred", ())}
+
+
+def samples(result: Result) -> dict[int, Sample]:
+    """Launch -> the sample of its work-groups that ran in its place, or in that of the one that
+    stands for it."""
+    told = list(result.provenance.get(sampled.KEY, ()))
+    return {each.launch: each for each in from_json(tuple[Sample, ...], told)}
+
+
+def errors(result: Result, launches: Collection[int]) -> dict[str, float]:
+    """Of the figures of some launches together, half of the interval that holds each in 95 of 100
+    cases; none of what is not sampled.
+
+    What was sampled apart errs independently, and what is inferred from one sample, together.
+    """
+    taken, like = samples(result), inferred(result)
+    summed: dict[tuple[str, int], float] = {}
+    for at in launches:
+        for name, half in taken[at].errors.items() if at in taken else ():
+            key = name, like.get(at, at)
+            summed[key] = summed.get(key, 0.0) + half
+    found: dict[str, float] = {}
+    for (name, _), half in summed.items():
+        found[name] = math.hypot(found.get(name, 0.0), half)
+    return found
 
 
 def kernels(result: Result, workload: Workload) -> list[tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import platform
 import re
@@ -16,6 +17,7 @@ from simgen.storage import schema
 from simgen.storage.files import read_regular, write_atomic
 from simgen.storage.schema import SchemaError, Within, from_json
 from simgen.workload.pieces import Piece  # noqa: TC001 - a schema's types are read when it is used
+from simgen.workload.samples import Sample  # noqa: TC001 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +48,7 @@ class Run:
     # Of a run by pieces, a process each, which begin with the reference's tensors:
     pieces: tuple[Piece, ...] = ()
     inferred: tuple[tuple[Index, Index], ...] = ()  # (launch, the one that stands for it)
+    samples: tuple[Sample, ...] = ()  # of the work-groups of launches
 
 
 def read(folder: Path, workload: Workload) -> Run | None:
@@ -76,10 +79,21 @@ def _check(run: Run, workload: Workload) -> None:
     count = len(workload.launches)
     if any(max(pair) >= count for pair in run.inferred):
         raise SchemaError("not launches of the workload").under("Run.inferred")
+    check_samples(run.samples, workload, "Run.samples")
     for name in run.finished or {}:
         if not re.fullmatch(r"0|[1-9]\d{0,9}", name, re.ASCII) or int(name) >= count:
             fact = f"{printable(name)} is not a launch of the workload"
             raise SchemaError(fact).under("Run.finished")
+
+
+def check_samples(samples: Sequence[Sample], workload: Workload, place: str) -> None:
+    """Raise SchemaError unless they are of launches of the workload, one of each at most."""
+    launches = workload.launches
+    known = {each.launch for each in samples}
+    if len(known) < len(samples) or any(at >= len(launches) for at in known):
+        raise SchemaError("not launches of the workload").under(place)
+    if any(not each.fits(math.prod(launches[each.launch].grid)) for each in samples):
+        raise SchemaError("not work-groups of a launch").under(place)
 
 
 def _check_pieces(run: Run) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping  # noqa: TC003 - a schema's types are read w
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
-from simgen.bundle import result_digest
+from simgen.bundle import result_digest, run_record
 from simgen.errors import printable
 from simgen.machine import ProductRounding  # noqa: TC001 - as above
 from simgen.storage import hdf5, schema
@@ -22,6 +22,7 @@ from simgen.storage.schema import SchemaError, Sized, Within, from_json
 from simgen.tensors import element_types
 from simgen.workload import sharding
 from simgen.workload.pieces import Piece  # noqa: TC001 - as above
+from simgen.workload.samples import Sample  # noqa: TC001 - as above
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,7 @@ class Provenance:
     kernels: tuple[tuple[Index, Short], ...] | None = None
     pieces: tuple[Piece, ...] = ()
     inferred: tuple[tuple[Index, Index], ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
         raise SchemaError("steps that the workload does not have").under("Provenance")
     if any(max(pair) >= len(workload.launches) for pair in found.inferred):
         raise SchemaError("launches that the workload does not have").under("Provenance")
+    run_record.check_samples(found.samples, workload, "Provenance.samples")
     gpus = found.gpus
     batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
     if any(n % gpus for n in batches if n > 1):

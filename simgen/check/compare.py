@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simgen.dtypes import DType
-from simgen.numerics.spread import peak_limit, statistic_limit
+from simgen.numerics.spread import Spread, peak_limit, statistic_limit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from simgen.numerics.spread import Spread
 
 WORST = 5  # points to remember
 # Upper ends of the classes of the ULP histogram; the last class holds what no number of ULPs tells:
@@ -85,8 +83,9 @@ class Comparison:
         bound: NDArray[np.float64],
         spread: Spread | None = None,
         apart: NDArray[np.float64] | float = 0.0,
+        mask: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Compare elements [start, start + a.size) of the flattened tensors.
+        """Compare elements [start, start + a.size) of the flattened tensors; those of `mask`.
 
         `a` and `b` may be of the type or float64; `bound` is absolute. An element whose error is
         not a number counts as outside, unless both sides are the same NaN or infinity, or one is
@@ -94,6 +93,11 @@ class Comparison:
         `spread` is that of a - b about `apart`, what a right a - b is.
         """
         a, b, reference, bound = (np.asarray(t).reshape(-1) for t in (a, b, reference, bound))
+        numbers = np.arange(a.size) if mask is None else np.flatnonzero(mask)
+        if numbers.size < a.size:
+            a, b, reference, bound = a[numbers], b[numbers], reference[numbers], bound[numbers]
+            apart = np.asarray(apart).reshape(-1)[numbers] if np.ndim(apart) else apart
+            spread = spread and Spread(spread.sigma.reshape(-1)[numbers], spread.shared)
         with np.errstate(invalid="ignore"):  # signalling NaNs, and infinities on both sides
             wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
             error = np.abs(wide_a - wide_b)
@@ -121,7 +125,7 @@ class Comparison:
         self._add_ulps(a, b, same, special)
         self._add_range((wide_a, wide_b, reference))
         self._add_window(reference, self._limit(bound, spread))
-        self._add_worst(start, ratio, error, (wide_a, wide_b, reference, bound))
+        self._add_worst(start + numbers, ratio, error, (wide_a, wide_b, reference, bound))
         if spread:
             self._add_spread(wide_a, wide_b, spread, apart)
 
@@ -210,7 +214,7 @@ class Comparison:
 
     def _add_worst(
         self,
-        start: int,
+        numbers: NDArray[np.int64],
         ratio: NDArray[np.float64],
         error: NDArray[np.float64],
         columns: tuple[NDArray[np.float64], ...],
@@ -220,7 +224,7 @@ class Comparison:
         if wrong.size > WORST:
             wrong = wrong[np.argpartition(ratio[wrong], wrong.size - WORST)[wrong.size - WORST :]]
         for at in wrong:
-            index = tuple(int(i) for i in np.unravel_index(start + at, self.shape))
+            index = tuple(int(i) for i in np.unravel_index(numbers[at], self.shape))
             self.worst.append(WorstPoint(index, *(float(column[at]) for column in columns)))
         self.worst.sort(key=lambda point: point.ratio, reverse=True)
         del self.worst[WORST:]
@@ -233,7 +237,7 @@ def suspicions(comparison: Comparison, which: int, untouched: int, guard_intact:
     tolerance of some reference.
     """
     found = []
-    size = prod(comparison.shape)
+    size = comparison.elements
     zeros, reference_zeros = comparison.zeros[which], comparison.zeros[2]
     if untouched:
         found.append(f"{untouched} of {size} elements were never written")
@@ -257,7 +261,8 @@ def proves_nothing(comparison: Comparison) -> str:
     low, high = comparison.window
     zero_passes = low <= 0 <= high
     if not comparison.elements:
-        return "it has no elements"
+        whole = prod(comparison.shape)
+        return "none of its elements was computed" if whole else "it has no elements"
     if not comparison.finite:
         return f"every element of the reference overflows {comparison.dtype.numpy} or is NaN"
     if comparison.zeros[2] == comparison.finite:

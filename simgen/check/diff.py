@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.bundle import results
+from simgen.bundle import results, sampled
 from simgen.check import shares
 from simgen.check.compare import Comparison, suspicions
 from simgen.check.verdict import REFERENCE, Diff, Verdict
@@ -116,6 +116,13 @@ def _notes(result: Result) -> list[str]:
     inferred = len(results.inferred(result))
     of = f"{inferred} of {len(result.launches)} launches"
     ran = [f"{result.name}: {of} were not run, since others are like them"] if inferred else []
+    taken = results.samples(result).keys() - results.inferred(result).keys()
+    if taken:
+        many = "1 launch" if len(taken) == 1 else f"{len(taken)} launches"
+        ran.append(
+            f"{result.name}: of {many} a sample of the work-groups ran; what the others would "
+            "write was not computed, and nothing is said of it"
+        )
     built = result.provenance.get("settings", {}).get("gem5_version", "")
     version = result.provenance.get("machine", {}).get("gem5_version", built)
     return ran + [
@@ -186,6 +193,8 @@ def _step(
         port: replace(workload.buffer(name).spec, shape=shapes[port]) for port, name in step.writes
     }
     given = {port: spec.shape for port, spec in specs.items() if port in layer.shape_given}
+    taken = [results.samples(result) for result in found]
+    masks = [sampled.computed(workload, index, each) if each else {} for each in taken]
     comparisons = [{p: Comparison(s.shape, s.dtype) for p, s in specs.items()} for _ in judged]
     have = [pair.a for pair in judged if pair.b is None]
     had = {at: _read(step, index, inputs, found[at], shapes) for at in have}
@@ -200,7 +209,9 @@ def _step(
                 wrote = (found[side].outputs[name].values for side in pair.sides)
                 sides = [values.reshape(shapes[port])[part] for values in wrote]
                 start = (part.start or 0) * (sides[0].size // len(sides[0]))
-                _compare(made[port], start, port, sides, [expected[s] for s in pair.sides])
+                own = [masks[side][name] for side in pair.sides if name in masks[side]]
+                mask = np.logical_and.reduce(own)[start : start + sides[0].size] if own else None
+                _compare(made[port], start, port, sides, [expected[s] for s in pair.sides], mask)
     for port, name in step.writes:
         compared = [made[port] for made in comparisons]
         _conclude(step, name, found, judged, compared)
@@ -255,8 +266,10 @@ def _compare(
     port: str,
     sides: Sequence[NDArray[Any]],
     expected: Sequence[Expected],
+    mask: NDArray[np.bool_] | None = None,
 ) -> None:
-    """Add elements from `start` on of one result and the reference, or of two results."""
+    """Add elements from `start` on of one result and the reference, or of two results; of those
+    that were not all computed, what `mask` has."""
     values = [side.reshape(-1) for side in sides]
     references = [each[port][0].reshape(-1) for each in expected]
     bounds = [each[port][1].reshape(-1) for each in expected]
@@ -272,7 +285,8 @@ def _compare(
                 apart = reference - references[1][part]
             bound = bound + bounds[1][part] + np.abs(apart)
             spread = both(spread, other) if spread and other else None
-        into.add(start + at, values[0][part], theirs, reference, bound, spread, apart)
+        kept = None if mask is None else mask[part]
+        into.add(start + at, values[0][part], theirs, reference, bound, spread, apart, kept)
 
 
 def _part(spread: Spread | None, part: slice) -> Spread | None:

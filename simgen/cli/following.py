@@ -133,8 +133,10 @@ def _totals(result: Result) -> None:
     from simgen.bundle import results
 
     inferred = results.inferred(result)
-    if not inferred:
+    taken = results.samples(result)
+    if not inferred and not taken:
         return
+    errors = results.errors(result, range(len(result.launches)))
     parts = []
     for name, text in (("seconds", seconds), ("instructions", count)):
         values = [each.get(name) for each in result.launches]
@@ -143,10 +145,14 @@ def _totals(result: Result) -> None:
         whole = sum(value for value in values if value is not None)
         like = sum(values[at] or 0.0 for at in inferred)
         unit = "" if name == "seconds" else f" {name}"
-        parts.append(f"{text(whole)}{unit}, of which {text(whole - like)} measured")
+        half = f" ± {text(errors[name])}" if errors.get(name) else ""
+        part = f", of which {text(whole - like)} measured" if inferred else ""
+        parts.append(f"{text(whole)}{half}{unit}{part}")
     if parts:
-        measured = len(result.launches) - len(inferred)
-        print(f"in all {'; '.join(parts)}: {measured} of {len(result.launches)} launches")
+        count_of = len(result.launches)
+        said = [f"{count_of - len(inferred)} of {count_of} launches"] if inferred else []
+        said += [f"{len(taken)} by samples of their work-groups"] if taken else []
+        print(f"in all {'; '.join(parts)}: {', '.join(said)}")
 
 
 def _at_once(workload: Workload, result: Result) -> None:

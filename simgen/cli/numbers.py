@@ -29,4 +29,20 @@ class Real(click.FloatRange):
         return number
 
 
+class Share(click.ParamType[float]):
+    """A part of a whole, up to a half: 5% or 0.05."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> float:
+        try:
+            text = str(value)
+            found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            found = math.nan
+        if not 0 < found <= 0.5:
+            self.fail(f"{value!r} is not a part of the whole; write one such as 5%", param, ctx)
+        return found
+
+
 SEED = Whole(0, 2**63 - 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.cli import completing
-from simgen.cli.numbers import Real, Whole
+from simgen.cli.numbers import Real, Share, Whole
 from simgen.cli.options import (
     BuildCommand,
     RunCommand,
@@ -158,6 +158,13 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "counted, or nothing. [default: previous]",
 )
 @click.option(
+    "--sample",
+    type=Share(),
+    metavar="P%",
+    help="Simulate about this part of the work-groups of each launch that has enough, and "
+    "extrapolate its figures.",
+)
+@click.option(
     "--piece",
     type=Whole(1),
     metavar="K",
@@ -180,6 +187,7 @@ def run(
     representatives: bool,
     jobs: int | None,
     warm: str | None,
+    sample: float | None,
     piece: int | None,
     resume: bool,
     executor: str | None,
@@ -202,13 +210,14 @@ def run(
     simgen run alexnet --on gem5-se --layers conv2..pool2 --inputs host
     simgen run alexnet --on gem5-se --resume
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 8
+    simgen run conv_fwd --on mgpusim --mode timing --sample 5%
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 40 --executor slurm
 
     Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
     BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
     the same command continues after an interruption. The result of --layers is TARGET@LAYERS, of
-    --representatives TARGET@representatives, of --jobs alone TARGET@pieces; these go on where they
-    were interrupted, too.
+    --representatives TARGET@representatives, of --sample TARGET@sampled, of --jobs alone
+    TARGET@pieces; these go on where they were interrupted, too.
 
     Exit code 5: the run failed, or points of the sweep did.
     """
@@ -216,7 +225,7 @@ def run(
     from simgen.running.runs import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
-    wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm))
+    wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm, sample))
     if grid and layers is not None and not wish.cutting:
         raise UsageError(
             "--layers: a sweep runs the whole network; leave out --layers or --sweep, or add "
@@ -271,19 +280,21 @@ def _piece(
     sweeps.run_piece(bundle, target, options, grid, wish, nth, Printing(quiet))
 
 
-def _cutting(representatives: bool, jobs: int | None, warm: str | None) -> Cutting | None:
+def _cutting(
+    representatives: bool, jobs: int | None, warm: str | None, sample: float | None
+) -> Cutting | None:
     """How the network is to be cut; None: it is run whole."""
     from simgen.running.pieces import Cutting
     from simgen.workload.pieces import Warm
 
-    if not representatives and jobs is None:
+    if not representatives and jobs is None and sample is None:
         if warm:
             raise UsageError(
                 "--warm: a run of the whole network has the caches that it has; leave it out, or "
-                "add --representatives or --jobs"
+                "add --representatives, --sample or --jobs"
             )
         return None
-    return Cutting(representatives, Warm(warm or Warm.PREVIOUS), jobs or 1)
+    return Cutting(representatives, Warm(warm or Warm.PREVIOUS), jobs or 1, sample or 0.0)
 
 
 def _sweep(

@@ -459,6 +459,7 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
         return
     rows = []
     inferred = {result.name: results.inferred(result) for result in found}
+    samples = {result.name: results.samples(result) for result in found}
     order = [(step, launch) for step in workload.steps for launch in step.launches]
     for at, (step, launch) in enumerate(order):
         times = [result.launches[at].get("seconds") for result in found]
@@ -466,6 +467,8 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
             continue
         cells = ["" if t is None else seconds(t) for t in times]
         for cell, result in enumerate(found):
+            if at in (taken := samples[result.name]):
+                cells[cell] += f" ± {seconds(taken[at].errors.get('seconds', 0.0))}"
             if at in (like := inferred[result.name]):
                 cells[cell] += f", as {like[at]}"
         if len(found) == 2:

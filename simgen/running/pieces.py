@@ -18,7 +18,7 @@ from simgen.bundle import pieces as files
 from simgen.bundle import result_names, results, run_record
 from simgen.bundle import writing as bundles
 from simgen.errors import RefusedError, RunError, UsageError, one_line
-from simgen.running import capacity, kept_pieces, process, run_folder, selection
+from simgen.running import capacity, kept_pieces, process, run_folder, sampling, selection
 from simgen.running.kept_pieces import PieceWork
 from simgen.storage import locks, seal
 from simgen.storage.files import PART
@@ -53,10 +53,20 @@ class Cutting:
     representatives: bool = False
     warm: Warm = Warm.PREVIOUS
     jobs: int = 1
+    sample: float = 0.0  # the part of a launch's work-groups that are simulated; 0: all
 
     @property
     def word(self) -> str:
-        return result_names.REPRESENTATIVES if self.representatives else result_names.PIECES
+        words = [result_names.REPRESENTATIVES] if self.representatives else []
+        words += [result_names.SAMPLED] if self.sample else []
+        return ",".join(words) or result_names.PIECES
+
+    @property
+    def option(self) -> str:
+        """The first of those that made it."""
+        if self.representatives:
+            return "--representatives"
+        return "--sample" if self.sample else "--jobs"
 
     def result(self, target: str, layers: str | None) -> str:
         """The name of the result of a run of these layers, or of all."""
@@ -70,7 +80,7 @@ def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Surv
     Raises:
         UsageError: tensors that steps read are gone after a run, or there are no such layers.
     """
-    option = "--representatives" if cutting.representatives else "--jobs"
+    option = cutting.option
     if reference.reuses_memory(workload):
         raise UsageError(
             f"{option}: the bundle reuses memory, so what layers read is gone; build it "
@@ -93,9 +103,11 @@ def check(target: Target, cutting: Cutting, options: Mapping[str, str | int]) ->
     Raises:
         UsageError: the target or its options.
     """
-    option = "--representatives" if cutting.representatives else "--jobs"
+    option = cutting.option
     if reason := target.whole_only():
         raise UsageError(f"{option}: {target.name}: {reason}")
+    if cutting.sample and (reason := target.unsampled(options)):
+        raise UsageError(f"--sample: {target.name}: {reason}")
     if int(options.get("gpus", target.sharing())) > 1:
         raise UsageError(f"{option}: several GPUs share the batch; run it with --gpus 1")
     if options.get("keep") == "yes":
@@ -207,7 +219,8 @@ def _work(
     record = run_folder.record(
         bundle, target, environment, survey.steps, about, selection.REFERENCE
     )
-    record = replace(record, pieces=tuple(cuts), inferred=survey.inferred)
+    taken = sampling.choose(bundle, target, environment, cutting.sample, cuts)
+    record = replace(record, pieces=tuple(cuts), inferred=survey.inferred, samples=taken)
     return PieceWork(bundle, target, record, environment, timeout, name)
 
 
@@ -221,7 +234,8 @@ def _told(workload: Workload, run: Run, done: int, cutting: Cutting) -> str:
     how = f"in {len(cuts)} pieces, {min(cutting.jobs, len(cuts))} at a time"
     how = "in one piece" if len(cuts) == 1 else how
     kept = f"; {done} pieces were simulated before" if done else ""
-    return f"{', '.join(parts)}, {how}{kept}"
+    part = f"; {sampling.told(workload, run)}" if cutting.sample else ""
+    return f"{', '.join(parts)}, {how}{part}{kept}"
 
 
 def _check_memory(target: Target, workload: Workload, jobs: int) -> None:
@@ -297,14 +311,19 @@ class _Prepared:
             run_folder.discard(start)
 
     def _names(self, piece: Piece) -> Iterator[str]:
-        for at in selection.given(self.workload, piece.all):
+        for at in self._given(piece):
             yield from (name for _, name in self.workload.steps[at].writes)
+
+    def _given(self, piece: Piece) -> list[int]:
+        """The steps whose tensors the piece begins with."""
+        filled = sampling.filled(self.workload, self.work.run, piece)
+        return [*selection.given(self.workload, piece.all), *filled]
 
     def starts(self) -> Iterator[tuple[Piece, Start]]:
         """Each piece as soon as all that it reads is known."""
         held: dict[str, NDArray[Any]] = {}
         yield from self._whole(held)
-        steps = {at for piece in self.wanted for at in selection.given(self.workload, piece.all)}
+        steps = {at for piece in self.wanted for at in self._given(piece)}
         if not self.wanted:
             return
         for made in selection.references(self.work.bundle, steps):
@@ -317,13 +336,17 @@ class _Prepared:
         for piece in [piece for piece, names in self.wanted.items() if names <= held.keys()]:
             names = self.wanted.pop(piece)
             work = self.work
+            taken = sampling.of_piece(self.workload, work.run, piece)
             start = run_folder.begin(
                 work.bundle, work.target, work.result_of(piece), work.environment, piece.all,
-                layers=work.run.layers, inputs=work.run.inputs,
+                layers=work.run.layers, inputs=work.run.inputs, samples=taken,
             )  # fmt: skip
             self.made.append(start)
-            if len(piece.all) < len(self.workload.steps):
-                selection.give(start, work.bundle, {name: held[name] for name in names})
+            filled = sampling.filled(self.workload, work.run, piece)
+            if filled or len(piece.all) < len(self.workload.steps):
+                tensors = {name: held[name] for name in names}
+                tensors |= sampling.left_out(self.workload, taken, filled, tensors)
+                selection.give(start, work.bundle, tensors, filled)
             yield piece, start
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
     from simgen.targets import Target
+    from simgen.workload.samples import Sample
 
 EARLIER = "earlier"
 START = ".start-"  # in the name of a folder in which no program has begun
@@ -55,8 +56,9 @@ def begin(
     *,
     layers: str = "",
     inputs: str = "",
+    samples: Sequence[Sample] = (),
 ) -> Start:
-    """A new folder for a run of all steps, or of some.
+    """A new folder for a run of all steps, or of some; of launches with a sample, of that alone.
 
     Raises:
         MissingError: the bundle's folder cannot be written.
@@ -64,6 +66,7 @@ def begin(
     workload = bundle.workload
     chosen = range(len(workload.steps)) if steps is None else steps
     run = record(bundle, target, environment, chosen, layers, inputs)
+    run = replace(run, samples=tuple(samples))
     here = f"{platform.node()}-{os.getpid()}"
     folder = bundle.path / bundles.RESULTS / f"{PART}{result}{START}{here}"
     try:

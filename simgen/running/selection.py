@@ -97,12 +97,21 @@ def prepare(start: Start, bundle: Bundle, source: Result | None) -> None:
     give(start, bundle, _of_result(source, names) if source else _reference(bundle, wanted))
 
 
-def give(start: Start, bundle: Bundle, tensors: Mapping[str, NDArray[Any]]) -> None:
-    """Put the state into the folder of a run that is to begin: `tensors` that its steps read."""
+def give(
+    start: Start, bundle: Bundle, tensors: Mapping[str, NDArray[Any]], filled: Collection[int] = ()
+) -> None:
+    """Put the state into the folder of a run that is to begin: `tensors` that its steps read, and
+    of steps that are `filled` what they will not write."""
     workload = start.whole
     wanted = given(workload, start.run.steps)
     marks = [
-        Mark.TO_RUN if at in start.run.steps else Mark.GIVEN if at in wanted else Mark.LEFT_OUT
+        Mark.FILLED
+        if at in filled
+        else Mark.TO_RUN
+        if at in start.run.steps
+        else Mark.GIVEN
+        if at in wanted
+        else Mark.LEFT_OUT
         for at in range(len(workload.steps))
     ]
     identity = bytes.fromhex(bundle.manifest["data"]["id"])

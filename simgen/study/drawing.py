@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import hypot
 from typing import TYPE_CHECKING
 
 from simgen import metrics
@@ -91,13 +92,16 @@ def _times(
         (f"Time by type of operation: {series}", lambda row: row.kind),
     ):
         table: dict[str, dict[str, float]] = {}  # pass -> place -> seconds
+        halves: dict[str, dict[str, float]] = {}  # of their intervals
         for _, row, values in of:
-            at = table.setdefault(row.direction, {})
+            at, half = table.setdefault(row.direction, {}), halves.setdefault(row.direction, {})
             at[place(row)] = at.get(place(row), 0.0) + values.get(TIME, 0.0)
+            half[place(row)] = hypot(half.get(place(row), 0.0), row.errors.get(TIME, 0.0))
         places = list(dict.fromkeys(each for at in table.values() for each in at))
         parts = {name: [at.get(each) for each in places] for name, at in table.items()}
         said, shown, parts = _readable(title, places, parts)
-        drawn.append((said, interactive.stacked(shown, parts, metrics.unit(TIME))))
+        errors = {name: [at.get(each) for each in shown] for name, at in halves.items()}
+        drawn.append((said, interactive.stacked(shown, parts, metrics.unit(TIME), errors)))
     return drawn
 
 

@@ -46,9 +46,14 @@ def grouped(places: Sequence[str], series: Series, unit: str, whole: float | Non
     return _element(figure)
 
 
-def stacked(places: Sequence[str], parts: Series, unit: str) -> str:
-    """One bar at each place, of the parts from below to above."""
+def stacked(places: Sequence[str], parts: Series, unit: str, errors: Series | None = None) -> str:
+    """One bar at each place, of the parts from below to above; `errors` are half of the interval
+    of a part, at its end."""
     figure = _bars(places, parts, unit)
+    for trace in figure.data:
+        halves = (errors or {}).get(trace.name, ())
+        if any(halves):
+            trace.error_y = {"type": "data", "array": [half or 0.0 for half in halves]}
     figure.update_layout(barmode="stack")
     return _element(figure)
 

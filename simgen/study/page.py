@@ -62,6 +62,7 @@ def rows(
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
             if launches and not any(launches):  # the run was about other layers
                 continue
+            places = [i for i, (of, _) in enumerate(kernels) if of == at]
             operations, nbytes = _work(bundle.workload, step)
             made.append(
                 Row(
@@ -83,6 +84,7 @@ def rows(
                     like.get(at, ""),
                     roof,
                     len(bundle.workload.steps),
+                    results.errors(result, places),
                 )
             )
     return made
@@ -108,6 +110,11 @@ def doubts(found: Sequence[Row]) -> list[str]:
         where = ", ".join(places[:SHOWN]) + more
         if verdict != verdict_file.RIGHT:
             lines.append(f"{verdict}: {len(of)} of {len(found)} rows, {where}")
+    if of := [row for row in found if row.errors]:
+        lines.append(
+            f"sampled: {len(of)} of {len(found)} rows are extrapolated from some of their "
+            "work-groups; the columns _error are half of the intervals that hold 95 of 100 figures"
+        )
     return lines
 
 
@@ -124,6 +131,7 @@ def to_csv(found: Sequence[Row]) -> str:
         "bundle", "workload", "planned_for", "layer", "pass", "type", "target", "verdict",
         "inferred_from", "operations", "bytes",
     )  # fmt: skip
+    errors = list(dict.fromkeys(name for row in found for name in row.errors))
     lines = []
     for row in found:
         values = {**row.metrics, **derived(row)}
@@ -132,8 +140,9 @@ def to_csv(found: Sequence[Row]) -> str:
             row.bundle, row.workload, row.planned_for, row.layer, row.direction, row.types,
             row.target, row.verdict, row.inferred_from,
         )  # fmt: skip
+        cells += [f"{row.errors[name]:.9g}" if name in row.errors else "" for name in errors]
         lines.append([*step, row.operations, row.nbytes, *cells])
-    return _csv([*head, *metrics], lines)
+    return _csv([*head, *metrics, *(f"{name}_error" for name in errors)], lines)
 
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:

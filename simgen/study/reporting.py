@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simgen.bundle import recipe, result_names, verdict_file
+from simgen.bundle import recipe, result_names, results, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.finding import find_result
 from simgen.errors import UsageError, one_line
@@ -126,7 +127,9 @@ def _part(bundle: Bundle, result: Result) -> list[str]:
         return ["--layers", part["layers"], "--inputs", part["inputs"]]
     layers, _, word = part["layers"].rpartition(", ")
     words = ["--layers", layers] if layers else []
-    words += ["--representatives"] if word == result_names.REPRESENTATIVES else []
+    how = word.split(",")
+    words += ["--representatives"] if result_names.REPRESENTATIVES in how else []
+    words += ["--sample", _rate(bundle, result)] if result_names.SAMPLED in how else []
     made = [Piece(tuple(each["warm"]), tuple(each["steps"])) for each in cuts]
     ran = [piece.steps for piece in made]
     for jobs in range(1, len(made) + 1):
@@ -135,6 +138,13 @@ def _part(bundle: Bundle, result: Result) -> list[str]:
             words += ["--jobs", str(jobs)]
             return words if found == made else [*words, "--warm", Warm.NONE.value]
     return [*words, "--jobs", "1"]
+
+
+def _rate(bundle: Bundle, result: Result) -> str:
+    """The part of the work-groups that makes the samples of a result, by the largest launch."""
+    launches = bundle.workload.launches
+    sizes = {math.prod(launches[at].grid): each for at, each in results.samples(result).items()}
+    return f"{sizes[max(sizes)].rate(max(sizes)):.3%}" if sizes else "5%"
 
 
 def _all_that_ran(paths: Sequence[Path], loaded: Sequence[Bundle]) -> list[list[TracedRun]]:

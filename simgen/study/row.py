@@ -32,6 +32,8 @@ class Row:
     # float32 operations and bytes of DRAM in a second, of the machine that ran it, at most
     roof: tuple[float, float] | None = None
     steps: int = 0  # of the workload, layers and passes; of a part of it there are fewer rows
+    # Of metrics that samples of work-groups tell, half of the interval that holds 95 of 100.
+    errors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def step(self) -> str:

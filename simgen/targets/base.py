@@ -26,6 +26,9 @@ from simgen.targets.roles import log_text as log_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
+
+    from simgen.ir import Kernel
 
 EVERYTHING = "all of it"
 # Patterns of options, as gem5 writes them.
@@ -171,6 +174,15 @@ class Target(ABC):
     @abstractmethod
     def reader(self) -> Reader:
         """How results are read."""
+
+    def unsampled(self, options: Mapping[str, str | int]) -> str | None:
+        """Why a run cannot take a sample of a launch's work-groups ("fact; cure"), or None."""
+        return "it runs whole launches; use --on mgpusim --mode timing"
+
+    def held(self, folder: Path, kernel: Kernel, options: Mapping[str, str | int]) -> int:
+        """Work-groups of a kernel that the machine of a run with these options holds at once;
+        `folder` is the target's in the bundle."""
+        raise NotImplementedError
 
     def whole_only(self) -> str | None:
         """Why no part of a workload can be run, and no run continued ("fact; cure"), or None."""

@@ -70,6 +70,23 @@ def read(
     return found
 
 
+def by_launch(path: Path, most: int) -> dict[int, list[dict[str, float]]]:
+    """The lines of a table of numbers by their column `launch`, which is left out.
+
+    Raises:
+        DamagedError: it is none.
+    """
+    found: dict[int, list[dict[str, float]]] = {}
+    try:
+        for row in _rows(path, most):
+            values = {name: _metric(name, text) for name, text in row.items()}
+            found.setdefault(int(values.pop("launch")), []).append(values)
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        fact = getattr(error, "strerror", None) or error
+        raise DamagedError(f"{path}: cannot be read ({fact}); run the bundle again") from None
+    return found
+
+
 @dataclass(frozen=True)
 class RowsReader(Reader):
     """Reads `columns` of them, or all."""

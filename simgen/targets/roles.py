@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.compile.stages import SOURCE
+from simgen.errors import DamagedError
 from simgen.storage.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from simgen.compile.build import Builder
     from simgen.ir import Workload
+    from simgen.workload.samples import Sample
 
 MAX_LOG = 2**26  # bytes of a log that are looked at
 
@@ -189,6 +191,22 @@ class Reader(ABC):
             DamagedError: no step can be told of a launch.
         """
         return None
+
+    def sampled(
+        self,
+        results: Path,
+        workload: Workload,
+        samples: Sequence[Sample],
+        rows: Sequence[dict[str, float]],
+    ) -> tuple[Sample, ...]:
+        """Make the metrics of sampled launches those of whole ones; the samples with their errors.
+
+        `rows` has the metrics of all launches; those of sampled ones are changed.
+
+        Raises:
+            DamagedError: the results have no such samples.
+        """
+        raise DamagedError(f"{results}: this target takes no samples; run it again")
 
     def machine(self, results: Path) -> Mapping[str, str]:
         """What the results tell of the machine that ran it (a GPU, a simulator)."""

@@ -41,6 +41,7 @@ class Mark(IntEnum):
     FINISHED = 1  # its tensors are here
     LEFT_OUT = 2  # not run, and nobody reads its tensors
     GIVEN = 3  # not run; its tensors are here, because steps that are run read them
+    FILLED = 4  # to be run in part, over tensors that are here
 
 
 def head_nbytes(workload: Workload) -> int:
@@ -105,13 +106,13 @@ def write(
     marks: Sequence[Mark],
     tensors: Mapping[str, NDArray[Any]],
 ) -> None:
-    """A file with `marks` and the tensors of the steps that are GIVEN, by buffer."""
+    """A file with `marks` and the tensors of the steps that are GIVEN or FILLED, by buffer."""
     np = arrays
     canary = workload.canary.to_bytes(4, "little")
     with atomic_file(path) as file:
         file.write(MAGIC + data_id + bytes(MARKS - len(MAGIC) - len(data_id)) + bytes(marks))
         for each in workload.left:
-            if marks[each.step] is not Mark.GIVEN:
+            if marks[each.step] not in (Mark.GIVEN, Mark.FILLED):
                 continue
             file.seek(head_nbytes(workload) + each.offset - workload.state_offset)
             spec = workload.buffer(each.name).spec

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from covering import covering
-from launch_geometry import elements, of_geometry
+from launch_geometry import of_geometry
 from layer_bundles import Problem, make, plan
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
 
 from simgen.ir import Pass, Role
 from simgen.layers import LAYERS
 from simgen.layers.written import written
+from simgen.layers.written_elements import elements
 from simgen.targets.host import Host
 from simgen.workload import lowering as workloads
 

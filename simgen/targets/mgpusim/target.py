@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import machine
-from simgen.compile import render, stages
+from simgen.compile import code_object, render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import DamagedError, printable
 from simgen.ir import to_json
+from simgen.storage.files import read_regular
 from simgen.targets import machine_file
 from simgen.targets.base import (
     File,
@@ -33,18 +34,19 @@ from simgen.targets.base import (
     setting,
 )
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
-from simgen.targets.mgpusim import legalised
+from simgen.targets.mgpusim import legalised, sampling
 from simgen.targets.mgpusim.hardware import HARDWARE
 from simgen.targets.mgpusim.needs import GO_CURE, NAME, RUNNER, GoRunner, parts, templates, version
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from simgen.compile.build import Builder
-    from simgen.ir import Workload
+    from simgen.ir import Kernel, Workload
     from simgen.targets.base import Job
+    from simgen.workload.samples import Sample
 
 SIMULATOR = "mgpusim"  # of the table of simulators
 GPUS_FACT = "gpus"  # in machine.json
@@ -149,6 +151,18 @@ class MGPUSim(Target):
     def model(self) -> Model:
         """What its kernels are made for: the simulator, or the GPU that it stands for."""
         return model(self.arch) if self.legalise else Model.gpu(self.arch)
+
+    def unsampled(self, options: Mapping[str, str | int]) -> str | None:
+        if options.get("mode") != "timing":
+            return "the emulator has no time to extrapolate; add --mode timing"
+        return None
+
+    def held(self, folder: Path, kernel: Kernel, options: Mapping[str, str | int]) -> int:
+        name = f"mgpusim-{options.get('gpu', DEFAULT_GPU[self.arch])}"
+        hardware = {key: options[key] for key in options.keys() & machine.OPTIONS.keys()}
+        simulated = machine.find(name, self.name).with_options(hardware, self.name)
+        elf = read_regular(folder / "kernels" / f"{kernel.name}.co", code_object.MOST_NBYTES)
+        return sampling.held(kernel, elf, simulated)
 
     @property
     def needs(self) -> Requirements:
@@ -279,6 +293,15 @@ class MGPUSimReader(RowsReader):
     def counted(self) -> Mapping[str, str]:
         """In words of the program's tracers (templates/launchers/mgpusim/metrics.go)."""
         return COUNTED
+
+    def sampled(
+        self,
+        results: Path,
+        workload: Workload,
+        samples: Sequence[Sample],
+        rows: Sequence[dict[str, float]],
+    ) -> tuple[Sample, ...]:
+        return sampling.whole(results, workload, samples, rows)
 
     def machine(self, results: Path) -> Mapping[str, str]:
         facts = machine_file.texts(machine_file.read(results))

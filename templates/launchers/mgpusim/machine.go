@@ -52,6 +52,8 @@ type machine struct {
 	idle        *driver.CommandQueue // always empty
 	gpus        []gpu
 	recorder    *recorder
+	sampler     *sampler
+	tables      observations
 	timing      bool
 	allocations int // of memory of the GPUs
 }
@@ -68,7 +70,13 @@ type dispatch struct {
 	kernel  *kernel
 	grid    [3]uint32 // work-groups
 	args    []driver.Ptr
+	sample  *sample                     // of its work-groups; nil: all of them run
 	command *driver.LaunchKernelCommand // once it is prepared
+}
+
+// groups are the work-groups of the whole launch.
+func (d *dispatch) groups() uint64 {
+	return uint64(d.grid[0]) * uint64(d.grid[1]) * uint64(d.grid[2])
 }
 
 func newMachine(o options, arenaNbytes uint64) *machine {
@@ -86,7 +94,9 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 	correctUnits(s, o)
 	keepLittle(s)
 	d := s.GetComponentByName("Driver").(*driver.Driver)
-	m := &machine{simulation: s, driver: d, recorder: newRecorder(s, d), timing: o.timing}
+	m := &machine{simulation: s, driver: d, recorder: newRecorder(s, d), timing: o.timing,
+		sampler: &sampler{map[*kernels.HsaKernelDispatchPacket]*sample{}}, tables: observations{results: o.results}}
+	d.GetPortByName("GPU").AcceptHook(m.sampler)
 	d.Run()
 	m.context = d.Init()
 	m.idle = d.CreateCommandQueue(m.context)
@@ -159,11 +169,19 @@ func (m *machine) dispatches(w workload, l launch, k *kernel) []*dispatch {
 func (m *machine) run(s step, dispatches []*dispatch) row {
 	var groups uint64
 	for _, d := range dispatches {
-		groups += uint64(d.grid[0]) * uint64(d.grid[1]) * uint64(d.grid[2])
+		if d.sample == nil {
+			groups += d.groups()
+		} else {
+			groups += d.sample.groups()
+		}
 	}
 	k := dispatches[0].kernel
 	running = current{k, s, m.recorder.suspect}
 	m.recorder.reset()
+	if d := dispatches[0]; d.sample != nil {
+		m.sampler.samples[d.command.Packet] = d.sample
+		m.recorder.seen = newSeen(d.sample)
+	}
 	start := time.Now()
 	for _, d := range dispatches {
 		m.driver.Enqueue(d.gpu.queue, d.command)
@@ -172,6 +190,10 @@ func (m *machine) run(s step, dispatches []*dispatch) row {
 	m.recorder.wait(len(dispatches))
 	seconds := time.Since(start).Seconds()
 	running = current{}
+	if m.recorder.seen != nil {
+		m.recorder.snapshot()
+		m.tables.add(m.recorder.seen, m.recorder.begin)
+	}
 	fmt.Printf("%s (%s %s): %d instructions of wavefronts in %.3f s\n",
 		k.name, s.Layer, s.Direction, m.recorder.counts[instructions], seconds)
 	return m.recorder.row(k.name, seconds, groups)

@@ -8,6 +8,7 @@
 //	outputs.bin   the arena from outputs_offset to its end, after the last launch
 //	launches.csv  one line for each launch that ran: time and counts
 //	machine.json  which simulator it was, and how many of which GPU
+//	waves.csv, groups.csv  what samples of launches show
 //	state.bin     what finished steps left; steps that are marked in it before are not run
 //	probe.csv     of a probe, the instructions that MGPUSim refused
 //
@@ -70,7 +71,7 @@ func main() {
 	m.restore(&b.Workload, shares, kept)
 	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing,
 		len(b.Workload.Queues) > 0)
-	plan := m.plan(shares, kept, kernels)
+	plan := m.plan(shares, kept, kernels, readSamples(options, &b.Workload))
 	say("allocations", strconv.Itoa(m.allocations))
 	if len(b.Workload.Queues) > 0 && options.timing && options.gpus == 1 {
 		for _, found := range m.runQueues(&b.Workload, plan) {
@@ -79,7 +80,7 @@ func main() {
 		plan = nil
 	}
 	for at, step := range b.Workload.Steps {
-		if plan != nil && kept.marks[at] == toRun {
+		if plan != nil && toDo(kept.marks[at]) {
 			rows.add(m.step(step, shares.Workload.Steps[at], plan[at]))
 			m.leave(&b.Workload, shares, kept, at, data)
 		}
@@ -95,15 +96,20 @@ type task struct {
 }
 
 // plan prepares all steps that are to be run.
-func (m *machine) plan(s *sharding, kept *state, kernels map[string]*kernel) []task {
+func (m *machine) plan(s *sharding, kept *state, kernels map[string]*kernel, samples map[int]*sample) []task {
 	plan := make([]task, len(s.Workload.Steps))
+	count := 0 // of launches before
 	var all []*dispatch
 	for at, share := range s.Workload.Steps {
-		if kept.marks[at] != toRun {
+		first := count
+		count += len(share.Launches)
+		if !toDo(kept.marks[at]) {
 			continue
 		}
-		for _, launch := range share.Launches {
-			plan[at].launches = append(plan[at].launches, m.dispatches(s.Workload, launch, kernels[launch.Kernel]))
+		for i, launch := range share.Launches {
+			round := m.dispatches(s.Workload, launch, kernels[launch.Kernel])
+			round[0].sample = samples[first+i]
+			plan[at].launches = append(plan[at].launches, round)
 		}
 		plan[at].reduction = m.reduction(s, at, kernels)
 		for _, r := range s.Reductions[at] {

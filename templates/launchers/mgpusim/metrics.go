@@ -21,6 +21,7 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
 	"github.com/sarchlab/mgpusim/v4/amd/emu"
 	"github.com/sarchlab/mgpusim/v4/amd/insts"
+	"github.com/sarchlab/mgpusim/v4/amd/timing/cp"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/wavefront"
 )
@@ -125,17 +126,18 @@ func (r *row) add(other row) {
 // recorder counts what the components of the machine tell while kernels run. The engine is serial:
 // components tell one at a time.
 type recorder struct {
-	engine     sim.TimeTeller
-	frequency  sim.Freq
-	active     map[string]bool // launches between their start and their end
-	launches   int             // that have started
-	ended      atomic.Int32    // launches
-	tally                      // of all that run
-	watched    *watched        // nil: one launch runs at a time
-	units      int             // of the timing model, in all GPUs
-	slots      int             // for wavefronts, in a unit
-	wavefront  *emu.Wavefront // that executed last, and where it was then
-	pc         uint64
+	engine    sim.TimeTeller
+	frequency sim.Freq
+	active    map[string]bool // launches between their start and their end
+	launches  int             // that have started
+	ended     atomic.Int32    // launches
+	tally                     // of all that run
+	watched   *watched        // nil: one launch runs at a time
+	seen      *seen           // of a sample of the launch; nil: all of it runs
+	units     int             // of the timing model, in all GPUs
+	slots     int             // for wavefronts, in a unit
+	wavefront *emu.Wavefront  // that executed last, and where it was then
+	pc        uint64
 }
 
 func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
@@ -145,6 +147,11 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 		switch c := component.(type) {
 		case *emu.ComputeUnit:
 			c.AcceptHook(r)
+			continue
+		case *cp.CommandProcessor:
+			for _, dispatcher := range c.Dispatchers {
+				tracing.CollectTrace(dispatcher, &groupTracer{recorder: r})
+			}
 			continue
 		case *cu.ComputeUnit:
 			r.frequency, r.units, r.slots = c.Freq, r.units+1, 0
@@ -172,7 +179,7 @@ func newRecorder(s *simulation.Simulation, d *driver.Driver) *recorder {
 
 func (r *recorder) reset() {
 	r.ended.Store(0)
-	r.tally, r.launches, r.wavefront = tally{}, 0, nil
+	r.tally, r.launches, r.wavefront, r.seen = tally{}, 0, nil, nil
 }
 
 // wait returns when the components have told all of some launches. The driver takes a launch out of
@@ -407,7 +414,11 @@ func (t *unitTracer) StartTask(task tracing.Task) {
 			return
 		}
 		on := t.of(wave.Packet)
+		before := on.counts
 		on.count(inst.Inst, wave.EXEC())
+		if t.seen != nil {
+			t.seen.countFor(wave.Wavefront.WG, &before, &on.counts)
+		}
 		if t.watched != nil { // the task of a wavefront does not say whose it is
 			if life, here := t.waiting[wave.UID]; here {
 				life.on = on

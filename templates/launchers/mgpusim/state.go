@@ -15,6 +15,7 @@ const (
 	toRun    = 0 // marks of steps
 	finished = 1
 	given    = 3 // not run, but read from
+	filled   = 4 // to be run in part, over what is there
 
 	stateMagic = "simgenS1"
 	marksAt    = 64
@@ -78,6 +79,9 @@ func (st *state) put(bytes []byte, at uint64) {
 	}
 }
 
+// toDo tells whether a step with this mark is run.
+func toDo(mark byte) bool { return mark == toRun || mark == filled }
+
 // place is where a tensor lies in the file.
 func (st *state) place(b *buffer) uint64 { return st.head + b.Offset - st.offset }
 
@@ -85,7 +89,7 @@ func (st *state) place(b *buffer) uint64 { return st.head + b.Offset - st.offset
 // them.
 func (m *machine) restore(w *workload, s *sharding, st *state) {
 	for at, step := range w.Steps {
-		if st.marks[at] != finished && st.marks[at] != given {
+		if mark := st.marks[at]; mark != finished && mark != given && mark != filled {
 			continue
 		}
 		for _, write := range step.Writes {

@@ -1,0 +1,187 @@
+"""Which work-groups of a launch stand for all of them, and what all would take.
+
+Groups begin in the order of their numbers, x fastest, and a machine holds so many at once: a wave.
+A launch is a first wave, which finds cold caches and begins all at once, many waves, and a last one
+that leaves units idle. A sample is a small launch of the same parts:
+
+    the first two waves; three in the middle, or at several places; what is left at the end
+
+so that what it lacks are whole waves from between. A wave lasts from the begin of its first group
+to that of the next wave's: in a full machine, a group begins where another one ends. After each gap
+the first wave finds nothing of what its neighbours would have left in the caches; it runs for those
+behind it and counts as one that is missing. So
+
+    all = sampled - waves after gaps + (missing + gaps) * mean(other waves without the first)
+
+with Student's prediction interval of a sum of so many waves from those that were seen. Few waves
+may be alike by chance, so that their deviation is taken as no less than that of as many groups
+drawn at random.
+
+What belongs to a group (its instructions) is counted by strata instead: groups at the same borders
+of the grid do the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import TYPE_CHECKING, Annotated
+
+from simgen.storage.schema import Within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Grid = tuple[int, int, int]
+    Stratum = tuple[int, int, int]
+
+FIRST = 2  # waves at the begin: the first one is not like the others
+CLUSTER = 3  # waves at another place: the first one is not like the others
+CONFIDENCE = 0.95
+Number = Annotated[int, Within(0, 2**40)]
+Range = tuple[Number, Number]  # the first work-group, and how many
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The work-groups of a launch that run."""
+
+    launch: Annotated[int, Within(0, 2**31)]  # index in the workload
+    wave: Annotated[int, Within(1, 2**31)]  # work-groups that the machine holds at once
+    ranges: tuple[Range, ...]  # in order
+    # Of a result, metric -> half of the interval that holds it in 95 of 100 cases.
+    errors: Mapping[str, Annotated[float, Within(0)]] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> int:
+        return sum(count for _, count in self.ranges)
+
+    def numbers(self) -> Iterator[int]:
+        """Of the work-groups, in order."""
+        for first, count in self.ranges:
+            yield from range(first, first + count)
+
+    def fits(self, groups: int) -> bool:
+        """Whether it is one of a grid of so many work-groups, as `ranges` makes them."""
+        *waves, last = self.ranges or ((0, 0),)
+        ends = [0, *(first + count for first, count in waves)]
+        ordered = all(end <= first for end, (first, _) in zip(ends, self.ranges))
+        whole = all(count and count % self.wave == 0 for _, count in waves)
+        return (
+            ordered
+            and whole
+            and 0 < last[1] <= self.wave
+            and len(self._seen()) > 1
+            and (sum(last) == groups and (groups - self.groups) % self.wave == 0)
+        )
+
+    def rate(self, groups: int) -> float:
+        """What makes it of a launch of so many work-groups, for `ranges`."""
+        return sum(count for _, count in self.ranges[:-1]) / (groups - self.ranges[-1][1])
+
+    def after_gaps(self) -> list[int]:
+        """Of the whole waves that run, counted from 0 on, those that follow a gap."""
+        counts = [count // self.wave for _, count in self.ranges[:-1]]
+        return list(itertools.accumulate(counts))[:-1]
+
+    def _seen(self) -> list[int]:
+        """The waves that stand for those that do not run."""
+        count = sum(count for _, count in self.ranges[:-1]) // self.wave
+        return [at for at in range(1, count) if at not in self.after_gaps()]
+
+    def missing(self, groups: int) -> int:
+        """How many waves they stand for."""
+        return (groups - self.groups) // self.wave + len(self.after_gaps())
+
+    def figure(self, groups: int, counted: Sequence[float], variation: float) -> Extrapolated:
+        """One of a whole launch of so many work-groups.
+
+        `counted` has it at the begin of each wave, at that of the groups that are left, and at the
+        end; `variation` is the relative deviation of the groups' times.
+        """
+        waves = [after - before for before, after in itertools.pairwise(counted[:-1])]
+        seen = [waves[at] for at in self._seen()]
+        count, mean, missing = len(seen), sum(seen) / len(seen), self.missing(groups)
+        deviation = sqrt(sum((each - mean) ** 2 for each in seen) / (count - 1))
+        deviation = max(deviation, mean * variation / sqrt(self.wave))
+        half = student(count - 1) * deviation * sqrt(missing**2 / count + missing)
+        sampled = counted[-1] - sum(waves[at] for at in self.after_gaps())
+        return Extrapolated(sampled + missing * mean, half)
+
+
+@dataclass(frozen=True)
+class Extrapolated:
+    """A figure of a whole launch, with half of its interval."""
+
+    value: float
+    half: float
+
+
+def ranges(groups: int, wave: int, rate: float) -> tuple[Range, ...] | None:
+    """A sample of about `rate` of the work-groups; None where that would be most of them."""
+    rest = (groups - 1) % wave + 1
+    waves = (groups - rest) // wave
+    places = max(1, round((rate * waves - FIRST) / CLUSTER))
+    if 2 * (FIRST + places * CLUSTER) > waves:
+        return None
+    between = (waves - FIRST) / places
+    starts = [FIRST + int(between * (at + 0.5) - CLUSTER / 2) for at in range(places)]
+    middle = [(at * wave, CLUSTER * wave) for at in starts]
+    return ((0, FIRST * wave), *middle, (waves * wave, rest))
+
+
+def of_groups(grid: Grid, numbers: Sequence[int], counted: Sequence[float]) -> Extrapolated:
+    """A figure of all groups of a grid, from those with these numbers, by strata.
+
+    A stratum that has none is taken to be like the one that differs from it at fewest borders.
+    """
+    strata: dict[Stratum, list[float]] = defaultdict(list)
+    for number, value in zip(numbers, counted, strict=True):
+        strata[_stratum(grid, number)].append(value)
+    value = variance = 0.0
+    least = 1
+    for stratum, size in _sizes(grid).items():
+        like = min(strata, key=lambda known: sum(a != b for a, b in zip(known, stratum)))
+        found = strata[like]
+        count, mean = len(found), sum(found) / len(found)
+        value += size * mean
+        if count > 1 and size > count:
+            of_stratum = sum((each - mean) ** 2 for each in found) / (count - 1)
+            variance += size * (size - count) / count * of_stratum
+            least = max(least, count - 1)
+    return Extrapolated(value, student(least) * sqrt(variance))
+
+
+def _stratum(grid: Grid, number: int) -> Stratum:
+    """At which borders a group is: in each direction the first, the last or between."""
+    x, y, z = number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1])
+    first, middle, last = (_side(at, extent) for at, extent in zip((x, y, z), grid))
+    return first, middle, last
+
+
+def _side(at: int, extent: int) -> int:
+    return 0 if at == 0 else 2 if at == extent - 1 else 1
+
+
+def _sizes(grid: Grid) -> dict[Stratum, int]:
+    """Work-groups of each stratum that has some."""
+    along = [[min(extent, 1), max(extent - 2, 0), int(extent > 1)] for extent in grid]
+    sizes = {(a, b, c): along[0][a] * along[1][b] * along[2][c]
+             for a, b, c in itertools.product(range(3), repeat=3)}  # fmt: skip
+    return {stratum: size for stratum, size in sizes.items() if size}
+
+
+# Two-sided 95 % quantiles of Student's distribution, by degrees of freedom.
+_STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+
+
+def student(freedom: int) -> float:
+    """The quantile that a value exceeds in absolute terms in 5 of 100 cases; rounded up."""
+    return _STUDENT[freedom - 1] if freedom <= len(_STUDENT) else _STUDENT[-1]

@@ -1,0 +1,259 @@
+"""Samples of a launch's work-groups: which run, what follows from them, and what is not judged."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import replace
+from math import gamma, pi, prod, sqrt
+from random import Random
+
+import numpy as np
+import pytest
+from command_line import fails
+from handmade import lowered
+
+from simgen.bundle import sampled
+from simgen.check.compare import Comparison, proves_nothing
+from simgen.layers.written import Places, Writes, cut, partial_sums
+from simgen.layers.written_elements import elements, of_groups
+from simgen.running import sampling
+from simgen.targets.mgpusim import sampling as timing_samples
+from simgen.tensors import state_file
+from simgen.workload import samples
+from simgen.workload.pieces import Piece
+from simgen.workload.samples import Extrapolated, Sample
+
+
+@pytest.mark.parametrize("wave", [1, 3, 16])
+@pytest.mark.parametrize("groups", [20, 97, 1000, 1601, 20000])
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.3])
+def test_a_sample_lacks_whole_waves_and_has_both_ends(groups, wave, rate):
+    found = samples.ranges(groups, wave, rate)
+    if found is None:
+        assert rate * groups / wave < 20  # too few waves
+        return
+    sample = Sample(0, wave, found)
+    assert sample.fits(groups)
+    assert found[0][0] == 0
+    assert sum(found[-1]) == groups
+    assert sample.groups <= max(rate * groups + 5 * wave, 6 * wave)
+    assert samples.ranges(groups, wave, sample.rate(groups)) == found
+    assert list(sample.numbers()) == sorted(set(sample.numbers()))
+    assert not replace(sample, wave=wave + 1).fits(groups)
+    assert not sample.fits(groups + wave)
+
+
+def starts(durations, wave, numbers):
+    """When the groups with these numbers begin on `wave` places, and when the last one ends."""
+    free = [0.0] * wave
+    begins = []
+    for number in numbers:
+        begins.append(heapq.heappop(free))
+        heapq.heappush(free, begins[-1] + durations[number])
+    return begins, max(free)
+
+
+def figure(durations, wave, rate=0.05):
+    """(time of all groups, the estimate from a sample of them)."""
+    count = len(durations)
+    sample = Sample(0, wave, samples.ranges(count, wave, rate))
+    begins, end = starts(durations, wave, sample.numbers())
+    spans = np.array([durations[at] for at in sample.numbers()])
+    variation = float(spans.std(ddof=1) / spans.mean())
+    found = sample.figure(count, [*begins[::wave], end], variation)
+    return starts(durations, wave, range(count))[1], found
+
+
+@pytest.mark.parametrize("groups", [96, 97, 100, 1007])
+def test_equal_groups_take_exactly_what_is_extrapolated(groups):
+    truth, found = figure([2.0] * groups, 4)
+    assert found.value == pytest.approx(truth)
+    assert found.half == pytest.approx(0)
+
+
+def test_the_interval_holds_the_time_as_often_as_it_says():
+    random = Random(1)
+    held = 0
+    for _ in range(200):
+        durations = [random.lognormvariate(0, 0.2) for _ in range(random.randint(300, 900))]
+        truth, found = figure(durations, 8)
+        held += abs(found.value - truth) <= found.half
+        assert found.value == pytest.approx(truth, rel=0.25)
+    assert held >= 180  # of 200; of 190 expected, fewer with a probability of 2e-3
+
+
+def test_a_launch_that_becomes_slower_is_inside_of_its_interval():
+    truth, found = figure([1 + at / 2000 for at in range(2000)], 8, rate=0.1)
+    assert abs(found.value - truth) <= found.half
+
+
+def test_counts_of_groups_at_borders_are_exact():
+    grid = (7, 6, 3)
+
+    def count(number):
+        x, y, z = number % 7, number // 7 % 6, number // 42
+        return 100.0 + 10 * (x == 6) - 20 * (y == 0) + 3 * (z == 2)
+
+    whole = list(range(prod(grid)))
+    chosen = whole[:56] + whole[70:]
+    found = samples.of_groups(grid, chosen, [count(at) for at in chosen])
+    assert (found.value, found.half) == (pytest.approx(sum(map(count, whole))), 0.0)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 10, 30])
+def test_quantiles_are_those_of_student(freedom):
+    x = np.linspace(0, samples.student(freedom), 20001)
+    scale = gamma((freedom + 1) / 2) / (sqrt(freedom * pi) * gamma(freedom / 2))
+    density = scale * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
+    inside = 2 * float(np.sum((density[1:] + density[:-1]) / 2 * np.diff(x)))
+    assert inside == pytest.approx(samples.CONFIDENCE, abs=1e-4)
+
+
+def test_more_lines_than_there_are_make_the_interval_wide():
+    found = {
+        "seconds": Extrapolated(4.0, 0.1),
+        "dram_reads": Extrapolated(400.0, 1.0),
+        "dram_read_bytes": Extrapolated(25600.0, 64.0),
+        "l1_instruction_misses": Extrapolated(10.0, 0.0),
+    }
+    few = dict(found)
+    timing_samples._bound(few, 400.0)
+    assert few == found
+    timing_samples._bound(found, 90.0)
+    assert found["dram_reads"] == Extrapolated(100.0, 300.0)
+    assert found["dram_read_bytes"] == Extrapolated(6400.0, 19200.0)
+    assert found["seconds"] == Extrapolated(4.0, 3.0)
+
+
+# ---- Elements ----
+
+DECLARED = (
+    Writes(2, cut(Places(10, 1, 4)), cut(Places(5, 10, 2)), cut(partial_sums(100, 32, 50))),
+    Writes(0, x=cut(Places(3, 10), Places(10, 1, 4), group=2), offset=7),
+    Writes(0, x=cut(Places(9, 2)) + cut(Places(4, 100)), inside=(Places(2),), first=3),
+)
+
+
+@pytest.mark.parametrize("each", DECLARED)
+def test_work_groups_write_together_what_the_launch_writes(each):
+    x, y, z = each.grid
+    grid = (x + each.first, y, z)
+    found = [of_groups(each, grid, [number]) for number in range(prod(grid))]
+    assert sorted(np.concatenate(found)) == sorted(elements(each))
+    assert all(not found[number].size for number in range(each.first))
+
+
+def network():
+    return lowered("cifar_quick")
+
+
+def sample_of(workload, at, wave=1):
+    grid = workload.launches[at].grid
+    return Sample(at, wave, samples.ranges(prod(grid), wave, 0.05))
+
+
+def large(workload):
+    """A launch with enough work-groups, whose step is read by the next one."""
+    for at, step in enumerate(workload.steps[:-1]):
+        first = workload.first_launches[at]
+        wrote = {name for _, name in step.writes}
+        read = {name for _, name in workload.steps[at + 1].reads}
+        if len(step.launches) == 1 and wrote & read and prod(step.launches[0].grid) >= 10:
+            return at, first
+    raise AssertionError("no such launch")
+
+
+def test_what_did_not_run_is_computed_by_nobody():
+    workload = network()
+    step, launch = large(workload)
+    taken = {launch: sample_of(workload, launch)}
+    (mask,) = sampled.computed(workload, step, taken).values()
+    assert 0 < mask.sum() < mask.size
+    assert sampled.computed(workload, step + 1, taken) == {}
+    values = np.arange(mask.size, dtype=np.float32)
+    blank = sampled.blank(values, mask)
+    assert np.isnan(blank[~mask]).all()
+    assert (blank[mask] == values[mask]).all()
+
+
+def test_a_launch_that_reads_what_a_sample_left_computes_nothing():
+    workload = network()
+    step, launch = large(workload)
+    first, second = workload.steps[step], workload.steps[step + 1]
+    writes = (*first.writes, *second.writes)
+    together = replace(first, writes=writes, launches=(*first.launches, *second.launches))
+    steps = (*workload.steps[:step], together, *workload.steps[step + 2 :])
+    joined = replace(workload, steps=steps)
+    found = sampled.computed(joined, step, {launch: sample_of(workload, launch)})
+    assert found[first.writes[0][1]].any()
+    assert not found[second.writes[0][1]].any()
+
+
+class _Run:
+    def __init__(self, *taken):
+        self.samples = taken
+
+
+def test_the_next_layer_finds_the_reference_where_no_work_group_ran():
+    workload = network()
+    step, launch = large(workload)
+    taken = sample_of(workload, launch)
+    both, alone = Piece((step,), (step + 1,)), Piece((), (step,))
+    assert sampling.filled(workload, _Run(taken), both) == [step]
+    assert sampling.filled(workload, _Run(taken), alone) == []
+    ((name, mask),) = sampled.computed(workload, step, {launch: taken}).items()
+    reference = {name: np.full(workload.buffer(name).spec.shape, 2.5, np.float32)}
+    left = sampling.left_out(workload, [taken], [step], reference)[name].reshape(-1)
+    assert (left[~mask] == 2.5).all()
+    assert (left[mask].view("<u4") == workload.canary).all()
+
+
+def test_a_state_has_the_tensors_of_layers_that_run_in_part(tmp_path):
+    workload = network()
+    marks = [state_file.Mark.LEFT_OUT] * len(workload.steps)
+    marks[0] = state_file.Mark.FILLED
+    tensors = {
+        name: np.full(workload.buffer(name).spec.shape, 3.0, np.float32)
+        for _, name in workload.steps[0].writes
+    }
+    path = tmp_path / state_file.FILE
+    state_file.write(path, workload, bytes(32), marks, tensors)
+    assert state_file.read(path, workload, bytes(32)) == marks
+    name = workload.steps[0].writes[0][1]
+    place = workload.buffer(name).offset - workload.state_offset
+    start = state_file.head_nbytes(workload) + place
+    assert np.frombuffer(path.read_bytes()[start : start + 4], "<f4")[0] == 3.0
+
+
+# ---- Verdicts ----
+
+
+def test_only_computed_elements_are_compared():
+    compared = Comparison((2, 6))
+    right = np.arange(1.0, 13.0)
+    values = right.astype(np.float32)
+    mask = np.arange(12) % 3 == 0
+    values[~mask] = np.nan
+    compared.add(0, values, right, right, np.full(12, 1e-3), mask=mask)
+    assert (compared.elements, compared.outside) == (4, 0)
+    values[9] = 0.0
+    again = Comparison((2, 6))
+    again.add(0, values, right, right, np.full(12, 1e-3), mask=mask)
+    assert (again.outside, again.worst[0].index) == (1, (1, 3))
+
+
+def test_a_tensor_of_which_nothing_was_computed_proves_nothing():
+    compared = Comparison((4,))
+    values = np.ones(4)
+    compared.add(0, values, values, values, values, mask=np.zeros(4, bool))
+    assert proves_nothing(compared) == "none of its elements was computed"
+    assert compared.passed
+
+
+# ---- What is refused ----
+
+
+@pytest.mark.parametrize("share", ["0%", "51%", "-5%", "five", "nan", "0.7"])
+def test_a_share_that_is_none(simgen, share):
+    done = simgen("run", "nowhere", "--sample", share)
+    fails(done, 2, "is not a part of the whole; write one such as 5%")

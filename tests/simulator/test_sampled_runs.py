@@ -1,0 +1,71 @@
+"""Samples of launches on MGPUSim's timing model, beside the whole launches."""
+
+from __future__ import annotations
+
+import pytest
+
+import simgen
+from simgen.errors import UsageError
+from simgen.targets.mgpusim.target import MGPUSim
+
+pytestmark = pytest.mark.skipif(
+    bool(MGPUSim().needs.missing()), reason=" | ".join(map(str, MGPUSim().needs.missing()))
+)
+
+# The second layer reads what the first one leaves.
+NETWORK = """
+[DNNMark]
+run_mode=composed
+
+[Activation]
+name=first
+n=4
+c=8
+h=32
+w=20
+previous_layer=null
+activation_mode=tanh
+
+[Activation]
+name=second
+previous_layer=first
+"""
+FEW = {"num_compute_units": 1, "wfs_per_simd": 1}  # one work-group at a time
+TIMED = {"mode": "timing", **FEW}
+
+
+@pytest.fixture(scope="module", name="bundle")
+def built(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sampled") / "net"
+    path.with_suffix(".dnnmark").write_text(NETWORK)
+    machine = ",".join(("mgpusim-mi300a", *(f"{key}={value}" for key, value in FEW.items())))
+    return simgen.plan(path.with_suffix(".dnnmark"), plan_for=machine).build(
+        path, targets=["mgpusim"]
+    )
+
+
+def test_a_sample_is_extrapolated_and_judged(bundle):
+    whole = bundle.run("mgpusim", options=TIMED)
+    part = bundle.run("mgpusim", sample=0.05, options=TIMED)
+    assert part.name == "mgpusim@sampled"
+    first, second = part.provenance["samples"]
+    assert first["ranges"] == [[0, 2], [9, 3], [19, 1]]
+    for truth, found in zip(whole.launches, part.launches, strict=True):
+        for metric in ("instructions", "f32_fma_operations", "vector_memory_reads", "wavefronts"):
+            assert found[metric] == truth[metric]
+        assert found["work_groups"] == 20
+    for sample in (first, second):
+        assert sample["errors"]["instructions"] == 0
+        assert sample["errors"]["seconds"] > 0
+    judged = bundle.diff(part.name)
+    assert judged
+    compared = [verdict.comparison.elements for verdict in judged.reports[0].verdicts]
+    assert compared == [6 * 1024, 6 * 1024]
+    pair = bundle.diff("mgpusim", part.name)
+    assert pair
+    assert "nothing is said of it" in " ".join(pair.reports[-1].notes)
+
+
+def test_what_has_no_time_is_not_sampled(bundle):
+    with pytest.raises(UsageError, match=r"--sample: mgpusim: the emulator has no time"):
+        bundle.run("mgpusim", sample=0.05)
