@@ -46,7 +46,7 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
     A bundle is a folder with programs, kernels, data and launch scripts.
 
     WORKLOAD is a name that `simgen list` or `simgen list deepbench` prints, a .dnnmark or
-    .dnntemplate file, an .onnx model, or an operation such as gemm:m=35,n=700,k=2048.
+    .dnntemplate file, an .onnx or .pt2 model, or an operation such as gemm:m=35,n=700,k=2048.
 
     \b
     simgen build softmax_fwd

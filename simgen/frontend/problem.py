@@ -6,7 +6,7 @@ A problem is
     alexnet                   a built-in network, data/NAME.dnnmark
     path/to/model.dnnmark     a config, or a template
     path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
-    path/to/model.onnx        a model (simgen.frontend.importing)
+    path/to/model.onnx        a model, or a .pt2 program (simgen.frontend.importing)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
     MIOpenDriver conv -n 8 .. the same as the command line of a driver (simgen.frontend.drivers)
@@ -92,7 +92,7 @@ def find(
     path = Path(word)
     if path.suffix == own_kernel.SUFFIX:
         return _of_kernel(own_kernel.read(path, settings), settings)
-    if path.suffix == model_file.SUFFIX:
+    if path.suffix in model_file.SUFFIXES:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
         return replace(_from_file(path, settings, passes or usual), dtype=dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from simgen.errors import MissingError, SimgenError
 from simgen.frontend.importing import onnx_model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -240,3 +241,41 @@ def test_networks_of_the_zoo_import_whole(name: str) -> None:
     (output,) = (each for each in model.graph.output)
     shape = tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim)
     assert np.prod(plan.network.layers[-1].output.shape) == np.prod(shape)
+
+
+DATA = Path(__file__).parents[1] / "data"
+EXTENT = "s77"  # as PyTorch calls it
+
+
+def test_a_program_of_torch_export() -> None:
+    """An archive that PyTorch 2.15 has written, and what the module gave."""
+    with np.load(DATA / "program_io.npz") as known:
+        inputs, expected = {"x": known["x"]}, known["y"]
+    with pytest.raises(SimgenError, match="no value for the extent"):
+        Plan(str(DATA / "program.pt2"), Choices())
+    found = by_references(DATA / "program.pt2", inputs, {EXTENT: "2"})
+    np.testing.assert_allclose(found["softmax"], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        (lambda name, b: b.replace(b"aten.silu.default", b"aten.erfinv.default"),
+         "aten.erfinv.default (silu) an operator of another domain"),
+        (lambda name, b: b[:-5] if name.endswith("weight_0") else b, "is damaged"),
+        (lambda name, b: b"{}" if name.endswith("model.json") else b, "in another form"),
+        (lambda name, b: b[:50] if name.endswith("model.json") else b, "in another form"),
+    ],
+    ids=["operator", "weights", "graph", "json"],
+)  # fmt: skip
+def test_a_program_that_is_none(
+    tmp_path: Path, change: Callable[[str, bytes], bytes], fact: str
+) -> None:
+    path = tmp_path / "m.pt2"
+    with zipfile.ZipFile(DATA / "program.pt2") as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    with pytest.raises(SimgenError) as caught:
+        Plan(str(path), Choices(settings=((EXTENT, "2"),)))
+    assert fact in str(caught.value)
+    assert "\n" not in str(caught.value)

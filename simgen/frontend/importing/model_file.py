@@ -1,4 +1,4 @@
-"""An ONNX file: read within limits, and its tensors as arrays.
+"""An ONNX file, or a program of torch.export as one: read within limits, and its tensors as arrays.
 
 Nothing but the file and, for tensors that it keeps outside, files beside it is read. What protocol
 buffers limit (2 GiB, depth) is limited here too.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, MissingError, cut, one_line, printable
+from simgen.frontend.importing import torch_program
 from simgen.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-SUFFIX = ".onnx"
+SUFFIXES = (".onnx", torch_program.SUFFIX)
 MAX_NBYTES = 2**31 - 1  # of the file: more is none that protocol buffers can hold
 MAX_NODES = 2**16
 EXTRA = "gpu-simgen[onnx]"
@@ -51,6 +52,8 @@ def load(path: Path) -> onnx.ModelProto:
 
     try:
         with open_regular(path) as file:
+            if path.suffix == torch_program.SUFFIX:
+                return torch_program.model(file, path)
             content = file.read(MAX_NBYTES + 1)
     except FileNotFoundError:
         raise ConfigError(where, "no such file; check the path") from None

@@ -1,0 +1,176 @@
+"""A program of torch.export (.pt2) as an ONNX model, read without PyTorch.
+
+The archive is a zip file. models/model.json has the graph: calls of ATen operators, with sizes and
+types of all tensors; data/weights has each parameter's bytes, and a list that says which. Nothing
+in it is unpickled. What has no operator of ONNX here becomes one that no layer computes, so that
+all such are refused at once.
+
+Source: torch/_export/serde/schema.py (the graph; ScalarType) and torch/export/pt2_archive (paths)
+of PyTorch; archives of 2.15 were read; native_functions.yaml for the operators.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+import zlib
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import ConfigError, cut, one_line, printable
+from simgen.frontend.importing.aten import OPERATORS, Call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import IO
+
+    import onnx
+
+SUFFIX = ".pt2"
+GRAPH = "models/model.json"
+WEIGHTS = "data/weights/model_weights_config.json"
+CONSTANTS = "data/constants/model_constants_config.json"
+MAX_JSON = 2**27  # bytes
+MAX_NBYTES = 2**31 - 2**20  # of all parameters
+TYPES = {4: 6, 5: 7, 6: 10, 7: 1, 8: 11, 12: 9, 13: 16}  # ScalarType -> TensorProto.DataType
+SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
+OPSET = 17
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+
+
+def model(file: IO[bytes], path: Path) -> onnx.ModelProto:
+    """The program as an ONNX model.
+
+    Raises:
+        ConfigError: the file is none, or is damaged.
+    """
+    where = one_line(str(path))
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _Program(archive).model()
+    except ConfigError as error:
+        raise ConfigError(where, str(error).partition(": ")[2]) from None
+    except UNREADABLE as error:
+        fact = cut(one_line(str(error)), 100)
+        raise ConfigError(where, f"no program of torch.export, or a damaged one ({fact})") from None
+    except MALFORMED as error:
+        fact = cut(one_line(f"{type(error).__name__}: {error}"), 100)
+        raise ConfigError(where, f"a program of torch.export in another form ({fact})") from None
+
+
+class _Program:
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
+        names = [name for name in archive.namelist() if name.endswith(GRAPH)]
+        if len(names) != 1:
+            raise ConfigError("pt2", f"no {GRAPH} in it, so no program of torch.export")
+        self.root = names[0].removesuffix(GRAPH)
+        whole = self.json(GRAPH)
+        self.graph, self.signature = (whole["graph_module"][k] for k in ("graph", "signature"))
+
+    def json(self, name: str) -> Any:
+        info = self.archive.getinfo(self.root + name)
+        if info.file_size > MAX_JSON:
+            raise ConfigError("pt2", f"{name} in it is larger than {MAX_JSON} bytes")
+        return json.loads(self.archive.read(info))
+
+    def model(self) -> onnx.ModelProto:
+        from onnx import helper
+
+        given = [self._value(name) for name in self._user_inputs()]
+        nodes: list[onnx.NodeProto] = []
+        call = Call(nodes, {n: self._sizes(v) for n, v in self.graph["tensor_values"].items()})
+        for node in self.graph["nodes"]:
+            if not any("as_tensor" in each for each in node["outputs"]):
+                continue  # an extent, which sizes of tensors say
+            call.read(node)
+            OPERATORS.get(call.target, Call.unknown)(call)
+        made = [each["as_tensor"]["name"] for each in self.graph["outputs"] if "as_tensor" in each]
+        outputs = [helper.make_tensor_value_info(name, 1, None) for name in made]
+        tensors = [*self._parameters(), *call.tensors]
+        graph = helper.make_graph(nodes, "program", given, outputs, tensors)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+
+    def _user_inputs(self) -> list[str]:
+        specs = (each["user_input"]["arg"] for each in self._specs() if "user_input" in each)
+        return [each["as_tensor"]["name"] for each in specs if "as_tensor" in each]
+
+    def _specs(self) -> list[Any]:
+        found: list[Any] = self.signature["input_specs"]
+        return found
+
+    def _sizes(self, value: Any) -> list[int | str]:
+        return [
+            each["as_int"] if "as_int" in each else _symbol(each["as_expr"]["expr_str"])
+            for each in value["sizes"]
+        ]
+
+    def _value(self, name: str) -> onnx.ValueInfoProto:
+        from onnx import helper
+
+        value = self.graph["tensor_values"][name]
+        element = TYPES.get(value["dtype"], 0)
+        return helper.make_tensor_value_info(name, element, self._sizes(value))
+
+    def _parameters(self) -> list[onnx.TensorProto]:
+        """The tensors of the program that are no inputs of its user."""
+        kinds = {"parameter": "parameter_name", "buffer": "buffer_name",
+                 "tensor_constant": "tensor_constant_name"}  # fmt: skip
+        called = {
+            each[kind]["arg"]["name"]: each[kind][key]
+            for each in self._specs()
+            for kind, key in kinds.items()
+            if kind in each
+        }
+        files: dict[str, tuple[str, Any]] = {}
+        for listing in (WEIGHTS, CONSTANTS):
+            if self.root + listing in self.archive.namelist():
+                folder = listing.rpartition("/")[0]
+                found = self.json(listing)["config"].items()
+                files |= {name: (f"{folder}/{each['path_name']}", each) for name, each in found}
+        used = {name for node in self.graph["nodes"] for name in _tensors_of(node)}
+        total = 0
+        made = []
+        for name, own in called.items():
+            if name in used:
+                made.append(self._tensor(name, *files[own]))
+                total += len(made[-1].raw_data)
+                if total > MAX_NBYTES:
+                    raise ConfigError("pt2", f"parameters of more than {MAX_NBYTES} bytes in it")
+        return made
+
+    def _tensor(self, name: str, member: str, told: Any) -> onnx.TensorProto:
+        from onnx import TensorProto
+
+        meta = told["tensor_meta"]
+        shape = [int(size["as_int"]) for size in meta["sizes"]]
+        strides = [int(each["as_int"]) for each in meta["strides"]]
+        dense = [prod(shape[at + 1 :]) for at in range(len(shape))]
+        if told["use_pickle"] or (strides != dense and prod(shape) > 1):
+            raise ConfigError("pt2", f"parameter {printable(name)} is not stored as dense numbers")
+        element = TYPES[meta["dtype"]]
+        start = int(meta["storage_offset"]["as_int"]) * SIZES[element]
+        nbytes = prod(shape) * SIZES[element]
+        info = self.archive.getinfo(self.root + member)
+        if not 0 <= start <= start + nbytes <= info.file_size <= MAX_NBYTES:
+            raise ConfigError("pt2", f"parameter {printable(name)} is damaged")
+        content = self.archive.read(info)[start : start + nbytes]
+        return TensorProto(dims=shape, data_type=element, name=name, raw_data=content)
+
+
+def _symbol(text: str) -> str:
+    """The name of an extent that is open: Symbol('s77', positive=True, ...)."""
+    found = re.match(r"Symbol\('(\w+)'", text)
+    return found[1] if found else text
+
+
+def _tensors_of(node: Any) -> list[str]:
+    """Names of what a call reads."""
+    found = []
+    for each in node["inputs"]:
+        arg = each["arg"]
+        found += [arg["as_tensor"]["name"]] if "as_tensor" in arg else []
+        found += [one["name"] for one in arg.get("as_tensors", ())]
+    return found
