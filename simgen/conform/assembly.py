@@ -22,6 +22,7 @@ from simgen.compile.code_object import S_NOP
 from simgen.conform import values
 from simgen.conform.arithmetic import BITS, KEPT, VCC
 from simgen.conform.forms import RESULT, SOURCE, Form
+from simgen.conform.movements import LDS_NBYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,15 +176,17 @@ def _vector_start(arch: str) -> list[str]:
 
 
 def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
-    lines = [f"; {form.text}"]
+    lines = [f"; {form.text}", "s_mov_b32 m0, -1"]  # gfx8: m0 limits LDS
     words = range(2 * len(form.signature))
     lines += [f"v_mov_b32_e32 v{SOURCE + at}, v{COPIES + at}" for at in words]
-    lines += [f"v_mov_b32_e32 v{RESULT + n}, {KEPT:#x}" for n in range(2)]
+    lines += [f"v_mov_b32_e32 v{RESULT + n}, {KEPT:#x}" for n in range(4)]
     lines += [*_pair("s46", "s47", VCC), "s_mov_b64 vcc, s[46:47]"]
     lines += [*_pair("s30", "s31", BITS), *_pair("s34", "s35", BITS), *form.setup]
     if form.lanes != Form.lanes:
         lines += [*_pair("s46", "s47", form.lanes), "s_mov_b64 exec, s[46:47]"]
     lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:", "s_nop 4"]
+    if form.instruction.format in ("DS", "FLAT"):
+        lines.append("s_waitcnt vmcnt(0) lgkmcnt(0)")
     if "s36" in form.outputs:
         lines.append("s_mov_b64 s[36:37], exec")
     if "s32" in form.outputs:  # MGPUSim reads vcc_hi wrongly: that is tried by itself
@@ -244,7 +247,8 @@ def _scalar_block(form: Form, at: int, arch: str, place: int) -> list[str]:
 def _descriptor(name: str, arch: str, flush: bool) -> list[str]:
     """As clang writes it, and how floats are: subnormals kept and IEEE's NaNs, or neither."""
     told = {
-        "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16, "next_free_vgpr": 32,
+        "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16,
+        "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": 32,
         "next_free_sgpr": 64, "system_sgpr_workgroup_id_x": 1,
         "float_denorm_mode_32": 0 if flush else 3, "float_denorm_mode_16_64": 3,
         "ieee_mode": 0 if flush else 1, "dx10_clamp": 1,

@@ -38,6 +38,7 @@ _SCALAR = {"f32": 0xC0490FDB, "f16": 0xC248, "f64": 0xC00921FB54442D18, "i16": 0
            "b64": 0x89ABCDEF01234567}  # fmt: skip
 _SCALAR_WORD = 0xFEDCBA98
 _NO_MODIFIERS = ("v_div_", "v_mad_u64", "v_mad_i64", "v_cvt_pk", "v_pack")
+_NO_OUTPUT = ("v_frexp_mant", "v_cndmask")  # modifiers
 PLAIN = Modifiers()
 _EXEC = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
 _EXEC_TOO = ("v_mov_b32", "v_add_f32", "v_cmp_lt_f32", "v_cmpx_lt_f32", "v_cmp_gt_i32",
@@ -123,7 +124,7 @@ class _Vector:
                 made = Modifiers(neg=(at,) * neg, absolute=(at,) * absolute)
                 yield self._form(word, f"e64, {made.words('abc'[at])}", made)
         results = [each for each in self.of.results if each not in ("vcc", "exec")]
-        if results and results[0][0] == "f" and not self.of.name.startswith("v_frexp_mant"):
+        if results and results[0][0] == "f" and not self.of.name.startswith(_NO_OUTPUT):
             yield self._form(word, "e64, clamp", Modifiers(clamp=True))
             for name, by in (("mul:2", 2.0), ("mul:4", 4.0), ("div:2", 0.5)):
                 if results[0] == "f32":

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen.compile import cache
-from simgen.conform import assembly, bundling, judging
+from simgen.conform import assembly, bundling, description, judging
 from simgen.conform.forms import forms
 from simgen.conform.judging import Found
+from simgen.conform.movements import movements
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import tables
 from simgen.targets import TARGETS
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.conform.bundling import Probed
+    from simgen.conform.forms import Form
     from simgen.conform.judging import Seen
     from simgen.targets.base import Target
 
@@ -45,6 +47,8 @@ LIMIT = 120.0  # seconds that a run may take
 MOST_RUNS = 400  # of one probe
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 # gem5: an instruction that it has no code for, and one that it cannot decode.
+_EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # of the frames of gem5's stack
+_ASSERTION = re.compile(r"Assertion (.*) failed")
 _UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
 
 
@@ -53,7 +57,7 @@ class Trial:
     """What is tried, on what, and how."""
 
     on: str
-    arch: str
+    arch: str = ""  # empty: the target's
     mode: str = ""  # of MGPUSim
     version: str = ""  # of gem5
     limit: float = LIMIT
@@ -108,7 +112,8 @@ class Trial:
             raise MissingError(f"{self.on}: " + "; ".join(map(str, lacks)))
         pattern = re.compile(self.only)
         arch = self.arch_name
-        chosen = [each for each in forms(arch) if pattern.search(each.text)]
+        every = [*forms(arch), *movements(arch, description.words(arch))]
+        chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
         self.tell(f"{len(chosen)} forms of {arch}: assembling")
@@ -196,21 +201,75 @@ class Trial:
             at = assembly.number_of(batch.forms, made.arch, int(numbered[2]))
             if at is not None and (batch.name, at) not in refused:
                 return {(batch.name, at): (Found.ENDS, _reason(said))}
-        log = log_text(path / "results" / f"failed-{self.on}" / "log.txt")
+        log = log_text(path / "results" / f"failed-{self.on}")
+        there = {
+            (batch.name, at): form
+            for batch in made.batches
+            for at, form in enumerate(batch.forms)
+            if (batch.name, at) not in refused
+        }
         if found := _UNIMPLEMENTED.search(log):
-            word = found[1]
             return {
-                (batch.name, at): (Found.MISSING, found[0])
-                for batch in made.batches
-                for at, form in enumerate(batch.forms)
-                if (batch.name, at) not in refused and _same(form.mnemonic, word)
+                key: (Found.MISSING, found[0])
+                for key, form in there.items()
+                if _same(form.mnemonic, found[1])
             }
-        return {}
+        if not (executed := _EXECUTED.search(log)):
+            return {}
+        assertion = _ASSERTION.search(log)
+        why = (assertion[1] if assertion else "it dies").strip()[:200]
+        control = "dpp" if "processDPP" in log else "sdwa" if "processSDWA" in log else ""
+        suspects = {
+            key: form
+            for key, form in there.items()
+            if _same(form.mnemonic, executed[2]) and _encoded(form, executed[1], control)
+        }
+        if not control:
+            # Each run costs seconds: those of one encoding are left out together.
+            said = f"{why}; in one at least of its forms of this encoding"
+            return dict.fromkeys(suspects, (Found.ENDS, said))
+        guilty = self._isolated(list(suspects.values()), path.parent)
+        # The same function does it for all instructions.
+        ways = {form.what for form in guilty}
+        first = f"{why}; seen at {guilty[0].text}" if guilty else why
+        return {
+            key: (Found.ENDS, first)
+            for key, form in there.items()
+            if form.what in ways and form.mnemonic.endswith(f"_{control}")
+        }
+
+    def _isolated(self, suspects: list[Form], place: Path) -> list[Form]:
+        """Those of some forms that end a run by themselves."""
+        if not suspects or not self._ends(suspects, place):
+            return []
+        if len(suspects) == 1:
+            return suspects
+        half = len(suspects) // 2
+        first = self._isolated(suspects[:half], place)
+        return first + self._isolated(suspects[half:], place)
+
+    def _ends(self, some: list[Form], place: Path) -> bool:
+        made = bundling.probe(some, self.arch_name)
+        path = place / "part"
+        shutil.rmtree(path, ignore_errors=True)
+        bundling.write(
+            path, made, self.target, {each.name: each.made.code for each in made.batches}
+        )
+        return self._once(path)[0] != 0
 
 
 def _same(mnemonic: str, said: str) -> bool:
     """Whether a simulator's name of an instruction, without its encoding, is that of a form."""
     return re.sub(r"_(e32|e64|sdwa|dpp)$", "", mnemonic) == re.sub(r"_(e32|e64)$", "", said.lower())
+
+
+def _encoded(form: Form, format_: str, control: str) -> bool:
+    """Whether a form has the format that a class of gem5 is named after, and such controls."""
+    ending = form.mnemonic.rpartition("_")[2]
+    if control:
+        return ending == control
+    long = ending == "e64" or form.instruction.format in ("VOP3", "VOP3P")
+    return long == format_.startswith("VOP3")
 
 
 def _reason(said: str) -> str:

@@ -19,8 +19,9 @@ pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 
 def test_mgpusim(tmp_path: Path):
-    vector = "v_(fma_f32|add_f32|mov_b64|cmp_ge_f32_e64|bfi_b32|sub_f32)"
-    run = Trial("mgpusim", "gfx942", only=rf"^({vector}|s_movk_i32|s_add_u32)")
+    vector = "v_(fma_f32|add_f32|mov_b64|cmp_ge_f32_e64|bfi_b32|sub_f32|cndmask_b32_e64)"
+    others = "s_movk_i32|s_add_u32|ds_read_b|flat_load_dword v"
+    run = Trial("mgpusim", "gfx942", only=rf"^({vector}|{others})")
     found = {(each.form.instruction.name, each.form.what): each for each in run.findings(tmp_path)}
     kinds = {key: each.found for key, each in found.items()}
     assert kinds["v_add_f32", "e32"] is Found.RIGHT
@@ -32,6 +33,10 @@ def test_mgpusim(tmp_path: Path):
     assert kinds["s_movk_i32", "with -2"] is Found.WRONG
     assert kinds["v_bfi_b32", "e64"] is Found.MISSING
     assert kinds["v_add_f32", "DPP, row_shr:3"] is Found.MISSING  # and ends the simulator
+    assert kinds["v_cndmask_b32", "e64, -a"] is Found.WRONG
+    assert kinds["ds_read_b64", "offset 0"] is Found.RIGHT
+    assert kinds["ds_read_b64", "offset 8"] is Found.WRONG
+    assert kinds["flat_load_dword", "offset 0"] is Found.ENDS  # adds s[0:1] to the address
     moved = found["v_mov_b64", "e32"]
     assert moved.wrong == moved.lanes == 1024
     assert not list(tmp_path.iterdir())
