@@ -64,27 +64,31 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
     )
     try:
         assert process.stdout is not None
-        with process.stdout as lines:
-            for line in lines:
-                seen.take(line)
+        for line in process.stdout:
+            seen.take(line)
         code = process.wait()
     except BaseException:
-        _end(process)
+        seen.lines.append(_end(process))
         raise
     finally:
+        assert process.stdout is not None
+        process.stdout.close()
         seen.keep()
     if code:
         raise _failure(folder, seen)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """It cancels the jobs that are under way, and ends."""
+def _end(process: subprocess.Popen[str]) -> str:
+    """It cancels the jobs that are under way, and ends; what it prints meanwhile.
+
+    Somebody has to read that, or it would end before it has cancelled them.
+    """
     for name in (signal.SIGINT, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, name)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=GRACE)
-            return
+            return process.communicate(timeout=GRACE)[0] or ""
+    return ""
 
 
 class _Seen:

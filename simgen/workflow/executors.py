@@ -10,9 +10,9 @@ from collections.abc import Mapping  # noqa: TC003 - of a dataclass
 from dataclasses import dataclass, field
 from typing import Any
 
-from simgen.errors import MissingError, UsageError, one_line, printable
+from simgen.errors import MissingError, UsageError, did_you_mean, one_line, printable
 
-LOCAL, SLURM = "local", "slurm"
+KNOWN = LOCAL, SLURM, _ = "local", "slurm", "kubernetes"
 EXTRA = "pip install 'gpu-simgen[cluster]'"
 SECONDS = 30.0  # that a look at a cluster may take
 # Without accounting there is no sacct, and squeue forgets a job after MinJobAge.
@@ -45,7 +45,9 @@ def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
         raise MissingError(f"--executor {name}: Snakemake is not installed; {EXTRA}")
     plugin = f"snakemake-executor-plugin-{name}"
     if name != LOCAL and importlib.util.find_spec(plugin.replace("-", "_")) is None:
-        raise MissingError(f"--executor {name}: its plugin is not installed; pip install {plugin}")
+        near = did_you_mean(name, KNOWN)
+        cure = f"pip install {plugin}" if name in KNOWN else f"install {plugin}, or {near}"
+        raise MissingError(f"--executor {name}: its plugin is not installed; {cure}")
     return Executor(name, profile, _slurm() if name == SLURM else {})
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from simgen import __version__
 from simgen.bundle import manifest, result_names
 from simgen.bundle import writing as bundles
-from simgen.errors import UsageError, did_you_mean
+from simgen.errors import UsageError, did_you_mean, printable
 from simgen.running import runs, selection, siblings, sweep_points
 from simgen.running.pieces import Cutting
 from simgen.targets import TARGETS
@@ -112,6 +112,12 @@ def of_bundle(
     at = jobs.key(bundle.path.resolve().name, {})
     home = JobBundle(path, bundle.digest, "", BUILD_MB)
     cut = ",".join(_cut(wish.cutting, wish.layers))
+    for text in grid:
+        if text.partition("=")[0].strip("- ").replace("-", "_") not in chosen.run_options:
+            raise UsageError(
+                f"--sweep {printable(text)}: {chosen.name} has no such option of a run; settings "
+                "of a build are swept on a cluster by a file: simgen sweep"
+            )
     if grid:
         found = sweep_points.points(chosen, grid, options, list, cut)
         swept = [(each.result, _words(each, wish.cutting, wish.layers)) for each in found]

@@ -144,6 +144,8 @@ def test_executors_that_are_not_here_are_told_with_their_cure(monkeypatch):
     )
     with pytest.raises(MissingError, match="pip install snakemake-executor-plugin-kubernetes"):
         executors.find("kubernetes")
+    with pytest.raises(MissingError, match=r"not installed; .*did you mean .slurm"):
+        executors.find("slurmm")
     monkeypatch.setattr(executors.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MissingError, match="no sbatch on PATH"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -58,14 +59,21 @@ def test_a_folder_that_nodes_do_not_see_is_told_in_one_line(cluster, bundle):
     assert "do not see this folder; put it on storage that they share" in err
 
 
-def test_jobs_wait_for_a_drained_node_and_start_again_when_killed(cluster, bundle):
+def test_jobs_wait_for_a_drained_node_end_with_their_command_and_start_again_when_killed(
+    cluster, bundle
+):
     cluster.said(
         "scontrol", "update", f"nodename={cluster.node}", "state=drain", "reason=test of simgen"
     )
     run = started(cluster, bundle, ENDS_WELL)
     _, _, why = cluster.wait_for_job("PENDING")
     assert why != "None"
-    assert run.poll() is None
+    run.send_signal(signal.SIGINT)  # takes its jobs back
+    _, err = run.communicate(timeout=300)
+    assert (run.returncode, err.strip()) == (130, "simgen: error: interrupted")
+    assert cluster.jobs() == []
+    run = started(cluster, bundle, ENDS_WELL)
+    cluster.wait_for_job("PENDING")
     cluster.said("scontrol", "update", f"nodename={cluster.node}", "state=resume")
     number, _, _ = cluster.wait_for_job("RUNNING")
     cluster.said("scancel", "--full", "--signal=KILL", number)
