@@ -30,6 +30,11 @@ VARIES = (
     (re.compile(r"^compiled: .*"), "compiled:"),
     (re.compile(r"─+"), "-"),
 )
+# What is printed only where something takes long.
+PROGRESS = re.compile(
+    r"(kernels|data|checking data|launches|comparing steps): .* of |.* so far\b"
+    r"|simgen: \w+: (building the simulator|the simulator is built)"
+)
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ def _lines(text: str) -> list[str]:
     kept = []
     for line in text.splitlines():
         words = " ".join(line.split())
+        if PROGRESS.match(words):
+            continue
         for pattern, put in VARIES:
             words = pattern.sub(put, words)
         kept.append(words)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simgen.cli import standing
+from simgen.cli import logs, standing
 from simgen.cli.numbers import SEED, Whole
 from simgen.cli.options import BuildCommand, Commands, planned, verbosity, workload_options
 from simgen.errors import MissingError, UsageError, did_you_mean
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     "form",
     metavar="F",
     help="Print products and convolutions as problem strings (string), or as command lines of "
-    "MIOpenDriver (miopen), rocblas-bench (rocblas), cutlass_profiler (cutlass), benchdnn, or "
-    "DeepBench's own programs (deepbench).",
+    "MIOpenDriver (miopen), rocblas-bench (rocblas), hipblaslt-bench (hipblaslt), cutlass_profiler "
+    "(cutlass), benchdnn, or DeepBench's own programs (deepbench).",
 )
 @click.option(
     "--cost",
@@ -181,10 +181,14 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
     `deepbench` lists DeepBench's problems, all of them or those of a family: gemm, conv, rnn,
     sparse or allreduce.
 
+    A file is what MIOpen, rocBLAS or hipBLASLt logged of a model's run: its problems, which `simgen
+    build` takes, and how often each was called.
+
     \b
     simgen list
     simgen list targets --json
     simgen list deepbench conv
+    simgen list model.log
     """
     listings: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "layers": _list_layers,
@@ -196,6 +200,8 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
         "exports": _list_exports,
         "deepbench": lambda: _list_deepbench(part),
     }
+    if what not in listings and Path(what).is_file():
+        listings[what] = lambda: logs.listed(Path(what))
     if what not in listings:
         raise UsageError(f"list {what!r}: unknown; {did_you_mean(what, listings)}")
     if part is not None and what != "deepbench":
@@ -217,7 +223,9 @@ def _list_layers() -> list[dict[str, str]]:
         {
             "layer": kind,
             "section": layer.section,
-            "passes": "nothing to run" if layer.given else " ".join(layer.passes) or "not yet",
+            "passes": "nothing to run"
+            if layer.given or layer.is_view
+            else " ".join(layer.passes) or "not yet",
             "keys": " ".join(layer.config_keys()),
         }
         for kind, layer in sorted(LAYERS.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from imported_models import by_evaluator, by_references, random_inputs, with_wei
 from onnx import TensorProto, helper, numpy_helper
 
 from simgen.bundle.planning import Choices, Plan
-from simgen.errors import SimgenError
+from simgen.errors import MissingError, SimgenError
 from simgen.frontend.importing import onnx_model
 
 if TYPE_CHECKING:
@@ -141,7 +142,9 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
         (b"", "without nodes"),
         (b"\xff" * 100, "no ONNX model, or a damaged one"),
         (LFS, "a pointer of Git LFS"),
+        (cnn().SerializeToString().replace(b"bn1", b"b\xff1"), "a name in it is not UTF-8 text"),
     ],
+    ids=["none", "empty", "bytes", "pointer", "name"],
 )
 def test_a_file_that_is_no_model(tmp_path: Path, content: bytes | None, fact: str) -> None:
     path = tmp_path / "m.onnx"
@@ -162,6 +165,12 @@ def test_tensors_outside_of_the_file(tmp_path: Path) -> None:
     assert Plan(str(path), Choices()).workload.inputs
     with pytest.raises(SimgenError, match="tensor 'w1' of the model cannot be read"):
         _ = Plan(str(path), Choices(values=("model",))).workload
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingError, match=r"not installed; pip install 'gpu-simgen\[onnx\]'"):
+        Plan(str(tmp_path / "m.onnx"), Choices())
 
 
 def test_values_of_no_model() -> None:

@@ -36,3 +36,5 @@ def test_another_figure_or_line_is_seen() -> None:
     assert same("a 3 us\nb 17.24%\nmore\nend\n", shown)
     assert not same("a 3 us\nb 17.25%\nmore\nend\n", shown)
     assert not same("a 3 us\nb 17.24%\nmore\n", shown)
+    slow = "kernels: 4 of 10\nmgpusim: 3 of 8 launches, 11 s so far, 40 s left\n"
+    assert same(f"{slow}a 3 us\nb 17.24%\nmore\nend\n", shown)

@@ -47,11 +47,11 @@ class RocblasBench(Driver):
         m, n, k = (given.whole(name, 128) for name in ("-m", "-n", "-k"))
         ta = given.one_of("--transposeA", TRANSPOSED, "N")
         tb = given.one_of("--transposeB", TRANSPOSED, "N")
-        dtype = _type(given)
+        dtype = element_type(given)
         shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n)}
         for each, (tall, wide) in {**shapes, "c": (m, n), "d": (m, n)}.items():
-            _dense(given, f"--ld{each}", tall)
-            _dense(given, f"--stride_{each}", tall * wide)
+            packed(given, f"--ld{each}", tall)
+            packed(given, f"--stride_{each}", tall * wide)
         batch = given.whole("--batch_count", 1)
         if batch > 1 and not batched:
             raise given.refuse("--batch_count", "write -f gemm_strided_batched_ex")
@@ -74,7 +74,7 @@ def _spellings() -> dict[str, str]:
     return found | {f"-{'-' * (len(name) > 1)}{name}": MEASURING for name in MEASURED}
 
 
-def _type(given: GivenOptions) -> str:
+def element_type(given: GivenOptions) -> str:
     """The element type, if those of all matrices are what simgen gives them.
 
     Raises:
@@ -93,7 +93,7 @@ def _type(given: GivenOptions) -> str:
     return a
 
 
-def _dense(given: GivenOptions, name: str, least: int) -> None:
+def packed(given: GivenOptions, name: str, least: int) -> None:
     """Raises UsageError if matrices would lie further apart than they have to."""
     if given.whole(name, least, 0) > least:
         raise given.refuse(name, f"matrices have no gaps in simgen: write {least}, or leave it out")

@@ -9,6 +9,7 @@ from simgen.errors import UsageError, printable
 from simgen.frontend.drivers.benchdnn import Benchdnn
 from simgen.frontend.drivers.cutlass import CutlassProfiler
 from simgen.frontend.drivers.deepbench_programs import DeepBenchPrograms
+from simgen.frontend.drivers.hipblaslt import HipblasltBench
 from simgen.frontend.drivers.miopen import MIOpenDriver
 from simgen.frontend.drivers.rocblas import RocblasBench
 
@@ -21,6 +22,7 @@ DRIVERS: dict[str, Driver] = {
     for each in (
         MIOpenDriver(),
         RocblasBench(),
+        HipblasltBench(),
         CutlassProfiler(),
         Benchdnn(),
         DeepBenchPrograms(),

@@ -12,6 +12,7 @@ from simgen.errors import ConfigError, MissingError, cut, one_line, printable
 from simgen.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import onnx
@@ -69,10 +70,24 @@ def load(path: Path) -> onnx.ModelProto:
         raise ConfigError(where, "no ONNX model, or a damaged one; check the path") from None
     if not model.graph.node or not model.opset_import:
         raise ConfigError(where, "an ONNX model without nodes or operator sets; check the path")
+    if not all(isinstance(text, str) for text in _names(model)):  # protocol buffers give bytes
+        raise ConfigError(where, "a name in it is not UTF-8 text; the file is damaged")
     if len(model.graph.node) > MAX_NODES:
         fact = f"{len(model.graph.node)} nodes, more than {MAX_NODES}"
         raise ConfigError(where, f"{fact}; cut the model")
     return _inlined(model, where)
+
+
+def _names(model: onnx.ModelProto) -> Iterator[object]:
+    graph = model.graph
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (each.name for each in node.attribute)
+    for values in (graph.input, graph.output, graph.initializer):
+        yield from (each.name for each in values)
+    for given in graph.input:
+        yield from (dim.dim_param for dim in given.type.tensor_type.shape.dim)
+    yield from (each.domain for each in model.opset_import)
 
 
 def _inlined(model: onnx.ModelProto, where: str) -> onnx.ModelProto:

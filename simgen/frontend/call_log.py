@@ -1,0 +1,119 @@
+"""What libraries log of a model's run -> problems, and how often each was called.
+
+    MIOpen      MIOPEN_ENABLE_LOGGING_CMD=1     lines of MIOpenDriver
+    rocBLAS     ROCBLAS_LAYER=2                 lines of rocblas-bench
+                ROCBLAS_LAYER=4                 a line of YAML for each problem, with its call_count
+    hipBLASLt   HIPBLASLT_LOG_MASK=32           lines of hipblaslt-bench
+
+Other lines of the file are passed over. MIOpen logs the search for an algorithm as a call too
+(LogCmdFindConvolution), which is none of the model's.
+
+Source: "Debugging and logging" of MIOpen's documentation, "rocBLAS logging", "Logging and
+heuristics" of hipBLASLt; GEMMs of rocBLAS's log_profile, library/src/include/logging.hpp.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError, one_line, printable
+from simgen.frontend.drivers import table
+from simgen.storage.files import NotRegularError, open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from simgen.frontend.operation import LibraryOperation
+
+MAX_NBYTES = 2**30  # of a log
+MAX_LINE = 2**14  # bytes of a line that may be a call
+SEARCHES = "[LogCmdFind"
+PROFILE = "rocblas_function"
+PRECISIONS = {"s": "f32_r", "h": "f16_r", "d": "f64_r", "c": "f32_c", "z": "f64_c"}
+# Of a line of the profile: key -> option of rocblas-bench.
+OPTIONS = {
+    "transA": "--transposeA", "transB": "--transposeB", "M": "-m", "N": "-n", "K": "-k",
+    **{name: f"--{name}" for name in ("alpha", "beta", "batch_count", "compute_type")},
+    **{f"{each}_type": f"--{each}_type" for each in "abcd"},
+    **{f"ld{each}": f"--ld{each}" for each in "abcd"},
+    **{f"stride_{each}": f"--stride_{each}" for each in "abcd"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CallLog:
+    """The calls of a log."""
+
+    calls: Mapping[LibraryOperation, int]  # how often, the first one first
+    unread: Mapping[str, int]  # why lines are no problem -> calls
+
+
+def read(path: Path) -> CallLog:
+    """The calls in a log.
+
+    Raises:
+        UsageError: the file cannot be read, or has no calls.
+    """
+    calls: Counter[LibraryOperation] = Counter()
+    unread: Counter[str] = Counter()
+    for line in _lines(path):
+        try:
+            operation, count = _call(line)
+        except UsageError as error:
+            unread[one_line(str(error))] += 1
+            continue
+        if operation is not None:
+            calls[operation] += count
+    if not calls and not unread:
+        raise UsageError(
+            f"{one_line(str(path))}: no call of MIOpen, rocBLAS or hipBLASLt in this log; run the "
+            "model with MIOPEN_ENABLE_LOGGING_CMD=1, ROCBLAS_LAYER=2 or HIPBLASLT_LOG_MASK=32"
+        )
+    return CallLog(calls, unread)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    where = one_line(str(path))
+    try:
+        with open_regular(path) as file:
+            if file.seek(0, 2) > MAX_NBYTES:
+                raise UsageError(f"{where}: larger than {MAX_NBYTES} bytes; give a part of it")
+            file.seek(0)
+            while raw := file.readline(MAX_LINE):
+                yield raw.decode(errors="replace")
+    except (NotRegularError, OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or "not a file name"
+        raise UsageError(f"{where}: cannot be read ({fact}); check the path") from None
+
+
+def _call(line: str) -> tuple[LibraryOperation | None, int]:
+    """The operation of a line and how often it was called; None: the line is no call.
+
+    Raises:
+        UsageError: it is one that cannot be read.
+    """
+    if SEARCHES in line:
+        return None, 0
+    if PROFILE in line:
+        return _profiled(line)
+    return table.read(line.strip()), 1
+
+
+def _profiled(line: str) -> tuple[LibraryOperation | None, int]:
+    """A line of rocBLAS's profile: a YAML mapping in braces."""
+    found = dict(re.findall(r"(\w+):\s*['\"]?([^\s,'\"{}]+)", line))
+    name, count = found.get(PROFILE, ""), found.get("call_count", "1")
+    if not re.fullmatch(r"[0-9]{1,12}", count):
+        raise UsageError(f"rocBLAS profile: call_count is {printable(count)}; correct it")
+    plain = re.fullmatch(r"rocblas_(?:([shdcz])(?=gemm))?(gemm\w*)", name)
+    if not plain:
+        raise UsageError(f"rocBLAS profile: {printable(name)} is no product; it is left out")
+    words = ["rocblas-bench", "-f", plain[2]]
+    words += ["-r", PRECISIONS[plain[1]]] if plain[1] else []
+    for key, option in OPTIONS.items():
+        words += [option, found[key]] if key in found else []
+    return table.read(" ".join(words)), int(count)

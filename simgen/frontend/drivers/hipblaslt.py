@@ -1,0 +1,95 @@
+"""hipblaslt-bench: `hipblaslt-bench -m 1024 -n 512 -k 1024 --transA N --a_type f16_r ...`.
+
+What hipBLASLt logs with HIPBLASLT_LOG_MASK=32 are such lines. Matrices have no gaps in simgen, as
+of rocblas-bench. A bias that the same kernel adds is left out; activations and scales are refused.
+
+Source: the tuning guide of hipBLASLt (docs/how-to/how-to-use-hipblaslt-offline-tuning.rst), whose
+lines these are; log_bench in library/src/amd_detail/rocblaslt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.errors import UsageError
+from simgen.frontend.drivers.base import MEASURING, Driver, read_options
+from simgen.frontend.drivers.rocblas import NAMES, RESULTS, TRANSPOSED, element_type, packed
+from simgen.frontend.operation import GemmOperation
+
+if TYPE_CHECKING:
+    from simgen.frontend.operation import LibraryOperation
+
+# Options without a value: of measuring; a bias; and what changes the result.
+FLAGS = ("any_stride", "flush", "print_kernel_info", "use_gpu_timer", "c_equal_d", "verify", "HMM")
+BIAS = ("bias_vector",)
+OTHERS = ("grouped_gemm", "gradient", "use_e", "scaleAlpha_vector", "amaxD", "swizzleA", "swizzleB")
+SAYING = (("sizem", "m"), ("sizen", "n"), ("sizek", "k"), ("precision", "r"))
+PLAIN = (
+    *("transA", "transB", "alpha", "beta", "batch_count", "compute_type", "activation_type"),
+    *(f"{each}_type" for each in "abcd"),
+    *(f"ld{each}" for each in "abcd"),
+    *(f"stride_{each}" for each in "abcd"),
+    *(f"scale{each}" for each in "ABCD"),
+)
+MEASURED = (
+    *("api_method", "algo_method", "solution_index", "requested_solution", "scale_type"),
+    *("bias_type", "bias_source", "aux_type", "initialization", "iters", "i", "cold_iters", "j"),
+    *("rotating", "workspace", "device", "function", "splitk", "wgm", "lde", "stride_e"),
+)
+
+
+class HipblasltBench(Driver):
+    name = "hipblaslt"
+    program = "hipblaslt-bench"
+
+    def read(self, words: list[str], program: str) -> LibraryOperation:
+        for flag in OTHERS:
+            if f"--{flag}" in words:
+                fact = f"--{flag} is given, which no layer has"
+                raise UsageError(f"{self.program}: {fact}; leave it out")
+        flags = {f"--{flag}" for flag in (*FLAGS, *BIAS)}
+        given = read_options([w for w in words if w not in flags], _spellings(), self.program)
+        given.only("--activation_type", ("none",), "let a layer of its own follow")
+        for each in "ABCD":
+            given.only(f"--scale{each}", ("0",), "scales are not read; leave them out")
+        m, n, k = (given.whole(name, 128) for name in ("-m", "-n", "-k"))
+        ta = given.one_of("--transA", TRANSPOSED, "N")
+        tb = given.one_of("--transB", TRANSPOSED, "N")
+        if "--compute_type" in given.found:
+            given.found["--compute_type"] = given.found["--compute_type"].removeprefix("c_")
+        dtype = element_type(given)
+        shapes = {"a": (k, m) if ta else (m, k), "b": (n, k) if tb else (k, n)}
+        for each, (tall, wide) in {**shapes, "c": (m, n), "d": (m, n)}.items():
+            packed(given, f"--ld{each}", tall)
+            packed(given, f"--stride_{each}", tall * wide)
+        alpha, beta = given.number("--alpha", 1.0), given.number("--beta", 0.0)
+        return GemmOperation(m, n, k, ta, tb, given.whole("--batch_count", 1), alpha, beta, dtype)
+
+    def lines(self, operation: LibraryOperation) -> list[str]:
+        if not isinstance(operation, GemmOperation):
+            raise self.cannot(f"line for {operation.title}")
+        return [f"{self.program} {_text(operation)}"]
+
+
+def _spellings() -> dict[str, str]:
+    """How options are written -> the name of messages: the short one, if there is one."""
+    found: dict[str, str] = {}
+    for long, short in SAYING:
+        found |= {f"--{long}": f"-{short}", f"-{short}": f"-{short}"}
+    found |= {f"--{name}": f"--{name}" for name in PLAIN}
+    return found | {f"-{'-' * (len(name) > 1)}{name}": MEASURING for name in MEASURED}
+
+
+def _text(gemm: GemmOperation) -> str:
+    first, last = NAMES[gemm.type], NAMES[RESULTS[gemm.type]]
+    sums = NAMES["i32" if gemm.type == "i8" else "f32"]
+    lda, ldb = (gemm.k if gemm.ta else gemm.m), (gemm.n if gemm.tb else gemm.k)
+    words = [f"-m {gemm.m} -n {gemm.n} -k {gemm.k} --lda {lda} --ldb {ldb}"]
+    words += [f"--ldc {gemm.m} --ldd {gemm.m}"]
+    if gemm.batch > 1:
+        sizes = (gemm.m * gemm.k, gemm.k * gemm.n, gemm.m * gemm.n, gemm.m * gemm.n)
+        words += [f"--stride_{each} {size}" for each, size in zip("abcd", sizes, strict=True)]
+    words += [f"--alpha {gemm.alpha!r} --beta {gemm.beta!r}"]
+    words += [f"--transA {'NT'[gemm.ta]} --transB {'NT'[gemm.tb]} --batch_count {gemm.batch}"]
+    words += [f"--a_type {first} --b_type {first} --c_type {last} --d_type {last}"]
+    return " ".join([*words, f"--compute_type {sums}"])
