@@ -164,9 +164,28 @@ class TensorMap:
     windows: Windows | None = None  # of images: matrices are samples, boxes are pixels and channels
 
 
+class Language(StrEnum):
+    """What the source of a kernel that is not simgen's is written in."""
+
+    HIP = "hip"  # C++ of HIP, or of CUDA where it needs nothing else
+    OPENCL = "opencl"  # OpenCL C
+    ASSEMBLY = "assembly"  # of LLVM, for one processor
+    OBJECT = "object"  # a code object, in base64
+
+
+@dataclass(frozen=True)
+class OwnSource:
+    """The source of a kernel that a user brings."""
+
+    language: Language
+    text: str
+    entry: str  # as the text calls it: `add`, `add<float, 4>`, or a symbol
+    arch: str = ""  # that assembly and code objects are for
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """What is compiled: one entry point of one rendered template.
+    """What is compiled: one entry point of one rendered template, or of a user's own source.
 
     `name` is the entry point's symbol (HSA adds ".kd" for its descriptor) and the stem of the
     rendered file, unique in the workload.
@@ -174,18 +193,46 @@ class Kernel:
 
     name: str
     template: str  # file under templates/kernels/
-    block: int  # work-items in a work-group; groups are one-dimensional
+    block: int  # work-items in a work-group
     constants: Constants = ()
     lds_nbytes: int = 0  # of a work-group, that launches ask for beside what the text declares
     maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
     # Launches of it that follow each other may be one, in which all work-groups wait for each
     # other in between: the text has that for CHAIN (templates/kernels/chain.h).
     chained: bool = False
+    group: tuple[int, ...] = ()  # extents of a work-group; none: it has one dimension
+    source: OwnSource | None = None  # a user's own, in place of the template
+
+    @property
+    def symbol(self) -> str:
+        """The entry point in its code object."""
+        machine_code = (Language.ASSEMBLY, Language.OBJECT)
+        own = self.source is not None and self.source.language in machine_code
+        return self.source.entry if own and self.source else self.name
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """Work-items of a work-group in each dimension."""
+        x, y, z = self.group or (self.block, 1, 1)
+        return x, y, z
+
+
+@dataclass(frozen=True)
+class ByValue:
+    """An argument of a kernel that is passed by value."""
+
+    at: int  # its number among the kernel's parameters
+    nbytes: int
+    bits: int  # as an unsigned number, little-endian
+    local: bool = False  # of OpenCL: an address in LDS, from where the kernel's own ends
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One dispatch of a kernel. A kernel's arguments are addresses in buffers, nothing else."""
+    """One dispatch of a kernel.
+
+    Arguments are addresses in buffers; kernels of a user's own may have numbers among them.
+    """
 
     kernel: str  # name of a Kernel
     grid: tuple[int, int, int]  # work-groups, as in CUDA; an AQL packet wants grid * block
@@ -193,6 +240,7 @@ class Launch:
     # Bytes from the start of each argument's buffer to where the kernel gets it, whole words; none:
     # all are 0. An offset does not change the kernel, which may ask for a larger alignment.
     offsets: tuple[int, ...] = ()
+    values: tuple[ByValue, ...] = ()  # arguments by value, in the order of the parameters
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
@@ -269,6 +317,11 @@ class Workload:
     outputs_offset: int  # the arena from here to its end is dumped after a run
     machine: Machine = field(default_factory=fitted)  # that it is planned for
     queues: tuple[Queued, ...] = ()  # of each step; empty: one queue, all in order
+
+    @cached_property
+    def is_own(self) -> bool:
+        """Whether it has kernels that are a user's own."""
+        return any(kernel.source for kernel in self.kernels)
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:

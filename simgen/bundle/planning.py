@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import planned_machine, recipe, writing
+from simgen.bundle import own_reference, planned_machine, recipe, writing
 from simgen.bundle.planned_machine import PlannedMachine
 from simgen.bundle.recipe import Choices as Choices
 from simgen.bundle.recipe import Recipe
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from simgen.bundle.writing import Bundle, Cures
     from simgen.frontend.network import Network
+    from simgen.frontend.own_kernel import KernelFile
     from simgen.ir import Workload
     from simgen.targets import Target
 
@@ -91,6 +92,8 @@ class Plan:
                 "--inference: it is for pass fwd only; leave --pass out, or set "
                 "batchnorm_statistics=running of the layers that are to be frozen in training"
             )
+        if self.problem.kernel:
+            _check_kernel(choices, self.problem.kernel)
         self.network = self._resolved(phase)
         if choices.scale_to is not None:
             self._scale(choices.scale_to, phase)
@@ -110,6 +113,8 @@ class Plan:
             self.network = fuse.fuse(self.network, self.problem.passes)
 
     def _resolved(self, phase: Phase | None) -> Network:
+        if self.problem.kernel:
+            return self.problem.kernel.network(self.planned_for.machine)
         training = phase is Phase.TRAINING
         config = losses.ended(self.problem.config, self.choices.loss, training=training)
         losses.check_slice(self.choices.layers, self.problem.config, config)
@@ -153,7 +158,10 @@ class Plan:
             UnsupportedError: a layer has no kernels for a pass.
             UsageError, DamagedError: own values cannot be used.
         """
-        return own_values.given(self._lowered, self.values) if self.values else self._lowered
+        made = own_values.given(self._lowered, self.values) if self.values else self._lowered
+        if self.problem.kernel:
+            own_reference.check(self.problem.kernel, made)
+        return made
 
     @functools.cached_property
     def values(self) -> dict[str, NDArray[Any]]:
@@ -165,7 +173,8 @@ class Plan:
         if own_values.MODEL in self.choices.values:
             name = self.problem.name
             found |= own_values.of_model(self.problem.parameters, name, self._lowered)
-        return found | (own_values.read(paths, self._lowered, only) if paths else {})
+        found |= own_values.read(paths, self._lowered, only) if paths else {}
+        return found | own_reference.values(self.problem.kernel, self._lowered, found)
 
     @functools.cached_property
     def _lowered(self) -> Workload:
@@ -248,6 +257,23 @@ class Plan:
             cures=cures,
         )
         return made, builder
+
+
+def _check_kernel(choices: Choices, kernel: KernelFile) -> None:
+    """Raises:
+    UsageError: what is chosen is of layers.
+    """
+    of_layers = {
+        **recipe.OPTIONS, "passes": "--pass", "fuse": "--fuse", "reuse_memory": "--reuse-memory",
+        "data": "--data", "scale_to": "--scale-to",
+    }  # fmt: skip
+    for name, option in of_layers.items():
+        if name not in ("plan_for", "matrix") and getattr(choices, name):
+            fact = f"{kernel.source} has kernels of your own, and no layers"
+            raise UsageError(f"{option}: {fact}; leave it out")
+    if choices.inference is not None:
+        option = recipe.PHASES[choices.inference]
+        raise UsageError(f"{option}: kernels of your own have no phases; leave it out")
 
 
 def about(tell: Told | None, what: str) -> Callable[[int, int], None] | None:

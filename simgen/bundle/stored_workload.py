@@ -121,6 +121,8 @@ def _check_kernel(kernel: Kernel) -> None:
     place = f"kernels: {kernel.name}"
     _need(0 < kernel.block <= 1024, place, "no such work-group")
     _need(0 <= kernel.lds_nbytes <= MAX_LDS, place, "no such LDS")
+    extents = kernel.extents if len(kernel.group) in (0, 3) else (0, 0, 0)
+    _need(prod(extents) == kernel.block and min(extents) > 0, place, "no such extents")
     for tensor in kernel.maps:
         sizes = all(0 < extent <= MAX_INT for extent in tensor.shape)
         boxes = all(0 < extent <= MAX_BOX for extent in tensor.box)
@@ -202,6 +204,12 @@ def _check_launches(
             0 <= more < buffers[name].spec.held and more % WORD == 0 for name, more in launch.places
         )
         _need(inside, place, "an argument that points out of its buffer, or into a word")
+        places = [each.at for each in launch.values]
+        most = len(launch.args) + len(places)
+        in_order = places == sorted(set(places)) and all(0 <= at < most for at in places)
+        sizes = all(v.nbytes in (1, 2, 4, 8) and 0 <= v.bits < 256**v.nbytes for v in launch.values)
+        own = kernels[launch.kernel].source is not None or not places
+        _need(in_order and sizes and own, place, "arguments by value that cannot be")
         for tensor in kernels[launch.kernel].maps:
             found = 0 <= tensor.argument < len(launch.args)
             _need(found, place, "a tensor map of an argument that there is not")

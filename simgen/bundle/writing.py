@@ -41,7 +41,7 @@ from simgen.errors import LossError, MissingError, RefusedError, UsageError
 from simgen.ir import Workload, to_json
 from simgen.storage import locks, schema, seal
 from simgen.storage.files import OvertakenError, atomic_folder, read_regular, write_atomic
-from simgen.targets import fit, matrix
+from simgen.targets import fit, matrix, own_sources
 from simgen.targets.base import File, Job
 from simgen.tensors import data_file, mmap_file
 
@@ -217,6 +217,7 @@ class _Build:
             settings, kept = _kept(self.path, old, {target.name for target in targets})
         for target in targets:
             matrix.check(target, self.workload)
+            own_sources.check(target, self.workload)
             fit.check_asked(target, self.workload)
             made = target.package.folder(self.job, builder)
             self.files |= {f"{target.name}/{name}": file for name, file in made.items()}

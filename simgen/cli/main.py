@@ -20,6 +20,7 @@ from simgen import __version__, errors
 from simgen.cli import (
     comparing,
     conforming,
+    creating,
     exporting,
     inventory,
     legalising,
@@ -73,6 +74,7 @@ for command in (
     standing.status,
     linting.lint,
     legalising.legalise,
+    creating.new,
     conforming.conform,
     inventory.show,
     inventory.list_,

@@ -35,7 +35,9 @@ def kernel(item: Kernel) -> str:
 
 def kernels(workload: Workload) -> dict[str, str]:
     """Kernel name -> source, for every kernel of the workload."""
-    return {item.name: kernel(item) for item in workload.kernels}
+    return {
+        item.name: item.source.text if item.source else kernel(item) for item in workload.kernels
+    }
 
 
 def self_contained(source: str) -> str:

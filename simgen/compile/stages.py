@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simgen.compile import code_object, legalise, render, toolchain
+from simgen.compile import code_object, legalise, own, render, toolchain
 from simgen.compile.cache import Cache, Key
 from simgen.compile.legalise import Legalised, Model, cache_policy
 from simgen.compile.legalise.implemented import Unimplemented, unimplemented
 from simgen.errors import RefusedError
+from simgen.ir import Kernel
 
 # Of a kernel's source, for labels in the cache:
 _MACRO = r"^#define KERNEL (\w+)$"
@@ -60,7 +61,9 @@ def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> 
     arch = model.arch
     names = legalise.names(model, l1=l1, code_object=version)
 
-    def compiled(source: str, cache: Cache) -> str:
+    def compiled(source: str | Kernel, cache: Cache) -> str:
+        if isinstance(source, Kernel):
+            return own.assembly(source, arch, cache)
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
         key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)

@@ -76,6 +76,14 @@ HOST_FLAGS = (
 )
 
 
+class RejectedError(SimgenError):
+    """A compiler does not accept what simgen has made, or a user, whose source is in it."""
+
+    def __init__(self, said: str, message: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
 @cache
 def zig() -> Path:
     """The program.
@@ -140,6 +148,30 @@ def assemble(text: str, arch: str) -> bytes:
         return (folder / "kernel.co").read_bytes()
 
 
+def own_flags(suffix: str, arch: str) -> tuple[str, ...]:
+    """What a user's source in HIP ("hip") or OpenCL C ("cl") is compiled with."""
+    if suffix == "cl":
+        left_out = ("--offload-device-only", "-std=c++20", "-Wall", "-Werror")
+        common = [f for f in DEVICE_FLAGS[1:] if f not in left_out and not f.startswith("-W")]
+        language = ("-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-mcpu={arch}")
+        return (f"--target={AMD_TARGET}", *language, *common, "-w")
+    common = [flag for flag in DEVICE_FLAGS if not flag.startswith("-W")]
+    return ("-x", "hip", f"--offload-arch={arch}", *common, "-w")
+
+
+def own_assembly(source: str, flags: Sequence[str], file: str, place: str) -> str:
+    """AMDGPU assembly text of a user's source; `file` is what its lines say they are of.
+
+    Raises:
+        UsageError: the compiler does not accept it; with the first line that it says.
+    """
+    with _Folder({file: source.encode()}) as folder:
+        done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s")
+        if done.returncode:
+            raise UsageError(_own_error(done, file, place))
+        return (folder / "kernel.s").read_text()
+
+
 def assemble_foreign(text: str, arch: str, place: str) -> bytes:
     """A linked AMDGPU code object of assembly text that a user has, with line tables.
 
@@ -158,6 +190,14 @@ def assemble_foreign(text: str, arch: str, place: str) -> bytes:
         if linked.returncode:
             raise UsageError(_first_error(linked, "input.o", place))
         return (folder / "input.co").read_bytes()
+
+
+def _own_error(done: subprocess.CompletedProcess[str], file: str, place: str) -> str:
+    """The first error in a user's source, whose lines may be of several files."""
+    found = re.search(r"^([^\s:][^:\n]*):(\d+):\d+: (?:fatal )?error: (.*)$", done.stderr, re.M)
+    if not found:
+        return _first_error(done, file, place)
+    return f"{place if found[1] == file else found[1]}:{found[2]}: {found[3]}; correct it"
 
 
 def _first_error(done: subprocess.CompletedProcess[str], name: str, place: str) -> str:
@@ -234,7 +274,8 @@ def _started(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 def _run(folder: Path, *command: str) -> None:
     done = _started(folder, *command)
     if done.returncode:
-        raise SimgenError(
+        raise RejectedError(
+            done.stderr,
             f"compiler: rejected {command[-3]} (a bug in simgen): zig {' '.join(command)}\n"
-            f"{done.stdout}{done.stderr}".rstrip()
+            f"{done.stdout}{done.stderr}".rstrip(),
         )

@@ -27,6 +27,7 @@ from simgen.layers.base import (
     check_range,
     parse_value,
 )
+from simgen.layers.own import OwnKernel
 from simgen.machine import Machine, fitted
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class Network:
 def make_layer(node: Node, machine: Machine) -> Layer:
     """The layer that a node stands for, planned for a machine, as `workload.json` has both."""
     entries = ((key, value, node.name) for key, value in node.parameters)
-    return LAYERS[node.kind].from_config(entries, machine).reading(node.inputs)
+    layer = OwnKernel if node.kind == OwnKernel.kind else LAYERS[node.kind]
+    return layer.from_config(entries, machine).reading(node.inputs)
 
 
 def sample_section(kind: str) -> Section:

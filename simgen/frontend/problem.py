@@ -5,6 +5,7 @@ A problem is
     softmax_fwd               a built-in workload: a layer's sample problem in one pass
     alexnet                   a built-in network, data/NAME.dnnmark
     path/to/model.dnnmark     a config, or a template
+    path/to/kernel.toml       kernels of the user's own (simgen.frontend.own_kernel)
     path/to/model.onnx        a model (simgen.frontend.importing)
     deepbench/gemm/17         a problem of a list (simgen.frontend.deepbench)
     gemm:m=35,n=700,k=2048    an operation of a library (simgen.frontend.operation)
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from simgen import resources
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.frontend import config, deepbench, operation
+from simgen.frontend import config, deepbench, operation, own_kernel
 from simgen.frontend.config import Config, Place
 from simgen.frontend.drivers import table
 from simgen.frontend.importing import model_file, onnx_model
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from simgen.frontend.deepbench import Listed
     from simgen.frontend.importing.draft import Parameter
     from simgen.frontend.operation import LibraryOperation
+    from simgen.frontend.own_kernel import KernelFile
     from simgen.layers import Layer
 
 SUFFIXES = (".dnnmark", ".dnntemplate")
@@ -50,6 +52,7 @@ class Problem:
     settings: tuple[tuple[str, str], ...]  # of `--set`, less those that filled variables
     dtype: str | None = None  # element type of what no layer writes; None: as sections say
     notes: tuple[str, ...] = ()  # what is to be said of it
+    kernel: KernelFile | None = None  # kernels of the user's own, in place of layers
     # Of a model: its parameters by buffer, with their shapes and where their values are.
     parameters: Mapping[str, Parameter] | None = field(default=None, compare=False, repr=False)
 
@@ -87,6 +90,8 @@ def find(
         UnsupportedError: simgen has no layer that does it.
     """
     path = Path(word)
+    if path.suffix == own_kernel.SUFFIX:
+        return _of_kernel(own_kernel.read(path, settings), settings)
     if path.suffix == model_file.SUFFIX:
         return replace(_from_model(path, settings, passes or usual), dtype=dtype)
     if path.suffix in SUFFIXES or (len(word) <= LONGEST_PATH and path.is_file()):
@@ -127,6 +132,8 @@ def again(
     Raises:
         ConfigError: the text is no config.
     """
+    if own_kernel.is_one(text):
+        return _of_kernel(own_kernel.again(text, source, settings), settings)
     content = config.parse(text, source, dict(settings))
     return replace(_of_config(name, content, settings, passes), dtype=dtype)
 
@@ -160,6 +167,11 @@ def _from_model(path: Path, settings: Sequence[tuple[str, str]], passes: Sequenc
 
 def _stem(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", path.stem)
+
+
+def _of_kernel(found: KernelFile, settings: Sequence[tuple[str, str]]) -> Problem:
+    passes = (Pass.FORWARD,)
+    return Problem(found.name, found.config, passes, tuple(settings), kernel=found)
 
 
 def _of_config(

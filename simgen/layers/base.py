@@ -184,9 +184,10 @@ class Layer(ABC):
     # Element types of its inputs, in the same way; (): float32, or what a key says.
     types: tuple[DType, ...] = field(default=(), kw_only=True, repr=False, metadata={"keys": ()})
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, in_configs: bool = True) -> None:
+        """`in_configs`: a section of a config may be one."""
         super().__init_subclass__()
-        if "kind" in cls.__dict__:
+        if "kind" in cls.__dict__ and in_configs:
             if cls.kind in LAYERS:
                 raise RuntimeError(f"layer kind {cls.kind!r} is registered twice")
             LAYERS[cls.kind] = cls

@@ -63,7 +63,7 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
     if not kernels:
         raise UsageError(f"{place}: no kernel in it; give a code object that has one")
     with opened(elf, place) as file:
-        told = metadata.text(_metadata(file))
+        told = metadata.text(metadata_of(file))
     plain = "\n".join(_module(kernels, told, arch))
     _check_same(plain, found, arch, place)
     made = legalise.rewrite(plain, model)
@@ -121,7 +121,8 @@ def _descriptor(opened: ELFFile, name: str) -> tuple[int, ...]:
     )
 
 
-def _metadata(opened: ELFFile) -> dict[str, object]:
+def metadata_of(opened: ELFFile) -> dict[str, object]:
+    """The metadata of a code object; empty where there is none."""
     from elftools.elf.sections import NoteSection
 
     for section in opened.iter_sections():

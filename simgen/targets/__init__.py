@@ -1,8 +1,8 @@
 """One file or package per place where a bundle can run: what it lacks here, its folder, how its
 results are read. Importing this package fills `TARGETS`.
 
-May import: compile, tensors, errors, frontend, ir, layers, numerics, machine, workload, resources,
-storage.
+May import: compile, tensors, errors, frontend, ir, layers, numerics, lint, machine, workload,
+resources, storage.
 """
 
 from simgen.targets import cuda as cuda

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from simgen.ir import Kernel
+    from simgen.ir import Kernel, Language
 
 EVERYTHING = "all of it"
 # Patterns of options, as gem5 writes them.
@@ -104,6 +104,7 @@ class Target(ABC):
     ends_itself: ClassVar[bool] = False  # run.sh obeys SIMGEN_TIMEOUT, and tells where it was
     simulates: ClassVar[bool] = False  # a machine of its own, which need not be here
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
+    own_languages: ClassVar[tuple[Language, ...]] = ()  # of kernels that users bring
     # Why it runs what several queues could run at once one after the other; empty: at once.
     one_queue: ClassVar[str] = "its program starts one launch after the other"
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results

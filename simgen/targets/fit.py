@@ -68,14 +68,17 @@ def check_all(target: str, arch: str, workload: Workload, objects: Mapping[str, 
     """
     if workload.machine.arch == arch:
         for name, elf in objects.items():
-            check(target, arch, workload, name, code_object.kernels(elf)[name])
+            check(
+                target, arch, workload, name, code_object.kernels(elf)[workload.kernel(name).symbol]
+            )
 
 
 def _needs(machine: Machine, kernel: Kernel, info: KernelInfo) -> tuple[tuple[str, int, int], ...]:
     """(what, how much a work-group takes, how much there is)."""
+    asked = kernel.lds_nbytes if kernel.source else 0
     of_simd = ceil(ceil(kernel.block / machine.wavefront) / machine.simds)  # wavefronts
     return (
-        ("bytes of LDS", info.lds_nbytes, machine.group_lds_nbytes),
+        ("bytes of LDS", info.lds_nbytes + asked, machine.group_lds_nbytes),
         ("wavefronts of a SIMD unit", of_simd, machine.wavefronts),
         ("vector registers of a SIMD unit", of_simd * info.vgprs, machine.registers),
     )

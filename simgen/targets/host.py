@@ -18,8 +18,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import render, stages
-from simgen.ir import GUARD, PAGE
+from simgen.compile import own, render, stages, toolchain
+from simgen.errors import RefusedError
+from simgen.ir import GUARD, PAGE, Language
 from simgen.targets.base import File, Lack, Package, Reader, Requirements, Target, Watcher, setting
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
@@ -79,6 +80,8 @@ class Host(Target):
     one_queue: ClassVar[str] = "all processors share the work of each launch"
     summary: ClassVar[str] = "this CPU: kernels compiled for x86-64, for results and for checking"
 
+    own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP,)
+
     sanitize: bool = setting(False, "check every access and barrier of the kernels")
 
     @property
@@ -133,7 +136,14 @@ class HostPackage(Package):
         sources = self._sources(job)
         files = {name: text.encode() for name, text in sources.items()}
         flags = SANITIZER_FLAGS if self.sanitize else FLAGS
-        program = builder.executable(files, "host.cpp", flags)
+        if job.workload.is_own:
+            flags = (*flags, "-w")  # sources of users
+        try:
+            program = builder.executable(files, "host.cpp", flags)
+        except toolchain.RejectedError as error:
+            if not job.workload.is_own:
+                raise
+            raise _refusal(error.said, job.workload) from None
         script = render.text(
             "targets/host.run.sh.j2",
             name=job.workload.name,
@@ -153,10 +163,11 @@ class HostPackage(Package):
         headers: tuple[str, ...] = HEADERS
         headers += SANITIZER_HEADERS if self.sanitize else ()
         headers += ("state.h",) if workload.left else ()
-        arity = {launch.kernel: len(launch.args) for launch in workload.launches}
+        arity = {la.kernel: len(la.args) + len(la.values) for la in workload.launches}
         return {
             **{name: render.text(f"launchers/{name}") for name in headers},
             **{f"{name}.hip": text for name, text in job.sources.items()},
+            **_own_texts(workload),
             render.PRELUDE: render.prelude(),
             "table.h": render.text(
                 "launchers/table.h.j2", workload=workload, data_id=job.data_id, guard=GUARD
@@ -179,6 +190,33 @@ class HostWatcher(RowsWatcher):
     def diagnosis(self, log: str) -> str | None:
         lines = re.findall(r"^simgen: error: (.*)$", log, re.MULTILINE)
         return lines[-1] if lines else None
+
+
+def _own_texts(workload: Workload) -> dict[str, str]:
+    """The kernels that users bring, with names of their own for what they share with others."""
+    own_kernels = {each.name: each for each in workload.kernels if each.source}
+    return {
+        **{
+            f"{name}.hip": own.host_text(each.source, name)
+            for name, each in own_kernels.items()
+            if each.source
+        },
+        **({"own.h": own.header("hip.h")} if own_kernels else {}),
+    }
+
+
+def _refusal(said: str, workload: Workload) -> RefusedError:
+    """What the compiler says of a user's source."""
+    names = "|".join(re.escape(each.name) for each in workload.kernels if each.source)
+    found = re.search(rf"^(?:\./)?(?:({names})\.hip|([^:\n]+)):(\d+):\d+: (?:fatal )?error: (.*)$",
+                      said, re.MULTILINE)  # fmt: skip
+    place = (
+        f"{found[1] or found[2]}, line {found[3]}: {found[4]}" if found else "it does not compile"
+    )
+    return RefusedError(
+        f"host: kernel {place}; lanes of wavefronts and instructions of GPUs are not on this CPU: "
+        "build with --target mgpusim or gem5-se"
+    )
 
 
 def _alone(workload: Workload) -> set[str]:

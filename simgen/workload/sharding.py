@@ -84,7 +84,9 @@ class Sharding:
 
 def check_enough(workload: Workload, gpus: int, option: str) -> None:
     """Raise UsageError if a layer needs several GPUs and there is one, as `option` says."""
-    for node in workload.nodes if gpus == 1 else ():
+    if gpus > 1 and workload.is_own:
+        raise UsageError(f"{option}: kernels of your own are not shared among GPUs; take one GPU")
+    for node in workload.nodes if gpus == 1 and not workload.is_own else ():
         layer = LAYERS[node.kind]
         if layer.needs_gpus:
             raise UsageError(
@@ -107,6 +109,10 @@ def split(workload: Workload, gpus: int) -> Sharding:
         RefusedError: a layer needs the whole batch at once.
     """
     check(gpus)
+    if workload.is_own and gpus > 1:
+        raise UsageError(
+            f"--gpus {gpus}: kernels of your own are not shared among GPUs; take one GPU"
+        )
     if workload.queues and gpus > 1:
         raise UsageError(
             f"--gpus {gpus}: each of several GPUs has one queue; build it without --queues"

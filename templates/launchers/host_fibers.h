@@ -84,6 +84,19 @@ inline bool make_stacks(u32 block)
     return true;
 }
 
+/* The work-item that runs from now on. */
+inline void set_item(u32 item)
+{
+    now.item = item;
+#ifdef SIMGEN_OWN_KERNELS
+    threadIdx.x = item % simgen_block.x;
+    threadIdx.y = item / simgen_block.x % simgen_block.y;
+    threadIdx.z = item / simgen_block.x / simgen_block.y;
+#else
+    threadIdx.x = item;
+#endif
+}
+
 /* Runs the fiber until it waits or has no work-item left. */
 inline void resume(fiber &f)
 {
@@ -96,7 +109,7 @@ inline void resume(fiber &f)
     }
     current = &f;
     f.waiting = false;
-    threadIdx.x = now.item = f.item;
+    set_item(f.item);
     switch_stack(&scheduler, f.pointer);
 }
 
@@ -105,7 +118,7 @@ inline bool start_item()
 {
     if (items.next == items.block)
         return false;
-    threadIdx.x = now.item = current->item = items.next++;
+    set_item(current->item = items.next++);
     return true;
 }
 

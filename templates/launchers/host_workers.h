@@ -114,16 +114,35 @@ inline void set_launch(u32 index)
     now.index = index;
     now.block = l.block;
     now.group = now.regions = 0;
+#ifdef SIMGEN_OWN_KERNELS
+    static u64 address[MOST_ARGUMENTS];
+    u32 at = 0, next = first_values[index];
+    const u32 end = first_values[index + 1];
+    const u32 *const extents = groups_of[l.kernel];
+    simgen_block = { extents[0], extents[1], extents[2] };
+    simgen_grid = { l.grid[0], l.grid[1], l.grid[2] };
+#else
     static u64 address[MAX_ARGS];
+#endif
     arguments = address;
     for (u32 i = 0; i < 3; i++)
         now.grid[i] = l.grid[i];
     for (u32 i = 0; i < l.args; i++) {
+#ifdef SIMGEN_OWN_KERNELS
+        for (; next < end && values[next].at == at; next++)
+            address[at++] = values[next].bits;
+        address[at++] = reinterpret_cast<u64>(arena + l.arg[i]);
+#else
         address[i] = reinterpret_cast<u64>(arena + l.arg[i]);
+#endif
         const buffer &b = buffers[tensors[index][i]];
         const u64 start = reinterpret_cast<u64>(arena + b.offset);
         now.region[now.regions++] = { start, start + b.nbytes, &b };
     }
+#ifdef SIMGEN_OWN_KERNELS
+    for (; next < end; next++)
+        address[at++] = values[next].bits;
+#endif
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)
         stop(EXIT_KERNEL, now.what->name, "needs more than 512 KiB of LDS, as no GPU has; make its work-groups smaller");

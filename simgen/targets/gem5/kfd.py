@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.compile import code_object, render
 from simgen.ir import GUARD, PAGE
 from simgen.machine import architectures
+from simgen.targets import kernargs
 from simgen.targets.base import File
 from simgen.targets.gem5.launcher import (
     MIB,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # Page tables, the stack, the program: gem5 gives a page of simulated memory to each page touched.
 SLACK = 64 * MIB
 KERNARG_NBYTES = 256  # no kernel has more than 32 arguments
+OWN_KERNARG_NBYTES = 1024  # of a user: 64, and what runtimes leave
 
 # Operations and words moved that take gem5 some ten seconds. From here on a run keeps what layers
 # leave, which costs the simulated CPU 40 instructions per layer and 60 more.
@@ -45,6 +47,7 @@ FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
 class Kfd(Launcher):
     name: ClassVar[str] = "kfd"
     runtime: ClassVar[bool] = False
+    takes_own: ClassVar[bool] = True
 
     def command(self, simulated: Simulated, workload: Workload) -> Command:
         """One CPU, and nothing of the caller's environment.
@@ -87,7 +90,7 @@ def sources(
             {
                 "name": kernel.name,
                 "descriptor": len(code) + info.descriptor_offset,
-                "lds_nbytes": info.lds_nbytes,
+                "lds_nbytes": info.lds_nbytes + (kernel.lds_nbytes if kernel.source else 0),
             }
         )
         image = code_object.memory_image(elf)
@@ -97,6 +100,11 @@ def sources(
         # Each on its own pages: where a kernel lies in caches and TLBs, and so its timing,
         # must not depend on the kernels before it.
         code += image + bytes(-len(image) % PAGE)
+    areas: tuple[kernargs.Area, ...] = ()
+    if workload.is_own:
+        objects = {k.name: elf for k, (elf, _) in zip(workload.kernels, linked, strict=True)}
+        areas = kernargs.areas(workload, objects)
+        kernarg = max(len(each.content) for each in areas)
     program = render.text(
         "launchers/gem5_se.c.j2",
         workload=workload,
@@ -110,7 +118,7 @@ def sources(
     return {
         SOURCE: program.encode(),
         "table.h": render.text(
-            "launchers/table.h.j2", workload=workload, guard=GUARD, data_id=job.data_id
+            "launchers/table.h.j2", workload=workload, guard=GUARD, data_id=job.data_id, areas=areas
         ).encode(),
         "system.h": render.text("launchers/system.h").encode(),
         **({"state.h": render.text("launchers/state.h").encode()} if workload.left else {}),
@@ -120,5 +128,5 @@ def sources(
 
 def memory_nbytes(workload: Workload) -> int:
     """The simulated memory that a run needs, in bytes: a power of two."""
-    kernargs = KERNARG_NBYTES * len(workload.launches)
-    return memory_for(workload.arena_nbytes + kernargs + SLACK)
+    each = OWN_KERNARG_NBYTES if workload.is_own else KERNARG_NBYTES
+    return memory_for(workload.arena_nbytes + each * len(workload.launches) + SLACK)

@@ -10,7 +10,7 @@ from simgen.compile import code_object, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import SimgenError
 from simgen.numerics.powers import power_of_two
-from simgen.targets import fit
+from simgen.targets import fit, own_sources
 from simgen.targets.gem5 import apu_se
 
 if TYPE_CHECKING:
@@ -77,10 +77,12 @@ class Simulated:
             RefusedError: a kernel has an instruction that this gem5 executes wrongly, or does not
                 fit into the machine that the workload is planned for.
         """
-        made = builder.products(self.stages(), job.kernel_sources)
+        sources = job.kernel_sources
+        made = own_sources.products(builder, self.stages(), self.model, job.workload, sources)
         found = []
         for name, products in made.items():
-            info = kernel_info(products[stages.CODE_OBJECT], name, self.arch)
+            symbol = job.workload.kernel(name).symbol
+            info = kernel_info(products[stages.CODE_OBJECT], symbol, self.arch)
             fit.check("gem5-se", self.arch, job.workload, name, info)
             found.append((products[stages.CODE_OBJECT], info))
         return found
@@ -124,6 +126,7 @@ class Launcher(ABC):
     diagnoses: ClassVar[tuple[tuple[str, str], ...]] = ()
     own_kernels: ClassVar[bool] = False  # it runs others than the workload's
     runtime: ClassVar[bool] = True  # a library starts the kernels
+    takes_own: ClassVar[bool] = False  # kernels that users bring
     seen_running: ClassVar[bool] = True  # here, by those who wrote it
 
     def __init_subclass__(cls) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.compile import render
 from simgen.errors import UsageError
+from simgen.ir import Language
 from simgen.targets.base import (
     File,
     Package,
@@ -119,6 +120,10 @@ class Gem5Se(Target):
     @property
     def _launcher(self) -> Launcher:
         return LAUNCHERS[self.launcher]
+
+    @property
+    def own_languages(self) -> tuple[Language, ...]:  # type: ignore[override]
+        return tuple(Language) if self._launcher.takes_own else ()
 
     @property
     def needs(self) -> Requirements:

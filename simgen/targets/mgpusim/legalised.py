@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.compile import legalise, render, source_line, stages
 from simgen.compile.legalise import cache_policy
 from simgen.errors import RefusedError
-from simgen.targets import fit
+from simgen.targets import fit, own_sources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,8 @@ def build(
             does not fit into the machine that the workload is planned for.
     """
     try:
-        made = builder.products(stages.amdgcn(model, l1=l1), sources)
+        chain = stages.amdgcn(model, l1=l1)
+        made = own_sources.products(builder, chain, model, workload, sources)
     except legalise.NoRuleError as refusal:
         found = source_line.of_refusal(sources[refusal.kernel], model)
         place = _place(workload, refusal.kernel, found)
@@ -105,7 +106,7 @@ def _place(workload: Workload, kernel: str, found: source_line.Origin | None) ->
     steps = [s for s in workload.steps for launch in s.launches if launch.kernel == kernel]
     layer = f' (layer "{steps[0].layer}", {steps[0].direction})' if steps else ""
     templates = [k.template for k in workload.kernels if k.name == kernel]
-    template = f", kernels/{templates[0]}" if templates else ""
+    template = f", kernels/{templates[0]}" if templates and templates[0] else ""
     line = f", rendered line {found.line}, {found.quoted}" if found and found.line else ""
     return f"kernel {kernel}{layer}{template}{line}"
 

@@ -10,6 +10,7 @@ them between compiler and assembler; `--no-legalise` shows the simulator as it i
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ from simgen import machine
 from simgen.compile import code_object, render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import DamagedError, printable
-from simgen.ir import to_json
+from simgen.ir import Language, to_json
 from simgen.storage.files import read_regular
-from simgen.targets import machine_file
+from simgen.targets import kernargs, machine_file
 from simgen.targets.base import (
     File,
     Package,
@@ -91,6 +92,7 @@ COUNTED = {
     "stall_barrier_cycles": "time of s_barrier * clock",
     "stall_other_cycles": "time of tasks wavefront, s_waitcnt and s_barrier left out, * clock",
 }
+AREAS = "kernels/arguments.json"
 IGNORED = "MGPUSim 4.2.0 does not read the cache policy of loads: its L1 serves them all the same"
 
 
@@ -130,6 +132,8 @@ class MGPUSim(Target):
             ("yes", "no"),
         ),
     }
+
+    own_languages: ClassVar[tuple[Language, ...]] = tuple(Language)
 
     arch: str = setting("gfx942", "the GPU to compile kernels for", DEFAULT_GPU)
     legalise: bool = setting(True, "leave in instructions that MGPUSim lacks or gets wrong")
@@ -256,6 +260,7 @@ class MGPUSimPackage(Package):
         return {
             REPLACED: File(made.costs()),
             **({EMULATED: File(emulated)} if emulated else {}),
+            **({AREAS: File(_areas(workload, made.objects))} if workload.is_own else {}),
             **{f"kernels/{name}.co": File(elf) for name, elf in made.objects.items()},
         }
 
@@ -264,6 +269,15 @@ class MGPUSimPackage(Package):
         if self.settings.l1 == cache_policy.BYPASS:
             lines.append(f"{NAME}: {IGNORED}")
         return lines
+
+
+def _areas(workload: Workload, objects: Mapping[str, bytes]) -> bytes:
+    """The arguments of each launch, for the Go program."""
+    found = [
+        {"content": base64.b64encode(each.content).decode(), "pointers": each.pointers}
+        for each in kernargs.areas(workload, objects)
+    ]
+    return (json.dumps(found, indent=1) + "\n").encode()
 
 
 @dataclass(frozen=True)

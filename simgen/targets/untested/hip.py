@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen import machine
 from simgen.compile import render, toolchain
 from simgen.compile.legalise import Model
+from simgen.ir import Language
 from simgen.targets import launch_rows
 from simgen.targets.base import (
     EVERYTHING,
@@ -58,6 +59,8 @@ class Hip(Target):
             choices=("yes", "no"),
         ),
     }
+
+    own_languages: ClassVar[tuple[Language, ...]] = tuple(Language)
 
     arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from simgen.compile import render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.ir import GUARD, PAGE
-from simgen.targets import fit
+from simgen.targets import fit, kernargs, own_sources
 from simgen.targets.base import File
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ class Program:
 
     def code_objects(self, job: Job, builder: Builder) -> list[bytes]:
         """An ELF code object for each kernel of the workload, in order."""
-        made = builder.products(self.stages(), job.kernel_sources)
+        own = job.workload.is_own  # for the runtimes of today, which leave what version 5 asks for
+        chain = stages.amdgcn(self.model, l1=self.l1) if own else self.stages()
+        made = own_sources.products(builder, chain, self.model, job.workload, job.kernel_sources)
         objects = {name: products[stages.CODE_OBJECT] for name, products in made.items()}
         fit.check_all("hip", self.model.arch, job.workload, objects)
         return list(objects.values())
@@ -77,7 +79,7 @@ class Program:
         """Everything the program is compiled from, by file name."""
         image, table = b"", []
         for kernel, elf in zip(job.workload.kernels, objects, strict=True):
-            table.append({"name": kernel.name, "offset": len(image)})
+            table.append({"name": kernel.symbol, "offset": len(image)})
             image += elf + bytes(-len(elf) % PAGE)
         program = render.text(
             "launchers/hip.c.j2",
@@ -90,8 +92,13 @@ class Program:
             dump=self.dump,
             apu=self.apu,
         )
+        by_name = dict(zip((each.name for each in job.workload.kernels), objects, strict=True))
         tensors = render.text(
-            "launchers/table.h.j2", workload=job.workload, guard=GUARD, data_id=job.data_id
+            "launchers/table.h.j2",
+            workload=job.workload,
+            guard=GUARD,
+            data_id=job.data_id,
+            areas=kernargs.areas(job.workload, by_name) if job.workload.is_own else (),
         )
         times = {"hip_times.h": render.text("launchers/hip_times.h").encode()}
         return {

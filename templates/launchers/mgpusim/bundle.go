@@ -20,13 +20,16 @@ import (
 type workload struct {
 	Buffers []buffer
 	Kernels []struct {
-		Name  string
-		Block uint16 // work-items in a work-group; groups are one-dimensional
+		Name      string
+		Block     uint16                            // work-items in a work-group
+		Group     []uint16                          // its extents; none: it has one dimension
+		LDSNbytes uint32                            `json:"lds_nbytes"`
+		Source    *struct{ Language, Entry string } // a user's own
 	}
 	Steps         []step
 	Queues        []queued // of each step; none: all run in order
-	ArenaNbytes   uint64 `json:"arena_nbytes"`
-	OutputsOffset uint64 `json:"outputs_offset"`
+	ArenaNbytes   uint64   `json:"arena_nbytes"`
+	OutputsOffset uint64   `json:"outputs_offset"`
 
 	places map[string]int // of Buffers by name, once they are checked
 }
@@ -55,6 +58,40 @@ type launch struct {
 	Grid    [3]uint32 // work-groups
 	Args    []string  // names of buffers
 	Offsets []uint64  // bytes into each of them; none: all are 0
+
+	area *area // of a workload with kernels of a user
+}
+
+// area is the arguments of a launch as the kernel's metadata lays them out.
+type area struct {
+	Content  []byte
+	Pointers [][2]uint64 // place in the content, offset in the arena
+}
+
+// addAreas reads the arguments of all launches, if the workload has kernels of a user.
+func (b *bundle) addAreas() {
+	const file = target + "/kernels/arguments.json"
+	if _, there := b.Manifest.Files[file]; !there {
+		return
+	}
+	var areas []area
+	if err := json.Unmarshal(b.read(file), &areas); err != nil {
+		fail(exitDamaged, "%s: damaged (%v); build the bundle again", file, err)
+	}
+	for _, s := range b.Workload.Steps {
+		for i := range s.Launches {
+			if len(areas) == 0 {
+				fail(exitDamaged, "%s: fewer than the launches; build the bundle again", file)
+			}
+			for _, each := range areas[0].Pointers {
+				if each[0]+8 > uint64(len(areas[0].Content)) || each[1] >= b.Workload.ArenaNbytes {
+					fail(exitDamaged, "%s: an impossible address; build the bundle again", file)
+				}
+			}
+			s.Launches[i].area = &areas[0]
+			areas = areas[1:]
+		}
+	}
 }
 
 // offset is how many bytes into its buffer an argument points.
@@ -93,6 +130,7 @@ func readBundle(path string) *bundle {
 		fail(exitDamaged, "workload.json: damaged (%v); build the bundle again", err)
 	}
 	b.Workload.check()
+	b.addAreas()
 	return b
 }
 

@@ -145,7 +145,7 @@ func (h hardware) holds(k *kernel) {
 	}{
 		{"wfs_per_simd", each, h.wavefronts},
 		{"vreg_file_size", each * registers, h.registers},
-		{"lds_size", int(k.object.GroupSegmentByteSize), h.lds},
+		{"lds_size", int(k.object.GroupSegmentByteSize + k.lds), h.lds},
 	}
 	for _, n := range needs {
 		if n.need > n.have {

@@ -25,6 +25,8 @@ const (
 type kernel struct {
 	name      string
 	block     uint16
+	group     [3]uint16 // its extents
+	lds       uint32    // that its launches ask for beside its own
 	object    *insts.KernelCodeObject
 	insts     []*insts.Inst // decoded, in order
 	legalised bool          // instructions that MGPUSim lacks or gets wrong were replaced
@@ -42,7 +44,17 @@ func loadKernels(b *bundle, s *sharding, p *probe, o options) map[string]*kernel
 	for _, k := range s.Workload.Kernels {
 		file := s.kernels + k.Name + ".co"
 		raw := b.read(file)
-		object, mach, err := codeObject(raw, k.Name)
+		symbol, group, lds := k.Name, [3]uint16{k.Block, 1, 1}, uint32(0)
+		if k.Source != nil {
+			lds = k.LDSNbytes
+			if k.Source.Language == "object" || k.Source.Language == "assembly" {
+				symbol = k.Source.Entry
+			}
+		}
+		if len(k.Group) == 3 {
+			group = [3]uint16(k.Group)
+		}
+		object, mach, err := codeObject(raw, symbol)
 		if err != nil {
 			fail(exitDamaged, "%s: %v; build the bundle again", file, err)
 		}
@@ -53,7 +65,7 @@ func loadKernels(b *bundle, s *sharding, p *probe, o options) map[string]*kernel
 		if p != nil {
 			p.replace(k.Name, object, o)
 		}
-		kernels[k.Name] = &kernel{k.Name, k.Block, object, decode(s.Workload.place(k.Name), object, o, cure), made.Legalise, cure}
+		kernels[k.Name] = &kernel{k.Name, k.Block, group, lds, object, decode(s.Workload.place(k.Name), object, o, cure), made.Legalise, cure}
 		if o.timing {
 			o.hardware.holds(kernels[k.Name])
 		}

@@ -70,6 +70,7 @@ type dispatch struct {
 	kernel  *kernel
 	grid    [3]uint32 // work-groups
 	args    []driver.Ptr
+	area    *area                       // in their place, of a user's kernel
 	sample  *sample                     // of its work-groups; nil: all of them run
 	command *driver.LaunchKernelCommand // once it is prepared
 }
@@ -157,7 +158,7 @@ func (m *machine) dispatches(w workload, l launch, k *kernel) []*dispatch {
 		for at, name := range l.Args {
 			args[at] = g.arena + driver.Ptr(w.buffer(name).Offset+l.offset(at))
 		}
-		found[i] = &dispatch{gpu: g, kernel: k, grid: l.Grid, args: args}
+		found[i] = &dispatch{gpu: g, kernel: k, grid: l.Grid, args: args, area: l.area}
 	}
 	return found
 }
@@ -207,7 +208,7 @@ func (m *machine) prepare(all []*dispatch) {
 	places := make([]uint64, len(all)) // of the arguments; the packet follows
 	sizes := map[*gpu]uint64{}
 	for i, d := range all {
-		if nbytes := d.kernel.object.KernargSegmentByteSize; nbytes < 8*uint64(len(d.args)) {
+		if nbytes := d.kernel.object.KernargSegmentByteSize; d.area == nil && nbytes < 8*uint64(len(d.args)) {
 			fail(exitDamaged, "kernel %s takes %d bytes of arguments and gets %d; build the bundle again",
 				d.kernel.name, nbytes, 8*len(d.args))
 		}
@@ -217,7 +218,7 @@ func (m *machine) prepare(all []*dispatch) {
 			m.driver.EnqueueMemCopyH2D(d.gpu.queue, d.gpu.code[d.kernel], code)
 		}
 		places[i] = sizes[d.gpu]
-		sizes[d.gpu] += inLines(d.kernel.object.KernargSegmentByteSize) + inLines(packetNbytes)
+		sizes[d.gpu] += inLines(d.argumentNbytes()) + inLines(packetNbytes)
 	}
 	for i := range m.gpus {
 		g := &m.gpus[i]
@@ -240,23 +241,39 @@ var packetNbytes = uint64(binary.Size(kernels.HsaKernelDispatchPacket{}))
 // inLines is how many bytes of whole lines hold nbytes.
 func inLines(nbytes uint64) uint64 { return (nbytes + cacheLine - 1) / cacheLine * cacheLine }
 
+// argumentNbytes is what its arguments take.
+func (d *dispatch) argumentNbytes() uint64 {
+	if d.area != nil {
+		return uint64(len(d.area.Content))
+	}
+	return d.kernel.object.KernargSegmentByteSize
+}
+
 // fill writes a dispatch's arguments and packet to `content`, which goes to `place`, and makes its
 // command.
 func (d *dispatch) fill(content []byte, place driver.Ptr) {
-	object := d.kernel.object
-	for i, address := range d.args {
-		binary.LittleEndian.PutUint64(content[8*i:], uint64(address))
+	object, group := d.kernel.object, d.kernel.group
+	if d.area != nil {
+		copy(content, d.area.Content)
+		for _, each := range d.area.Pointers {
+			binary.LittleEndian.PutUint64(content[each[0]:], uint64(d.gpu.arena)+each[1])
+		}
+	} else {
+		for i, address := range d.args {
+			binary.LittleEndian.PutUint64(content[8*i:], uint64(address))
+		}
 	}
 	packet := &kernels.HsaKernelDispatchPacket{
-		WorkgroupSizeX: d.kernel.block, WorkgroupSizeY: 1, WorkgroupSizeZ: 1,
-		GridSizeX: d.grid[0] * uint32(d.kernel.block), GridSizeY: d.grid[1], GridSizeZ: d.grid[2], // work-items
-		GroupSegmentSize: object.GroupSegmentByteSize,
+		WorkgroupSizeX: group[0], WorkgroupSizeY: group[1], WorkgroupSizeZ: group[2],
+		GridSizeX: d.grid[0] * uint32(group[0]), // work-items
+		GridSizeY: d.grid[1] * uint32(group[1]), GridSizeZ: d.grid[2] * uint32(group[2]),
+		GroupSegmentSize: object.GroupSegmentByteSize + d.kernel.lds,
 		KernelObject:     uint64(d.gpu.code[d.kernel]),
 	}
-	if object.KernargSegmentByteSize > 0 {
+	if d.argumentNbytes() > 0 {
 		packet.KernargAddress = uint64(place)
 	}
-	at := inLines(object.KernargSegmentByteSize)
+	at := inLines(d.argumentNbytes())
 	if _, err := binary.Encode(content[at:], binary.LittleEndian, packet); err != nil {
 		panic(err)
 	}

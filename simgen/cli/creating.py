@@ -1,0 +1,41 @@
+"""new: the files that something of a user's own begins with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def new() -> None:
+    """Write a template of something of your own."""
+
+
+@new.command()
+@click.argument("name")
+def kernel(name: str) -> None:
+    """Write NAME.hip and NAME.toml, a kernel of your own.
+
+    They build and run as they are: change both into what is yours (docs/own-kernels.md).
+
+    \b
+    simgen new kernel scale
+    simgen build scale.toml --target host --run
+    """
+    from simgen.errors import UsageError, printable
+    from simgen.frontend.own_tensors import NAME
+
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{printable(name)}: not a name; write letters, digits and _")
+    from simgen.compile import render
+    from simgen.storage.files import write_atomic
+
+    paths = {suffix: Path(f"{name}{suffix}") for suffix in (".hip", ".toml")}
+    for path in paths.values():
+        if path.exists():
+            raise UsageError(f"{path}: there is such a file already; choose another name")
+    for suffix, path in paths.items():
+        write_atomic(path, render.text(f"own/kernel{suffix}.j2", name=name).encode())
+    print(f"written: {paths['.hip']}, {paths['.toml']}")
+    print(f"next: simgen build {paths['.toml']} --target host --run")

@@ -1,0 +1,171 @@
+"""Kernels of users: from sources to assembly text in which each is called as the workload says.
+
+HIP and OpenCL C are compiled with a header of ours in place of ROCm's (templates/own), which has no
+device library; what that would have had to give is refused by the compiler, in the user's line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from simgen import resources
+from simgen.compile import toolchain
+from simgen.errors import RefusedError, UsageError, did_you_mean, printable
+from simgen.ir import Language
+
+if TYPE_CHECKING:
+    from simgen.compile.cache import Cache
+    from simgen.ir import Kernel, OwnSource
+
+FOLDER = "own"
+_LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.M)
+_NESTED = re.compile(r"_ZN((?:\d+\w+?)+)E")
+_DYNAMIC_LDS = re.compile(
+    r"extern\s+__shared__\s+((?:__align__\s*\(\s*\d+\s*\)\s+)?)([\w:<> ]+?)\s+(\w+)\s*\[\s*\]\s*;"
+)
+_C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
+_BEGIN = re.compile(r"^\t\.(?:protected|globl|weak)\t\S+ +; -- Begin function (\S+)\n", re.M)
+_TAIL = "\t.section\t.AMDGPU.gpr_maximums"
+# Where code is not what a launcher copies: data of the file, and functions that were not inlined.
+_ELSEWHERE = re.compile(r"^\s+\S.*\s([\w.$]+)@(gotpcrel32|rel32)@lo", re.M)
+
+
+def header(name: str) -> str:
+    """A header of templates/own with what it includes of these."""
+    text = (resources.folder("templates") / FOLDER / name).read_text()
+    return _LOCAL_INCLUDE.sub(lambda match: header(match[1]), text)
+
+
+def assembly(kernel: Kernel, arch: str, cache: Cache) -> str:
+    """Assembly text of a user's kernel, under the workload's name for it.
+
+    Raises:
+        UsageError: the source does not compile, or has no such kernel.
+        RefusedError: it is for another processor.
+    """
+    own = kernel.source
+    assert own is not None
+    if own.arch and own.arch != arch:
+        raise RefusedError(
+            f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
+            f"build with --arch {own.arch}"
+        )
+    text = own.text if own.language is Language.ASSEMBLY else _compiled(kernel, own, arch, cache)
+    return renamed(text, own.entry, kernel.name)
+
+
+def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache) -> str:
+    from simgen.compile.cache import Key
+
+    suffix = {Language.HIP: "hip", Language.OPENCL: "cl"}[own.language]
+    name = f"{kernel.name}.{suffix}"
+    whole = device_text(own)
+    flags = toolchain.own_flags(suffix, arch)
+    key = Key("own assembly")
+    key.add("label", f"own assembly {arch} {kernel.name}")
+    key.add("compiler", toolchain.identity())
+    key.add("flags", "\n".join(flags))
+    key.add("arch", arch)
+    key.add("source", whole)
+    made = cache.get_or_build(
+        key, lambda: toolchain.own_assembly(whole, flags, f"source.{suffix}", name).encode()
+    )
+    return _alone(made.decode(), own.entry)
+
+
+def device_text(own: OwnSource) -> str:
+    """Source that needs no other file."""
+    if own.language is Language.OPENCL:
+        return f'{header("opencl.h")}#line 1 "source.cl"\n{own.text}\n'
+    return f'{header("hip.h")}#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
+
+
+def host_text(own: OwnSource, name: str) -> str:
+    """The same for this CPU, where each kernel has a name space of its own."""
+    text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)
+    text = _DYNAMIC_LDS.sub(r"SIMGEN_DYNAMIC_LDS(\2, \3);", text)
+    return f'#line 1 "{name}.hip"\n{text}\n'
+
+
+def _instance(entry: str) -> str:
+    """What makes the compiler emit an instance of a template."""
+    return f"template __global__ decltype({entry}) {entry};\n" if "<" in entry else ""
+
+
+def renamed(text: str, entry: str, name: str) -> str:
+    """Assembly text in which the kernel that the source calls `entry` is called `name`.
+
+    Raises:
+        UsageError: it has no such kernel, or several.
+    """
+    symbols = re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.M)
+    symbols = symbols or re.findall(r"^\s*\.globl\s+(\S+)\.kd$", text, re.M)
+    found = [symbol for symbol in symbols if symbol == entry] or [
+        symbol for symbol in symbols if _is_called(symbol, entry)
+    ]
+    if len(found) != 1:
+        if found:
+            cure = f"write which: {', '.join(found)}"
+            raise UsageError(f"kernel {printable(entry)}: several kernels are called so; {cure}")
+        cure = did_you_mean(entry, map(_readable, symbols))
+        if not symbols and "<" not in entry:
+            cure = f"of a template, name an instance, such as {entry}<float>"
+        raise UsageError(f"kernel {printable(entry)}: no such kernel in its source; {cure}")
+    (symbol,) = found
+    if symbol == name:
+        return text
+    if name in symbols:
+        raise UsageError(f"kernel {name}: another one is called so too; name it {symbol}")
+    return re.sub(rf"(?<![\w$]){re.escape(symbol)}(?![\w$])", name, text)
+
+
+def _alone(text: str, entry: str) -> str:
+    """Clang's text without other kernels, and without functions that are inlined where they are
+    used: what these ask of a machine is nothing that the kernel does."""
+    parts = _BEGIN.split(text)  # what is before, then name and text of each function
+    if len(parts) == 1:
+        return text
+    last, tail, rest = parts[-1].partition(_TAIL)
+    functions = dict(zip(parts[1::2], (*parts[2::2][:-1], last), strict=True))
+    kernels = [n for n in functions if re.search(rf"\.amdhsa_kernel {re.escape(n)}$", text, re.M)]
+    wanted = [n for n in kernels if n == entry] or [n for n in kernels if _is_called(n, entry)]
+    if not tail or len(wanted) != 1:
+        return text
+    kept, todo = dict.fromkeys(wanted), list(wanted)
+    while todo:
+        body = functions[todo.pop()]
+        todo += (new := [n for n in functions if n not in kept and f"{n}@" in body])
+        kept |= dict.fromkeys(new)
+    begins = dict(zip(parts[1::2], _BEGIN.finditer(text), strict=True))
+    return parts[0] + "".join(begins[n][0] + functions[n] for n in kept) + tail + rest
+
+
+def _is_called(symbol: str, entry: str) -> bool:
+    """Whether a C++ symbol is of a function `entry`, or of an instance of a template."""
+    plain = re.sub(r"<.*", "", entry).split("::")[-1]
+    tagged = f"{len(plain)}{plain}"
+    at = symbol.find(tagged)
+    if not symbol.startswith("_Z") or at < 0:
+        return False
+    behind = symbol[at + len(tagged) :]
+    return ("<" in entry) == behind.startswith("I")
+
+
+def _readable(symbol: str) -> str:
+    match = re.match(r"_Z(\d+)(\w+)", symbol)
+    return match[2][: int(match[1])] if match else symbol
+
+
+def check_image(text: str, kernel: str, whole: bool) -> None:
+    """Refuse text that needs a loader; `whole`: data beside the code is there when it runs.
+
+    Raises:
+        RefusedError: it needs one.
+    """
+    for symbol, kind in _ELSEWHERE.findall(text):
+        if kind == "gotpcrel32" or not whole:
+            raise RefusedError(
+                f"kernel {kernel}: it refers to {symbol}, data or a function outside of its code, "
+                "which nobody loads; pass constants as a tensor, and inline functions"
+            )

@@ -1,0 +1,255 @@
+"""A user's own kernels: what a .toml says of them -> a definition, and a network of one layer.
+
+    source = "add.hip"
+    inputs = { a = "f32[n]", b = "f32[n] uniform(0, 1)" }
+    outputs = { c = "f32[n]" }
+    args = ["a", "b", "c", "i32 n"]
+    items = "n"
+    block = 256
+    reference = "a + b"
+    parameters = { n = 65536 }
+
+docs/own-kernels.md has all keys. Expressions are of parameters; nothing in the file is executed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import ConfigError, did_you_mean, one_line, printable
+from simgen.frontend import own_tensors
+from simgen.frontend.config import Config, Entry, Place, Section
+from simgen.frontend.kernel_text import Files
+from simgen.frontend.network import Network, Placed
+from simgen.frontend.own_launches import Launches
+from simgen.ir import Node, to_json
+from simgen.layers.own import Definition, OwnKernel, OwnTensor, expression
+from simgen.layers.own.expression import ExpressionError
+from simgen.storage.files import NotRegularError, open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simgen.machine import Machine
+
+SUFFIX = ".toml"
+MAX_NBYTES = 2**19  # of the file, and of all sources together
+MAGIC = '{"simgen_kernel": 1, '  # begins the text that a bundle keeps
+LAUNCH_KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for")
+KEYS = (
+    "source", "arch", "inputs", "outputs", "scratch", "parameters", "reference", "tolerance",
+    "flops", "launch", *LAUNCH_KEYS,
+)  # fmt: skip
+PYTHON = re.compile(r"([^:\0]+\.py):([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True)
+class KernelFile:
+    """A file that was read, with the parameters that it is built for."""
+
+    name: str
+    source: str  # the file's name, for messages
+    toml: str
+    files: tuple[tuple[str, str], ...]  # sources by name; code objects in base64
+    definition: Definition
+    python: tuple[str, str] | None = None  # (file, function) of the reference
+
+    @property
+    def text(self) -> str:
+        """What a bundle keeps, so that it can be built again without these files."""
+        kept = {"toml": self.toml, "files": dict(self.files), "python": bool(self.python)}
+        return MAGIC + json.dumps(kept)[1:]
+
+    @property
+    def config(self) -> Config:
+        """In place of the config of other workloads: it tells bundles apart."""
+        where = Place(self.source, 1)
+        said = json.dumps(to_json(self.definition), sort_keys=True)
+        section = Section(OwnKernel.section, (Entry("definition", said, where),), where)
+        return Config(self.source, (section,), (), self.text)
+
+    def network(self, machine: Machine) -> Network:
+        """Of one layer, which has all kernels."""
+        made = json.dumps(to_json(self.definition))
+        node = Node(self.name, OwnKernel.kind, (("definition", made),), ())
+        layer = OwnKernel(definition=self.definition, machine=machine)
+        placed = Placed(node, layer, (), tuple(layer.outputs(()).items()), self.source)
+        return Network("none", (placed,), machine)
+
+
+def is_one(text: str) -> bool:
+    """Whether a bundle was built from such a file, by the text that it keeps."""
+    return text.startswith(MAGIC)
+
+
+def read(path: Path, settings: Sequence[tuple[str, str]]) -> KernelFile:
+    """The kernels that the file describes; `settings` are of its parameters.
+
+    Raises:
+        ConfigError: the file, or one that it names, cannot be read, or says what cannot be.
+    """
+    toml = _content(path, path, MAX_NBYTES).decode("utf-8", "surrogateescape")
+    if not toml.isprintable() and re.search("[\ud800-\udfff]", toml):
+        raise ConfigError(one_line(str(path)), "not UTF-8 text; save it as UTF-8")
+    return _made(str(path), toml, settings, lambda name: _content(path.parent / name, path))
+
+
+def again(text: str, source: str, settings: Sequence[tuple[str, str]]) -> KernelFile:
+    """The same of the text that a bundle keeps.
+
+    Raises:
+        ConfigError: it is damaged, or building it would execute a program that came with it.
+    """
+    try:
+        kept = json.loads(text)
+        toml, files, python = kept["toml"], kept["files"], kept["python"]
+        if type(toml) is not str or not all(type(v) is str for v in files.values()):
+            raise TypeError
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise ConfigError(source, "damaged; build it again from its .toml") from None
+    if python:
+        raise ConfigError(
+            source, "its reference is a Python file, which a bundle does not execute; build the "
+            "points of the sweep from the .toml, with --set"
+        )  # fmt: skip
+    return _made(source, toml, settings, Files.kept(files))
+
+
+def _made(source: str, toml: str, settings: Sequence[tuple[str, str]], find: Any) -> KernelFile:
+    place = one_line(source)
+    said = _parsed(place, toml)
+    _check_keys(place, said)
+    parameters = _parameters(place, said.get("parameters", {}), settings)
+    files = Files(find)
+    try:
+        tensors = own_tensors.read(said, parameters)
+        launches = Launches(said, parameters, tensors, files).read()
+        references, python = _references(said, tensors)
+        definition = Definition(
+            tensors, launches.kernels, launches.launches, tuple(parameters.items()), references,
+            _tolerance(said, python), int(expression.number(said.get("flops", 0), parameters)),
+        )  # fmt: skip
+        _check_references(definition)
+    except ExpressionError as error:
+        raise ConfigError(place, str(error)) from None
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", Path(source).stem)[:60]
+    name = name if re.match("[A-Za-z_]", name) else f"kernel_{name}"
+    made = KernelFile(name, source, toml, tuple(files.found.items()), definition, python)
+    if len(made.text) > 2 * MAX_NBYTES or len(json.dumps(to_json(definition))) > 2 * MAX_NBYTES:
+        raise ConfigError(place, f"more than {MAX_NBYTES} bytes of sources; bring fewer kernels")
+    return made
+
+
+def _content(path: Path, asking: Path, most: int = MAX_NBYTES) -> bytes:
+    place = one_line(str(path))
+    try:
+        with open_regular(path) as file:
+            raw = file.read(most + 1)
+    except NotRegularError as error:
+        raise ConfigError(place, f"{error.strerror}; name a file in {asking}") from None
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or "not a file name"
+        raise ConfigError(place, f"cannot be read ({fact}); check the path") from None
+    if len(raw) > most:
+        raise ConfigError(place, f"larger than {most} bytes; bring a smaller file")
+    return raw
+
+
+def _parsed(place: str, toml: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(toml)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        fact = one_line(str(error))
+        raise ConfigError(place, f"not TOML: {fact}; correct it") from None
+
+
+def _check_keys(place: str, said: Mapping[str, Any]) -> None:
+    for key in said:
+        if key not in KEYS:
+            raise ConfigError(place, f"unknown key {printable(key)}; {did_you_mean(key, KEYS)}")
+    for key in ("source", "outputs"):
+        if key not in said:
+            raise ConfigError(place, f"no {key}; write it, as `simgen new kernel` does")
+    if "launch" in said and any(
+        key in said for key in LAUNCH_KEYS if key not in ("kernel", "args")
+    ):
+        raise ConfigError(place, "launches in [[launch]] and outside of it; keep one of the two")
+
+
+def _parameters(
+    place: str, given: Any, settings: Sequence[tuple[str, str]]
+) -> dict[str, int | float]:
+    """The parameters with what the user has set."""
+    if not isinstance(given, dict) or not all(type(v) in (int, float, str) for v in given.values()):
+        raise ConfigError(place, "parameters is no table of numbers; write { n = 1024 }")
+    texts: dict[str, Any] = dict(given)
+    for key, value in settings:
+        if key not in given:
+            raise ConfigError(
+                f"--set {printable(key)}", f"no parameter of {place}; {did_you_mean(key, given)}"
+            )
+        texts[key] = value
+    found: dict[str, int | float] = {}
+    for key, value in texts.items():
+        if not own_tensors.NAME.fullmatch(key):
+            raise ConfigError(place, f"{printable(key)} is not a name; use letters, digits and _")
+        try:
+            found[key] = expression.number(value, found)
+        except ExpressionError as error:
+            raise ConfigError(f"{place}: parameter {key}", str(error)) from None
+    return found
+
+
+def _references(
+    said: Mapping[str, Any], tensors: Sequence[OwnTensor]
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, str] | None]:
+    """The expressions of the outputs, or the function that computes them."""
+    outputs = [each.name for each in tensors if each.output]
+    given = said.get("reference")
+    if isinstance(given, str):
+        if named := PYTHON.fullmatch(given):
+            return (), (named[1], named[2])
+        if len(outputs) > 1:
+            raise ExpressionError(
+                f"reference is one expression for {len(outputs)} outputs; write "
+                f'reference = {{ {outputs[0]} = "...", {outputs[1]} = "..." }}'
+            )
+        given = {outputs[0]: given}
+    if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
+        raise ExpressionError(
+            "no reference; write an expression of NumPy, or 'FILE.py:FUNCTION', which is executed"
+        )
+    for name in outputs:
+        if name not in given:
+            raise ExpressionError(f"no reference for the output {name}; write one")
+    return tuple(given.items()), None
+
+
+def _tolerance(said: Mapping[str, Any], python: object) -> float | None:
+    given = said.get("tolerance")
+    if given is None and python:
+        raise ExpressionError(
+            "no tolerance, which nobody can derive from a Python file; write the share of the "
+            "largest value that a result may be off, as tolerance = 1e-5, or 0"
+        )
+    if given is not None and (type(given) not in (int, float) or not 0 <= given < 1):
+        raise ExpressionError("tolerance is no number of 0 to 1; write one, or leave it out")
+    return None if given is None else float(given)
+
+
+def _check_references(made: Definition) -> None:
+    """Names that expressions use; their values are known once there is data."""
+    known = {name for name, _ in made.parameters}
+    known |= {each.name for each in made.tensors if each.fill}
+    for name, text in made.references:
+        for used in sorted(expression.names(text) - known - expression.PLAIN):
+            raise ExpressionError(
+                f"reference of {name}: no tensor or parameter {printable(used)}; "
+                f"{did_you_mean(used, known)}"
+            )
+        known.add(name)

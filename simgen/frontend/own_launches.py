@@ -1,0 +1,238 @@
+"""Launches of a user's own kernels, as their file writes them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import struct
+from dataclasses import dataclass, field
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+from simgen.errors import did_you_mean, printable
+from simgen.frontend import own_tensors
+from simgen.ir import ByValue, Kernel, Language, Launch, OwnSource
+from simgen.layers.own import expression
+from simgen.layers.own.expression import ExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from simgen.frontend.kernel_text import Files
+    from simgen.layers.own import OwnTensor
+
+SCALARS = {
+    "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q",
+    "u64": "<Q", "f16": "<e", "f32": "<f", "f64": "<d",
+}  # fmt: skip
+LOCAL = "local"
+ENTRY = re.compile(r"[A-Za-z_$][\w.$]{0,150}(<[\w ,:<>*()-]{1,100}>)?", re.ASCII)
+MOST_ITEMS = 1024  # of a work-group
+MOST_LDS = 2**16
+MOST_LAUNCHES = 10_000
+MOST_ARGS = 64
+
+
+@dataclass
+class Launches:
+    """Reads launches, and collects the kernels that they name."""
+
+    said: Mapping[str, Any]
+    parameters: Mapping[str, int | float]
+    tensors: Sequence[OwnTensor]
+    files: Files
+    _kernels: dict[tuple[str, tuple[int, ...], int], Kernel] = field(default_factory=dict)
+    _launches: list[Launch] = field(default_factory=list)
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return tuple(self._kernels.values())
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        return tuple(self._launches)
+
+    def read(self) -> Launches:
+        """All launches, in order.
+
+        Raises:
+            ExpressionError: one cannot be what it is said to be.
+            ConfigError: a source cannot be read.
+        """
+        given = self.said.get("launch")
+        if given is None:
+            given = [{k: self.said[k] for k in KEYS if k in self.said}]
+        if not isinstance(given, list) or not given or not all(isinstance(g, dict) for g in given):
+            raise ExpressionError("launch is no list of tables; write [[launch]] above each")
+        for number, each in enumerate(given, 1):
+            place = f"launch {number}" if "launch" in self.said else "the launch"
+            for key in each:
+                if key not in KEYS:
+                    raise ExpressionError(
+                        f"{place}: unknown key {printable(key)}; {did_you_mean(key, KEYS)}"
+                    )
+            merged = {**{k: self.said[k] for k in ("kernel", "args") if k in self.said}, **each}
+            for known in self._loops(place, merged.get("for", {})):
+                self._launch(place, merged, known)
+        unused = {t.name for t in self.tensors} - {a for la in self._launches for a in la.args}
+        if unused:
+            raise ExpressionError(
+                f"tensor {min(unused)}: no launch has it among its args; leave it out"
+            )
+        return self
+
+    def _loops(self, place: str, loops: Any) -> Iterator[dict[str, int | float]]:
+        """The parameters with each value of the loops, the last one varying first."""
+        if not isinstance(loops, dict):
+            raise ExpressionError(f'{place}: for is no table; write for = {{ k = "range(10)" }}')
+
+        def nest(known: dict[str, Any], left: list[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
+            if not left:
+                yield known
+                return
+            (name, text), *more = left
+            if not own_tensors.NAME.fullmatch(name) or name in known:
+                raise ExpressionError(f"{place}: for {printable(name)}: choose another name")
+            values = expression.evaluate(str(text), known)
+            if not isinstance(values, (range, tuple)):
+                raise ExpressionError(f"{place}: for {name} is no range; write range(10)")
+            for value in values:
+                yield from nest({**known, name: value}, more)
+
+        yield from itertools.islice(nest(dict(self.parameters), list(loops.items())), MOST_LAUNCHES)
+
+    def _launch(self, place: str, said: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+        if len(self._launches) >= MOST_LAUNCHES:
+            raise ExpressionError(
+                f"{place}: more than {MOST_LAUNCHES} launches; make loops shorter"
+            )
+        block = self._extents(f"{place}: block", said.get("block"), known, MOST_ITEMS)
+        if prod(block) > MOST_ITEMS:
+            raise ExpressionError(
+                f"{place}: a work-group of {prod(block)} work-items; {MOST_ITEMS} at most"
+            )
+        grid = self._grid(place, said, known, block)
+        lds = own_tensors.whole(f"{place}: lds", said.get("lds", 0), known, 0, MOST_LDS)
+        args, values = self._arguments(place, said, known)
+        lds += sum(-(-v.bits // 16) * 16 for v in values if v.local)
+        if lds > MOST_LDS:
+            raise ExpressionError(f"{place}: {lds} bytes of LDS; {MOST_LDS} at most")
+        kernel = self._kernel(place, said, block, lds)
+        self._launches.append(Launch(kernel.name, grid, args, values=_placed(values)))
+
+    def _extents(
+        self, place: str, given: Any, known: Mapping[str, Any], most: int
+    ) -> tuple[int, int, int]:
+        texts = given if isinstance(given, list) else [given]
+        if given is None or not 1 <= len(texts) <= 3:
+            raise ExpressionError(f"{place}: write one to three extents, as [16, 16]")
+        x, y, z = ([own_tensors.whole(place, t, known, 1, most) for t in texts] + [1, 1])[:3]
+        return x, y, z
+
+    def _grid(
+        self, place: str, said: Mapping[str, Any], known: Mapping[str, Any],
+        block: tuple[int, int, int],
+    ) -> tuple[int, int, int]:  # fmt: skip
+        """Work-groups; from work-items, as many as hold them."""
+        if ("grid" in said) == ("items" in said):
+            raise ExpressionError(
+                f"{place}: write grid (work-groups) or items (work-items), one of them"
+            )
+        if "grid" in said:
+            x, y, z = self._extents(f"{place}: grid", said["grid"], known, 2**31 - 1)
+        else:
+            items = self._extents(f"{place}: items", said["items"], known, 2**31 - 1)
+            x, y, z = (ceil(n / b) for n, b in zip(items, block, strict=True))
+        if max(y, z) > 0xFFFF or x * block[0] >= 2**32:
+            raise ExpressionError(f"{place}: a grid of {x} x {y} x {z} work-groups is too large")
+        return x, y, z
+
+    def _arguments(
+        self, place: str, said: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> tuple[tuple[str, ...], tuple[ByValue, ...]]:
+        given = said.get("args")
+        if not isinstance(given, list) or not 0 < len(given) <= MOST_ARGS:
+            raise ExpressionError(f'{place}: args is no list; write args = ["a", "i32 n"]')
+        tensors = {each.name for each in self.tensors}
+        args, values = [], []
+        for at, each in enumerate(given):
+            text = each.strip() if isinstance(each, str) else ""
+            kind, _, number = text.partition(" ")
+            if text in tensors:
+                args.append(text)
+            elif number and kind == LOCAL:
+                nbytes = own_tensors.whole(f"{place}: {text}", number, known, 1, MOST_LDS)
+                values.append(ByValue(at, 4, nbytes, local=True))
+            elif number and kind in SCALARS:
+                values.append(_value(place, at, kind, number, known))
+            else:
+                names = [*tensors, *(f"{kind} ..." for kind in SCALARS)]
+                raise ExpressionError(
+                    f"{place}: argument {printable(str(each))}: no tensor, and no number such as "
+                    f"'i32 n'; {did_you_mean(text, names)}"
+                )
+        if not args:
+            raise ExpressionError(f"{place}: no tensor among its args, so that it can do nothing")
+        return tuple(args), tuple(values)
+
+    def _kernel(
+        self, place: str, said: Mapping[str, Any], block: tuple[int, int, int], lds: int
+    ) -> Kernel:
+        source = self.files.source(str(self.said["source"]), self.said.get("arch", ""))
+        entry = said.get("kernel")
+        if entry is None:
+            entry = self.files.only_entry(source, place)
+        if not isinstance(entry, str) or not ENTRY.fullmatch(entry):
+            raise ExpressionError(f"{place}: kernel is {printable(str(entry))}; name a function")
+        key = (entry, block, lds)
+        if key not in self._kernels:
+            if source.language is Language.HIP and "." in entry:
+                raise ExpressionError(f"{place}: {entry} is no function of C++; name one")
+            name = re.sub(r"\W+", "_", entry).strip("_") or "kernel"
+            taken = {each.name for each in self._kernels.values()}
+            unique = next(
+                n for n in (name, *(f"{name}_{i}" for i in range(2, 9999))) if n not in taken
+            )
+            group = block if block[1:] != (1, 1) else ()
+            own = OwnSource(source.language, source.text, entry, source.arch)
+            self._kernels[key] = Kernel(
+                unique, "", prod(block), lds_nbytes=lds, group=group, source=own
+            )
+        return self._kernels[key]
+
+
+KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for")
+
+
+def _value(place: str, at: int, kind: str, text: str, known: Mapping[str, Any]) -> ByValue:
+    """A number as its bits.
+
+    Raises:
+        ExpressionError: the type has no such number.
+    """
+    try:
+        found = expression.number(text, known)
+    except ExpressionError as error:
+        raise ExpressionError(f"{place}: argument {kind}: {error}") from None
+    code = SCALARS[kind]
+    try:
+        if kind[0] != "f" and found != int(found):
+            raise ValueError
+        raw = struct.pack(code, found if kind[0] == "f" else int(found))
+    except (struct.error, ValueError, OverflowError):
+        raise ExpressionError(
+            f"{place}: argument {kind} {text.strip()}: {found} is no {kind}"
+        ) from None
+    return ByValue(at, len(raw), int.from_bytes(raw, "little"))
+
+
+def _placed(values: Sequence[ByValue]) -> tuple[ByValue, ...]:
+    """Arrays in LDS one behind the other: sizes become places."""
+    found, at = [], 0
+    for each in values:
+        if each.local:
+            found.append(ByValue(each.at, each.nbytes, at, local=True))
+            at += -(-each.bits // 16) * 16
+        else:
+            found.append(each)
+    return tuple(found)

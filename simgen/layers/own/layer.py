@@ -1,0 +1,187 @@
+"""The layer of a user's own kernels: one pass, with what a file says of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from simgen.dtypes import DType
+from simgen.errors import ConfigError, one_line
+from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec, from_json
+from simgen.layers.base import Layer, Lowering, Port
+from simgen.layers.elementwise import Operation, lower, words
+from simgen.layers.own import expression, inexact
+from simgen.layers.own.definition import EXPECTED, Definition, OwnTensor
+from simgen.layers.own.inexact import Inexact
+from simgen.machine import fitted
+from simgen.storage.schema import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from simgen.layers.base import Tensors
+    from simgen.machine import Machine
+
+KEY = "definition"
+DOUBLE = DType.table["f64"]
+NOTHING = Definition((), (), ())
+
+
+@dataclass(frozen=True)
+class OwnKernel(Layer, in_configs=False):
+    """Kernels of a user."""
+
+    kind: ClassVar[str] = "kernel"
+    section: ClassVar[str] = "Kernel"
+    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD,)
+    input_names: ClassVar[tuple[str, ...]] = ()
+    rank: ClassVar[int | None] = None
+    takes_input: ClassVar[bool] = False
+    any_float: ClassVar[bool] = True
+
+    definition: Definition = field(default=NOTHING, metadata={"keys": ()})
+
+    @classmethod
+    def from_config(
+        cls, entries: Iterable[tuple[str, str, object]], machine: Machine | None = None
+    ) -> Self:
+        """From its only entry, which is JSON.
+
+        Raises:
+            ConfigError: it is another one.
+        """
+        found = list(entries)
+        try:
+            (_, text, _), *more = found
+            if more:
+                raise SchemaError("more than one entry")
+            made = from_json(Definition, json.loads(text))
+        except (ValueError, RecursionError) as error:
+            place = found[0][2] if found else cls.section
+            raise ConfigError(
+                place, f"not a kernel ({one_line(str(error))}); build it again"
+            ) from None
+        return cls(definition=made, machine=machine or fitted())
+
+    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
+        return self.definition.outputs[0].spec
+
+    def outputs(self, inputs: tuple[TensorSpec, ...]) -> dict[str, TensorSpec]:
+        return {each.name: each.spec for each in self.definition.outputs}
+
+    def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
+        tensors = self.definition.tensors
+        return OpCount(
+            flops=self.definition.flops,
+            read_bytes=sum(each.spec.nbytes for each in tensors if each.fill),
+            written_bytes=sum(each.spec.nbytes for each in tensors if each.output),
+        )
+
+    def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
+        """What has values first; workspaces last."""
+        made = self.definition
+        given = [Port(each.initial, each.spec, each.fill) for each in made.tensors if each.fill]
+        computed = [
+            Port(f"{EXPECTED}{each.name}", TensorSpec(each.spec.shape, DOUBLE), Fill.usual(DOUBLE))
+            for each in made.outputs
+            if not made.references
+        ]
+        written = [Port(each.name, each.spec) for each in made.outputs]
+        scratch = [
+            Port(each.name, each.spec, scratch=True)
+            for each in made.tensors
+            if not each.fill and not each.output
+        ]
+        return (*given, *computed, *written, *scratch)
+
+    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
+        return tuple(port.name for port in self.ports(inputs, direction))
+
+    def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        """The user's launches, after one for each output that holds something before."""
+        before = [_copied(each) for each in self.definition.outputs if each.fill]
+        kernels = dict.fromkeys(kernel for kernel, _ in before)
+        return Lowering(
+            (*kernels, *self.definition.kernels),
+            (*(launch for _, launch in before), *self.definition.launches),
+        )
+
+    def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        made = self.definition
+        if not made.references:
+            return {each.name: tensors[f"{EXPECTED}{each.name}"] for each in made.outputs}
+        return {name: found.value for name, found in self._evaluated(tensors)}
+
+    def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        made = self.definition
+        if made.tolerance is None:
+            return {name: found.bound for name, found in self._evaluated(tensors)}
+        found = {}
+        for name, values in self.reference(tensors, direction).items():
+            largest = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
+            found[name] = np.full(values.shape, made.tolerance * largest)
+        return found
+
+    @cached_property
+    def _roundoff(self) -> float:
+        """Of the narrowest type of floats here, in which sums may be too."""
+        types = [each.spec.dtype for each in self.definition.tensors if each.spec.dtype.is_float]
+        return max((each.roundoff for each in types), default=DType.F32.roundoff)
+
+    def _known(self, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+        known: dict[str, Any] = dict(self.definition.parameters)
+        for each in self.definition.tensors:
+            if each.fill:
+                values = tensors[each.initial]
+                exact = not each.spec.dtype.is_float
+                known[each.name] = (
+                    values.astype(np.int64) if exact else inexact.of(values, self._roundoff)
+                )
+        return known
+
+    def _evaluated(self, tensors: Tensors) -> Iterator[tuple[str, Inexact]]:
+        """Each output, from the expressions; an expression has those of the lines before it."""
+        known = self._known(tensors)
+        specs = {each.name: each.spec for each in self.definition.outputs}
+        for name, text in self.definition.references:
+            try:
+                found = expression.evaluate(text, known, self._roundoff)
+                known[name] = found
+                if name in specs:
+                    yield name, _shaped(inexact.of(found, self._roundoff), specs[name])
+            except expression.ExpressionError as error:
+                raise ConfigError(f"reference of {name}", str(error)) from None
+
+
+def _shaped(found: Inexact, spec: TensorSpec) -> Inexact:
+    """A result in the shape and type of the output; whole numbers wrap around as in C.
+
+    Raises:
+        ExpressionError: it has another size.
+    """
+    if found.value.size != spec.size and found.value.size != 1:
+        raise expression.ExpressionError(
+            f"has shape {found.value.shape}, and the output {spec.shape}; correct one of them"
+        )
+    made = found.moved(lambda each: (np.broadcast_to(each, spec.shape) if each.size == 1
+                                     else each.reshape(spec.shape)))  # fmt: skip
+    if spec.dtype.is_float:
+        return made
+    limits = np.iinfo(spec.dtype.array)
+    span = float(limits.max) - limits.min + 1
+    wrapped = (made.value - limits.min) % span + limits.min
+    return Inexact(wrapped, np.where(np.isfinite(made.bound), made.bound, span), made.u)
+
+
+def _copied(tensor: OwnTensor) -> tuple[Kernel, Launch]:
+    """What gives an output the values that it has before."""
+    size = words(tensor.spec)
+    name, ports = f"initial_values_{size}", ((tensor.initial,), (tensor.name,))
+    made = lower(name, Operation.COPY, size, *ports)
+    return made.kernels[0], made.launches[0]

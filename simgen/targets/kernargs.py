@@ -1,0 +1,158 @@
+"""The arguments of launches in memory, as the code object's metadata lays them out.
+
+Kernels of simgen take addresses alone. Those of users take numbers by value too, and read what the
+runtime leaves behind their own arguments: https://llvm.org/docs/AMDGPUUsage.html, "Code Object V5
+Metadata", the value kinds `hidden_*`.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from simgen.compile import code_object
+from simgen.errors import RefusedError
+from simgen.lint import rewriting
+from simgen.lint.elf import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simgen.ir import Kernel, Launch, Workload
+
+POINTER = 8
+ALIGNMENT = 64  # of the area of a launch
+LDS_ALIGNMENT = 16
+ZEROS = (
+    "hidden_none",
+    "hidden_global_offset_x",
+    "hidden_global_offset_y",
+    "hidden_global_offset_z",
+)
+
+
+@dataclass(frozen=True)
+class Area:
+    """The arguments of a launch: bytes, and where in them addresses of the arena come."""
+
+    content: bytes
+    pointers: tuple[tuple[int, int], ...]  # (place in the content, offset in the arena)
+
+
+def areas(workload: Workload, objects: Mapping[str, bytes]) -> tuple[Area, ...]:
+    """Those of all launches, from the code objects of their kernels.
+
+    Raises:
+        RefusedError: a kernel takes other arguments than the launch gives, or one that only a
+            runtime has.
+    """
+    known: dict[str, tuple[list[dict[str, Any]] | None, int, int]] = {}
+    found = []
+    for launch in workload.launches:
+        kernel = workload.kernel(launch.kernel)
+        if kernel.name not in known:
+            elf = objects[kernel.name]
+            info = code_object.kernels(elf)[kernel.symbol]
+            known[kernel.name] = _told(elf, kernel), info.kernarg_nbytes, info.lds_nbytes
+        found.append(_area(workload, kernel, launch, *known[kernel.name]))
+    return tuple(found)
+
+
+def _told(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
+    """The arguments of a kernel by its metadata; None where there is none."""
+    with opened(elf, f"kernel {kernel.name}") as file:
+        told = rewriting.metadata_of(file)
+    for each in told.get("amdhsa.kernels", []):  # type: ignore[attr-defined]
+        if each.get(".name") == kernel.symbol or each.get(".symbol") == f"{kernel.symbol}.kd":
+            args: list[dict[str, Any]] = each.get(".args", [])
+            return args
+    return None
+
+
+def _area(
+    workload: Workload, kernel: Kernel, launch: Launch,
+    told: Sequence[Mapping[str, Any]] | None, nbytes: int, lds_nbytes: int,
+) -> Area:  # fmt: skip
+    given = _given(workload, launch, -(-lds_nbytes // LDS_ALIGNMENT) * LDS_ALIGNMENT)
+    if told is None:
+        told = _natural(given)
+    own = [each for each in told if not str(each.get(".value_kind", "")).startswith("hidden_")]
+    if len(own) != len(given):
+        raise RefusedError(
+            f"kernel {kernel.name}: it takes {len(own)} arguments, and the launch gives "
+            f"{len(given)}; write {len(own)} args"
+        )
+    content = bytearray(max(nbytes, *(int(e[".offset"]) + int(e[".size"]) for e in told)))
+    pointers = []
+    for at, (each, value) in enumerate(zip(own, given, strict=True)):
+        place, size = int(each[".offset"]), int(each[".size"])
+        if size != (POINTER if isinstance(value, int) else len(value)):
+            has = "a tensor" if isinstance(value, int) else f"a number of {len(value)} bytes"
+            raise RefusedError(
+                f"kernel {kernel.name}: argument {at} takes {size} bytes, and the launch gives "
+                f"{has}; write a number of its type, or a tensor"
+            )
+        if isinstance(value, int):
+            pointers.append((place, value))
+        else:
+            content[place : place + size] = value
+    for each in told:
+        kind = str(each.get(".value_kind", ""))
+        if kind.startswith("hidden_"):
+            place, size = int(each[".offset"]), int(each[".size"])
+            content[place : place + size] = _hidden(kernel, launch, kind, size)
+    return Area(bytes(content) + bytes(-len(content) % ALIGNMENT), tuple(pointers))
+
+
+def _given(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes]:
+    """Arguments in the order of parameters: places in the arena, or bytes."""
+    found: list[int | bytes] = [
+        workload.buffer(name).offset + offset for name, offset in launch.places
+    ]
+    for value in sorted(launch.values, key=lambda each: each.at):
+        number = value.bits + (lds_end if value.local else 0)
+        found.insert(value.at, number.to_bytes(value.nbytes, "little"))
+    return found
+
+
+def _natural(given: Sequence[int | bytes]) -> list[dict[str, Any]]:
+    """Each argument at a multiple of its size."""
+    found, at = [], 0
+    for value in given:
+        size = POINTER if isinstance(value, int) else len(value)
+        at = -(-at // size) * size
+        found.append({".offset": at, ".size": size, ".value_kind": "by_value"})
+        at += size
+    return found
+
+
+def _hidden(kernel: Kernel, launch: Launch, kind: str, size: int) -> bytes:
+    """What a runtime leaves for a kernel.
+
+    Raises:
+        RefusedError: it is a service of the runtime.
+    """
+    axes = dict(zip("xyz", range(3), strict=True))
+    axis = axes.get(kind[-1], 0) if kind[-2:-1] == "_" else 0
+    values = {
+        "hidden_block_count": launch.grid[axis],
+        "hidden_group_size": kernel.extents[axis],
+        "hidden_remainder": 0,
+    }
+    number = values.get(kind[:-2])
+    if kind in ZEROS:
+        number = 0
+    elif kind == "hidden_grid_dims":
+        number = max(
+            (at + 1 for at in range(3) if launch.grid[at] * kernel.extents[at] > 1), default=1
+        )
+    elif kind == "hidden_dynamic_lds_size":
+        number = kernel.lds_nbytes
+    if number is None:
+        service = kind.removeprefix("hidden_").replace("_", " ")
+        raise RefusedError(
+            f"kernel {kernel.name}: it asks the runtime for its {service}, and there is none here; "
+            "leave out printf, malloc, asserts and launches from kernels"
+        )
+    return struct.pack("<Q", number)[:size]

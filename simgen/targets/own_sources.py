@@ -1,0 +1,110 @@
+"""Kernels that users bring, on their way to code objects, beside those of simgen.
+
+HIP and OpenCL C go through the same stages as kernels of simgen. Assembly and code objects are what
+they are: a simulator gets them rewritten (simgen.lint.rewriting), a GPU as they came.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from simgen.compile import code_object, own, stages, toolchain
+from simgen.compile.legalise import Legalised
+from simgen.errors import RefusedError, SimgenError
+from simgen.ir import Language
+from simgen.lint import rewriting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from simgen.compile.build import Builder
+    from simgen.compile.legalise import Model
+    from simgen.compile.stages import Products, Stage
+    from simgen.ir import Kernel, Workload
+    from simgen.targets.base import Target
+
+MACHINE_CODE = (Language.ASSEMBLY, Language.OBJECT)
+EVERY = tuple(Language)
+
+
+def check(target: Target, workload: Workload) -> None:
+    """Refuse kernels in a language that the target has no use for.
+
+    Raises:
+        RefusedError: there is one.
+    """
+    for kernel in workload.kernels:
+        if kernel.source and kernel.source.language not in target.own_languages:
+            can = ", ".join(target.own_languages)
+            what = f"runs no {kernel.source.language}" if can else "runs no kernels of your own"
+            cure = f"bring {can}" if can else "take host, mgpusim or gem5-se"
+            raise RefusedError(f"{target.name}: kernel {kernel.name}: {what}; {cure}, or build "
+                               "with another --target")  # fmt: skip
+
+
+def products(
+    builder: Builder, made_by: Sequence[Stage], model: Model, workload: Workload,
+    sources: Mapping[str, str],
+) -> dict[str, Products]:  # fmt: skip
+    """What the stages make of each kernel of the workload, in order.
+
+    Raises:
+        RefusedError: a user's kernel is none that the model runs.
+        SimgenError: as `Builder.products`.
+    """
+    known = {kernel.name: kernel for kernel in workload.kernels}
+    compiled: dict[str, Any] = {
+        name: known[name] if known[name].source else text
+        for name, text in sources.items()
+        if not _is_machine_code(known[name])
+    }
+    found = builder.products(made_by, compiled)
+    for name, products in found.items():
+        if known[name].source:
+            whole = model.simulator != "mgpusim"  # which copies a function, and nothing beside it
+            own.check_image(products[stages.LEGALISED].text, name, whole)
+    made = {
+        name: found[name] if name in found else _rewritten(known[name], model) for name in sources
+    }
+    for name, products in made.items():
+        if known[name].source:
+            _check_loadable(known[name], products[stages.CODE_OBJECT])
+    return made
+
+
+def _is_machine_code(kernel: Kernel) -> bool:
+    return kernel.source is not None and kernel.source.language in MACHINE_CODE
+
+
+def _rewritten(kernel: Kernel, model: Model) -> Products:
+    """What stages would have made of machine code."""
+    source = kernel.source
+    assert source is not None
+    if source.arch != model.arch:
+        raise RefusedError(
+            f"kernel {kernel.name}: it is for {source.arch}, and the target for {model.arch}; "
+            f"build with --arch {source.arch}"
+        )
+    place = f"kernel {kernel.name}"
+    if source.language is Language.ASSEMBLY:
+        elf = toolchain.assemble_foreign(source.text, source.arch, f"{kernel.name}.s")
+    else:
+        elf = base64.b64decode(source.text)
+    made = Legalised("")
+    if model.simulator:
+        elf, made = rewriting.rewritten(elf, place, model.simulator, model.version)
+    return {stages.SOURCE: kernel, stages.LEGALISED: made, stages.CODE_OBJECT: elf}
+
+
+def _check_loadable(kernel: Kernel, elf: bytes) -> None:
+    """Refuse what no launcher of ours can start."""
+    try:
+        found = code_object.kernels(elf)
+    except SimgenError as error:
+        fact = str(error).removeprefix("code object: ")
+        raise RefusedError(f"kernel {kernel.name}: {fact}") from None
+    if kernel.symbol not in found:
+        raise RefusedError(
+            f"kernel {kernel.name}: the code object has {', '.join(sorted(found))}; name one"
+        )

@@ -1,0 +1,107 @@
+/* clang for AMD GPUs: the language's names, work-items and groups, and what waits, counts and computes. */
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __host__ __attribute__((host))
+#define __shared__ __attribute__((shared))
+#define __constant__ __attribute__((constant))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(n, ...) __attribute__((amdgpu_flat_work_group_size(1, n)))
+#define warpSize 64
+
+/* What the launcher leaves behind the arguments (LLVM, "User Guide for AMDGPU Backend", Code Object
+ * V5 Kernel Argument: hidden_block_count, hidden_group_size). */
+static __device__ __forceinline__ unsigned simgen_hidden(unsigned at)
+{
+    return ((const __attribute__((address_space(4))) unsigned *)__builtin_amdgcn_implicitarg_ptr())[at];
+}
+#define SIMGEN_INDEX(type, read)                                                                   \
+    struct type {                                                                                  \
+        __device__ __forceinline__ operator unsigned() const { return read; }                      \
+    }
+SIMGEN_INDEX(simgen_item_x, __builtin_amdgcn_workitem_id_x());
+SIMGEN_INDEX(simgen_item_y, __builtin_amdgcn_workitem_id_y());
+SIMGEN_INDEX(simgen_item_z, __builtin_amdgcn_workitem_id_z());
+SIMGEN_INDEX(simgen_group_x, __builtin_amdgcn_workgroup_id_x());
+SIMGEN_INDEX(simgen_group_y, __builtin_amdgcn_workgroup_id_y());
+SIMGEN_INDEX(simgen_group_z, __builtin_amdgcn_workgroup_id_z());
+SIMGEN_INDEX(simgen_items_x, simgen_hidden(3) & 0xffff);
+SIMGEN_INDEX(simgen_items_y, simgen_hidden(3) >> 16);
+SIMGEN_INDEX(simgen_items_z, simgen_hidden(4) & 0xffff);
+SIMGEN_INDEX(simgen_groups_x, simgen_hidden(0));
+SIMGEN_INDEX(simgen_groups_y, simgen_hidden(1));
+SIMGEN_INDEX(simgen_groups_z, simgen_hidden(2));
+struct simgen_item { simgen_item_x x; simgen_item_y y; simgen_item_z z; };
+extern const __device__ __attribute__((weak)) simgen_item threadIdx;
+struct simgen_group { simgen_group_x x; simgen_group_y y; simgen_group_z z; };
+extern const __device__ __attribute__((weak)) simgen_group blockIdx;
+struct simgen_items { simgen_items_x x; simgen_items_y y; simgen_items_z z; };
+extern const __device__ __attribute__((weak)) simgen_items blockDim;
+struct simgen_groups { simgen_groups_x x; simgen_groups_y y; simgen_groups_z z; };
+extern const __device__ __attribute__((weak)) simgen_groups gridDim;
+
+static __device__ __forceinline__ void __syncthreads()
+{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+    __builtin_amdgcn_s_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+static __device__ __forceinline__ void __threadfence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
+static __device__ __forceinline__ void __threadfence_block() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup"); }
+static __device__ __forceinline__ void __syncwarp(unsigned long = 0) { __builtin_amdgcn_wave_barrier(); }
+
+static __device__ __forceinline__ float simgen_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
+static __device__ __forceinline__ float simgen_log2(float x) { return __builtin_amdgcn_logf(x); }
+/* The instructions count in turns. */
+static __device__ __forceinline__ float simgen_sin(float x) { return __builtin_amdgcn_sinf(__builtin_amdgcn_fractf(x * 0.159154943f)); }
+static __device__ __forceinline__ float simgen_cos(float x) { return __builtin_amdgcn_cosf(__builtin_amdgcn_fractf(x * 0.159154943f)); }
+
+template <class T>
+static __device__ __forceinline__ bool simgen_compare_swap(T* p, T& old, T wanted)
+{
+    return __hip_atomic_compare_exchange_strong(p, &old, wanted, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T>
+static __device__ __forceinline__ T simgen_fetch_add(T* p, T v)
+{
+    return __hip_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+template <class T, class F>
+static __device__ __forceinline__ T simgen_update(T* p, F next)
+{
+    T old = *const_cast<volatile T*>(p);
+    while (!simgen_compare_swap(p, old, static_cast<T>(next(old)))) {
+    }
+    return old;
+}
+
+/* Lanes of a wavefront, which may be cut into parts of `width`. */
+template <class T>
+static __device__ __forceinline__ T simgen_lane(T v, int from)
+{
+    static_assert(sizeof(T) == 4, "lanes exchange 4 bytes");
+    return __builtin_bit_cast(T, __builtin_amdgcn_ds_bpermute(from << 2, __builtin_bit_cast(int, v)));
+}
+static __device__ __forceinline__ int __lane_id() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)); }
+template <class T> static __device__ __forceinline__ T __shfl(T v, int from, int width = 64)
+{
+    const int own = __lane_id();
+    return simgen_lane(v, (own & -width) | (from & (width - 1)));
+}
+template <class T> static __device__ __forceinline__ T __shfl_down(T v, unsigned by, int width = 64)
+{
+    const int own = __lane_id(), from = own + static_cast<int>(by);
+    return simgen_lane(v, (own & (width - 1)) + static_cast<int>(by) < width ? from : own);
+}
+template <class T> static __device__ __forceinline__ T __shfl_up(T v, unsigned by, int width = 64)
+{
+    const int own = __lane_id(), from = own - static_cast<int>(by);
+    return simgen_lane(v, from >= (own & -width) ? from : own);
+}
+template <class T> static __device__ __forceinline__ T __shfl_xor(T v, int mask, int width = 64)
+{
+    const int own = __lane_id(), from = own ^ mask;
+    return simgen_lane(v, from < (own & -width) + width ? from : own);
+}
+static __device__ __forceinline__ unsigned long __ballot(int x) { return __builtin_amdgcn_ballot_w64(x != 0); }
+static __device__ __forceinline__ int __any(int x) { return __ballot(x) != 0; }
+static __device__ __forceinline__ int __all(int x) { return __ballot(!x) == 0; }

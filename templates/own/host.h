@@ -1,0 +1,61 @@
+/* This CPU. The prelude has the rest; a wavefront there is none, so lanes exchange nothing. */
+#define SIMGEN_HOST 1
+#define __host__
+inline simgen_index simgen_block, simgen_grid; /* host_workers.h sets them */
+#define blockDim simgen_block
+#define gridDim simgen_grid
+/* LDS that launches ask for, behind `extern __shared__`. */
+#define SIMGEN_DYNAMIC_LDS(type, name) type *const name = reinterpret_cast<type *>(simgen_dynamic_lds)
+static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_block() {}
+
+static inline float simgen_exp2(float x) { return fast_exp2(x); }
+static inline float simgen_log2(float x) { return fast_log2(x); }
+/* In double: the argument less a multiple of pi / 2, and Taylor series to 1e-10 within pi / 4. */
+static inline double simgen_quarter(double x, unsigned &quarter)
+{
+    const double turns = __builtin_rint(x * 0.63661977236758134);
+    quarter = static_cast<unsigned>(static_cast<long>(turns)) & 3;
+    return x - turns * 1.5707963267341256 - turns * 6.0771005065061922e-11;
+}
+static inline double simgen_sine(double r)
+{
+    const double z = r * r;
+    return r * (1 + z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880 - z / 39916800)))));
+}
+static inline double simgen_cosine(double r)
+{
+    const double z = r * r;
+    return 1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 - z / 3628800))));
+}
+static inline float simgen_turned(float x, unsigned more)
+{
+    unsigned quarter;
+    const double r = simgen_quarter(x, quarter);
+    quarter = (quarter + more) & 3;
+    const double y = quarter & 1 ? simgen_cosine(r) : simgen_sine(r);
+    return static_cast<float>(quarter & 2 ? -y : y);
+}
+static inline float simgen_sin(float x) { return simgen_turned(x, 0); }
+static inline float simgen_cos(float x) { return simgen_turned(x, 1); }
+
+/* Work-groups are in several processes, which share the arena. */
+template <class T>
+static inline bool simgen_compare_swap(T *p, T &old, T wanted)
+{
+    return __atomic_compare_exchange(p, &old, &wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+template <class T, class F>
+static inline T simgen_update(T *p, F next)
+{
+    T old;
+    __atomic_load(p, &old, __ATOMIC_RELAXED);
+    while (!simgen_compare_swap(p, old, static_cast<T>(next(old)))) {
+    }
+    return old;
+}
+template <class T>
+static inline T simgen_fetch_add(T *p, T v)
+{
+    return simgen_update(p, [=](T old) { return static_cast<T>(old + v); });
+}

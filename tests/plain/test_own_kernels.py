@@ -1,0 +1,196 @@
+"""What a description of a user's own kernels may say; its expressions; host code is left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from command_line import ROOT, fails
+
+from simgen.frontend import kernel_text, own_kernel
+from simgen.ir import Distribution, from_json, to_json
+from simgen.layers.own import Definition, expression, inexact
+from simgen.layers.own.expression import ExpressionError
+
+EXAMPLES = sorted((ROOT / "examples" / "kernels").glob("*.toml"))
+GOOD = """
+source = "k.hip"
+kernel = "scale"
+inputs = { x = "f32[n, 2*n] uniform(-1, 1)" }
+outputs = { y = "f32[n, 2*n]", count = "i32[4] constant(7)" }
+scratch = { part = "f32[8]" }
+args = ["x", "y", "count", "part", "i64 n", "f32 n / 4"]
+items = [100, 3]
+block = [16, 2]
+lds = "4 * n"
+parameters = { n = 6 }
+reference = { y = "x * 2", count = "count + 1" }
+"""
+
+
+def described(tmp_path, text=GOOD, settings=()):
+    (tmp_path / "k.hip").write_text("__global__ void scale(float* x) { }\nint main() { }\n")
+    (tmp_path / "k.toml").write_text(text)
+    return own_kernel.read(tmp_path / "k.toml", settings)
+
+
+def test_a_description_becomes_tensors_kernels_and_launches(tmp_path):
+    made = described(tmp_path, settings=[("n", "5")]).definition
+    x, y, count, part = made.tensors
+    assert (x.spec.shape, x.fill.distribution) == ((5, 10), Distribution.UNIFORM)
+    assert (y.fill, count.fill.a, count.initial, part.fill) == (None, 7, "count_before", None)
+    (kernel,), (launch,) = made.kernels, made.launches
+    assert (kernel.block, kernel.extents, kernel.lds_nbytes) == (32, (16, 2, 1), 20)
+    assert launch.grid == (7, 2, 1)
+    assert launch.args == ("x", "y", "count", "part")
+    quarter = int.from_bytes(np.float32(1.25).tobytes(), "little")
+    assert [(v.at, v.nbytes, v.bits) for v in launch.values] == [(4, 8, 5), (5, 4, quarter)]
+    assert from_json(Definition, to_json(made)) == made
+
+
+def test_a_bundle_keeps_all_that_it_is_built_again_from(tmp_path):
+    made = described(tmp_path)
+    assert own_kernel.is_one(made.text)
+    again = own_kernel.again(made.text, made.source, [("n", "9")])
+    assert again.definition == described(tmp_path, settings=[("n", "9")]).definition
+
+
+def test_loops_and_workspaces_in_lds(tmp_path):
+    text = GOOD.replace('lds = "4 * n"\n', 'for = { i = "range(3)", j = "range(i)" }\n')
+    text = text.replace('"i64 n", "f32 n / 4"', '"local 20", "i32 10 * i + j", "local n"')
+    launches = described(tmp_path, text).definition.launches
+    assert [launch.values[1].bits for launch in launches] == [10, 20, 21]
+    assert [(v.bits, v.local) for v in launches[0].values] == [(0, True), (10, False), (32, True)]
+    assert described(tmp_path, text).definition.kernels[0].lds_nbytes == 48
+
+
+BAD = [
+    ('source = "k.hip"', 'source = "k.txt"', "known: .hip"),
+    ('source = "k.hip"', 'source = "gone.hip"', "cannot be read"),
+    ('source = "k.hip"', "", "no source"),
+    ('kernel = "scale"', 'kernel = "a; b"', "name a function"),
+    ("block = [16, 2]", "block = [64, 64]", "1024 at most"),
+    ("block = [16, 2]", "block = 0", "none of 1"),
+    ("items = [100, 3]", "", "write grid"),
+    ("items = [100, 3]", 'items = "n / 4"', "write //"),
+    ("f32[n, 2*n] uniform", "g32[n, 2*n] uniform", "did you mean"),
+    ("f32[n, 2*n] uniform(-1, 1)", "f32[n, 2*n] unifrom", "did you mean"),
+    ("f32[n, 2*n] uniform(-1, 1)", "f32", "write it like"),
+    ('"i64 n"', '"i8 1000"', "is no i8"),
+    ('"i64 n"', '"i64 m"', "known: n"),
+    ('"i64 n"', '"z"', "no tensor, and no number"),
+    ('"part", ', "", "no launch has it"),
+    ('"x * 2"', '"w * 2"', "no tensor or parameter"),
+    ('"x * 2"', '"x *"', "is not an expression"),
+    (', count = "count + 1"', "", "no reference for the output count"),
+    ("parameters = { n = 6 }", "parameters = { n = '9**9**9' }", "too large"),
+    ("lds = ", "lsd = ", "did you mean 'lds'?"),
+    ("reference = {", "reference = [", "not TOML"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "words"), BAD, ids=[new or old for old, new, _ in BAD])
+def test_what_cannot_be_is_refused_in_one_line(simgen, tmp_path, old, new, words):
+    assert old in GOOD
+    described(tmp_path)
+    (tmp_path / "k.toml").write_text(GOOD.replace(old, new))
+    fails(simgen("build k.toml --target host"), 2, words)
+    assert not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize("option", ["--training", "--pass fwd", "--algo gemm", "--type f16"])
+def test_options_of_layers_are_refused(simgen, tmp_path, option):
+    described(tmp_path)
+    fails(simgen(f"build k.toml --target host {option}"), 2, "kernels of your own")
+
+
+def test_unknown_parameters_are_refused(simgen, tmp_path):
+    described(tmp_path)
+    fails(simgen("build k.toml --target host --set m=4"), 2, "--set 'm'", "known: n")
+
+
+def test_expressions_of_another_shape_are_refused_before_anything_is_compiled(simgen, tmp_path):
+    described(tmp_path)
+    (tmp_path / "k.toml").write_text(GOOD.replace('"x * 2"', '"x[0]"'))
+    fails(simgen("build k.toml --target host"), 2, "has shape (12,), and the output (6, 12)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')", "x.__class__", "open('a')", "(lambda: 1)()", "[i for i in x]",
+        "x.tofile('a')", "np.load('a')", "f'{x}'", "x if (y := 1) else 2",
+        "np.ones((2**20, 2**20))",
+        "2 ** 10000", "1 << 100000", "x.dtype", "'a' * 9",
+    ],
+)  # fmt: skip
+def test_expressions_are_no_programs(text):
+    with pytest.raises(ExpressionError):
+        expression.evaluate(text, {"x": np.arange(4)})
+
+
+FORMULAS = [
+    "a + b * 3", "(a - b) / (a * a + 1)", "np.exp(a) * b", "np.sqrt(abs(a)) - b ** 3",
+    "(a.reshape(8, 25) @ b.reshape(25, 8)).ravel()[:50].repeat(4)", "np.tanh(a + b)",
+    "np.where(a > b, a * b, b)", "np.cumsum(a * b)", "a.mean() + np.maximum(a, b) + 0 * a.sum()",
+    "np.sort(a * b)", "a.reshape(2, 100).sum(axis=1).repeat(100)", "np.log(a * a + 0.5)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_float32_keeps_to_the_bounds_of_a_formula(formula):
+    """Bounds that hold, and are not as wide as the values."""
+    random = np.random.default_rng(1)
+    given = {name: random.standard_normal(200).astype(np.float32) for name in "ab"}
+    exact = {name: inexact.of(values, 2.0**-24) for name, values in given.items()}
+    found = expression.evaluate(formula, exact)
+    single = eval(formula, {"np": np, **given})
+    assert np.all(np.abs(single - found.value) <= found.bound)
+    assert np.median(found.bound) < 1e-3 * np.abs(found.value).max()
+
+
+def test_host_code_is_left_out_line_for_line():
+    text = """#include <hip/hip_runtime.h>
+constexpr int SIZE = 8; // }
+struct Pair { int a; int b; };
+static std::vector<int> table = { 1, 2 };
+template <int N> __device__ int twice(int x) { return "}"[0] ? 2 * x : N; }
+namespace inner {
+void host() { if (1) { puts("{"); } }
+__global__ void kernel(int* x)
+{
+    x[0] = twice<SIZE>(x[0]); /* } */
+}
+}
+int main() { inner::kernel<<<1, 1>>>(0); }
+"""
+    kept = kernel_text.kernels_only(text)
+    assert kept.count("\n") == text.count("\n")
+    lines = dict(enumerate(kept.split("\n"), 1))
+    for at in (2, 3, 5, 6, 8, 10, 12):
+        assert lines[at] == text.split("\n")[at - 1]
+    assert not any(word in kept for word in ("std", "puts", "main"))
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("__device__ float global;", True),
+        ("__constant__ float mask[3 * 3];", True),
+        ("static __device__ int count = 0;", True),
+        ("__constant__ const float table[2] = { 1, 2 };", False),
+        ("__device__ int twice(int x) { return 2 * x; }", False),
+        ("template <class T> __global__ void k(T* x) { __shared__ T y; }", False),
+        ("struct __device__ Pair { int a; };", False),
+    ],
+)
+def test_variables_of_the_whole_gpu_are_refused(text, refused):
+    if refused:
+        with pytest.raises(ExpressionError, match="pass it as a tensor"):
+            kernel_text.kernels_only(text)
+    else:
+        assert kernel_text.kernels_only(text) == text
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_understood(path):
+    assert own_kernel.read(path, ()).definition.launches

@@ -1,0 +1,31 @@
+"""Kernels of users in simulators: two dimensions, LDS that launches ask for, OpenCL C, assembly."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import simgen
+from simgen.targets.mgpusim.target import MGPUSim
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+LACKS = MGPUSim().needs.missing()
+TIMEOUT = 600.0
+
+
+@pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
+@pytest.mark.parametrize("name", ["transpose", "histogram", "scale"])
+def test_right_in_mgpusim(tmp_path: Path, name: str) -> None:
+    bundle = simgen.plan(str(EXAMPLES / f"{name}.toml")).build(tmp_path / name, "mgpusim")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
+@pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+@pytest.mark.parametrize("name", ["reduce", "histogram"])
+def test_right_in_gem5(place: Path, name: str) -> None:
+    bundle = simgen.plan(str(EXAMPLES / f"{name}.toml")).build(place / name, "gem5-se")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)

@@ -1,0 +1,151 @@
+"""Kernels of users on this CPU; and what is refused of them, in one line, before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import simgen
+from simgen.cli.main import cli
+from simgen.errors import RefusedError, UsageError
+from simgen.targets.host import Host
+from simgen.targets.mgpusim.target import MGPUSim
+
+pytestmark = pytest.mark.skipif(
+    bool(Host().needs.missing()), reason="this machine cannot run the host target"
+)
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+TIMEOUT = 300.0
+TOML = """
+source = "k.hip"
+kernel = "k"
+inputs = { x = "f32[n]" }
+outputs = { y = "f32[n] constant(2)", count = "i32[1] zeros" }
+args = ["x", "y", "count", "i32 n", "f64 0.5"]
+items = "n"
+block = 64
+parameters = { n = 300 }
+reference = "k.py:expected"
+tolerance = 1e-6
+"""
+HIP = """
+#include <hip/hip_runtime.h>
+#include "add.h"
+__global__ void unused(float* x) { float far[400]; for (int i = 0; i < x[0]; i++) far[i & 255] = x[i]; x[1] = far[(int)x[2] & 255]; }
+__global__ void k(const float* x, float* y, int* count, int n, double half)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = add(y[i], x[i] * (float)half);
+        if (x[i] > 0)
+            atomicAdd(count, 1);
+    }
+}
+int main() { return hipDeviceSynchronize(); }
+"""  # noqa: E501
+PYTHON = """
+def expected(x, y):
+    return {"y": y + x.astype(float) * 0.5, "count": (x > 0).sum()}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    described()
+
+
+def described(toml: str = TOML, hip: str = HIP) -> None:
+    Path("k.toml").write_text(toml)
+    Path("k.hip").write_text(hip)
+    Path("k.py").write_text(PYTHON)
+    Path("add.h").write_text("__device__ float add(float a, float b) { return a + b; }\n")
+
+
+@pytest.mark.parametrize("name", ["transpose", "reduce"])
+def test_examples_are_right(name: str) -> None:
+    bundle = simgen.plan(str(EXAMPLES / f"{name}.toml")).build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    verdict = bundle.diff(strict=True)
+    assert verdict, verdict.failure
+
+
+def test_the_template_is_right_as_it_is() -> None:
+    runner = CliRunner()
+    assert runner.invoke(cli, ["new", "kernel", "mine"]).exit_code == 0
+    bundle = simgen.plan("mine.toml", set={"n": 700}).build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+    with pytest.raises(UsageError, match="such a file already"):
+        runner.invoke(cli, ["new", "kernel", "mine"], catch_exceptions=False)
+
+
+def test_a_python_reference_tensors_that_hold_values_and_numbers_of_all_sizes() -> None:
+    bundle = simgen.plan("k.toml").build("made", ["host", "gem5-se"])
+    bundle.run("host", timeout=TIMEOUT)
+    assert bundle.diff("host", strict=True)
+    made = (bundle.path / "gem5-se" / "src" / "table.h").read_text()
+    assert "struct area" in made
+    assert "0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xe0, 0x3f" in made, "0.5 of 64 bits, aligned"
+
+
+def test_a_wrong_kernel_is_told() -> None:
+    described(hip=HIP.replace("atomicAdd(count, 1)", "atomicAdd(count, 2)"))
+    bundle = simgen.plan("k.toml").build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    assert "count" in bundle.diff("host").failure
+
+
+REFUSED = [
+    ("x[i] * (float)half", "missing(x[i])", UsageError, "k.hip:9: use of undeclared"),
+    ("void k(", "void other(", UsageError, "no such kernel"),
+    (
+        "n, double half)\n{",
+        "n)\n{ const double half = 0.5;",
+        RefusedError,
+        "takes 4 arguments, and the launch gives 5",
+    ),
+    ("double half", "float half", RefusedError, "argument 4 takes 4 bytes"),
+    (
+        "__global__ void k",
+        "__constant__ const float c[3] = { 1, 2, 3 };\n__global__ void k",
+        RefusedError,
+        "global",
+    ),
+    ("int i = blockIdx", 'printf("%d", n); int i = blockIdx', UsageError, "printf"),
+    ("void unused", "void k", UsageError, "several kernels are called so"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "error", "words"), REFUSED, ids=[e[1] for e in REFUSED])
+def test_what_cannot_run_is_refused(old: str, new: str, error: type, words: str) -> None:
+    described(
+        hip=HIP.replace(old, new).replace(
+            "x[i] * (float)half", f"x[i] * {'c[i % 3]' if 'constant' in new else '(float)half'}"
+        )
+    )
+    with pytest.raises(error, match=words) as refused:
+        simgen.plan("k.toml").build("made", "gem5-se")
+    assert "\n" not in str(refused.value)
+    assert not Path("made").exists()
+
+
+def test_scratch_memory_is_refused() -> None:
+    described(TOML.replace('kernel = "k"', 'kernel = "unused"').replace(
+        '"x", "y", "count", "i32 n", "f64 0.5"', '"y"').replace('x = "f32[n]"', "").replace(
+        ', count = "i32[1] zeros"', "").replace("k.py:expected", "y"))  # fmt: skip
+    with pytest.raises(RefusedError, match="scratch memory"):
+        simgen.plan("k.toml").build("made", "gem5-se")
+
+
+def test_other_targets_and_several_gpus_are_refused() -> None:
+    with pytest.raises(RefusedError, match="runs no kernels of your own"):
+        simgen.plan("k.toml").build("made", "gem5-fs")
+    with pytest.raises(UsageError, match="one GPU"):
+        simgen.plan("k.toml").build("made", MGPUSim(gpus=2))
+    with pytest.raises(RefusedError, match="runs no opencl"):
+        simgen.plan(str(EXAMPLES / "histogram.toml")).build("made", "host")
+    with pytest.raises(RefusedError, match="build with --arch gfx942"):
+        simgen.plan(str(EXAMPLES / "scale.toml")).build("made", "gem5-se")
