@@ -5,8 +5,8 @@ types of all tensors; data/weights has each parameter's bytes, and a list that s
 in it is unpickled. What has no operator of ONNX here becomes one that no layer computes, so that
 all such are refused at once.
 
-Source: torch/_export/serde/schema.py (the graph; ScalarType) and torch/export/pt2_archive (paths)
-of PyTorch; archives of 2.15 were read; native_functions.yaml for the operators.
+Source: the schema of torch.export's serialisation (its graph and ScalarType) and the archives that
+PyTorch 2.15 writes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 SUFFIX = ".pt2"
 GRAPH = "models/model.json"
-WEIGHTS = "data/weights/model_weights_config.json"
-CONSTANTS = "data/constants/model_constants_config.json"
+# Folders of parameters, and the list in each.
+WEIGHTS = ("data/weights", "model_weights_config.json")
+CONSTANTS = ("data/constants", "model_constants_config.json")
 MAX_JSON = 2**27  # bytes
 MAX_NBYTES = 2**31 - 2**20  # of all parameters
 TYPES = {4: 6, 5: 7, 6: 10, 7: 1, 8: 11, 12: 9, 13: 16}  # ScalarType -> TensorProto.DataType
@@ -125,9 +126,9 @@ class _Program:
             if kind in each
         }
         files: dict[str, tuple[str, Any]] = {}
-        for listing in (WEIGHTS, CONSTANTS):
+        for folder, name in (WEIGHTS, CONSTANTS):
+            listing = f"{folder}/{name}"
             if self.root + listing in self.archive.namelist():
-                folder = listing.rpartition("/")[0]
                 found = self.json(listing)["config"].items()
                 files |= {name: (f"{folder}/{each['path_name']}", each) for name, each in found}
         used = {name for node in self.graph["nodes"] for name in _tensors_of(node)}
