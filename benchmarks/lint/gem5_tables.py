@@ -158,6 +158,10 @@ def one(
     elif of.startswith("Inst_VOP3__") and body and _FLOAT.search(of):
         for modifier in unread(of.partition("__")[2], body):
             made[modifier].add(word)
+    elif of == "Inst_VOP3__V_CNDMASK_B32":  # of any 32 bits, and yet it has these
+        for modifier in ("abs", "neg"):
+            if not re.search(_MODIFIERS[modifier], body):
+                made[modifier].add(word)
 
 
 def unread(name: str, body: str) -> list[str]:

@@ -92,6 +92,7 @@ def show_bundle(path: Path, as_json: bool, verbose: bool) -> None:
         present.inputs(bundle.workload, parameters=verbose)
         present.work(bundle.workload)
         present.planned(bundle.workload, "")
+        present.queues(bundle.workload)
         if verbose:
             present.dispatches(bundle.workload)
         rows = [(name, _settings(each)) for name, each in bundle.targets.items()]

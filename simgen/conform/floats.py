@@ -138,7 +138,9 @@ def fused(a: Values, b: Values, c: Values) -> Values:
 
 
 def _fused_exactly(a: Values, b: Values, c: Values, plain: Values) -> Values:
-    found = plain.copy()
+    # Products of numbers are none of infinity, although they may round to it.
+    number = np.isfinite(a) & np.isfinite(b)
+    found: Values = np.where(number & np.isinf(c), c, plain)
     for at in np.flatnonzero(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
         exact = Fraction(float(a[at])) * Fraction(float(b[at])) + Fraction(float(c[at]))
         if exact == 0:  # zeros have signs that fractions have not

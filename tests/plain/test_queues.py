@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -138,6 +138,17 @@ def test_so_many_queues_there_are_not():
 
 def test_one_queue_is_as_without():
     assert package.plan("lenet5", queues=1).workload == package.plan("lenet5").workload
+
+
+def test_the_schedule_is_shown_of_workloads_and_of_bundles(tmp_path: Path, simgen: Any):
+    words = f"{branches(tmp_path)} --queues 2 --target cuda"
+    built = simgen(f"build {words} -o {tmp_path / 'b'}")
+    assert built.code == 0, built.err
+    for what in (words, str(tmp_path / "b")):
+        shown = simgen(f"show {what}").out
+        assert "waits for, of other queues" in shown
+    told = simgen(f"build {words.replace('cuda', 'host')} -o {tmp_path / 'h'}").out
+    assert "host: runs the queues' layers one after the other: all processors" in told
 
 
 def branches(tmp_path: Path) -> Path:
