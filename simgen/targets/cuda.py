@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import render, stages
 from simgen.compile.legalise import cache_policy
-from simgen.ir import Language
 from simgen.machine import FITTED
 from simgen.targets import launch_rows, machine_file, ncu
 from simgen.targets.base import (
@@ -63,8 +62,6 @@ class Cuda(Target):
             choices=("yes", "no"),
         ),
     }
-
-    own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP,)
 
     l1: str = l1_setting()
 

@@ -164,6 +164,10 @@ inline void check(const access &a)
 {
     if (within(a, current->low, current->high))
         return;
+#ifdef SIMGEN_OWN_KERNELS
+    if (!a.write && (within_object(a, simgen_block) || within_object(a, simgen_grid)))
+        return;
+#endif
     if (!a.write && (within_object(a, threadIdx) || within_object(a, blockIdx)))
         return;
     for (u32 i = 0; i < now.regions; i++) {
