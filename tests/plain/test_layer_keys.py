@@ -75,6 +75,8 @@ DNNMARK: dict[type[Layer], dict[str, list[str]]] = {
         "pool_mode": ["max", "avg", "avg_include_padding", "avg_exclude_padding"],
         **EXTENTS,
         "round_mode": ["floor", "ceil"],  # Caffe's
+        "pad_behind_h": ["0", "2"],
+        "pad_behind_w": ["0", "1"],  # ONNX's, of windows that are not in the middle
     },
     LRN: {
         "lrn_mode": ["cross_channel_dim1", "within_channel"],
