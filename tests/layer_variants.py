@@ -522,6 +522,7 @@ SMALL_OF: dict[str, dict[str, str]] = {
     "attention_sum": {"shape": "3x11", "vocabulary": "5", "log": "true"},
     "reduce_mean": {"shape": "2x5x6"},
     "recurrent": {"shape": "3x2x6", "cell": "gru"},
+    "rearrange": {"shape": "2x4x3x5x7"},
 }
 
 
@@ -535,7 +536,7 @@ def small_problems() -> list[tuple[str, tuple[str, ...]]]:
         sizes = SMALL_OF.get(kind, SMALL)
         choices: list[dict[str, str]] = [{}]
         choices += [
-            {**ANY_ALGORITHM, "algo": name}
+            {**(ANY_ALGORITHM if kind.endswith("conv") else {}), "algo": name}
             for name in LAYERS[kind].algorithms
             if ("algo", name) not in OF_NARROW_TYPES
         ]

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
+from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32, identifier
@@ -64,6 +65,7 @@ class Piecewise(Layer):
     per_sample = True
     any_float = True
     rank: ClassVar[int | None] = None
+    contract: ClassVar[Contract] = Contract(rounds=True)  # slopes are any numbers
     sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "32", "h": "128", "w": "128"}
 
     mode: PiecewiseMode = key(

@@ -80,10 +80,12 @@ def lower(
         _check_reuse(network, passes)
     nodes = {p.node.name: p.node for p in network.layers}
     draft = _Draft(nodes, network.machine, given=_given(network), loss_scale=loss_scale)
+    views = [placed for placed in network.layers if placed.layer.is_view]
+    seen = {source for view in views for _, source in view.inputs}
     for placed in network.layers:
         for tensor, spec in placed.outputs:
-            source = Source(placed.node.name, tensor)
-            draft.shapes |= dict.fromkeys((str(source), source.gradient), spec.shape)
+            if (source := Source(placed.node.name, tensor)) in seen:
+                draft.shapes |= dict.fromkeys((str(source), source.gradient), spec.shape)
     for number in range(1, steps + 1):
         draft.begin(number)
         _one_step(draft, network, passes, descent)
@@ -123,8 +125,8 @@ class _Draft:
     machine: Machine
     given: dict[str, Fill]  # of tensors that layers have from the data file, by buffer
     loss_scale: float
-    # Of tensors that layers give and of their gradients, by buffer: those who read one may have it
-    # in other extents (Layer.is_view).
+    # Of tensors that views see and of their gradients, by buffer, as the layer that gives one has
+    # it: those who read it have it in other extents (Layer.is_view).
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)

@@ -2,7 +2,6 @@
 #include "prelude.h"
 
 enum class Piecewise { LEAKY_RELU, CLIP, HARD_SIGMOID, HARD_SWISH };
-
 #include "constants/piecewise.h"
 
 constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */

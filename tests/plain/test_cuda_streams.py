@@ -104,6 +104,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Gpu]:
     spec = importlib.util.spec_from_file_location("cuda_run_of_test", path)
     assert spec
     assert spec.loader
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # templates hold what was written
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module, gpu
@@ -116,7 +117,10 @@ def started(run: Any, gpu: Gpu, workload: Any, todo: list[int]) -> list[tuple[fl
         return lambda *_, **__: gpu.current.launch(name)
 
     calls = [
-        [(function(f"{at}"), None, None, None, 0) for _ in workload.steps[at].launches]
+        [
+            (types.SimpleNamespace(kernel=function(f"{at}")), *[None] * 3, 0, 1)
+            for _ in workload.steps[at].launches
+        ]
         for at in todo
     ]
     turns = run.turns_of(to_json(workload)["queues"], todo)

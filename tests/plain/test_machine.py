@@ -25,6 +25,7 @@ def test_a_file_tells_a_machine_of_its_name_and_where_each_number_comes_from(nam
     implied = {"name", "arch", "wavefront", "simds", "options", "item_registers", "line_nbytes"}
     implied |= {"use_matrix", "rounds_products", "asked_lds_nbytes"}
     implied |= {"group_lds_nbytes", "matrix"} if not told.machine.matrix else {"group_lds_nbytes"}
+    implied |= set() if told.machine.joins_groups else {"joins_groups"}
     assert fields - words - implied == set()
 
 

@@ -20,9 +20,12 @@ LDS = 32 * 1024  # bytes of a work-group, so that a compute unit of 64 KiB holds
 def axes(draw: st.DrawFn) -> PooledAxis:
     kernel = draw(st.integers(1, 8))
     pad = draw(st.integers(0, kernel - 1))
-    extent = draw(st.integers(max(1, kernel - 2 * pad), 700))
+    behind = draw(st.integers(-1, kernel - 1))
+    padded = pad + (pad if behind < 0 else behind)
+    extent = draw(st.integers(max(1, kernel - padded), 700))
     stride = draw(st.integers(1, 10))
-    return along_axis.axis("height", extent, kernel, pad, stride, round_up=draw(st.booleans()))
+    up = draw(st.booleans())
+    return along_axis.axis("height", extent, kernel, pad, behind, stride, round_up=up)
 
 
 def windows_of(axis: PooledAxis, begin: int, extent: int) -> list[int]:
@@ -55,7 +58,7 @@ def test_a_tile_holds_the_windows_of_its_elements(
 
 
 def test_the_tile_of_dnnmarks_pooling_is_searched_in_one_round() -> None:
-    axis = along_axis.axis("height", 256, 3, 0, 2, round_up=False)
+    axis = along_axis.axis("height", 256, 3, 0, -1, 2, round_up=False)
     tile = gradient_tile.choose(300, axis, axis, BLOCK, 2, 4)
     assert (tile.planes, tile.h, tile.w) == (1, 6, 256)
     assert tile.rounds(BLOCK, 2, 4) == (1, 2)

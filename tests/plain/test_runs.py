@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -185,7 +186,7 @@ def test_a_run_goes_on_with_the_variables_that_it_had(made, monkeypatch):
 
 def test_a_folder_that_never_began_is_removed_and_a_stopped_one_is_not(made):
     start = run_folder.begin(made, Host(), "host", {})
-    assert start.folder.name == f".part-host.start-{os.getpid()}"
+    assert start.folder.name == f".part-host.start-{platform.node()}-{os.getpid()}"
     run_folder.discard(start)
     assert not start.folder.exists()
     stop(made, {0})

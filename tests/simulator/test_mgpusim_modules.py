@@ -69,7 +69,10 @@ def test_a_filled_module_cache_needs_no_proxy(bundle: Path) -> None:
     assert runner_path(bundle / "mgpusim/runner").exists()
 
 
-def test_a_vendor_folder_that_is_not_there_is_asked_for(bundle: Path, tmp_path: Path) -> None:
+def test_a_vendor_folder_that_does_not_fit_is_told(bundle: Path) -> None:
+    folder = bundle / "mgpusim" / "runner" / "vendor"
+    folder.mkdir()
+    (folder / "modules.txt").write_text("# example.org/other v1.0.0\n")
     done = script(bundle, GOFLAGS="-mod=vendor")
     assert done.returncode == 3
     assert error(done).endswith("make it in the bundle's folder mgpusim/runner with: go mod vendor")

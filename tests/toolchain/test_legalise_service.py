@@ -86,7 +86,7 @@ def test_what_has_a_rule_is_replaced(tmp_path, arch, simulator, version, line):
     )
     assert new.vgprs >= used
     with opened(after, "after") as file:
-        told = rewriting._metadata(file)["amdhsa.kernels"][0]
+        told = rewriting.metadata_of(file)["amdhsa.kernels"][0]
     assert (told[".name"], told[".kernarg_segment_size"]) == ("k", 16)
 
 

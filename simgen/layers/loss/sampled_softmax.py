@@ -78,7 +78,7 @@ class SampledSoftmax(Loss):
     any_float = False
     parameters: ClassVar[tuple[str, ...]] = ("w",)
     tables: ClassVar[Mapping[str, str]] = {"labels": "w", "samples": "w"}
-    contract: ClassVar[Contract] = Contract()
+    contract: ClassVar[Contract] = Contract(rounds=True)
     sample: ClassVar[Mapping[str, str]] = {"shape": "4x25x64"}
 
     vocabulary: int = key(
