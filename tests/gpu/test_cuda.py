@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import narrow
 import pytest
 from layer_bundles import Problem, distinct_kernels, failures, plan, worst
-from layer_variants import Variant, accepts, lowered, shapes_of, variants
+from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
 from test_channels_last import PASSES as CONV_PASSES
 from test_channels_last import PROBLEMS as CONVOLUTIONS
 
@@ -26,9 +26,10 @@ from simgen.compile.cache import Cache
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.layers.conv import channels_last
-from simgen.machine import find
+from simgen.machine import NoRoomError, find
 from simgen.running import process
 from simgen.targets.cuda import Cuda
+from simgen.targets.host import Host
 from simgen.tensors import data_file as data
 
 if TYPE_CHECKING:
@@ -51,13 +52,23 @@ PASSES = [(kind, direction) for kind in lowered() for direction in LAYERS[kind].
 PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
 
 
+def has_room(variant: Variant, shape: tuple[int, ...], direction: Pass) -> bool:
+    """Whether what is asked to stay in local memory fits there; nothing else may be refused."""
+    try:
+        variant.layer.lower(inputs_of(variant.layer, shape), direction)
+    except NoRoomError:
+        assert ("algo", "persistent") in variant.parameters
+        return False
+    return True
+
+
 @pytest.mark.parametrize(("kind", "direction"), PASSES)
 def test_native_agrees_with_the_reference(tmp_path: Path, kind: str, direction: Pass) -> None:
     each = (
         (f"v{number}_{'x'.join(map(str, shape))}", Problem(variant, shape))
         for number, variant in enumerate(variants(kind))
         for shape in dict.fromkeys((*SHAPES, *shapes_of(kind, SHAPES)))
-        if accepts(variant.layer, shape)
+        if accepts(variant.layer, shape) and has_room(variant, shape, direction)
     )
     workload = plan(distinct_kernels(each, direction), direction)
     builder = Builder(Cache(tmp_path / "cache"))
@@ -238,18 +249,20 @@ def test_several_queues_compute_the_same(tmp_path: Path) -> None:
 
 
 def test_twenty_training_steps_learn_as_on_the_host(tmp_path: Path) -> None:
-    """Every tensor of every step is right, on both and between them, and the loss falls."""
+    """Every tensor of every step is right, and the loss falls; on the host too, if it can run."""
     small = {"n": 4, "conv1.num_output": 4, "conv2.num_output": 8, "ip1.num_output": 32}
     plan = package.plan(
         "lenet5", inference=False, steps=20, set=small, optimizer="adam", rate=0.005,
         data="digits-images-idx3-ubyte.gz",
     )  # fmt: skip
-    bundle = plan.build(tmp_path / "net", ("cuda", "host"))
-    for target in ("host", "cuda"):
+    lacks = Host().needs.missing() or importlib.util.find_spec("ziglang") is None
+    targets = ("cuda",) if lacks else ("host", "cuda")
+    bundle = plan.build(tmp_path / "net", targets)
+    for target in targets:
         bundle.run(target, timeout=300.0)
     judged = bundle.diff()
     assert judged, judged.failure
-    for target in ("host", "cuda"):
+    for target in targets:
         losses = [each.results[target] for each in judged.losses]
         assert len(losses) == 20
         assert sum(losses[-5:]) < sum(losses[:5]) / 2
