@@ -47,7 +47,9 @@ def values(
             given[buffer.name]
             if buffer.name in given
             else random_values.generate(buffer.name, buffer.spec, buffer.fill, workload.seed)
-        ).reshape(buffer.spec.shape)
+        )
+        .reshape(buffer.spec.shape)
+        .copy()  # the function may change it
         for buffer in workload.inputs
         if buffer.fill and not buffer.name.rpartition(".")[2].startswith(EXPECTED)
     }
@@ -63,7 +65,9 @@ def values(
         said = {each: said[each] for each in names}
     try:
         found = function(**said)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit, too: there is no bundle then
         fact = one_line(f"{type(error).__name__}: {error}")
         raise ConfigError(f"{path}: {name}", f"it fails ({fact}); correct it") from None
     return _expected(f"{path}: {name}", found, kernel, workload)
@@ -114,7 +118,10 @@ def _expected(
             continue
         name = port.removeprefix(EXPECTED)
         try:
-            array = np.asarray(found[name], np.float64)
+            array = np.asarray(found[name])
+            if array.dtype.kind in "cUSMm":  # complex numbers, texts, dates
+                raise TypeError
+            array = array.astype(np.float64)
         except (KeyError, ValueError, TypeError):
             raise ConfigError(place, f"it returns no numbers for {name}; return an array for each "
                               "output, or a dict of them") from None  # fmt: skip

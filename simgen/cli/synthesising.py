@@ -76,6 +76,9 @@ def synthesise(
     if output.exists():
         raise UsageError(f"-o {output}: it is there already; remove it, or choose another name")
     plans = [Plan(word, Choices(inference=False if training else None)) for word in workloads]
+    for word, plan in zip(workloads, plans, strict=True):
+        if plan.problem.kernel:
+            raise UsageError(f"{word}: kernels of your own, which no layer imitates; leave it out")
     sources = [
         synthesis.Imitated(
             plan.problem.name, plan.workload, tuple(p.node.name for p in plan.network.layers)

@@ -132,7 +132,7 @@ def _made(source: str, toml: str, settings: Sequence[tuple[str, str]], find: Any
         references, python = _references(said, tensors)
         definition = Definition(
             tensors, launches.kernels, launches.launches, tuple(parameters.items()), references,
-            _tolerance(said, python), int(expression.number(said.get("flops", 0), parameters)),
+            _tolerance(said, python), _flops(said, parameters),
         )  # fmt: skip
         _check_references(definition)
     except ExpressionError as error:
@@ -163,7 +163,7 @@ def _content(path: Path, asking: Path, most: int = MAX_NBYTES) -> bytes:
 def _parsed(place: str, toml: str) -> dict[str, Any]:
     try:
         return tomllib.loads(toml)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # one for numbers of very many digits, too
         fact = one_line(str(error))
         raise ConfigError(place, f"not TOML: {fact}; correct it") from None
 
@@ -240,6 +240,13 @@ def _tolerance(said: Mapping[str, Any], python: object) -> float | None:
     if given is not None and (type(given) not in (int, float) or not 0 <= given < 1):
         raise ExpressionError("tolerance is no number of 0 to 1; write one, or leave it out")
     return None if given is None else float(given)
+
+
+def _flops(said: Mapping[str, Any], parameters: Mapping[str, int | float]) -> int:
+    found = int(expression.number(said.get("flops", 0), parameters))
+    if not 0 <= found < 2**63:
+        raise ExpressionError(f"flops is {found:.4g}, none of 0 to 2**63; correct it")
+    return found
 
 
 def _check_references(made: Definition) -> None:

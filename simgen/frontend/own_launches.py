@@ -99,7 +99,9 @@ class Launches:
             for value in values:
                 yield from nest({**known, name: value}, more)
 
-        yield from itertools.islice(nest(dict(self.parameters), list(loops.items())), MOST_LAUNCHES)
+        # One more, so that too many are refused.
+        made = nest(dict(self.parameters), list(loops.items()))
+        yield from itertools.islice(made, MOST_LAUNCHES + 1)
 
     def _launch(self, place: str, said: Mapping[str, Any], known: Mapping[str, Any]) -> None:
         if len(self._launches) >= MOST_LAUNCHES:

@@ -78,7 +78,12 @@ def _fill(
         raise ExpressionError(
             f"tensor {name}: no values {printable(fill)}; {did_you_mean(fill, FILLS)}"
         )
-    given = [float(expression.number(each, parameters)) for each in split(numbers or "")]
+    try:
+        given = [float(expression.number(each, parameters)) for each in split(numbers or "")]
+    except OverflowError:
+        raise ExpressionError(
+            f"tensor {name}: a number of {fill} is too large; correct it"
+        ) from None
     usual = {
         "normal": [0.0, 1.0],
         "uniform": [0.0, 1.0],

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from command_line import ROOT, fails
 
+from simgen.dtypes import DType
 from simgen.frontend import kernel_text, own_kernel
-from simgen.ir import Distribution, from_json, to_json
-from simgen.layers.own import Definition, expression, inexact
+from simgen.ir import Distribution, TensorSpec, from_json, to_json
+from simgen.layers.own import Definition, expression, inexact, layer
 from simgen.layers.own.expression import ExpressionError
 
 EXAMPLES = sorted((ROOT / "examples" / "kernels").glob("*.toml"))
@@ -85,16 +86,54 @@ BAD = [
     ("parameters = { n = 6 }", "parameters = { n = '9**9**9' }", "too large"),
     ("lds = ", "lsd = ", "did you mean 'lds'?"),
     ("reference = {", "reference = [", "not TOML"),
+    ("reference = {", "flops = -1\nreference = {", "flops is"),
+    ('"x * 2"', '"x if x > 0 else 2"', "np.where"),
+    ('"x * 2"', '"int"', "is no number"),
+    ("n = 6", f"n = {'1' * 5000}", "not TOML"),
+    ("uniform(-1, 1)", f"uniform(-1, {'1' * 400})", "too large"),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "words"), BAD, ids=[new or old for old, new, _ in BAD])
+@pytest.mark.parametrize(
+    ("old", "new", "words"), BAD, ids=[(new or old)[:60] for old, new, _ in BAD]
+)
 def test_what_cannot_be_is_refused_in_one_line(simgen, tmp_path, old, new, words):
     assert old in GOOD
     described(tmp_path)
     (tmp_path / "k.toml").write_text(GOOD.replace(old, new))
     fails(simgen("build k.toml --target host"), 2, words)
     assert not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("sys.exit(0)", "it fails (SystemExit: 0)"),
+        ("return x + 1j", "it returns no numbers for y"),
+        ("return ['1'] * x.size", "it returns no numbers for y"),
+    ],
+)
+def test_programs_that_return_no_numbers_are_refused(simgen, tmp_path, body, words):
+    (tmp_path / "k.hip").write_text("__global__ void k(const float* x, float* y) { y[0] = x[0]; }")
+    (tmp_path / "k.py").write_text(f"import sys\ndef f(x):\n    {body}\n")
+    (tmp_path / "k.toml").write_text(
+        'source = "k.hip"\ninputs = { x = "f32[4]" }\noutputs = { y = "f32[4]" }\n'
+        'args = ["x", "y"]\nitems = 1\nblock = 1\nreference = "k.py:f"\ntolerance = 0\n'
+    )
+    fails(simgen("build k.toml --target host"), 2, words)
+    assert not (tmp_path / "k").exists()
+
+
+def test_no_layer_imitates_kernels_of_users(simgen, tmp_path):
+    described(tmp_path)
+    fails(simgen("synthesise k.toml -o m.dnnmark"), 2, "kernels of your own")
+
+
+def test_whole_numbers_wrap_around_as_in_c():
+    x = np.array([2_000_000_001, -7, 2**31 - 1])
+    found = expression.evaluate("x * 2654435761", {"x": x})
+    made = layer._values(found, TensorSpec((3,), DType.I32), 2.0**-24)
+    assert made.value.tolist() == (x * 2654435761).astype(np.int32).tolist()
 
 
 @pytest.mark.parametrize("option", ["--training", "--pass fwd", "--algo gemm", "--type f16"])

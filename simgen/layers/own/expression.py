@@ -154,6 +154,8 @@ class _Evaluator:
         return slice(*(each and self.value(each) for each in (node.lower, node.upper, node.step)))
 
     def _unaryop(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            return not self._truth(node.operand)
         found = self.value(node.operand)
         if isinstance(node.op, ast.Invert) and isinstance(found, Decision):
             return Decision(~found.value, found.unsure)
@@ -165,7 +167,7 @@ class _Evaluator:
             return -found
         if isinstance(node.op, ast.Invert):
             return ~found
-        return not found if isinstance(node.op, ast.Not) else found
+        return found
 
     def _binop(self, node: ast.BinOp) -> Any:
         a, b = self.value(node.left), self.value(node.right)
@@ -207,7 +209,17 @@ class _Evaluator:
         return function(a, b)
 
     def _ifexp(self, node: ast.IfExp) -> Any:
-        return self.value(node.body if self.value(node.test) else node.orelse)
+        return self.value(node.body if self._truth(node.test) else node.orelse)
+
+    def _truth(self, node: ast.expr) -> bool:
+        """Of one condition; what is true of each element chooses nothing."""
+        found = self.value(node)
+        if isinstance(found, (Inexact, Decision)) or np.size(found) != 1:
+            raise ExpressionError(
+                f"{printable(ast.unparse(node))} has a value for each element; choose with "
+                "np.where(CONDITION, A, B)"
+            )
+        return bool(found)
 
     def _subscript(self, node: ast.Subscript) -> Any:
         found, at = self.value(node.value), self.value(node.slice)

@@ -16,7 +16,7 @@ from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.elementwise import Operation, lower, words
 from simgen.layers.own import expression, inexact
 from simgen.layers.own.definition import EXPECTED, Definition, OwnTensor
-from simgen.layers.own.inexact import Inexact
+from simgen.layers.own.inexact import Decision, Inexact
 from simgen.machine import fitted
 from simgen.storage.schema import SchemaError
 
@@ -154,9 +154,26 @@ class OwnKernel(Layer, in_configs=False):
                 found = expression.evaluate(text, known, self._roundoff)
                 known[name] = found
                 if name in specs:
-                    yield name, _shaped(inexact.of(found, self._roundoff), specs[name])
+                    yield name, _shaped(_values(found, specs[name], self._roundoff), specs[name])
             except expression.ExpressionError as error:
                 raise ConfigError(f"reference of {name}", str(error)) from None
+
+
+def _values(found: Any, spec: TensorSpec, u: float) -> Inexact:
+    """What an expression made; float64 does not hold all whole numbers, so these wrap around first.
+
+    Raises:
+        ExpressionError: it has no values.
+    """
+    if isinstance(found, (Inexact, Decision)):
+        return inexact.of(found, u)
+    try:
+        array = np.asarray(found)
+        if array.dtype.kind in "iu" and not spec.dtype.is_float:
+            array = array.astype(spec.dtype.array)
+        return inexact.of(np.asarray(array, np.float64), u)
+    except (TypeError, ValueError):
+        raise expression.ExpressionError("is no number or array; correct it") from None
 
 
 def _shaped(found: Inexact, spec: TensorSpec) -> Inexact:
