@@ -37,7 +37,8 @@ MAX_NBYTES = 2**31 - 2**20  # of all parameters
 TYPES = {4: 6, 5: 7, 6: 10, 7: 1, 8: 11, 12: 9, 13: 16}  # ScalarType -> TensorProto.DataType
 SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
 OPSET = 17
-MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError)
+MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, StopIteration,
+             TypeError, ValueError)  # fmt: skip
 UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 
 
