@@ -24,12 +24,15 @@ import sqlite3
 import sys
 import traceback
 import zipfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+import onnx
+import onnx.numpy_helper
 from handmade import BOTH, build, lowered_text, run_by_hand, with_manifest
 
 from simgen import resources
@@ -413,6 +416,86 @@ def change_config(rng: Rng, path: Path) -> str:
         text = text[:place] + rng.choice(WORDS) + text[end:]
     path.write_text(text)
     return repr(text[:60])
+
+
+# ------------------------------------------------------------------ changes of models of frameworks
+
+PROGRAM = Path(__file__).parents[1] / "data/program.pt2"
+CALLS = """\
+MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 2 -c 3 -H 6 -W 6 -k 4 -y 3 \
+-x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F 1 -t 1
+./rocblas-bench -f gemm -r f32_r --transposeA N --transposeB N -m 4 -n 5 -k 6 --alpha 1 --lda 4 \
+--ldb 6 --beta 0 --ldc 4
+"""
+
+
+def onnx_model() -> onnx.ModelProto:
+    """A small network of images with an extent that is open."""
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    tensors = {"w": np.ones((4, 3, 3, 3), "<f4"), "s": np.array([0, -1]),
+               "g": np.ones((10, 144), "<f4")}  # fmt: skip
+    graph = onnx.helper.make_graph(
+        [
+            node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], kernel_shape=[3, 3]),
+            node("LeakyRelu", ["a"], ["b"], alpha=0.1),
+            node("MaxPool", ["b"], ["c"], kernel_shape=[2, 2], strides=[1, 1], pads=[0, 0, 1, 1]),
+            node("Reshape", ["c", "s"], ["d"]),
+            node("Gemm", ["d", "g"], ["e"], transB=1),
+            node("Softmax", ["e"], ["y"], axis=-1),
+        ],
+        "graph",
+        [info("x", onnx.TensorProto.FLOAT, ["batch", 3, 6, 6])],
+        [info("y", onnx.TensorProto.FLOAT, ["batch", 10])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in tensors.items()],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+
+
+def fields(message: Any) -> Iterator[tuple[Any, Any]]:
+    """All fields that are set in a message of protocol buffers, and whose they are."""
+    for told, value in message.ListFields():
+        yield message, told
+        several = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        if told.type == told.TYPE_MESSAGE:
+            for each in value if several else [value]:
+                yield from fields(each)
+
+
+def change_onnx(rng: Rng, path: Path) -> str:
+    model = onnx_model()
+    message, told = rng.choice(list(fields(model)))
+    old = getattr(message, told.name)
+    several = isinstance(old, Sequence) and not isinstance(old, str | bytes)
+    odd: Any = rng.choice(
+        [
+            0, 1, -1, 99, 2**31 - 1, 2**40, 2**62, -(2**63), 0.5, float("nan"), 1e38, "", "x", "a",
+            "y", "\x1b[31m\n", "Conv", "Loop", b"", b"x" * 999,
+        ]
+    )  # fmt: skip
+    try:
+        if told.type == told.TYPE_MESSAGE and several and rng.random() < 0.5:
+            old.append(rng.choice(list(old)))
+        elif told.type == told.TYPE_MESSAGE or rng.random() < 0.2:
+            message.ClearField(told.name)
+        elif several:
+            old[rng.randrange(len(old))] = odd
+        else:
+            setattr(message, told.name, odd)
+    except (TypeError, ValueError):  # a value of another type: protocol buffers hold none there
+        message.ClearField(told.name)
+    path.write_bytes(model.SerializeToString())
+    return f"{told.full_name} {odd!r}"[:100]
+
+
+def change_program(rng: Rng, path: Path) -> str:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice([name for name in members if name.endswith(".json")])
+    text, what = change_json(rng, json.loads(members[name]))
+    with zipfile.ZipFile(path, "w") as archive:
+        for each, content in members.items():
+            archive.writestr(each, text if each == name else content)
+    return f"{name} {what}"
 
 
 # ------------------------------------------------------------------ a bundle that has run
@@ -827,6 +910,24 @@ def words(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     return "words", rng.choice((other[0], other[0], rng.choice(other)))
 
 
+def model_onnx(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    path = folder / "model.onnx"
+    path.write_bytes(onnx_model().SerializeToString())
+    return spoil(rng, path, change_onnx), ["show", path.name, "--set", "batch=2"]
+
+
+def program_pt2(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    path = folder / PROGRAM.name
+    shutil.copyfile(PROGRAM, path)
+    return spoil(rng, path, change_program), ["show", path.name, "--set", "s77=2"]
+
+
+def calls_log(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    path = folder / "calls.log"
+    path.write_text(CALLS)
+    return spoil(rng, path, change_config), ["list", path.name]
+
+
 KINDS: dict[str, Callable[[Rng, Path], tuple[str, list[str]]]] = {
     "manifest.json": manifest,
     "workload.json": workload,
@@ -848,11 +949,17 @@ KINDS: dict[str, Callable[[Rng, Path], tuple[str, list[str]]]] = {
     "code object": code_object,
     "config": config,
     "words": words,
+    "model.onnx": model_onnx,
+    "program.pt2": program_pt2,
+    "calls.log": calls_log,
 }
 # 3: what was read is right, and this machine lacks a GPU or a simulator to go on.
 EXPECTED = {0, 2, 3, 4, 5, 6, 7}
 OUTSIDE = ("external", "virtual")  # changes after which no values are in the file
-USERS = {"config": {0, 2}, "--values": {0, 2}, "words": {0, 2, 3, 4, 5, 6, 7}}
+USERS = {
+    "config": {0, 2}, "--values": {0, 2}, "words": {0, 2, 3, 4, 5, 6, 7},
+    "model.onnx": {0, 2}, "program.pt2": {0, 2}, "calls.log": {0, 2},
+}  # fmt: skip
 
 
 def run_case(
@@ -904,7 +1011,8 @@ def _verdict(case: Case, out: str) -> str:
         return f"{len(lines)} lines on stderr"
     if case.code and not (lines and lines[0].startswith("simgen: error: ")):
         return "no error message"
-    if not case.code and lines:
+    left_out = case.kind == "calls.log" and case.err.startswith("calls that are left out: ")
+    if not case.code and lines and not left_out:
         return "a message without an error"
     if lines and (len(lines[0]) > LONGEST or not lines[0].isprintable()):
         return f"a line of {len(lines[0])} characters"
