@@ -10,6 +10,10 @@ import click
 if TYPE_CHECKING:
     from click import Context, Parameter
 
+    FloatType = click.ParamType[float]
+else:
+    FloatType = click.ParamType  # which the oldest click does not let be subscripted
+
 
 class Whole(click.IntRange):
     """A whole number from `min` to `max`, both included."""
@@ -29,7 +33,7 @@ class Real(click.FloatRange):
         return number
 
 
-class Share(click.ParamType[float]):
+class Share(FloatType):
     """A part of a whole, up to a half: 5% or 0.05."""
 
     name = "share"
