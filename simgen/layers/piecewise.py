@@ -138,8 +138,9 @@ class Piecewise(Layer):
                 return {"y": x * np.clip(self._line(x), 0.0, 1.0)}
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
-        """The line is one fused multiply-add; what is cut off to 0 or 1 may have been rounded
-        across it. Products may be flushed to zero."""
+        """The line is a multiply-add, which rounds its product too where it is not fused (MGPUSim);
+        what is cut off to 0 or 1 may have been rounded across it. Products may be flushed to zero.
+        """
         x = tensors["x"]
         y = self.reference(tensors, direction)["y"]
         if self.mode is PiecewiseMode.CLIP:
@@ -147,11 +148,13 @@ class Piecewise(Layer):
         if self.mode is PiecewiseMode.LEAKY_RELU:
             return {"y": np.where(x > 0, 0.0, U * np.abs(y) + TINY)}
         line = self._line(x)
-        rounded = U * np.minimum(np.abs(line), 1.0) + TINY
-        inside = (line > -2 * TINY) & (line < 1 + 2 * U)
+        product = U * np.abs(float32(self.slope) * x) + TINY
+        rounded = U * np.minimum(np.abs(line), 1.0) + TINY + product
+        above = line > -2 * (TINY + product)
+        inside = above & (line < 1 + 2 * (U + product))
         bound = np.where(inside, rounded, 0.0)
         if self.mode is PiecewiseMode.HARD_SWISH:
-            bound = np.abs(x) * bound + np.where(line > -2 * TINY, U * np.abs(y) + TINY, 0.0)
+            bound = np.abs(x) * bound + np.where(above, U * np.abs(y) + TINY, 0.0)
         return {"y": bound * SECOND_ORDER}
 
 

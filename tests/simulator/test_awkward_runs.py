@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import narrow
 import pytest
-from awkward import MORE, PROBLEMS
+from awkward import KEPT_ON_SIMULATORS, MORE, PROBLEMS
 from layer_bundles import plan
 
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.ir import Pass
+from simgen.machine import named
 from simgen.running import process
 from simgen.targets.mgpusim.target import GPUS, MGPUSim
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.compile.build import Builder
+    from simgen.ir import Workload
 
 lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
@@ -29,7 +31,23 @@ PASSES = (Pass.FORWARD, Pass.BACKWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
 @pytest.mark.parametrize("arch", GPUS.values())
 def test_every_pass_is_right(tmp_path: Path, builder: Builder, arch: str) -> None:
     target = MGPUSim(arch=arch)
-    work = plan(PROBLEMS | MORE, *PASSES)
-    bundle = bundles.write(tmp_path / "b", work, [target], builder, narrow.PROVENANCE)
+    check(tmp_path / "b", builder, target, plan(PROBLEMS | MORE, *PASSES))
+
+
+@pytest.mark.parametrize("arch", GPUS.values())
+def test_steps_that_keep_their_weights_are_right(
+    tmp_path: Path, builder: Builder, arch: str
+) -> None:
+    """Planned for what runs them, whose local memory and units say what a work-group has."""
+    target = MGPUSim(arch=arch)
+    work = plan(KEPT_ON_SIMULATORS, *PASSES, machine=named(target.machine))
+    for step in work.steps:
+        chained = [work.kernel(launch.kernel).chained for launch in step.launches]
+        assert any(chained) == (step.direction is not Pass.BACKWARD_WEIGHT)
+    check(tmp_path / "b", builder, target, work)
+
+
+def check(path: Path, builder: Builder, target: MGPUSim, work: Workload) -> None:
+    bundle = bundles.write(path, work, [target], builder, narrow.PROVENANCE)
     folder = process.run(bundle, "mgpusim", environment={"SIMGEN_MODE": "emu"}, timeout=600)
     assert narrow.wrong(bundle, results.collect(bundle, target, folder)) == []

@@ -30,7 +30,7 @@ PROBLEMS: dict[str, Problem] = {
     "entropy": problem("cross_entropy", ROWS, ignore_index="1"),
     "classes": problem("cross_entropy", REST),
     "squares": problem("squared_error", ROWS),
-    "sampled": problem("sampled_softmax", (3, 5, 12), vocabulary="37", samples="9"),
+    "sampled": problem("sampled_softmax", (3, 101, 7), vocabulary="37", samples="9"),
     "text": problem("embedding", (3, 1500), vocabulary="997", features="5"),  # three pieces
     "words": problem("embedding", (1, 2049), **TABLE),  # a piece of one
     "halves": problem("embedding", (3, 11), **TABLE, type="bf16"),
@@ -40,6 +40,21 @@ PROBLEMS: dict[str, Problem] = {
     "means": problem("reduce_mean", (2, 4, 37)),
     "product": problem("multiply", REST),
     "turned": problem("transpose", (3, 67, 5)),
+    "leaky": problem("piecewise", (3, 7, 11, 9)),  # two work-groups, seven fours, three elements
+    "clip": problem("piecewise", FOURS, piecewise_mode="clip"),
+    "hard_sigmoid": problem("piecewise", REST, piecewise_mode="hard_sigmoid"),
+    "hard_swish": problem("piecewise", FOURS, piecewise_mode="hard_swish", slope="0.1875"),
+    "axes": problem("rearrange", (3, 5, 7, 11), order="2x0x3x1"),
+    "rows": problem("rearrange", (3, 5, 23, 4), order="2x0x1x3"),
+    "cropped": problem("rearrange", (3, 5, 7, 11), mode="crop", begin="1x0x2x1", step="1x2x2x3"),
+    "run": problem("rearrange", (3, 5, 7, 12), mode="crop", begin="0x1x2x4", to="0x3x5x8"),
+    "padded": problem(
+        "rearrange", (3, 5, 7, 11), mode="pad", before="1x0x2x1", behind="0x3x0x2", value="1.5"
+    ),
+    "framed": problem(
+        "rearrange", (3, 5, 7, 4), mode="pad", before="0x2x3x0", behind="1x0x2x0", value="-2.5"
+    ),
+    "copies": problem("rearrange", (3, 1, 7, 1), mode="expand", to="0x5x0x11"),
     "cast": problem("cast", REST, type="bf16"),
     "circulant": problem("bcm_fc", (3, 64, 1, 1), num_output="32", block_size="8"),
     "lstm": problem("recurrent", (3, 2, 6), cell="lstm", **STATES),
@@ -60,8 +75,29 @@ MORE: dict[str, Problem] = {
     "means_one": problem("reduce_mean", (1, 1, 1)),
     "means_wide": problem("reduce_mean", (2, 2053, 3)),
     "product_one": problem("multiply", ONE),
+    "sampled_one": problem("sampled_softmax", (1, 1, 1), vocabulary="1", samples="1"),
+    "leaky_one": problem("piecewise", ONE),
+    "swish_whole": problem("piecewise", (2, 1, 32, 32), piecewise_mode="hard_swish"),
+    "axes_one": problem("rearrange", (1, 1, 1)),
+    "copies_by_fours": problem("rearrange", (3, 1, 37, 4), mode="expand", to="0x3x0x0"),
     "circulant_least": problem("bcm_fc", (1, 10, 1, 1), num_output="6", block_size="2"),
     "lstm_one": problem("recurrent", (1, 1, 1), hidden_size="1", initial_state="true"),
     "gru_back": problem("recurrent", (2, 17, 10), cell="gru", hidden_size="20",
                         initial_state="true", reverse="true"),
+}  # fmt: skip
+# Weights that stay in local memory: there is no more than a work-group for each compute unit, so
+# that one has one sample, four, or sixteen and more results than work-items.
+STAY = {"algo": "persistent", "initial_state": "true", "final_state": "true"}
+KEPT: dict[str, Problem] = {
+    "lstm_kept": problem("recurrent", (3, 3, 5), hidden_size="20", **STAY),
+    "gru_kept": problem("recurrent", (3, 269, 3), cell="gru", hidden_size="5", **STAY),
+    "tanh_kept": problem("recurrent", (3, 1061, 2), cell="tanh", hidden_size="33", **STAY),
+}
+KEPT_ON_SIMULATORS: dict[str, Problem] = {
+    "kept_one": problem("recurrent", (2, 1, 1), hidden_size="1", **STAY),
+    "lstm_kept": KEPT["lstm_kept"],
+    "gru_kept": KEPT["gru_kept"],
+    "gru_kept_back": problem("recurrent", (3, 5, 6), cell="gru", hidden_size="67", reverse="true",
+                             **STAY),
+    "tanh_kept": problem("recurrent", (2, 521, 2), cell="tanh", hidden_size="33", **STAY),
 }  # fmt: skip
