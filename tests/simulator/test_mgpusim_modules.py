@@ -62,8 +62,11 @@ def test_modules_that_cannot_be_fetched_are_one_line(
     assert not list((tmp_path / "cache").rglob("runner"))
 
 
-def test_a_filled_module_cache_needs_no_proxy(bundle: Path) -> None:
+def test_a_filled_module_cache_needs_no_proxy(bundle: Path, tmp_path: Path) -> None:
     done = script(bundle, GOPROXY="off")
+    if "Go cannot fetch" in done.stderr:  # no test before this one has filled it
+        assert script(bundle, SIMGEN_CACHE_DIR=tmp_path / "first").returncode == 0
+        done = script(bundle, GOPROXY="off")
     assert done.returncode == 0, done.stderr
     assert (bundle / "results/mgpusim/complete").exists()
     assert runner_path(bundle / "mgpusim/runner").exists()
