@@ -158,7 +158,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     Total& value = sum[i][j + part];
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
-                    value = scaled_by_channel(value, n + part, channel_scales);
+                    if constexpr (WITH_CHANNEL_SCALES)
+                        value = scaled_by_channel(value, n + part, channel_scales);
                     if constexpr (WITH_C)
                         value = plus_multiple(value, BETA, element_of(added, at + part));
                     if constexpr (WITH_EPILOGUE)

@@ -128,7 +128,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     total *= ALPHA;
                 const unsigned channel = FEW_COLUMNS ? f : g;
-                total = scaled_by_channel(total, channel, channel_scales);
+                if constexpr (WITH_CHANNEL_SCALES)
+                    total = scaled_by_channel(total, channel, channel_scales);
                 if constexpr (WITH_C)
                     total = plus_multiple(total, BETA, load(c, f * Y_FEW + g * Y_MANY));
                 if constexpr (WITH_EPILOGUE)
@@ -180,7 +181,8 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 if constexpr (ALPHA != 1)
                     value *= ALPHA;
                 const unsigned channel = FEW_COLUMNS ? f : g + part;
-                value = scaled_by_channel(value, channel, channel_scales);
+                if constexpr (WITH_CHANNEL_SCALES)
+                    value = scaled_by_channel(value, channel, channel_scales);
                 if constexpr (WITH_C)
                     value = plus_multiple(value, BETA, load(c, f * Y_FEW + (g + part) * Y_MANY));
                 if constexpr (WITH_EPILOGUE)

@@ -33,7 +33,8 @@ struct Finish {
     {
         if constexpr (ALPHA != 1)
             sum *= ALPHA;
-        sum = scaled_by_channel(sum, i / INNER % CHANNELS, channel_scales);
+        if constexpr (WITH_CHANNEL_SCALES)
+            sum = scaled_by_channel(sum, i / INNER % CHANNELS, channel_scales);
         if constexpr (WITH_BIAS)
             sum = plus(sum, load(bias, i % COLUMNS));
         if constexpr (WITH_C)
