@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LAYERS: dict[str, type[Layer]] = {}  # by kind; importing simgen.layers fills it
 TYPE = "type"  # the key of the element type
 MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
+MAX_RANK = 8  # axes of a tensor
 
 
 class PortRole(StrEnum):
