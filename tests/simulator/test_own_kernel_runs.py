@@ -35,7 +35,7 @@ def test_right_in_gem5(place: Path, name: str) -> None:
 def test_launches_see_what_others_wrote(tmp_path: Path) -> None:
     """MGPUSim leaves lines in first-level caches that a launch from another unit writes over."""
     (tmp_path / "add.hip").write_text(
-        "extern \"C\" __global__ void add(int* out) {\n"
+        'extern "C" __global__ void add(int* out) {\n'
         "  out[blockIdx.x * blockDim.x + threadIdx.x] += 1 + threadIdx.x;\n}\n"
     )
     file = tmp_path / "add.toml"

@@ -110,7 +110,9 @@ def test_memory_that_is_used_again_is_read_anew(tmp_path: Path) -> None:
     for chain in "ab":
         before = "first"
         for at in range(9):
-            lines.append(f"[Activation]\nname={chain}{at}\nprevious_layer={before}\nactivation_mode=tanh")
+            lines.append(
+                f"[Activation]\nname={chain}{at}\nprevious_layer={before}\nactivation_mode=tanh"
+            )
             before = f"{chain}{at}"
     lines.append("[Add]\nname=sum\nprevious_layer=a8,b8")
     config = tmp_path / "chains.dnnmark"
