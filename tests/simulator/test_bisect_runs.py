@@ -9,7 +9,6 @@ import pytest
 
 import simgen
 from simgen.bisect import instrumented, opening, telling
-from simgen.bisect.searching import Search
 from simgen.bundle import writing as bundles
 from simgen.lint import rewriting
 from simgen.targets.gem5.se import Gem5Se
@@ -17,6 +16,8 @@ from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from simgen.bisect.searching import Search
 
 LACKS = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
