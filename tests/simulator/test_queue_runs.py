@@ -111,6 +111,25 @@ def test_what_needs_one_queue_says_so(tmp_path: Path, config: Path) -> None:
         made.run("mgpusim", options=TIMING, jobs=2)
 
 
+@needs("mgpusim")
+def test_memory_that_is_used_again_is_read_anew(tmp_path: Path) -> None:
+    """Of two chains of layers; their tensors take turns in the same memory."""
+    lines = ["[Activation]\nname=first\nn=6\nc=64\nh=2\nw=2\nactivation_mode=tanh"]
+    for chain in "ab":
+        before = "first"
+        for at in range(9):
+            lines.append(
+                f"[Activation]\nname={chain}{at}\nprevious_layer={before}\nactivation_mode=tanh"
+            )
+            before = f"{chain}{at}"
+    lines.append("[Add]\nname=sum\nprevious_layer=a8,b8")
+    config = tmp_path / "chains.dnnmark"
+    config.write_text("\n".join(lines))
+    made = simgen.plan(config, queues=2, reuse_memory=True).build(tmp_path / "chains", "mgpusim")
+    made.run("mgpusim", options={**TIMING, "num_compute_units": 8})
+    assert made.diff()
+
+
 @pytest.mark.gem5
 @needs("gem5-se")
 def test_gem5_runs_branches_at_once_where_kernels_keep_their_registers(

@@ -49,7 +49,8 @@ type buffer struct {
 type step struct {
 	Layer     string
 	Direction string
-	Writes    [][2]string // port, name of a buffer
+	Reads     [][2]string // port, name of a buffer
+	Writes    [][2]string
 	Launches  []launch
 }
 
