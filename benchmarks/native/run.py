@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from simgen.ir import DType
 
-ROUNDS = {"warmup": 5, "repeats": 30, "l2": "cold"}
+ROUNDS: dict[str, str | int] = {"warmup": 5, "repeats": 30, "l2": "cold"}
 L2 = 2**27  # bytes that are written between rounds of what ours is compared with: more than a cache
 CHECKED = 4  # samples; the float64 reference of a whole batch takes minutes
 ROWS = 1024  # the same of a large product: its tile is that of all rows

@@ -52,6 +52,9 @@ HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # and elements up to which an H200 hides one work-group's waiting behind another.
 OTHERS, FEW = 28, 40
 WIDEST = 1024  # work-items
+# Of 16 bits, that a work-item has of a short row: so many loads are under way that they hide what
+# memory takes, though each has half the bytes. Rows share a work-group then.
+EACH = 16
 WARP = 32  # AMD's compiler spills: where rows end within an access, each has a mask of its own
 
 
@@ -170,13 +173,20 @@ class Softmax(Layer):
             vector = 4 if axis % 4 == 0 else 1
             if axis > BLOCK * HELD:
                 return self._long(axis, vector, 1 if direction is Pass.FORWARD else 2)
-            slices = min(BLOCK, power_of_two(ceil(axis / vector)))
+            each = EACH if vector > 1 and self._by_halves else vector
+            slices = min(BLOCK, power_of_two(ceil(axis / each)))
             held = ceil(axis / (slices * vector)) * vector
             return SoftmaxMapping(BLOCK // slices, slices, vector, held, True)
         rows = 64 if inner >= 64 or axis < 16 else 16
         slices = BLOCK // rows
         held = ceil(axis / slices)
         return SoftmaxMapping(rows, slices, 1, held, held <= HELD)
+
+    @property
+    def _by_halves(self) -> bool:
+        """Whether a GPU whose loads hide each other reads elements of 16 bits."""
+        narrow = bool(self.types) and self.types[0].nbytes == 2
+        return narrow and self.machine.wavefront == WARP
 
     def _long(self, axis: int, vector: int, tensors: int) -> SoftmaxMapping:
         """A work-group for each row. All of its `tensors` rows are in registers, if the machine

@@ -38,6 +38,20 @@ static __device__ __forceinline__ unsigned narrow_half(float x)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
     return y;
 }
+#if __CUDA_ARCH__ >= 800
+/* Two numbers as a word, the first one in its lower half. */
+#define SIMGEN_NARROWS_TWO
+template <bool IS_HALF>
+static __device__ __forceinline__ unsigned narrow_two(float x, float y)
+{
+    unsigned word;
+    if constexpr (IS_HALF)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(y), "f"(x));
+    else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(y), "f"(x));
+    return word;
+}
+#endif
 #endif
 
 /* What the largest exponent stands for: infinity and NaNs; numbers, and NaN in all ones; numbers, and
@@ -92,6 +106,10 @@ struct Narrow {
     /* The nearest number, of two the even one; nothing above its bits. */
     static __device__ __forceinline__ unsigned narrow(float x)
     {
+#ifdef SIMGEN_NARROWS_TWO
+        if constexpr (SHORTENED && BITS == 16)
+            return narrow_two<false>(x, 0.0f);
+#endif
         const unsigned sign = as_uint(x) >> (32 - BITS) & SIGN;
         const unsigned magnitude = as_uint(x) & 0x7fffffffu;
         /* Half of the last place, less where the number is even: a carry goes into the exponent. */
@@ -265,6 +283,13 @@ template <unsigned E, unsigned M, int B, Special S>
 static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 value)
 {
     using T = Narrow<E, M, B, S>;
+#ifdef SIMGEN_NARROWS_TWO
+    if constexpr (T::HALF || (T::SHORTENED && T::BITS == 16)) {
+        const unsigned low = narrow_two<T::HALF>(value.x, value.y), high = narrow_two<T::HALF>(value.z, value.w);
+        *reinterpret_cast<int2*>(to) = int2{static_cast<int>(low), static_cast<int>(high)};
+        return;
+    }
+#endif
     put4(to, T::narrow(value.x), T::narrow(value.y), T::narrow(value.z), T::narrow(value.w));
 }
 

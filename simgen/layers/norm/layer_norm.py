@@ -27,7 +27,7 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import axes, elementwise
+from simgen.layers import axes, elementwise, softmax
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
@@ -51,11 +51,14 @@ else:
 F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 # Of the data file's x: variances are small, so that epsilon shows.
 X_MEAN, X_STD = 1 / 32, 1 / 8
+# Elements of 16 bits, of all tensors, that a work-item keeps where registers are plenty.
+MOST_HELD = 64
 DEPTH = 32  # rows that a work-item adds up where sums go over rows
 COLUMNS = 64  # neighbours that a wavefront reads there
 READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
          BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
 WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
+OF_PASS = {F: 1, BX: 2}  # tensors like x that it reads
 OF_ROWS = ("mean", "invstd")  # ports with a value for each row
 OF_COLUMNS = ("gamma", "beta", "dgamma", "dbeta")  # those with one for each element of a row
 PARTS = ("part_dgamma", "part_dbeta")  # workspaces: the sums over some rows
@@ -130,14 +133,30 @@ class LayerNorm(Layer):
         """Whether rows of narrow elements begin or end within a word."""
         return x.dtype.is_narrow and self._rows(x.shape).vector < elementwise.VECTOR
 
-    def _rows(self, shape: tuple[int, ...]) -> Tiling:
+    def _rows(self, shape: tuple[int, ...], tensors: int = 1) -> Tiling:
         """How rows are spread: as in softmax, neighbouring work-items have neighbouring elements
-        of a row, which one work-group has whole."""
+        of a row, which one work-group has whole. It reads so many `tensors`."""
         _, length = self.view(shape)
         vector = 4 if length % 4 == 0 else 1
-        slices = min(BLOCK, power_of_two(ceil(length / vector)))
+        each = vector
+        if vector > 1 and self._by_halves:
+            # Of one tensor, twice as many: each element of gamma and beta serves more rows.
+            twice = tensors == 1 and power_of_two(length) == length
+            each = 2 * softmax.EACH if twice else softmax.EACH
+        slices = min(BLOCK, power_of_two(ceil(length / each)))
         held = ceil(length / (slices * vector)) * vector
         return Tiling(length, BLOCK // slices, slices, vector, held)
+
+    @property
+    def _by_halves(self) -> bool:
+        """Whether a GPU whose loads hide each other reads elements of 16 bits."""
+        narrow = bool(self.types) and self.types[0].nbytes == 2
+        return narrow and self.machine.wavefront == softmax.WARP
+
+    def _held(self, tiling: Tiling, tensors: int) -> bool:
+        """Whether work-items keep their elements of so many tensors in registers."""
+        more = self._by_halves and tiling.elements == tiling.tile
+        return tiling.held <= HELD or (more and tensors * tiling.held <= MOST_HELD)
 
     def _columns(self, shape: tuple[int, ...]) -> Tiling:
         """How the sums over rows are spread: a work-group has some columns of some rows."""
@@ -151,7 +170,8 @@ class LayerNorm(Layer):
         if direction is BW:
             return self._over_rows(x)
         rows, length = self.view(x.shape)
-        tiling = self._rows(x.shape)
+        tensors = OF_PASS[direction]
+        tiling = self._rows(x.shape, tensors)
         apart = self._apart(x)
         name = f"layer_norm_{direction}_{rows}x{length}"
         epsilon, template = 0.0, "layer_norm_backward.hip"
@@ -166,7 +186,7 @@ class LayerNorm(Layer):
             ("slices", tiling.slices),
             ("vector", tiling.vector),
             ("held", tiling.held),
-            ("in_registers", int(tiling.held <= HELD)),
+            ("in_registers", int(self._held(tiling, tensors))),
             ("finals", min(FINALS, tiling.slices)),
             ("inverse", float32(1 / length)),
             ("epsilon", epsilon),
@@ -259,7 +279,7 @@ class LayerNorm(Layer):
     def _errors(self, tensors: Tensors, direction: Pass, *, proxy: bool) -> Tensors:
         x, _, flat = self._flat(tensors)
         shape = tensors["x"].shape
-        tiling = self._columns(shape) if direction is BW else self._rows(shape)
+        tiling = self._columns(shape) if direction is BW else self._rows(shape, OF_PASS[direction])
         errors = LayerNormErrors(tiling, proxy)
         if direction is F:
             found = errors.forward(x, flat["gamma"], flat["beta"], self._epsilon)

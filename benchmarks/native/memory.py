@@ -1,0 +1,68 @@
+"""Memory-bound kernels of 16-bit floats on this machine's NVIDIA GPU, beside a device copy.
+
+    python benchmarks/native/memory.py [WORD ...]     WORD: of names or of shapes
+
+Each is built for an H200 and run with the `cuda` target, cold L2, median of 30 rounds. The same
+layer of ROWS rows is judged by `simgen diff`. Bytes are those of the tensors that have the type.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import run as native
+
+import simgen
+
+ROWS = 64
+TENSORS = {
+    "softmax_fwd": 2, "softmax_bwd": 3, "layer_norm_fwd": 2, "layer_norm_bwd_data": 3,
+    "activation_fwd": 2, "activation_bwd": 3, "add_fwd": 3,
+}  # fmt: skip
+PROBLEMS = (
+    *((name, 65536, 1024) for name in ("softmax_fwd", "softmax_bwd", "layer_norm_fwd")),
+    *((name, 16384, 4096) for name in TENSORS if "norm" in name or "softmax" in name),
+    *((name, 16384, 8192) for name in TENSORS),
+    ("softmax_fwd", 4096, 32768),
+)
+
+
+def main() -> None:
+    copy = native.copy_rate(2**31)
+    print(f"device copy: {copy / 1e9:.0f} GB/s")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, rows, columns in PROBLEMS:
+            words = f"{name} {rows} x {columns}"
+            if sys.argv[1:] and not any(word in words for word in sys.argv[1:]):
+                continue
+            for dtype in ("bf16", "f16"):
+                checked = ran(
+                    Path(folder) / "checked", name, dtype, (ROWS, columns), {"repeats": 1}
+                )
+                right = checked.diff().reports[0].passed
+                timed = ran(Path(folder) / "timed", name, dtype, (rows, columns), native.ROUNDS)
+                seconds = sum(launch["seconds"] for launch in timed.result("cuda").launches)
+                rate = TENSORS[name] * rows * columns * 2 / seconds
+                print(
+                    f"| {words} {dtype} | {'right' if right else 'WRONG'} | {seconds * 1e6:.1f} us "
+                    f"| {rate / 1e9:.0f} GB/s | {rate / copy:.2f} of the copy |",
+                    flush=True,
+                )
+
+
+def ran(
+    folder: Path, name: str, dtype: str, shape: tuple[int, int], rounds: dict[str, str | int]
+) -> simgen.BuiltBundle:
+    rows, columns = shape
+    extents = {"n": rows, "c": columns, "h": 1, "w": 1}
+    given = {"shape": f"{rows}x{columns}"} if "norm" in name else extents
+    plan = simgen.plan(name, type=dtype, plan_for="h200", set=given)
+    bundle = plan.build(folder, "cuda", replace=True)
+    bundle.run("cuda", options=rounds)
+    return bundle
+
+
+if __name__ == "__main__":
+    main()
