@@ -158,4 +158,4 @@ def test_gem5_runs_branches_at_once_where_kernels_keep_their_registers(
         made[4].run("gem5-se", options={"keep": "yes"})
     # Layers by themselves run in order, as everywhere.
     part = made[4].run("gem5-se", layers="three,pool", timeout=1200.0)
-    assert all("instructions" in launch for launch in part.launches)
+    assert sum("instructions" in launch for launch in part.launches) == 2
