@@ -13,8 +13,8 @@ from simgen.cli.numbers import Real
 from simgen.cli.options import RunCommand, verbosity
 
 if TYPE_CHECKING:
-    from simgen.rates.measuring import Measured
-    from simgen.rates.probes import Rate
+    from simgen.rates.measuring import RatesOf
+    from simgen.rates.probes import MeasuredRate
 
 
 @click.command(cls=RunCommand)
@@ -58,12 +58,12 @@ def rates(
         _print(measured)
 
 
-def _as_json(on: str, measured: Measured) -> dict[str, Any]:
+def _as_json(on: str, measured: RatesOf) -> dict[str, Any]:
     rows = [dataclasses.asdict(rate) | {"share": rate.share} for rate in measured.rates]
     return {"target": on, "machine": measured.machine.label, "rates": rows}
 
 
-def _print(measured: Measured) -> None:
+def _print(measured: RatesOf) -> None:
     from simgen.cli import present
 
     machine = measured.machine
@@ -84,7 +84,7 @@ def _number(value: float, unit: str) -> str:
     return f"{value * 1e9:.3g} n{unit}"
 
 
-def _cycles(rate: Rate, clock: float) -> str:
+def _cycles(rate: MeasuredRate, clock: float) -> str:
     """Time as cycles, and what is done in a cycle."""
     if rate.unit == "s":
         return f"{rate.value * clock:.0f}"

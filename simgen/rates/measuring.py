@@ -15,7 +15,7 @@ from simgen.check import judging
 from simgen.compile import cache
 from simgen.errors import RunError, UsageError
 from simgen.rates import probes
-from simgen.rates.probes import Rate, Sizes
+from simgen.rates.probes import MeasuredRate, Sizes
 from simgen.running import process, runs
 from simgen.running.runs import Wish
 
@@ -33,16 +33,16 @@ FILLING = "initial_values"  # begins the names of kernels that write what output
 
 
 @dataclass(frozen=True)
-class Measured:
+class RatesOf:
     """What a machine does on a target."""
 
     machine: Machine
-    rates: tuple[Rate, ...]
+    rates: tuple[MeasuredRate, ...]
 
 
 def measure(
     target: Target, options: Mapping[str, str | int], listener: Listener, timeout: float | None
-) -> Measured:
+) -> RatesOf:
     """Run the probes with these run options, for the machine that they make.
 
     Raises:
@@ -64,7 +64,7 @@ def measure(
     finally:
         shutil.rmtree(home, ignore_errors=True)
     try:
-        return Measured(machine, tuple(probes.rates(seconds, sizes, machine)))
+        return RatesOf(machine, tuple(probes.rates(seconds, sizes, machine)))
     except ValueError as error:
         raise RunError(f"{target.name}: {error}; its times tell nothing") from None
 

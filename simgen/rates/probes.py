@@ -22,7 +22,7 @@ FLOPS = 2 * 32  # operations of a work-item in one round: 32 multiply-adds
 
 
 @dataclass(frozen=True)
-class Rate:
+class MeasuredRate:
     """What was measured, and what the machine is configured for; None: nothing says it."""
 
     name: str
@@ -95,7 +95,7 @@ PAIRS = (
 LAUNCH = 30  # of a kernel that does nothing, once its code is in a cache
 
 
-def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[Rate]:
+def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[MeasuredRate]:
     """From the seconds of all launches of rates.toml.
 
     Raises:
@@ -109,7 +109,7 @@ def rates(seconds: Sequence[float], sizes: Sizes, machine: Machine) -> list[Rate
         more = pair.more(sizes)
         value = took / more if pair.unit == "s" else more / took
         configured = pair.configured(machine) if pair.configured else None
-        found.append(Rate(pair.name, value, pair.unit, configured))
+        found.append(MeasuredRate(pair.name, value, pair.unit, configured))
     launch = machine.launch_cycles / machine.clock
-    found.append(Rate("a launch", seconds[LAUNCH], "s", launch))
+    found.append(MeasuredRate("a launch", seconds[LAUNCH], "s", launch))
     return found
