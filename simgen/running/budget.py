@@ -3,7 +3,8 @@
 In this order: nothing; equal launches, which are simulated once; as many processes at a time as the
 machine has processors and memory for; smaller and smaller samples of large launches, where the
 target takes them; then the batch; then, of a network, height and width by halves as long as all its
-layers fit; of one layer, its extents by whole tiles (simgen.frontend.scaling).
+layers fit, where windows that had the whole image still have it; of one layer, its extents by whole
+tiles (simgen.frontend.scaling).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from simgen.bundle import sampled
 from simgen.bundle.planning import Plan
 from simgen.errors import ConfigError, UnsupportedError, UsageError
+from simgen.frontend import whole_images
 from simgen.frontend.network import settable
 from simgen.running import capacity, estimates, sampling
 from simgen.workload import costs, pieces, samples
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
     from simgen.running.estimates import Estimate
     from simgen.targets import Target
+
+    Settings = tuple[tuple[str, str], ...]
 
 HALVES = 8  # of height and width, at most
 LEAST = 1e3  # operations that a layer is made smaller to, at the least
@@ -46,7 +50,7 @@ class Chosen:
         given_up: what is not simulated as asked for, in words with numbers.
     """
 
-    settings: tuple[tuple[str, str], ...]
+    settings: Settings
     scale_to: float | None
     representatives: bool
     jobs: int
@@ -138,7 +142,7 @@ def _processes(found: Estimate) -> int:
     return max(1, min(cpus, room))
 
 
-def _sizes(plan: Plan) -> Iterator[tuple[tuple[tuple[str, str], ...], float | None, Plan]]:
+def _sizes(plan: Plan) -> Iterator[tuple[Settings, float | None, Plan]]:
     """Smaller and smaller workloads: settings, --scale-to, the plan."""
     yield (), None, plan
     inputs = plan.network.layers[0].node.inputs
@@ -156,15 +160,26 @@ def _sizes(plan: Plan) -> Iterator[tuple[tuple[tuple[str, str], ...], float | No
         if min(height, width) < 1:
             return
         own = (("h", str(height)), ("w", str(width)))
-        made = list(_planned(plan, ((("n", "1"),) if "n" in known else ()) + own))
+        made = list(_covered(plan, ((("n", "1"),) if "n" in known else ()) + own))
         if not made:
             return
         yield from made
 
 
-def _planned(
-    plan: Plan, settings: tuple[tuple[str, str], ...]
-) -> Iterator[tuple[tuple[tuple[str, str], ...], None, Plan]]:
+def _covered(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, Plan]]:
+    """The plan of smaller images, if it can be made.
+
+    What was one window over the whole image is one here: a mean of all elements stays that. How
+    many there are only a plan with smaller windows tells.
+    """
+    names = whole_images.poolings(plan.network)
+    for _, _, fitting in _planned(plan, (*settings, *whole_images.least(names))):
+        own = whole_images.covering(fitting.network, names)
+        if own is not None:
+            yield from _planned(plan, (*settings, *own))
+
+
+def _planned(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, Plan]]:
     """The plan with other settings, if it can be made."""
     choices = replace(plan.choices, settings=(*plan.choices.settings, *settings))
     try:

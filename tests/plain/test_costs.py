@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 
 import pytest
 from command_line import fails
@@ -105,6 +105,19 @@ def test_a_budget_takes_no_sample_of_what_would_be_refused(monkeypatch):
     gem5 = Gem5Se()
     limit = estimates.estimate(relu.workload, gem5).whole.host / 2
     assert not budget.choose(relu, gem5, 1.0, limit).sample
+
+
+def test_a_budget_keeps_means_of_whole_images():
+    """Of 224 x 224, the last pooling has 7 x 7; of a half, its rows are still one window."""
+    resnet = Plan("resnet18", Choices(settings=(("n", "1"),)), [TARGET])
+    limit = estimates.estimate(resnet.workload, TARGET).whole.host / 4
+    found = budget.choose(resnet, TARGET, 1.0, limit)
+    made = Plan("resnet18", Choices(settings=(("n", "1"), *found.settings)), [TARGET])
+    height = int(dict(found.settings)["h"])
+    assert height < 224
+    (pool,) = [each for each in made.network.layers if each.node.name == "pool5"]
+    assert pool.node.inputs[0].shape[2:] == (ceil(height / 32),) * 2
+    assert pool.layer.output(pool.node.inputs).shape[2:] == (1, 1)
 
 
 def test_a_budget_of_a_product_by_itself():
