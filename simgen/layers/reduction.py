@@ -19,6 +19,10 @@ from simgen.numerics.powers import power_of_two
 BLOCK = 256  # work-items
 HELD = 16  # elements of a feature that a work-item keeps in registers; twice as many if need be
 GROUPS_OF_UNIT = 8  # work-groups for each compute unit, that leave none idle
+WARP = 32  # AMD's compiler spills: where rows end within an access, each has a mask of its own
+# Of 16 bits, that a work-item has of a short row: so many loads are under way that they hide what
+# memory takes, though each has half the bytes. Rows share a work-group then.
+EACH = 16
 FINALS = 16  # partial results that every work-item adds up itself, instead of one more barrier
 
 

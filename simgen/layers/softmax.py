@@ -30,7 +30,7 @@ from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorS
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.reduction import BLOCK, FINALS
+from simgen.layers.reduction import BLOCK, EACH, FINALS, WARP
 from simgen.layers.written import Places, Writes, cut, dense, writes
 from simgen.numerics import rounding
 from simgen.numerics.powers import power_of_two
@@ -52,10 +52,6 @@ HELD = 16  # elements of a row that one of BLOCK work-items keeps in registers
 # and elements up to which an H200 hides one work-group's waiting behind another.
 OTHERS, FEW = 28, 40
 WIDEST = 1024  # work-items
-# Of 16 bits, that a work-item has of a short row: so many loads are under way that they hide what
-# memory takes, though each has half the bytes. Rows share a work-group then.
-EACH = 16
-WARP = 32  # AMD's compiler spills: where rows end within an access, each has a mask of its own
 
 
 class SoftmaxAlgo(StrEnum):

@@ -27,12 +27,12 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import axes, elementwise, softmax
+from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
 from simgen.layers.product.matrix_product import sum_of
-from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling
+from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.numerics.spread import Spread
@@ -142,7 +142,7 @@ class LayerNorm(Layer):
         if vector > 1 and self._by_halves:
             # Of one tensor, twice as many: each element of gamma and beta serves more rows.
             twice = tensors == 1 and power_of_two(length) == length
-            each = 2 * softmax.EACH if twice else softmax.EACH
+            each = 2 * EACH if twice else EACH
         slices = min(BLOCK, power_of_two(ceil(length / each)))
         held = ceil(length / (slices * vector)) * vector
         return Tiling(length, BLOCK // slices, slices, vector, held)
@@ -151,7 +151,7 @@ class LayerNorm(Layer):
     def _by_halves(self) -> bool:
         """Whether a GPU whose loads hide each other reads elements of 16 bits."""
         narrow = bool(self.types) and self.types[0].nbytes == 2
-        return narrow and self.machine.wavefront == softmax.WARP
+        return narrow and self.machine.wavefront == WARP
 
     def _held(self, tiling: Tiling, tensors: int) -> bool:
         """Whether work-items keep their elements of so many tensors in registers."""
