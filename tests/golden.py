@@ -113,11 +113,13 @@ def chosen() -> dict[str, Kernel]:
 
 @cache
 def of_nvidia() -> dict[str, Kernel]:
-    """Name -> kernel of 16-bit convolutions with channels last, which are planned for GPUs only
-    that have mma.sync or wgmma."""
+    """Name -> kernel of 16-bit convolutions with channels last, and of products with 2:4 sparsity,
+    which are planned for GPUs only that have mma.sync or wgmma."""
     found: dict[str, Kernel] = {}
     sizes = {"n": 2, "c": 64, "h": 14, "w": 14, "num_output": 64, "algo": "channels_last"}
     for machine in ("a100", "h200"):
+        made = simgen.plan("structured_gemm_fwd", type="f16", plan_for=machine)
+        found |= {kernel.name: kernel for kernel in made.workload.kernels}
         for stride in (1, 2):
             for word in ("conv_fwd", "conv_bwd_data", "conv_bwd_weight"):
                 settings = {**sizes, "stride": stride}
