@@ -1,11 +1,17 @@
-"""For all tests: shared modules can be imported, and no test fails because a machine is slow."""
+"""For all tests: shared modules can be imported, no test fails because a machine is slow, and
+nothing is compiled twice in a run."""
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from simgen.compile.build import Builder
+from simgen.compile.cache import Cache
 
 pytest.register_assert_rewrite("layer_bundles", "layer_variants", "machine_code")
 settings.register_profile("simgen", deadline=None)
@@ -18,3 +24,30 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # inherited), and a shell can trap it.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
+
+# What waits, then what takes long: a process that begins one of them last would end alone.
+FIRST = ("simulator/test_slurm.py", "simulator/", "toolchain/", "")
+TESTS = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Processes get their next test when they begin one, and none a heap of long ones."""
+    if getattr(config.option, "maxschedchunk", 1) is None:
+        config.option.maxschedchunk = 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Order them so; as they stand within each."""
+
+    def turn(item: pytest.Item) -> int:
+        path = item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
+        return next(at for at, start in enumerate(FIRST) if path.startswith(start))
+
+    items.sort(key=turn)
+
+
+@pytest.fixture(scope="session")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
+    """Compiles what no other test of the run has compiled, in whatever process."""
+    own = tmp_path_factory.getbasetemp()
+    return Builder(Cache((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "compiled"))

@@ -107,7 +107,8 @@ def chosen() -> dict[str, Kernel]:
     for kind in lowered():
         found = of_layer(kind)
         each = {name: (kernel,) for name, kernel in found.items()}
-        kept |= {name: found[name] for name in covering(each, pairs=False, sizes=False)}
+        names = covering(each, pairs=False, sizes=False, values=True)
+        kept |= {name: found[name] for name in names}
     return kept | of_nvidia()
 
 

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
+    from simgen.machine import Machine
 
 CONFIG = Path(__file__).parent / "data" / "narrow.dnnmark"
 INTEGERS = CONFIG.with_name("integers.dnnmark")
 QUANTISED = CONFIG.with_name("quantised.dnnmark")
+MIXED = CONFIG.with_name("mixed.dnnmark")
 NETWORK = CONFIG.with_name("quantised_network.dnnmark")
 TYPES = ("f16", "bf16")
 PROVENANCE = {"simgen": "test", "config": {}, "command": "test"}
@@ -30,11 +32,12 @@ def planned(
     dtype: str,
     config: Path = CONFIG,
     passes: tuple[Pass, ...] = (Pass.FORWARD, Pass.BACKWARD, Pass.UPDATE),
+    machine: Machine | None = None,
 ) -> Workload:
     """The network, with this type where no layer says another, for machines of any kind."""
     found = problem.find(str(config), (), passes)
-    scalars = replace(fitted(), use_matrix=NO)
-    layers = network.resolve(found.config, found.settings, dtype=dtype, machine=scalars)
+    machine = machine or replace(fitted(), use_matrix=NO)
+    layers = network.resolve(found.config, found.settings, dtype=dtype, machine=machine)
     return lowering.lower(layers, found.name, found.passes, 0, loss_scale=2.0)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from simgen.bundle import result_digest, run_record
 from simgen.errors import printable
+from simgen.ir import Pass
 from simgen.machine import ProductRounding  # noqa: TC001 - as above
 from simgen.storage import hdf5, schema
 from simgen.storage.hdf5 import FormatError
@@ -103,7 +104,9 @@ def check_provenance(told: Any, workload: Workload | None) -> None:
         raise SchemaError("launches that the workload does not have").under("Provenance")
     run_record.check_samples(found.samples, workload, "Provenance.samples")
     gpus = found.gpus
-    batches = {node.inputs[0].shape[0] for node in workload.nodes if node.inputs}
+    shared = {step.layer for step in workload.steps if step.direction is not Pass.UPDATE}
+    nodes = [node for node in workload.nodes if node.inputs and node.name in shared]
+    batches = {node.inputs[0].shape[0] for node in nodes}
     if any(n % gpus for n in batches if n > 1):
         raise SchemaError(f"{gpus} GPUs cannot share the batch").under("Provenance.gpus")
 

@@ -16,7 +16,7 @@ from simgen.dtypes import WORD
 from simgen.errors import SimgenError, printable
 from simgen.frontend.network import make_layer
 from simgen.ir import GUARD, PAGE, Node, Pass, Role, Workload
-from simgen.layers.base import MAX_INT
+from simgen.layers.base import MAX_INT, MAX_RANK
 from simgen.storage.schema import SchemaError, from_json
 from simgen.workload import queues
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 MAX_ARENA = 2**50  # bytes
-MAX_RANK = 8
 MAX_LDS = 2**18  # bytes
 MAX_BOX = 256  # elements of a side, as CUDA's driver takes them
 WRONG = (  # what a layer may raise that is made of parameters or shapes that no config gives

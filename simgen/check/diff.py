@@ -329,7 +329,7 @@ def _expected(
     carried = layer.carried(step.direction)
     read |= {p: result.outputs[name].values[part] for p, name in step.writes if p in carried}
     # Of samples by themselves the bounds are the same in any share of the batch.
-    whole = part == slice(None)
+    whole = part == slice(None) and step.direction is not Pass.UPDATE
     gpus = result.provenance.get("gpus", 1) if whole else 1
     for other, count, judged_by, expected in shared:
         same = count == gpus and judged_by == layer

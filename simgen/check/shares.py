@@ -34,8 +34,8 @@ def expected(
 
     `tensors` are what the layer's `reference` takes, `specs` those of ports that may be narrow. A
     gradient's parts have the layer's tolerance for a share, and each goes through `gpus` - 1
-    additions at most. What the layer knows to the bit has no tolerance: sums that are exact over
-    the whole batch are so over parts of it.
+    additions at most, as do sums that a loss is made of. What the layer knows to the bit has no
+    tolerance: sums that are exact over the whole batch are so over parts of it.
     """
     found = _rounded(layer, tensors, direction, gpus)
     # Whole numbers are not exact where the machine rounds their products, as gem5 does.
@@ -60,9 +60,17 @@ def _rounded(layer: Layer, tensors: Tensors, direction: Pass, gpus: int) -> Expe
         tolerance = layer.tolerance(tensors, direction)
         spread = layer.spread(tensors, direction, tolerance)
         return {port: (reference[port], tolerance[port], spread[port]) for port in reference}
-    shares = [_rounded(layer, _rows(layer, tensors, at, gpus), direction, 1) for at in range(gpus)]
+    one = layer.among(gpus)
+    shares = [_rounded(one, _rows(layer, tensors, at, gpus), direction, 1) for at in range(gpus)]
+    whole = _rounded(layer, tensors, direction, 1) if layer.agreed else {}
     found: Expected = {}
     for port in shares[0]:
+        if port in layer.agreed:
+            # Sums over a share have no more additions than those over all samples.
+            value, error, around = whole[port]
+            more = accumulated(gpus - 1) * (abs(value) + error)
+            found[port] = value, error + more, Spread(around.sigma + more, around.shared)
+            continue
         values, errors, spreads = zip(*(share[port] for share in shares), strict=True)
         sigmas = [spread.sigma for spread in spreads]
         shared = max(spread.shared for spread in spreads)

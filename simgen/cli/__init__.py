@@ -1,6 +1,6 @@
 """The command line: parse, call one function of the rooms below, print. Nothing here computes,
 and only this room prints.
 
-May import: bundle, check, compile, conform, exports, tensors, errors, frontend, ir, layers, lint,
-machine, metrics, running, storage, studies, study, targets, workflow, workload.
+May import: bisect, bundle, check, compile, conform, exports, tensors, errors, frontend, ir, layers,
+lint, machine, metrics, running, storage, studies, study, targets, workflow, workload.
 """

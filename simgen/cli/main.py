@@ -18,6 +18,7 @@ import click
 
 from simgen import __version__, errors
 from simgen.cli import (
+    bisecting,
     comparing,
     conforming,
     creating,
@@ -67,6 +68,7 @@ for command in (
     sweep_files.collect,
     comparing.diff,
     comparing.report,
+    bisecting.bisect,
     exporting.export,
     studying.study,
     synthesising.synthesise,

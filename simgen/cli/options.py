@@ -298,7 +298,7 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         type=click.IntRange(1, 8),
         metavar="N",
         help="Run layers and passes that do not depend on each other at once, in so many queues: "
-        "streams of CUDA, command queues of MGPUSim's timing model. [default: 1]",
+        "CUDA streams, command queues of MGPUSim's timing model, AQL queues of gem5. [default: 1]",
     ),
     click.option(
         "--seed",

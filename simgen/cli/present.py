@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.check.losses import StepLoss
     from simgen.check.verdict import Diff, Verdict
-    from simgen.frontend.network import Network, Source
+    from simgen.frontend.inputs import Source
+    from simgen.frontend.network import Network
     from simgen.ir import Buffer, OpCount, TensorSpec, Workload
     from simgen.metrics import Metric
     from simgen.study.correlation import Correlation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -144,6 +144,8 @@ def workload(of: Probed) -> Workload:
 class _Given(Builder):
     """Hands out code objects that are there; programs of the host are compiled."""
 
+    linted: ClassVar[bool] = False  # what a simulator makes of it is what is asked
+
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         super().__init__(cache.default())
         self.objects = objects
@@ -161,13 +163,26 @@ def write(path: Path, of: Probed, target: Target, objects: Mapping[str, bytes]) 
     Beside what the target's package has, it holds probe.json: kernel -> [byte, bytes, begin, end]
     of each instruction that is tried and of its block.
     """
-    planned = workload(of)
-    text = (json.dumps(to_json(planned), indent=1) + "\n").encode()
-    job = Job(planned, {each.name: "" for each in of.batches}, data_file.data_id(planned),
-              hashlib.sha256(text).hexdigest())  # fmt: skip
-    files = dict(target.package.folder(job, _Given(objects)))
     tried_at = {each.name: [list(place) for place in each.made.places] for each in of.batches}
-    files["probe.json"] = File((json.dumps(tried_at) + "\n").encode())
+    told = {"probe.json": File((json.dumps(tried_at) + "\n").encode())}
+    put(path, workload(of), target, _Given(objects), {VALUES: of.given}, told)
+
+
+def put(
+    path: Path,
+    planned: Workload,
+    target: Target,
+    builder: Builder,
+    given: Mapping[str, NDArray[np.int32]],
+    more: Mapping[str, File] | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> None:
+    """A bundle for one target of a workload whose inputs are `given` and whose kernels a builder
+    has; `more` are files of the target's folder."""
+    text = (json.dumps(to_json(planned), indent=1) + "\n").encode()
+    named = dict(sources) if sources else {each.name: "" for each in planned.kernels}
+    job = Job(planned, named, data_file.data_id(planned), hashlib.sha256(text).hexdigest())
+    files = {**target.package.folder(job, builder), **(more or {})}
     whole = {"workload.json": File(text), **{f"{target.name}/{n}": f for n, f in files.items()}}
     for name, file in whole.items():
         place = path / name
@@ -175,10 +190,10 @@ def write(path: Path, of: Probed, target: Target, objects: Mapping[str, bytes]) 
         place.write_bytes(file.content)
         if file.executable:
             place.chmod(0o755)
-    data_file.write_data(path / "data.h5", planned, values={VALUES: of.given})
+    data_file.write_data(path / "data.h5", planned, values=given)
     manifest = {
         "data": {"id": job.data_id.hex()},
-        "targets": {target.name: {"arch": of.arch, "legalise": False}},
+        "targets": {target.name: target.settings()},
         "files": {name: hashlib.sha256(file.content).hexdigest() for name, file in whole.items()},
     }
     write_atomic(path / "manifest.json", (json.dumps(manifest, indent=1) + "\n").encode())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.dtypes import DType
 from simgen.errors import did_you_mean, printable
 from simgen.ir import Distribution, Fill, TensorSpec
-from simgen.layers.base import MAX_INT
+from simgen.layers.base import MAX_INT, MAX_RANK
 from simgen.layers.own import OwnTensor, expression
 from simgen.layers.own.definition import BEFORE, EXPECTED
 from simgen.layers.own.expression import ExpressionError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
-MAX_RANK = 8
 _SPEC = re.compile(r"\s*(\w+)\s*\[([^\[\]]*)\]\s*(?:(\w+)\s*(?:\((.*)\))?)?\s*", re.ASCII)
 FILLS = ("normal", "uniform", "constant", "zeros", "whole")
 

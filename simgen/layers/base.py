@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 LAYERS: dict[str, type[Layer]] = {}  # by kind; importing simgen.layers fills it
 TYPE = "type"  # the key of the element type
 MAX_INT = 2**31 - 1  # kernels index with 32-bit integers
+MAX_RANK = 8  # axes of a tensor
 
 
 class PortRole(StrEnum):
@@ -148,6 +149,8 @@ class Layer(ABC):
     # Ports that are sums over all samples, as gradients of parameters are: of several GPUs, each
     # has its part, and in the end the sum.
     summed: ClassVar[tuple[str, ...]] = ()
+    # Ports that all of several GPUs compute from such sums, in `afterwards`.
+    agreed: ClassVar[tuple[str, ...]] = ()
     needs_gpus: ClassVar[bool] = False  # of one GPU there is nothing to do
     # Without a previous layer, its section says its input's extents; if not, n is a key as others.
     takes_input: ClassVar[bool] = True
@@ -315,6 +318,14 @@ class Layer(ABC):
     def by_sample(self, inputs: tuple[TensorSpec, ...]) -> bool:
         """What `per_sample` says, where that depends on the inputs."""
         return self.per_sample
+
+    def among(self, gpus: int) -> Layer:
+        """The layer as each of several GPUs has it, for its share of the samples."""
+        return self
+
+    def afterwards(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        """What each of several GPUs does when they have added up what is `summed`."""
+        return Lowering((), ())
 
     def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         """The inputs of a layer without a previous layer, whose section says `x`."""

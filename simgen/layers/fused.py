@@ -254,6 +254,10 @@ class FusedFullyConnected(Fused, FullyConnected):
     first = FullyConnected
     sample: ClassVar[Mapping[str, str]] = {**FullyConnected.sample, **SAMPLE}
 
+    @property
+    def epilogue(self) -> Epilogue:
+        return replace(super().epilogue, requantisation=self.requantisation(self._dtype))
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         y = super().output(inputs)
         if len(y.shape) != self.rank:

@@ -48,7 +48,8 @@ SCALES = "w_scales"  # of the channels
 
 @dataclass(frozen=True)
 class Requantisation:
-    """By default there is none."""
+    """By default there is none. Without a scale, factors of channels are those of sums of floats
+    (simgen/layers/product/packed.py), which they multiply before a bias is added."""
 
     scale: float = 0.0  # float32; 0: sums stay as they are
     zero_point: int = 0
@@ -60,7 +61,7 @@ class Requantisation:
     @property
     def ports(self) -> tuple[str, ...]:
         """A kernel's arguments for it."""
-        return (SCALES,) if self.per_channel and self else ()
+        return (SCALES,) if self.per_channel else ()
 
     @property
     def constants(self) -> Constants:
@@ -81,7 +82,7 @@ class Requantisation:
     def name(self) -> tuple[str, ...]:
         """Parts of a kernel's name."""
         if not self:
-            return ()
+            return ("scaled",) * self.per_channel
         zero = f"z{self.zero_point}".replace("-", "m")
         return (f"q{identifier(self.scale)}{zero}{'c' * self.per_channel}",)
 

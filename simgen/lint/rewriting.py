@@ -20,7 +20,7 @@ from simgen.lint import disassembly, functions, metadata, naming
 from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from elftools.elf.elffile import ELFFile
 
@@ -56,9 +56,29 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
         UsageError: the simulator does not have the processor, or its version no rules.
         DamagedError: it is not a whole code object.
     """
-    arch, found, _ = functions.of(elf, place)
-    model = Model(simulator, version, arch)
+    model = Model(simulator, version, functions.of(elf, place)[0])
     legalise.names(model)  # whether the table has it
+    made: list[Legalised] = []
+
+    def change(text: str) -> str:
+        made.append(legalise.rewrite(text, model))
+        return made[-1].text
+
+    return changed(elf, place, change), made[0]
+
+
+def changed(
+    elf: bytes, place: str, change: Callable[[str], str], names: Mapping[str, str] | None = None
+) -> bytes:
+    """A code object whose text `change` has rewritten: assembly in the layout of clang's, with the
+    symbols that count registers, which `change` may raise. Kernels get other `names`.
+
+    Raises:
+        RefusedError: its code cannot be moved.
+        UsageError: it has no kernel.
+        DamagedError: it is not a whole code object.
+    """
+    arch, found, _ = functions.of(elf, place)
     kernels = [_kernel(elf, each, arch, place) for each in found if each.is_kernel]
     if not kernels:
         raise UsageError(f"{place}: no kernel in it; give a code object that has one")
@@ -66,8 +86,10 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
         told = metadata.text(metadata_of(file))
     plain = "\n".join(_module(kernels, told, arch))
     _check_same(plain, found, arch, place)
-    made = legalise.rewrite(plain, model)
-    return toolchain.assemble(_with_descriptors(made.text, kernels, arch), arch), made
+    text = _with_descriptors(change(plain), kernels, arch)
+    for old, new in (names or {}).items():
+        text = re.sub(rf"(?<![\w$]){re.escape(old)}(?![\w$])", new, text)
+    return toolchain.assemble(text, arch)
 
 
 def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
@@ -100,14 +122,18 @@ def _kernel(elf: bytes, function: Function, arch: str, place: str) -> _Kernel:
     used = {"v": 3, "s": 0}  # the work-item's numbers are in as many as three vector registers
     for kind, one, last in _REGISTER.findall("\n".join(lines)):
         used[kind] = max(used[kind], int(one or last) + 1)
-    with opened(elf, place) as file:
-        descriptor = _descriptor(file, function.name)
+    descriptor = descriptor_of(elf, function.name, place)
     given = (descriptor[6] >> 1 & 31) + 5  # scalars that hold arguments, and group numbers
     return _Kernel(function.name, lines, descriptor, used["v"], max(used["s"], given))
 
 
+def descriptor_of(elf: bytes, name: str, place: str) -> tuple[int, ...]:
+    """The fields of NAME.kd: LDS, scratch, arguments, offset, rsrc3, rsrc1, rsrc2, flags, 0."""
+    with opened(elf, place) as file:
+        return _descriptor(file, name)
+
+
 def _descriptor(opened: ELFFile, name: str) -> tuple[int, ...]:
-    """The fields of NAME.kd."""
     for table in opened.iter_sections():
         for symbol in table.iter_symbols() if hasattr(table, "iter_symbols") else ():
             if symbol.name == f"{name}.kd" and isinstance(symbol["st_shndx"], int):

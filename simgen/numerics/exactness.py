@@ -69,8 +69,9 @@ def settled(values: Array, magnitudes: Array, of_terms: float) -> Array:
     return found
 
 
-def scaled(sums: Array, factor: float) -> Array:
-    """One float32 product of each sum and a float32 number; NaN where it may be flushed to zero."""
+def scaled(sums: Array, factor: Array | float) -> Array:
+    """One float32 product of each sum and a float32 number, or that of its column; NaN where it may
+    be flushed to zero."""
     product = sums * factor  # exact: both have 24 bits
     rounded: Array = product.astype(np.float32).astype(np.float64)
     return np.where((product == 0) | (np.abs(rounded) >= TINY), rounded, np.nan)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.frontend.descent import Descent
-from simgen.frontend.network import Placed, Source
+from simgen.frontend.inputs import Source
+from simgen.frontend.network import Placed
 from simgen.ir import (
     GUARD,
     PAGE,

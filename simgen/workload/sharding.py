@@ -28,12 +28,15 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import RefusedError, UsageError
 from simgen.frontend.network import make_layer
-from simgen.ir import Buffer, DType, Kernel, Pass, Role, Step, TensorSpec, Workload
+from simgen.ir import Buffer, DType, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
 from simgen.layers import LAYERS, conversion, elementwise
+from simgen.layers.base import Lowering
 from simgen.layers.elementwise import Operation
 from simgen.workload.lowering import arena
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from simgen.ir import Node
     from simgen.layers.base import Port
 
@@ -80,6 +83,7 @@ class Sharding:
     gpus: int
     workload: Workload
     reductions: tuple[tuple[Reduction, ...], ...]  # for each step, to be done after it
+    afterwards: tuple[tuple[Launch, ...], ...]  # for each step, on every GPU after these
 
 
 def check_enough(workload: Workload, gpus: int, option: str) -> None:
@@ -118,7 +122,8 @@ def split(workload: Workload, gpus: int) -> Sharding:
             f"--gpus {gpus}: each of several GPUs has one queue; build it without --queues"
         )
     if gpus == 1:
-        return Sharding(1, workload, ((),) * len(workload.steps))
+        none = ((),) * len(workload.steps)
+        return Sharding(1, workload, none, none)
     draft = _DraftOfShare(workload, gpus)
     for step in workload.steps:
         draft.add(step)
@@ -132,7 +137,7 @@ def split(workload: Workload, gpus: int) -> Sharding:
         arena_nbytes=nbytes,
         outputs_offset=outputs_offset,
     )
-    return Sharding(gpus, share, tuple(draft.reductions))
+    return Sharding(gpus, share, tuple(draft.reductions), tuple(draft.afterwards))
 
 
 @dataclass
@@ -143,6 +148,7 @@ class _DraftOfShare:
     kernels: dict[str, Kernel] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     reductions: list[tuple[Reduction, ...]] = field(default_factory=list)
+    afterwards: list[tuple[Launch, ...]] = field(default_factory=list)
     specs: dict[str, TensorSpec] = field(default_factory=dict)  # of buffers that both have
     scratch: dict[str, TensorSpec] = field(default_factory=dict)  # of those that only a share has
     replicated: set[str] = field(default_factory=set)  # buffers that are the same on all GPUs
@@ -166,30 +172,40 @@ class _DraftOfShare:
                 "batch, of which each GPU has a share only; run it on one GPU"
             )
         if not everywhere:
+            layer = layer.among(self.gpus)
             node = replace(node, inputs=tuple(self._share(node, spec) for spec in node.inputs))
         self.nodes[node.name] = node
         ports = conversion.ports(layer, node.inputs, step.direction)
         bound = dict((*step.reads, *step.writes))
+        results = dict(bound)  # what is added up is what others read
         reduced = []
         for port in ports:
             name = bound.get(port.name, f"{node.name}.{port.name}_{step.direction}")
-            bound[port.name] = name
+            bound[port.name] = results[port.name] = name
+            same = port.name in (*layer.reduced, *layer.agreed)
             if port.scratch:
                 self.scratch[name] = port.spec
-                continue
-            self._enter(name, port, everywhere or port.name in layer.reduced)
+            else:
+                self._enter(name, port, everywhere or same)
             if port.name in layer.reduced and port.fill is None:
                 reduced.append(self._reduction(name, port.spec, layer.way))
                 bound[port.name] = reduced[-1].part
         lowering = conversion.lower(layer, node.inputs, step.direction)
-        self.kernels |= {kernel.name: kernel for kernel in lowering.kernels}
-        launches = tuple(
-            replace(launch, args=tuple(bound[arg] for arg in launch.args))
-            for launch in lowering.launches
-        )
+        launches = self._launches(lowering, bound)
+        after = Lowering((), ())
+        if not everywhere:
+            after = layer.afterwards(node.inputs, step.direction)
+        self.afterwards.append(self._launches(after, results))
         writes = tuple((port, bound[port]) for port, _ in step.writes)
         self.steps.append(replace(step, writes=writes, launches=launches))
         self.reductions.append(tuple(reduced))
+
+    def _launches(self, lowering: Lowering, bound: Mapping[str, str]) -> tuple[Launch, ...]:
+        self.kernels |= {kernel.name: kernel for kernel in lowering.kernels}
+        return tuple(
+            replace(launch, args=tuple(bound[arg] for arg in launch.args))
+            for launch in lowering.launches
+        )
 
     def placed(self) -> list[Buffer]:
         """All buffers, those of the whole workload in its order, without their places."""

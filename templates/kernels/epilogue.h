@@ -34,6 +34,15 @@ struct Epilogue {
         return static_cast<int>(as_uint(inside + 12582912.0f) - 0x4b400000u) + ZERO_POINT;
     }
 };
+/* A sum times what its channel has, before anything else: of floats by integers. */
+template <class Total>
+static __device__ __forceinline__ Total scaled_by_channel(Total sum, unsigned channel, const float* __restrict__ channel_scales)
+{
+    if constexpr (WITH_CHANNEL_SCALES && !REQUANTISED)
+        return sum * channel_scales[channel];
+    else
+        return sum;
+}
 static __device__ __forceinline__ Epilogue epilogue_of(
     unsigned channel, const float* __restrict__ bn_w, const float* __restrict__ bn_b, const float* __restrict__ running_mean,
     const float* __restrict__ running_var, const float* __restrict__ channel_scales = nullptr)

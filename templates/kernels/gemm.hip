@@ -71,7 +71,7 @@ using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, 
 #endif
 using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Either<
-    WITH_GROUPS, GroupedRows<RightElement, ScaleElement, N, TILE_N, K, GROUP, K % TILE_K != 0>,
+    WITH_GROUPS, GroupedRows<Multiplied::Held<RightElement>, RightElement, ScaleElement, N, TILE_N, K, GROUP, K % TILE_K != 0>,
     Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
@@ -137,8 +137,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
 #else
     Tiled::multiply(
-        Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS>(b + item * (K * N), group_scales), row, column, first, last, a_tiles,
-        b_tiles, sum);
+        Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
+        a_tiles, b_tiles, sum);
 #endif
 
     const AddedElement* added = c + item * (M * N);
@@ -158,6 +158,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
                     Total& value = sum[i][j + part];
                     if constexpr (ALPHA != 1)
                         value *= ALPHA;
+                    if constexpr (WITH_CHANNEL_SCALES)
+                        value = scaled_by_channel(value, n + part, channel_scales);
                     if constexpr (WITH_C)
                         value = plus_multiple(value, BETA, element_of(added, at + part));
                     if constexpr (WITH_EPILOGUE)

@@ -127,9 +127,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
             if (MANY % (ROWS * LANES) == 0 || g < MANY) {
                 if constexpr (ALPHA != 1)
                     total *= ALPHA;
+                const unsigned channel = FEW_COLUMNS ? f : g;
+                if constexpr (WITH_CHANNEL_SCALES)
+                    total = scaled_by_channel(total, channel, channel_scales);
                 if constexpr (WITH_C)
                     total = plus_multiple(total, BETA, load(c, f * Y_FEW + g * Y_MANY));
-                const unsigned channel = FEW_COLUMNS ? f : g;
                 if constexpr (WITH_EPILOGUE)
                     total = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(
                         WITH_BIAS ? plus(total, load(bias, channel)) : total);
@@ -178,9 +180,11 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
                 Total& value = results[part];
                 if constexpr (ALPHA != 1)
                     value *= ALPHA;
+                const unsigned channel = FEW_COLUMNS ? f : g + part;
+                if constexpr (WITH_CHANNEL_SCALES)
+                    value = scaled_by_channel(value, channel, channel_scales);
                 if constexpr (WITH_C)
                     value = plus_multiple(value, BETA, load(c, f * Y_FEW + (g + part) * Y_MANY));
-                const unsigned channel = FEW_COLUMNS ? f : g + part;
                 if constexpr (WITH_EPILOGUE)
                     value = epilogue_of(channel, bn_w, bn_b, running_mean, running_var, channel_scales)(
                         WITH_BIAS ? plus(value, load(bias, channel)) : value);

@@ -33,6 +33,8 @@ struct Finish {
     {
         if constexpr (ALPHA != 1)
             sum *= ALPHA;
+        if constexpr (WITH_CHANNEL_SCALES)
+            sum = scaled_by_channel(sum, i / INNER % CHANNELS, channel_scales);
         if constexpr (WITH_BIAS)
             sum = plus(sum, load(bias, i % COLUMNS));
         if constexpr (WITH_C)
@@ -91,7 +93,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
     if (at >= SIZE)
         return;
-    if constexpr (ALPHA != 1 || WITH_BIAS || WITH_C || WITH_EPILOGUE)
+    if constexpr (ALPHA != 1 || WITH_BIAS || WITH_C || WITH_EPILOGUE || WITH_CHANNEL_SCALES)
         sum = Finish{bias, c, bn_w, bn_b, running_mean, running_var, channel_scales}(sum, at);
     store_whole(y + at, sum);
 }

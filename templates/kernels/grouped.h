@@ -2,17 +2,18 @@
 #pragma once
 #include "tile.h"
 
-/* Elements k to k + 3 of a row of K, which lie in half of a word and are of one group. */
+/* Elements k to k + 3 of a row of K, which lie in a word, or in half of one, and are of one group. */
 template <unsigned K, unsigned GROUP, class Stored, class Scale>
 static __device__ __forceinline__ float4 scaled4(const Stored* weights, const Scale* scales, unsigned row, unsigned k)
 {
     static_assert(K % GROUP == 0 && GROUP % 8 == 0, "groups end within a word");
     const unsigned at = row * K + k;
-    const unsigned word = reinterpret_cast<const unsigned*>(weights)[at / 8] >> at % 8 * 4;
+    constexpr unsigned BITS = Stored::BITS, SHARED = 32 / BITS; /* elements of a word */
+    const unsigned word = reinterpret_cast<const unsigned*>(weights)[at / SHARED] >> at % SHARED * BITS;
     const float scale = load(scales, row * (K / GROUP) + k / GROUP);
     return float4{
-        Stored::widen(word) * scale, Stored::widen(word >> 4) * scale, Stored::widen(word >> 8) * scale,
-        Stored::widen(word >> 12) * scale};
+        Stored::widen(word) * scale, Stored::widen(word >> BITS) * scale, Stored::widen(word >> 2 * BITS) * scale,
+        Stored::widen(word >> 3 * BITS) * scale};
 }
 
 /* The same, or elements that are stored as they are. */
@@ -26,10 +27,11 @@ static __device__ __forceinline__ Vector<Held, WIDTH> piece_of(
         return fetched<Held, WIDTH>(weights + row * stride + k);
 }
 
-/* Such weights as the second operand of a product (tile.h): rows of K, of which a tile has PART. */
-template <class Stored, class Scale, unsigned ROWS, unsigned PART, unsigned K, unsigned GROUP, bool CHECKED>
+/* Such weights as the second operand of a product (tile.h): rows of K, of which a tile has PART. Loads give Held, which is float or a
+ * narrow type that they are rounded to. */
+template <class Held, class Stored, class Scale, unsigned ROWS, unsigned PART, unsigned K, unsigned GROUP, bool CHECKED>
 struct GroupedRows {
-    using Element = float;
+    using Element = Held;
     static constexpr unsigned WIDTH = 4;
     static constexpr Along ALONG = Along::K;
     const Stored* __restrict__ weights;
@@ -40,11 +42,18 @@ struct GroupedRows {
         const Scale* scales;
         unsigned row, k;
 
-        __device__ __forceinline__ float4 load(unsigned step) const
+        __device__ __forceinline__ Vector<Held, 4> load(unsigned step) const
         {
             if (CHECKED && step + k >= K)
                 return {};
-            return scaled4<K, GROUP>(weights, scales, row, step + k);
+            const float4 values = scaled4<K, GROUP>(weights, scales, row, step + k);
+            if constexpr (sizeof(Held) < 4) {
+                const unsigned bits[] = {
+                    Held::narrow(values.x), Held::narrow(values.y), Held::narrow(values.z), Held::narrow(values.w)};
+                return packed_of<Held>(bits);
+            } else {
+                return values;
+            }
         }
     };
     __device__ __forceinline__ Line line(unsigned at, unsigned apart, unsigned k) const
@@ -55,12 +64,12 @@ struct GroupedRows {
     }
 };
 
-/* An operand of a kernel, with scales or without. */
-template <class Operand, bool IS_GROUPED, class Stored, class Scale>
-static __device__ __forceinline__ Operand operand_of(const Stored* matrix, const Scale* scales)
+/* An operand of a kernel, with scales or without: number `item` of matrices of so many elements. */
+template <class Operand, bool IS_GROUPED, unsigned ELEMENTS, unsigned GROUP, class Stored, class Scale>
+static __device__ __forceinline__ Operand operand_of(const Stored* matrices, const Scale* scales, unsigned item)
 {
     if constexpr (IS_GROUPED)
-        return Operand{matrix, scales};
+        return Operand{matrices + item * (ELEMENTS / 8 * Stored::BITS), scales + item * (ELEMENTS / GROUP)};
     else
-        return Operand{matrix};
+        return Operand{matrices + item * ELEMENTS};
 }

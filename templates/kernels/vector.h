@@ -50,13 +50,60 @@ static __device__ __forceinline__ Vector<Element, WIDTH>& vector_at(Element* fir
     return *reinterpret_cast<Vector<Element, WIDTH>*>(first);
 }
 
+/* The elements of a vector to an array, so far apart. */
+static __device__ __forceinline__ void unpack(float from, float* to, unsigned = 1) { to[0] = from; }
+static __device__ __forceinline__ void unpack(float2 from, float* to, unsigned apart = 1)
+{
+    to[0] = from.x;
+    to[apart] = from.y;
+}
+static __device__ __forceinline__ void unpack(float4 from, float* to, unsigned apart = 1)
+{
+    to[0] = from.x;
+    to[apart] = from.y;
+    to[2 * apart] = from.z;
+    to[3 * apart] = from.w;
+}
+static __device__ __forceinline__ void unpack(int from, int* to, unsigned = 1) { to[0] = from; }
+static __device__ __forceinline__ void unpack(int2 from, int* to, unsigned apart = 1)
+{
+    to[0] = from.x;
+    to[apart] = from.y;
+}
+static __device__ __forceinline__ void unpack(int4 from, int* to, unsigned apart = 1)
+{
+    to[0] = from.x;
+    to[apart] = from.y;
+    to[2 * apart] = from.z;
+    to[3 * apart] = from.w;
+}
+
+/* The bits of so many elements side by side. */
+template <class Held, unsigned WIDTH>
+static __device__ __forceinline__ Packed<Held, WIDTH> packed_of(const unsigned (&bits)[WIDTH])
+{
+    Packed<Held, WIDTH> held{};
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++)
+        held.words[i * sizeof(Held) / 4] |= opaque(bits[i]) << i * sizeof(Held) % 4 * 8;
+    return held;
+}
+
 /* WIDTH elements of a tensor, which begin at a multiple of them, as a vector of Held: float or int, or what is stored itself. Of narrow
  * elements the words are loaded that they lie in. */
 template <class Held, unsigned WIDTH, class Stored>
 static __device__ __forceinline__ Vector<Held, WIDTH> fetched(const Stored* first)
 {
     constexpr unsigned NBYTES = WIDTH * sizeof(Stored);
-    if constexpr (sizeof(Stored) == 4 && sizeof(Held) < 4) { /* which numbers of the narrow type are stored as */
+    if constexpr (sizeof(Held) < 4 && sizeof(Stored) < sizeof(Held)) { /* whole numbers, all of which the type has */
+        float values[WIDTH];
+        unpack(fetched<float, WIDTH>(first), values);
+        unsigned bits[WIDTH];
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++)
+            bits[i] = Held::keep(values[i]);
+        return packed_of<Held>(bits);
+    } else if constexpr (sizeof(Stored) == 4 && sizeof(Held) < 4) { /* which numbers of the narrow type are stored as */
         Packed<Held, WIDTH> held{};
 #pragma unroll
         for (unsigned i = 0; i < WIDTH; i++)
@@ -129,34 +176,6 @@ static __device__ __forceinline__ void store_whole(Element* to, const Values& va
         *reinterpret_cast<Values*>(to) = values;
     else
         store4(to, values);
-}
-
-/* The elements of a vector to an array, so far apart. */
-static __device__ __forceinline__ void unpack(float from, float* to, unsigned = 1) { to[0] = from; }
-static __device__ __forceinline__ void unpack(float2 from, float* to, unsigned apart = 1)
-{
-    to[0] = from.x;
-    to[apart] = from.y;
-}
-static __device__ __forceinline__ void unpack(float4 from, float* to, unsigned apart = 1)
-{
-    to[0] = from.x;
-    to[apart] = from.y;
-    to[2 * apart] = from.z;
-    to[3 * apart] = from.w;
-}
-static __device__ __forceinline__ void unpack(int from, int* to, unsigned = 1) { to[0] = from; }
-static __device__ __forceinline__ void unpack(int2 from, int* to, unsigned apart = 1)
-{
-    to[0] = from.x;
-    to[apart] = from.y;
-}
-static __device__ __forceinline__ void unpack(int4 from, int* to, unsigned apart = 1)
-{
-    to[0] = from.x;
-    to[apart] = from.y;
-    to[2 * apart] = from.z;
-    to[3 * apart] = from.w;
 }
 
 static __device__ __forceinline__ void operator+=(float2& a, const float2& b)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from simgen import resources
 from simgen.errors import DamagedError
-from simgen.targets.gem5 import stats
+from simgen.targets.gem5 import queue_times, stats
 from simgen.targets.gem5.se import Gem5Se
 
 # Lines of a stats.txt of gem5 v24.0 with two compute units of 40 slots, shortened.
@@ -153,3 +155,42 @@ def test_a_kernel_that_hangs_is_told_with_a_cure():
     fact = "not finished after 9 ms of simulated time"
     log = f"simgen: error: launch 1 (k_2): {fact}; {cure}\n"
     assert Gem5Se().watcher.diagnosis(log) == f"{fact}; {cure}"
+
+
+# Two intervals of activity, of 6.807999 us each: from 3.192001 and from 23.192001 us on.
+ENDS = (10_000_000, 30_000_000)
+
+
+def timed(tmp_path, times):
+    path = tmp_path / "stats.txt"
+    dumps = [KERNEL.format(**NEW).replace("simFreq", f"finalTick {end}\nsimFreq") for end in ENDS]
+    path.write_text("".join(dumps) + IDLE)
+    (tmp_path / queue_times.FILE).write_bytes(b"".join(struct.pack("<QQ", *each) for each in times))
+    return queue_times.metrics(tmp_path / queue_times.FILE, stats.active(path), len(times))
+
+
+def test_times_of_launches_that_overlap_are_those_in_which_the_gpu_was_active(tmp_path):
+    # The second ends first, and the third runs alone; ends are seen late, but for the last of all.
+    found = timed(tmp_path, [(1_000, 12_000), (2_000, 6_000), (21_000, 29_999)])
+    assert [each["seconds"] for each in found] == pytest.approx(
+        [6.807999e-6, 6e-6 - 3.192001e-6, 6.807999e-6]
+    )
+    assert [each["elapsed_seconds"] for each in found] == pytest.approx(
+        [10e-6 - 6e-6, 6e-6 - 3.192001e-6, 6.807999e-6]
+    )
+    assert sum(each["elapsed_seconds"] for each in found) == pytest.approx(2 * 6.807999e-6)
+    assert [each["simulated_seconds"] for each in found] == pytest.approx([11e-6, 4e-6, 8.999e-6])
+    assert [each["cycles"] for each in found] == [3403, 1403, 3403]  # of 2 ns
+
+
+@pytest.mark.parametrize("times", [[(5, 4)], [(0, 4)]])
+def test_times_of_queues_that_no_launch_can_have_are_damage(tmp_path, times):
+    with pytest.raises(DamagedError, match="ends before it begins"):
+        timed(tmp_path, times)
+
+
+def test_times_of_another_number_of_launches_are_damage(tmp_path):
+    timed(tmp_path, [(1, 2)])
+    intervals = stats.active(tmp_path / "stats.txt")
+    with pytest.raises(DamagedError, match="not the times of 2 launches"):
+        queue_times.metrics(tmp_path / queue_times.FILE, intervals, 2)

@@ -37,6 +37,7 @@ from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.layers.base import field_types
 from simgen.layers.optimiser import Optimiser
+from simgen.machine import NoRoomError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -818,7 +819,11 @@ def test_one_kernel_name_never_stands_for_two_kernels(
         layer = LAYERS[kind].from_config([(k, v, "test") for k, v in parameters])
         if not accepts(layer, tuple(shape)):
             continue
-        for kernel in layer.lower(inputs_of(layer, tuple(shape)), direction).kernels:
+        try:
+            lowering = layer.lower(inputs_of(layer, tuple(shape)), direction)
+        except NoRoomError:  # kept weights of a layer of this size
+            continue
+        for kernel in lowering.kernels:
             assert named.setdefault(kernel.name, kernel) == kernel
             # Or it could be another layer's.
             assert kernel.name.startswith(layer.contract.kernels or kind)

@@ -146,6 +146,30 @@ REFUSED = {
     "layer 'fc': group_size is 12; let it be a multiple of 8": (
         "fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"), ("group_size", "12"))
     ),
+    "layer 'fc': w_scale_per_channel and group_size are given; leave one out": (
+        "fc_fwd", "f16",
+        (("w_type", "i8"), ("w_scale", ".1"), ("c", "256"), ("group_size", "64"),
+         ("w_scale_per_channel", "true")),
+    ),
+    "layer 'fc': rows of w have 60 elements, and w is i4; let rows have a multiple of 8": (
+        "fc_fwd", "f16",
+        (("w_type", "i4"), ("w_scale", ".1"), ("c", "60"), ("w_scale_per_channel", "true")),
+    ),
+    "layer 'gemm': b_type is i8 without b_scale; give it, such as b_scale=.01": (
+        "gemm_fwd", "bf16", (("b_type", "i8"),)
+    ),
+    "layer 'gemm': b_type is i8, a is i8 and b i8; let a be f32, f16 or bf16, and b i8, or leave "
+    "b_type out": ("gemm_fwd", "i8", (("b_type", "i8"), ("b_scale", ".1"))),
+    "layer 'gemm': b has scales of groups along k, and transb is false; give b as (n, k), and "
+    "transb=true": ("gemm_fwd", "bf16", (("b_type", "i4"), ("b_scale", ".1"))),
+    "layer 'gemm': b_scale_per_channel is given, and there are 2 products; leave it out, or let "
+    "group_size be k, which is 256": (
+        "gemm_fwd", "bf16",
+        (("b_type", "i8"), ("b_scale", ".1"), ("b_scale_per_channel", "true"), ("batch", "2")),
+    ),
+    "layer 'gemm': y_scale is given beside b_type=i8, and a is no i8; leave it out, or take i8": (
+        "gemm_fwd", "bf16", (("b_type", "i8"), ("b_scale", ".1"), ("y_scale", "1"))
+    ),
     "layer 'fc': w_zero_point is 9, and w is i4; let it be -8 to 7": (
         "fc_fwd", "f16",
         (("w_type", "i4"), ("w_scale", ".1"), ("c", "256"), ("w_zero_point", "9")),

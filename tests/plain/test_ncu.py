@@ -127,6 +127,7 @@ def test_durations_may_be_in_other_units(folder: Path, unit: str, factor: float)
 # ------------------------------------------------------------------ the program that asks for them
 
 STUB = """import sys, types
+sys.dont_write_bytecode = True  # the templates hold what was written and nothing else
 for name in ("numpy", "cupy", "cupy.cuda", "cupy.cuda.nvrtc"):
     sys.modules[name] = types.ModuleType(name)
 sys.modules["cupy"].ndarray = sys.modules["cupy"].RawKernel = object

@@ -112,6 +112,58 @@ def test_buffers_of_a_share_have_places_of_their_own() -> None:
     assert {launch.kernel for launch in planned.launches} <= known
 
 
+@pytest.mark.parametrize(
+    ("section", "totals", "shared"),
+    [("CrossEntropy", ("total", "counted"), ("y", "share")), ("SquaredError", ("total",), ("y",))],
+)
+def test_gpus_add_up_their_losses_before_each_makes_the_mean(
+    section: str, totals: tuple[str, ...], shared: tuple[str, ...]
+) -> None:
+    text = NET + f"[{section}]\nname=loss\nprevious_layer=two\n"
+    whole = lowered_text(text, TRAINING)
+    made = split(whole, 4)
+    (at,) = (
+        at
+        for at, step in enumerate(whole.steps)
+        if (step.layer, step.direction) == ("loss", Pass.FORWARD)
+    )
+    assert [each.result for each in made.reductions[at]] == [f"loss.{t}_fwd" for t in totals]
+    (mean,) = made.afterwards[at]
+    assert list(mean.args) == [*(f"loss.{t}_fwd" for t in totals), *(f"loss.{s}" for s in shared)]
+    written = {name for launch in made.workload.steps[at].launches for name in launch.args}
+    assert written.isdisjoint(mean.args)  # no place is written twice
+    assert {each.part for each in made.reductions[at]} <= written
+    assert not any(after for i, after in enumerate(made.afterwards) if i != at)
+    got, had = shapes(made.workload), shapes(whole)
+    assert all(got[f"loss.{name}"] == had[f"loss.{name}"] == (1,) for name in shared)
+    assert got["loss.losses"] == (2,)
+    assert from_json(Sharding, json.loads(json.dumps(to_json(made)))) == made
+
+
+@pytest.mark.parametrize("section", ["CrossEntropy", "SquaredError"])
+def test_the_loss_of_several_gpus_is_that_of_one_with_a_bound_for_their_sums(section: str) -> None:
+    text = NET + f"[{section}]\nname=loss\nprevious_layer=two\n"
+    planned = lowered_text(text)
+    layer = make_layer(planned.node("loss"), planned.machine)
+    random = np.random.default_rng(0)
+    x = random.normal(size=(8, 3))
+    # Rows that do not count are not the same number on each GPU.
+    labels = np.array([0, 1, -100, -100, 2, 0, -100, 1], dtype=np.float64)
+    right = labels if section == "CrossEntropy" else random.normal(size=(8, 3))
+    tensors = {"x": x, layer.from_data: right}
+    one = shares.expected(layer, tensors, Pass.FORWARD, 1)
+    four = shares.expected(layer, tensors, Pass.FORWARD, 4)
+    assert np.array_equal(one["losses"][0], four["losses"][0])
+    for name in layer.agreed:
+        assert one[name][0] == four[name][0]
+        more = four[name][1] - one[name][1]
+        assert more == pytest.approx(3 * 2**-24 * abs(one[name][0]), rel=1e-3)  # three additions
+    back = {**tensors, "dy": np.ones(1)}
+    back |= {name: one[name][0] for name in ("peak", "log_sum", "share") if name in one}
+    whole = shares.expected(layer, back, Pass.BACKWARD, 1)["dx"][0]
+    assert np.allclose(whole, shares.expected(layer, back, Pass.BACKWARD, 4)["dx"][0], rtol=1e-15)
+
+
 @pytest.mark.parametrize("gpus", [2, 3, 4, 8])
 @pytest.mark.parametrize("outputs", [1, 2, 5, 16])
 def test_chunks_cover_a_gradient_once_and_start_on_16_bytes(gpus: int, outputs: int) -> None:

@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
 from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    """Compiles what no other module of tests has compiled."""
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture

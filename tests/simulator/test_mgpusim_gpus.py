@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import simgen as package
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.check import diff
@@ -140,6 +141,30 @@ def last_launches(work: Workload):
     for step in work.steps:
         at += len(step.launches)
         yield at, step
+
+
+CLASSIFIER = NET + "[CrossEntropy]\nname=loss\nprevious_layer=two\nignore_index=0\n"
+
+
+def test_training_has_the_loss_of_one_gpu(tmp_path: Path) -> None:
+    """Some labels do not count, and not as many on each GPU: no mean of means would be right."""
+    (tmp_path / "net.dnnmark").write_text(CLASSIFIER.replace("num_output=1\n", "num_output=3\n"))
+    plan = package.plan(
+        tmp_path / "net.dnnmark", passes=("fwd", "bwd", "sgd"), optimizer="adam", steps=2
+    )
+    bundle = plan.build(tmp_path / "b", "mgpusim")
+    losses = {}
+    for gpus in (1, 4):
+        result = bundle.run("mgpusim", options={"gpus": gpus})
+        judged = bundle.diff()
+        assert judged, judged.first_diverging
+        losses[gpus] = [each.results["mgpusim"] for each in judged.losses]
+        assert result.provenance["gpus"] == gpus
+    inputs = data_file.load(bundle.path / bundles.DATA, plan.workload)
+    labels = inputs["loss.labels"]
+    assert len({int((part == 0).sum()) for part in np.split(labels, 4)}) > 1
+    assert len(losses[1]) == 2
+    assert losses[4] == pytest.approx(losses[1], rel=1e-5)
 
 
 @pytest.mark.parametrize(("gpu", "arch"), GPUS.items())

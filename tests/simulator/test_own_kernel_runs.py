@@ -29,3 +29,21 @@ def test_right_in_gem5(place: Path, name: str) -> None:
     bundle = simgen.plan(str(EXAMPLES / f"{name}.toml")).build(place / name, "gem5-se")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+@pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
+def test_launches_see_what_others_wrote(tmp_path: Path) -> None:
+    """MGPUSim leaves lines in first-level caches that a launch from another unit writes over."""
+    (tmp_path / "add.hip").write_text(
+        'extern "C" __global__ void add(int* out) {\n'
+        "  out[blockIdx.x * blockDim.x + threadIdx.x] += 1 + threadIdx.x;\n}\n"
+    )
+    file = tmp_path / "add.toml"
+    file.write_text(
+        'source = "add.hip"\noutputs = { out = "i32[6, 256] zeros" }\n'
+        'reference = "np.broadcast_to(6 * (1 + np.arange(256)), (6, 256))"\n'
+        '[[launch]]\nargs = ["out"]\ngrid = 6\nblock = 256\nfor = { time = "range(6)" }\n'
+    )
+    bundle = simgen.plan(str(file)).build(tmp_path / "add", "mgpusim")
+    bundle.run(timeout=TIMEOUT, options={"mode": "timing", "num_compute_units": 8})
+    assert bundle.diff(strict=True)

@@ -1,4 +1,4 @@
-"""Several queues on MGPUSim's timing model: the same results, in less time."""
+"""Several queues on simulators: the same results, in less time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 import simgen
-from simgen.errors import UsageError
-from simgen.targets.mgpusim.target import MGPUSim
+from simgen.errors import RefusedError, UsageError
+from simgen.targets.base import TARGETS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-lacks = MGPUSim().needs.missing()
-pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+lacks = {each: TARGETS[each]().needs.missing() for each in ("mgpusim", "gem5-se")}
+
+
+def needs(target: str) -> pytest.MarkDecorator:
+    reason = " | ".join(map(str, lacks[target]))
+    return pytest.mark.skipif(bool(lacks[target]), reason=reason)
+
 
 TIMING = {"mode": "timing"}
 # A module of GoogLeNet (Szegedy et al., CVPR 2015), with few channels.
@@ -67,6 +72,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@needs("mgpusim")
 def test_branches_run_at_once_and_compute_the_same(tmp_path: Path, config: Path) -> None:
     made, results = {}, {}
     for queues in (1, 2):
@@ -94,6 +100,7 @@ def test_branches_run_at_once_and_compute_the_same(tmp_path: Path, config: Path)
     assert [dict(launch) for launch in again.launches] == [dict(each) for each in two.launches]
 
 
+@needs("mgpusim")
 def test_what_needs_one_queue_says_so(tmp_path: Path, config: Path) -> None:
     made = simgen.plan(config, queues=2).build(tmp_path / "b", "mgpusim")
     with pytest.raises(UsageError, match="--keep yes: several queues run layers at once"):
@@ -102,3 +109,53 @@ def test_what_needs_one_queue_says_so(tmp_path: Path, config: Path) -> None:
         made.run("mgpusim", options={"gpus": 2})
     with pytest.raises(UsageError, match="--jobs: a piece is simulated without"):
         made.run("mgpusim", options=TIMING, jobs=2)
+
+
+@needs("mgpusim")
+def test_memory_that_is_used_again_is_read_anew(tmp_path: Path) -> None:
+    """Of two chains of layers; their tensors take turns in the same memory."""
+    lines = ["[Activation]\nname=first\nn=6\nc=64\nh=2\nw=2\nactivation_mode=tanh"]
+    for chain in "ab":
+        before = "first"
+        for at in range(9):
+            lines.append(
+                f"[Activation]\nname={chain}{at}\nprevious_layer={before}\nactivation_mode=tanh"
+            )
+            before = f"{chain}{at}"
+    lines.append("[Add]\nname=sum\nprevious_layer=a8,b8")
+    config = tmp_path / "chains.dnnmark"
+    config.write_text("\n".join(lines))
+    made = simgen.plan(config, queues=2, reuse_memory=True).build(tmp_path / "chains", "mgpusim")
+    made.run("mgpusim", options={**TIMING, "num_compute_units": 8})
+    assert made.diff()
+
+
+@pytest.mark.gem5
+@needs("gem5-se")
+def test_gem5_runs_branches_at_once_where_kernels_keep_their_registers(
+    place: Path, config: Path
+) -> None:
+    made = {}
+    results = {}
+    for queues in (1, 4):
+        plan = simgen.plan(config, queues=queues)
+        made[queues] = plan.build(place / f"{queues}", "gem5-se")
+        options = {"reg_alloc_policy": "simple"}
+        results[queues] = made[queues].run("gem5-se", options=options, timeout=1200.0)
+    one, four = results[1], results[4]
+
+    for name, output in one.outputs.items():
+        assert output.values.tobytes() == four.outputs[name].values.tobytes(), name
+    assert made[4].diff()
+    alone = fsum(launch["seconds"] for launch in one.launches)
+    elapsed = fsum(launch["elapsed_seconds"] for launch in four.launches)
+    longest = max(launch["seconds"] for launch in four.launches)
+    assert longest < elapsed < alone
+    assert all("instructions" not in launch for launch in four.launches)
+    with pytest.raises(RefusedError, match="gem5 frees the registers of kernels that run"):
+        made[4].run("gem5-se", options={"reg_alloc_policy": "dynamic"})
+    with pytest.raises(UsageError, match="--keep yes: 4 queues run layers at once"):
+        made[4].run("gem5-se", options={"keep": "yes"})
+    # Layers by themselves run in order, as everywhere.
+    part = made[4].run("gem5-se", layers="three,pool", timeout=1200.0)
+    assert sum("instructions" in launch for launch in part.launches) == 2

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
 from simgen.ir import (
     GUARD,
     PAGE,
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from simgen.compile.build import Builder
 
     Array = NDArray[Any]
 
@@ -157,11 +157,6 @@ def source(text: str) -> str:
             rf"^({word})\((\w+), (\w+)\)", signature.replace("TYPE", kind), text, flags=re.M
         )
     return f'#include "prelude.h"\n{text}'
-
-
-@pytest.fixture(scope="session")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """Every lowered kernel on every AMD GPU: what simulators need of the machine code.
 
-What covers all choices of a layer's kernels is compiled for each architecture, what covers each two
-choices together, and all sizes, for one of them. The kernels of a layer are compiled together, each
-in a namespace of its own, and looked at in one test, so that no two processes compile the same.
+What covers all choices of the templates is compiled for each set of instructions, by other kernels
+for each, so that each two choices together, and all sizes, are compiled for one of them. A part of
+an architecture's kernels is compiled together, each in a namespace of its own, and looked at in one
+test, so that no two processes compile the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import pytest
-from covering import covering
+from covering import covering, properties
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from layer_variants import accepts, inputs_of, lowered, shapes_of, variants
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from simgen.ir import Kernel
 
 ARCHS = ("gfx803", "gfx900", "gfx902", "gfx90a", "gfx942", "gfx1100")
-# gfx900 and gfx902 have the same instructions, and gfx90a nearly those of gfx942: each of the three
-# takes a third of the choices, and so does gfx1100, which no simulator has.
-IN_PARTS = {"gfx900": 0, "gfx902": 1, "gfx90a": 2, "gfx1100": 0}
+# Architectures that have a set of instructions, or nearly so, and take turns with its kernels.
+# gfx1100, which no simulator has, takes a third of them.
+SETS = (("gfx803",), ("gfx942",), ("gfx900", "gfx902", "gfx90a"), ("gfx1100", "", ""))
+PARTS = {"gfx803": 12, "gfx942": 12, "gfx900": 6, "gfx902": 6, "gfx90a": 6, "gfx1100": 6}
 GEM5_ARCHS = ("gfx900", "gfx902", "gfx90a", "gfx942")  # those of gem5's VEGA model
 DESCRIPTOR_NBYTES = 64
 
@@ -100,16 +102,43 @@ def kernels(kind: str) -> dict[str, Kernel]:
     return found
 
 
-def chosen(kind: str, arch: str) -> list[Kernel]:
-    """Each choice for each architecture, or a third of them for one that goes IN_PARTS; sizes, and
-    each two choices together, for one of them."""
-    found = kernels(kind)
+@cache
+def shares() -> dict[str, list[Kernel]]:
+    """Architecture -> its kernels: of each set of instructions, each choice of each template;
+    sizes, and each two choices together, for one of the architectures."""
+    found = {name: kernel for kind in lowered() for name, kernel in kernels(kind).items()}
     each = {name: (kernel,) for name, kernel in found.items()}
-    first = covering(each, pairs=False, sizes=False)
-    further = sorted(set(covering(each, pairs=True)) - set(first))
-    if arch in IN_PARTS:
-        first = first[IN_PARTS[arch] :: 3]
-    return [found[name] for name in (*first, *further[ARCHS.index(arch) :: len(ARCHS)])]
+    left = dict.fromkeys(covering(each, pairs=True))
+    share: dict[str, list[str]] = {arch: [] for arch in ARCHS}
+    for takers in SETS:
+        names = covering(each, pairs=False, sizes=False, rather=left)
+        for turn, arch in enumerate(takers):
+            if arch:
+                share[arch] += names[turn :: len(takers)]
+                left = {name: None for name in left if name not in share[arch]}
+    for turn, name in enumerate(left):
+        share[ARCHS[turn % len(ARCHS)]].append(name)
+    return {arch: [found[name] for name in names] for arch, names in share.items()}
+
+
+def chosen(arch: str, part: int) -> list[Kernel]:
+    """In each part some of each template."""
+    order = sorted(shares()[arch], key=lambda kernel: (kernel.template, kernel.name))
+    return order[part :: PARTS[arch]]
+
+
+def test_each_set_of_instructions_has_each_choice() -> None:
+    every = {
+        (kernel.template, one)
+        for kind in lowered()
+        for kernel in kernels(kind).values()
+        for one in properties(kernel, sizes=False)
+    }
+    for takers in SETS:
+        if all(takers):
+            own = [kernel for arch in takers for kernel in shares()[arch]]
+            shown = {(k.template, one) for k in own for one in properties(k, sizes=False)}
+            assert shown == every
 
 
 @dataclass(frozen=True)
@@ -131,10 +160,11 @@ class Compiled:
         return found
 
 
-@pytest.mark.parametrize("kind", lowered())
-@pytest.mark.parametrize("arch", ARCHS)
-def test_machine_code(arch: str, kind: str) -> None:
-    wanted = chosen(kind, arch)
+@pytest.mark.parametrize(
+    ("arch", "part"), [(arch, part) for arch in ARCHS for part in range(PARTS[arch])]
+)
+def test_machine_code(arch: str, part: int) -> None:
+    wanted = chosen(arch, part)
     text = toolchain.assembly(together(wanted), arch)
     made = Compiled(arch, wanted, text, toolchain.assemble(text, arch))
     each_kernel_has_its_arguments_and_nothing_else(made)

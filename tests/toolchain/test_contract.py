@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from covering import covering
+from covering import covering, properties
 from layer_bundles import Problem, distinct_kernels, failures, make, plan
 from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
 
@@ -63,6 +63,7 @@ SHAPES = (
 )
 
 
+@cache
 def problems(kind: str, direction: Pass) -> dict[str, Problem]:
     """All variants of a layer in all shapes that it accepts, without repetitions."""
 
@@ -132,30 +133,58 @@ def kernels_of(problem: Problem, direction: Pass) -> tuple[Kernel, ...]:
     return layer.lower(inputs_of(layer, problem.shape), direction).kernels
 
 
-def covered(found: dict[str, Problem], direction: Pass, *, pairs: bool) -> dict[str, Problem]:
-    """Those that cover each choice of the kernels, or each pair of choices, each size, and with
-    them each variant and each shape."""
-    kernels = {name: kernels_of(problem, direction) for name, problem in found.items()}
-    labels = {
-        name: [("variant", problem.variant), ("shape", problem.shape)] if pairs else []
-        for name, problem in found.items()
+@cache
+def covered(kind: str, *, pairs: bool) -> dict[Pass, dict[str, Problem]]:
+    """By pass, those that cover each choice of a layer's kernels.
+
+    With `pairs` each two choices and each size too, and of each pass its choices, its variants and
+    its shapes. What is chosen together is so once for all passes: the same template with the same
+    constants is the same kernel, whatever pass it serves.
+    """
+    found = {
+        (direction, name): problem
+        for direction in LAYERS[kind].passes
+        for name, problem in problems(kind, direction).items()
     }
-    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=labels)
-    return {name: found[name] for name in chosen}
+    kernels = {(way, name): kernels_of(each, way) for (way, name), each in found.items()}
+    labels = {
+        (way, name): [
+            (f"variant of {way}", problem.variant),
+            (f"shape of {way}", problem.shape),
+            *((f"{way} {kernel.template}", each) for kernel in kernels[way, name]
+              for each in properties(kernel, sizes=False)),
+        ]
+        for (way, name), problem in found.items()
+    }  # fmt: skip
+    chosen = covering(kernels, pairs=pairs, sizes=pairs, labels=labels if pairs else None)
+    kept: dict[Pass, dict[str, Problem]] = {}
+    for way, name in chosen:
+        kept.setdefault(way, {})[name] = found[way, name]
+    return kept
 
 
-@pytest.mark.parametrize("sanitize", [False, True], ids=["fast", "sanitize"])
-@pytest.mark.parametrize(("kind", "direction"), PASSES)
-def test_every_variant_in_awkward_shapes(
-    tmp_path: Path, builder: Builder, kind: str, direction: Pass, sanitize: bool
-) -> None:
-    """Each two choices of the kernels together with every check on, each choice at full speed."""
-    found = covered(problems(kind, direction), direction, pairs=sanitize)
-    assert not sanitize or len(found) >= len(shapes_of(kind, SHAPES))
-    verdicts = make(tmp_path, plan(found, direction), builder, sanitize=sanitize).good()
+def run_well(path: Path, found: dict[str, Problem], direction: Pass, builder: Builder, *,
+             sanitize: bool) -> None:  # fmt: skip
+    verdicts = make(path, plan(found, direction), builder, sanitize=sanitize).good()
     assert set(verdicts) == set(found)
     wrong = failures(verdicts)
     assert not wrong, "\n".join(f"{line}\n  {found[line.split(':')[0]].variant}" for line in wrong)
+
+
+@pytest.mark.parametrize(("kind", "direction"), PASSES)
+def test_every_variant_in_awkward_shapes(
+    tmp_path: Path, builder: Builder, kind: str, direction: Pass
+) -> None:
+    """Each two choices of the kernels together, with every check on."""
+    found = covered(kind, pairs=True)[direction]
+    assert len(found) >= len(shapes_of(kind, SHAPES))
+    run_well(tmp_path, found, direction, builder, sanitize=True)
+
+
+@pytest.mark.parametrize("kind", lowered())
+def test_every_choice_at_full_speed(tmp_path: Path, builder: Builder, kind: str) -> None:
+    for direction, found in covered(kind, pairs=False).items():
+        run_well(tmp_path / str(direction), found, direction, builder, sanitize=False)
 
 
 def test_both_passes_of_all_layers_in_one_run(tmp_path: Path, builder: Builder) -> None:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 from swaps import workload, write
 
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
 from simgen.compile.legalise import Model
 from simgen.compile.stages import LEGALISED
 from simgen.errors import DamagedError, UsageError
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from simgen.compile.build import Builder
+
 GPUFS = "configs/example/gpufs"
 STDLIB = "configs/example/gem5_library/x86-mi300x-gpu.py"
 NBYTES = workload().arena_nbytes - workload().outputs_offset
@@ -34,11 +34,6 @@ GOOD = (
     "    echo system.cpu1.shaderActiveTicks 5\n"
     "done >stats.txt\n"
 )
-
-
-@pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture

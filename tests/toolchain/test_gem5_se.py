@@ -39,11 +39,6 @@ M5_DUMP_RESET_STATS = bytes.fromhex("0f044200")
 
 
 @pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
-
-
-@pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory, builder: Builder) -> Path:
     """A bundle's gem5-se folder beside a data.h5."""
     return write(tmp_path_factory.mktemp("bundle dir"), Gem5Se(), builder)

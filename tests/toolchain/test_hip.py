@@ -73,11 +73,6 @@ needs_hipcc = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
-
-
-@pytest.fixture(scope="module")
 def gpu(tmp_path_factory: pytest.TempPathFactory, builder: Builder) -> Path:
     return write(tmp_path_factory.mktemp("bundle gpu"), Hip(), builder)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,16 +57,33 @@ def kernels_of(problem: Problem, direction: Pass, dtype: DType) -> tuple[Kernel,
     return conversion.lower(layer, inputs, direction).kernels
 
 
-def problems(kind: str, direction: Pass, dtype: DType) -> dict[str, Problem]:
-    """Those of a layer's variants and shapes that cover the constants of their kernels."""
-    found = {
-        f"v{number}_{'x'.join(map(str, shape))}": Problem(variant, shape)
-        for number, variant in enumerate(variants(kind))
-        for shape in shapes_of(kind, SHAPES)
-        if accepts(variant.layer, shape)
+@cache
+def problems(kind: str) -> dict[tuple[Pass, DType], dict[str, Problem]]:
+    """By pass and type, those of a layer's variants and shapes that cover the constants of its
+    kernels, whichever pass has them, and each template of each pass."""
+    found: dict[tuple[Pass, DType], dict[str, Problem]] = {
+        (direction, dtype): {
+            f"v{number}_{'x'.join(map(str, shape))}": Problem(variant, shape)
+            for number, variant in enumerate(variants(kind))
+            for shape in shapes_of(kind, SHAPES)
+            if accepts(variant.layer, shape)
+        }
+        for each, direction, dtype in CASES
+        if each == kind
     }
-    kernels = {name: kernels_of(each, direction, dtype) for name, each in found.items()}
-    return {name: found[name] for name in covering(kernels, pairs=False, sizes=EVERY)}
+    kernels = {
+        (case, name): kernels_of(problem, *case)
+        for case, own in found.items()
+        for name, problem in own.items()
+    }
+    labels = {
+        (case, name): [(f"template of {case}", kernel.template) for kernel in own]
+        for (case, name), own in kernels.items()
+    }
+    kept = covering(kernels, pairs=False, sizes=EVERY, labels=labels)
+    return {
+        case: {name: own[name] for its, name in kept if its == case} for case, own in found.items()
+    }
 
 
 @pytest.mark.parametrize(("kind", "direction", "dtype"), CASES, ids=str)
@@ -73,7 +91,7 @@ def test_narrow_tensors_of_each_layer(
     tmp_path: Path, builder: Builder, kind: str, direction: Pass, dtype: DType
 ) -> None:
     """With every access checked: nothing is read or written behind the last word of a tensor."""
-    found = problems(kind, direction, dtype)
+    found = problems(kind)[direction, dtype]
     work = plan(found, direction, dtype=dtype)
     verdicts = make(tmp_path, work, builder, sanitize=True).good()
     assert set(verdicts) == set(found)

@@ -10,23 +10,17 @@ import pytest
 from swaps import job, workload
 
 from simgen.compile import stages
-from simgen.compile.build import Builder
-from simgen.compile.cache import Cache
 from simgen.compile.legalise import Model
 from simgen.compile.stages import ASSEMBLY, CODE_OBJECT, LEGALISED, SOURCE
 from simgen.targets import TARGETS
 from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
+    from simgen.compile.build import Builder
     from simgen.targets import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = [*(kind() for kind in TARGETS.values()), Gem5Se(launcher="hip")]
-
-
-@pytest.fixture(scope="module")
-def builder(tmp_path_factory: pytest.TempPathFactory) -> Builder:
-    return Builder(Cache(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.mark.parametrize("target", ALL, ids=[*TARGETS, "gem5-se-hip"])

@@ -59,6 +59,8 @@ class CrossEntropy(Loss):
     kind = "cross_entropy"
     section = "CrossEntropy"
     from_data = "labels"
+    data_parallel = True
+    agreed: ClassVar[tuple[str, ...]] = ("y", "share")
     contract: ClassVar[Contract] = Contract(rounds=True)
 
     axis: int = key("axis", default=1, text="of the classes: 1, or another; -1 is the last")
@@ -84,6 +86,10 @@ class CrossEntropy(Loss):
         at = self.axis % len(shape)
         before, behind = shape[:at], shape[at + 1 :]
         return before if all(extent == 1 for extent in behind) else before + behind
+
+    @property
+    def summed(self) -> tuple[str, ...]:  # type: ignore[override]  # of the class in other layers
+        return mean.TOTALS if self.gpus > 1 else ()
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
@@ -117,7 +123,8 @@ class CrossEntropy(Loss):
             kept = (Port(name, of_rows) for name in KEPT)
             results = (Port("losses", of_rows), Port("share", ONE), Port("y", ONE))
             sums = (Port(name, parts, scratch=True) for name in ("sums", "counts"))
-            return (scores, labels, *kept, *results, *sums)
+            totals = (Port(name, ONE, scratch=True) for name in self.summed)
+            return (scores, labels, *kept, *results, *sums, *totals)
         # About what a forward pass leaves of such scores.
         peak = Port("peak", of_rows, Fill(Distribution.UNIFORM, 102.0, 106.0))
         log_sum = Port("log_sum", of_rows, Fill(Distribution.UNIFORM, 0.5, 2.0))
@@ -158,13 +165,20 @@ class CrossEntropy(Loss):
             (*constants, ("rows", count), ("finals", FINALS)),
         )
         groups = ceil(count / BLOCK)
-        last, at_last = mean.launch(self.kind, groups, None, ("sums", "counts", "y", "share"))
         launches = (
             Launch(rows.name, grid, ("x", *KEPT)),
             Launch(each.name, (groups, 1, 1), ("x", "labels", *KEPT, "losses", "sums", "counts")),
-            at_last,
         )
-        return Lowering((rows, each, last), launches)
+        if self.gpus > 1:
+            parts, at_parts = mean.share_of(self.kind, groups, None, ("sums", "counts"))
+            return Lowering((rows, each, *parts), (*launches, *at_parts))
+        last, at_last = mean.launch(self.kind, groups, None, ("sums", "counts", "y", "share"))
+        return Lowering((rows, each, last), (*launches, at_last))
+
+    def afterwards(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        if direction is Pass.BACKWARD:
+            return super().afterwards(inputs, direction)
+        return mean.of_totals(self.kind, None)
 
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
         labels = given.get("labels")

@@ -3,15 +3,19 @@
     y = (sum of sums) * share        share = 1 / (sum of counts), or a constant
 
 Each of `sums` is that of some of the losses, or one of them.
+
+Of several GPUs, each has a share of the losses: it adds them up, and those that count; then the
+GPUs add up these sums, and each of them makes y and share of what all have.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers.base import Layer, Port
+from simgen.layers.base import Layer, Lowering, Port
 from simgen.layers.reduction import BLOCK, FINALS
 from simgen.layers.written import Places, Writes, cut, writes
 from simgen.numerics.rounding import identifier
@@ -25,8 +29,14 @@ ONE = TensorSpec((1,))
 GROUP_SUM = ceil(BLOCK / FINALS) + FINALS  # roundings on the longest way through a work-group
 
 
+TOTALS = ("total", "counted")  # of the losses and of what counts, over the GPUs
+
+
+@dataclass(frozen=True)
 class Loss(Layer):
     """A layer whose output y is the loss of the batch, one number in float32."""
+
+    gpus: int = field(default=1, kw_only=True, repr=False, metadata={"keys": ()})
 
     passes = (Pass.FORWARD, Pass.BACKWARD)
     training_only = True
@@ -36,6 +46,9 @@ class Loss(Layer):
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         return ONE
+
+    def among(self, gpus: int) -> Self:
+        return replace(self, gpus=gpus)
 
     def traffic(
         self, inputs: tuple[TensorSpec, ...], direction: Pass, flops: int, transcendentals: int
@@ -73,6 +86,24 @@ def launch(
     )
     kernel = Kernel(f"{kind}_mean_{parts}_{said}", "loss_mean.hip", BLOCK, constants)
     return kernel, Launch(kernel.name, (1, 1, 1), args)
+
+
+def share_of(
+    kind: str, parts: int, share: float | None, sums: tuple[str, ...]
+) -> tuple[tuple[Kernel, ...], tuple[Launch, ...]]:
+    """As `launch`, of the share of one of several GPUs: its totals, before all add them up."""
+    made = [
+        launch(kind, parts, 1.0, (each, total))
+        for each, total in zip(sums, TOTALS if share is None else TOTALS[:1], strict=True)
+    ]
+    return tuple(dict.fromkeys(kernel for kernel, _ in made)), tuple(each for _, each in made)
+
+
+def of_totals(kind: str, share: float | None) -> Lowering:
+    """The mean from what the GPUs have added up."""
+    args = (*TOTALS, "y", "share") if share is None else (TOTALS[0], "y")
+    kernel, at_last = launch(kind, 1, share, args)
+    return Lowering((kernel,), (at_last,))
 
 
 @writes("loss_mean")

@@ -48,7 +48,13 @@ class SquaredError(Loss):
     kind = "squared_error"
     section = "SquaredError"
     from_data = "target"
+    data_parallel = True
+    agreed: ClassVar[tuple[str, ...]] = ("y",)
     contract: ClassVar[Contract] = Contract(rounds=True)
+
+    @property
+    def summed(self) -> tuple[str, ...]:  # type: ignore[override]  # of the class in other layers
+        return mean.TOTALS[:1] if self.gpus > 1 else ()
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """Per element a subtraction and a multiply-add; backward a subtraction and a product."""
@@ -64,7 +70,8 @@ class SquaredError(Loss):
         ends = (Port("x", x, normal), Port("target", x, normal))
         if direction is Pass.BACKWARD:
             return (*ends, mean.SEED, Port("dx", x))
-        return (*ends, Port("losses", TensorSpec(x.shape[:1])), Port("y", ONE))
+        totals = (Port(name, ONE, scratch=True) for name in self.summed)
+        return (*ends, Port("losses", TensorSpec(x.shape[:1])), Port("y", ONE), *totals)
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ("x", "target", "dx")
@@ -75,8 +82,9 @@ class SquaredError(Loss):
         size = x.size // n
         suffix = elementwise.suffix(x.dtype)
         if direction is Pass.BACKWARD:
-            share = float32(2 / x.size)
-            name = f"{self.kind}_bwd_{x.size}{suffix}"
+            share = float32(2 / (x.size * self.gpus))
+            of = f"_of{self.gpus}" if self.gpus > 1 else ""
+            name = f"{self.kind}_bwd_{x.size}{of}{suffix}"
             constants = (
                 ("size", x.size),
                 ("vector", elementwise.VECTOR),
@@ -97,13 +105,22 @@ class SquaredError(Loss):
         )
         name = f"{self.kind}_{n}x{size}{suffix}"
         each = Kernel(name, "squared_error.hip", BLOCK, constants)
+        launch = Launch(name, (n, 1, 1), ("x", "target", "losses"))
+        if self.gpus > 1:
+            parts, at_parts = mean.share_of(self.kind, n, 1.0, ("losses",))
+            return Lowering((each, *parts), (launch, *at_parts))
         last, at_last = mean.launch(self.kind, n, float32(1 / n), ("losses", "y"))
-        return Lowering((each, last), (Launch(name, (n, 1, 1), ("x", "target", "losses")), at_last))
+        return Lowering((each, last), (launch, at_last))
+
+    def afterwards(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
+        if direction is Pass.BACKWARD:
+            return super().afterwards(inputs, direction)
+        return mean.of_totals(self.kind, float32(1 / (inputs[0].shape[0] * self.gpus)))
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         d = tensors["x"] - tensors["target"]
         if direction is Pass.BACKWARD:
-            return {"dx": tensors["dy"] * 2 / d.size * d}
+            return {"dx": tensors["dy"] * 2 / (d.size * self.gpus) * d}
         losses = np.square(d).reshape(len(d), -1).mean(axis=1)
         return {"losses": losses, "y": np.array([losses.mean()])}
 

@@ -25,8 +25,9 @@ class Elements:
     added: DType = DType.F32
     result: DType = DType.F32
     zero_points: tuple[int, int] = (0, 0)  # of both factors, where they are integers
-    # Elements of the second factor along k that share a scale: then they have 4 bits, and two lie
-    # in one of `right` (simgen/layers/product/packed.py).
+    bits: int = 8  # of the second factor, where floats are multiplied by integers
+    # Elements of it along k that share a scale (simgen/layers/product/packed.py); 0: there are no
+    # such scales. Of 4 bits, two lie in one of `right`.
     group: int = 0
     scale: DType = DType.F32  # of these scales
 
@@ -55,7 +56,7 @@ class Elements:
         """Part of a kernel's name; nothing where all are float32."""
         types = name_of((self.left, self.right, self.added, self.result))
         zeros = "_".join(f"{each}".replace("-", "m") for each in self.zero_points)
-        grouped = (f"i4g{self.group}_{self.scale}",) if self.group else ()
+        grouped = (f"i{self.bits}g{self.group}_{self.scale}",) if self.group else ()
         return (*types, *grouped, *((f"z{zeros}",) if any(self.zero_points) else ()))
 
     @property
@@ -75,7 +76,7 @@ class Elements:
         groups = ("group", self.group or 8), ("with_groups", int(self.group > 0))
         if not self.mixed:
             return (*constant("rightelement", self.right, self.zero_points[1]), *groups)
-        stored = "Nibbles" if self.group else "Counted"
+        stored = "Nibbles" if self.bits < 8 else "Counted"
         scale = constant("scaleelement", self.scale) if self.group else ()
         return (("rightelement", f"{stored}<{self.zero_points[1]}>"), *groups, *scale)
 

@@ -9,10 +9,10 @@
     y, dy  (N, K, 1, 1)                                b, db  (K,), with bias=true only
 
 Of x and w of i8, y is i32, or i8 where scales are given; 8-bit floats have scales or not
-(simgen/layers/requantisation.py). Beside floats, w may be of i8: y = w_scale sum of x (w -
-w_zero_point) [+ b], where elements of w are made float32 as they are loaded. Of i4, w lies as (K,
-I / 2), and groups of group_size elements of its rows have scales of their own, in w_scales
-(simgen/layers/product/packed.py).
+(simgen/layers/requantisation.py). Beside floats, w may be of i8 or i4: y = w_scale sum of x (w -
+w_zero_point) [+ b], where elements of w are made floats as they are loaded. Outputs, or groups of
+group_size elements of its rows, may have scales of their own, in w_scales; of i4, w lies as (K,
+I / 2) and always has (simgen/layers/product/packed.py).
 
 x may have any rank: `axis`, which is 1 unless the config says otherwise, and all axes behind it are
 laid flat. With axis=-1, x (B, S, I) gives y (B, S, K), where N above is B S. An image with axis=1
@@ -30,7 +30,7 @@ from math import sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
-from simgen.ir import Distribution, Fill, Launch, OpCount, Pass, TensorSpec
+from simgen.ir import Fill, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import axes
 from simgen.layers.base import EXTENTS, Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
@@ -38,7 +38,6 @@ from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import FACTORS, Product, sum_of
 from simgen.layers.requantisation import (
-    LOW,
     SCALES,
     Requantisation,
     chosen,
@@ -49,7 +48,7 @@ from simgen.layers.requantisation import (
 )
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
-from simgen.numerics.rounding import SECOND_ORDER, TINY, U, float32
+from simgen.numerics.rounding import SECOND_ORDER, TINY, U
 from simgen.numerics.spread import Spread, order, sum_spread
 
 if TYPE_CHECKING:
@@ -105,13 +104,7 @@ class FullyConnected(Layer):
     )
     bias: bool = key("bias", default=False, text="add a bias to each output?")
     axis: int = key("axis", default=1, text="laid flat with all behind it; -1 is the last")
-    group_size: int = key(
-        "group_size",
-        default=128,
-        least=packed.WORD,
-        of_integers=True,
-        text="elements of a row of w that share a scale, where w_type is i4",
-    )
+    group_size: int = packed.group_key("w")
     w_type: WeightType = key(
         "w_type",
         default=WeightType.OF_X,
@@ -137,9 +130,9 @@ class FullyConnected(Layer):
 
     def requantisation(self, dtype: DType) -> Requantisation:
         """What is done to sums, where x has a type."""
-        if self._mixed(dtype):
+        if stored := self._stored(dtype):
             self._check_mixed()
-            return Requantisation()
+            return stored.requantisation
         return chosen(
             dtype,
             self._scales,
@@ -156,27 +149,27 @@ class FullyConnected(Layer):
         """What sums of floats are multiplied by."""
         if not dtype.is_float or direction is not Pass.FORWARD:
             return 1.0
-        if self._mixed(dtype):
-            return 1.0 if self._grouped else float32(self.w_scale)
-        return factor(self._scales)
+        stored = self._stored(dtype)
+        return stored.alpha if stored else factor(self._scales)
 
-    def _mixed(self, dtype: DType) -> bool:
-        """Whether w has integers, and x floats."""
-        return dtype.is_float and self.w_type is not WeightType.OF_X
-
-    @property
-    def _grouped(self) -> bool:
-        """Whether w has 4 bits, and scales of groups."""
-        return self.w_type is WeightType.I4
+    def _stored(self, dtype: DType) -> packed.Weights | None:
+        """How w lies, where it has integers, and x floats."""
+        if not dtype.is_float or self.w_type is WeightType.OF_X:
+            return None
+        return packed.Weights(
+            "w",
+            8 if self.w_type is WeightType.I8 else 4,
+            self.w_scale,
+            self.w_zero_point,
+            self.group_size,
+            self.w_scale_per_channel,
+        )
 
     def _check_mixed(self) -> None:
         """Raises:
-        ValueError: there is no scale of w, or something of x and y that floats have not.
+        ValueError: there is something of x and y that floats have not.
         """
-        if not self.w_scale:
-            fact = f"w_type is {self.w_type} without w_scale"
-            raise ValueError(f"{fact}; give it, such as w_scale=.01")
-        others = ("x_scale", "x_zero_point", "w_scale_per_channel", "y_scale", "y_zero_point")
+        others = ("x_scale", "x_zero_point", "y_scale", "y_zero_point")
         for each in others:
             if getattr(self, each):
                 fact = f"{each} is given beside w_type={self.w_type}, and x is no i8"
@@ -184,30 +177,30 @@ class FullyConnected(Layer):
 
     @property
     def forward_only(self) -> str:
-        if self._mixed(self._dtype):
+        if self._stored(self._dtype):
             return f"with weights of {self.w_type}"
         return "with scales" if self.y_scale else ""
 
     def weights(self, x: TensorSpec) -> TensorSpec:
         """w: (K, I); of 4 bits (K, I / 2)."""
-        dtype, row = DType.I8 if self._mixed(x.dtype) else x.dtype, self.rows(x.shape)[1]
-        return TensorSpec(
-            (self.num_output, row // packed.PER_BYTE if self._grouped else row), dtype
-        )
+        row, stored = self.rows(x.shape)[1], self._stored(x.dtype)
+        if not stored:
+            return TensorSpec((self.num_output, row), x.dtype)
+        return TensorSpec((self.num_output, row // stored.per_byte), DType.I8)
 
-    def _scales_of_groups(self, x: TensorSpec) -> tuple[Port, ...]:
-        if not self._grouped:
-            return ()
-        shape = self.num_output, self.rows(x.shape)[1] // self.group_size
-        fill = Fill(Distribution.UNIFORM, self.w_scale / 2, self.w_scale * 3 / 2)
-        return (Port(SCALES, TensorSpec(shape, packed.scale_of(x.dtype)), fill),)
+    def _factors(self, x: TensorSpec) -> tuple[Port, ...]:
+        """The tensor of scales, where there is one."""
+        if stored := self._stored(x.dtype):
+            made = stored.scales((self.num_output,), self.rows(x.shape)[1], x.dtype)
+            return tuple(Port(SCALES, each, stored.fill) for each in made)
+        return self.epilogue.requantisation.tensors(self.num_output, self.w_scale)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
-        if self._grouped:
-            if not x.dtype.is_float:
-                raise ValueError(f"w_type is i4, and x is {x.dtype}; take f32, f16 or bf16")
-            packed.check(self.rows(x.shape)[1], self.group_size, self.w_zero_point)
+        if self.w_type is WeightType.I4 and not x.dtype.is_float:
+            raise ValueError(f"w_type is i4, and x is {x.dtype}; take f32, f16 or bf16")
+        if stored := self._stored(x.dtype):
+            stored.check(self.rows(x.shape)[1])
         self.product(x, Pass.FORWARD).check()
         made = Epilogue(requantisation=self.requantisation(x.dtype)).result(x.dtype)
         return TensorSpec(self._results(x.shape), made)
@@ -234,7 +227,7 @@ class FullyConnected(Layer):
             self._alpha(x.dtype, direction),
             bias=self.bias and forward,
             epilogue=epilogue,
-            elements=self._elements(x.dtype, epilogue),
+            elements=self._elements(x.dtype, epilogue, i),
             machine=self.machine,
         )
 
@@ -248,9 +241,8 @@ class FullyConnected(Layer):
         flops, extra = 2 * rows * self.num_output * row, (y.size if self.bias else 0)
         b_nbytes = b.nbytes if self.bias else 0
         if direction is Pass.FORWARD:
-            factors = self.epilogue.requantisation.tensors(self.num_output, 1.0)
-            factors = (*factors, *self._scales_of_groups(x))
-            read = x.nbytes + w.nbytes + b_nbytes + sum(port.spec.nbytes for port in factors)
+            scales = sum(port.spec.nbytes for port in self._factors(x))
+            read = x.nbytes + w.nbytes + b_nbytes + scales
             return OpCount(flops + extra, 0, read, y.nbytes)
         if direction is Pass.BACKWARD_DATA:
             return OpCount(flops, 0, y.nbytes + w.nbytes, x.nbytes)
@@ -266,9 +258,7 @@ class FullyConnected(Layer):
         partial = (Port("partial", workspace, scratch=True),) if workspace else ()
         if direction is Pass.FORWARD:
             bias = (Port("b", b, Fill.usual(b.dtype, 0.1)),) if self.bias else ()
-            scales = self.epilogue.requantisation.tensors(self.num_output, self.w_scale)
-            scales = (*scales, *self._scales_of_groups(x))
-            read = (Port("x", x, normal), Port("w", w, weights), *bias, *scales)
+            read = (Port("x", x, normal), Port("w", w, weights), *bias, *self._factors(x))
             return (*read, Port("y", y), *partial)
         if direction is Pass.BACKWARD_DATA:
             return (Port("w", w, weights), Port("dy", y, normal), Port("dx", x), *partial)
@@ -280,7 +270,7 @@ class FullyConnected(Layer):
         product = self.product(x, direction)
         prefix = f"fc_{direction}"
         if direction is Pass.FORWARD:
-            added, scales = "b" if self.bias else None, (SCALES,) if self._grouped else ()
+            added, scales = "b" if self.bias else None, (SCALES,) * bool(product.elements.group)
             return Lowering(*product.lower(prefix, "x", "w", added, "y", scales=scales))
         if direction is Pass.BACKWARD_DATA:
             return Lowering(*product.lower(prefix, "dy", "w", None, "dx"))
@@ -308,8 +298,8 @@ class FullyConnected(Layer):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         rows = {name: self._matrix(name, values) for name, values in tensors.items()}
         if direction is Pass.FORWARD:
-            y = (rows["x"] - self.x_zero_point) @ self._numbers(tensors).T
-            y = self._alpha(self._dtype, direction) * y
+            y = (rows["x"] - self.x_zero_point) @ self._numbers(tensors, direction).T
+            y = self._columns(tensors) * self._alpha(self._dtype, direction) * y
             made = y + tensors["b"] if self.bias else y
             if self._whole:
                 factors = tensors.get(SCALES, np.ones(1))
@@ -325,7 +315,11 @@ class FullyConnected(Layer):
         product, left, right = self._sides(tensors, direction)
         found = self.reference(tensors, direction)
         port, *_ = FACTORS[direction]
-        bound = product.bound(left, right, self._matrix(port, found[port]))
+        columns = self._columns(tensors)
+        bound = product.bound(left, right, self._matrix(port, found[port]), columns)
+        if self.bias and direction is Pass.FORWARD and (product.alpha != 1 or np.ndim(columns)):
+            # The scaled sum is rounded before b is added, which may leave less of it.
+            bound += U * np.abs(product.alpha * columns * (left @ right))
         made = {port: bound.reshape(found[port].shape)}
         if "db" in found:  # in whatever order, each takes part in as many additions at most
             dy = self._matrix("dy", tensors["dy"])
@@ -337,7 +331,8 @@ class FullyConnected(Layer):
         port, *_ = FACTORS[direction]
         both = (self.reference(tensors, direction), tolerance)
         y, hard = (self._matrix(port, each[port]) for each in both)
-        sigma = product.spread(left, right, y, hard).reshape(tolerance[port].shape)
+        columns = self._columns(tensors)
+        sigma = product.spread(left, right, y, hard, columns).reshape(tolerance[port].shape)
         made = {port: Spread(sigma)}
         if "db" in tolerance:
             dy = self._matrix("dy", tensors["dy"]).T
@@ -348,23 +343,26 @@ class FullyConnected(Layer):
     def _dtype(self) -> DType:
         return self.types[0] if self.types else DType.F32
 
-    def _elements(self, dtype: DType, epilogue: Epilogue) -> Elements:
+    def _elements(self, dtype: DType, epilogue: Epilogue, row: int) -> Elements:
         zeros = self.x_zero_point, self.w_zero_point
         made = replace(Elements.all(dtype), result=epilogue.result(dtype), zero_points=zeros)
-        if not self._mixed(dtype):
-            return made
-        if not self._grouped:
-            return replace(made, right=DType.I8)
-        scale = packed.scale_of(dtype)
-        return replace(made, right=DType.I8, group=self.group_size, scale=scale)
+        stored = self._stored(dtype)
+        return stored.beside(made, row) if stored else made
 
-    def _numbers(self, tensors: Tensors) -> Array:
-        """What the elements of w stand for, but for one scale of all."""
-        w = tensors["w"]
-        if self._grouped:
-            return packed.unpacked(w, tensors[SCALES], self.group_size, self.w_zero_point)
-        made: Array = w - self.w_zero_point
-        return made
+    def _numbers(self, tensors: Tensors, direction: Pass) -> Array:
+        """What the elements of w stand for, but for scales of all and of columns."""
+        w, stored = tensors["w"], self._stored(self._dtype)
+        if not stored:
+            made: Array = w - self.w_zero_point
+            return made
+        x = TensorSpec(tensors["x"].shape, self._dtype)
+        taken = self.product(x, direction).taken
+        return stored.numbers(w, tensors.get(SCALES), taken)
+
+    def _columns(self, tensors: Tensors) -> Array | float:
+        """The scales of outputs of floats; 1 where there are none."""
+        stored = self._stored(self._dtype)
+        return tensors[SCALES] if stored and stored.by_column else 1.0
 
     @property
     def _whole(self) -> bool:
@@ -375,9 +373,9 @@ class FullyConnected(Layer):
         _, a, b = FACTORS[direction]
         left, right = self._matrix(a, tensors[a]), self._matrix(b, tensors[b])
         left = left.T if direction is Pass.BACKWARD_WEIGHT else left
-        right = self._numbers(tensors).T if direction is Pass.FORWARD else right
+        right = self._numbers(tensors, direction).T if direction is Pass.FORWARD else right
         (m, k), n = left.shape, right.shape[1]
-        elements = self._elements(self._dtype, NOTHING)
+        elements = self._elements(self._dtype, NOTHING, k)
         alpha = self._alpha(self._dtype, direction)
         sides = (m, n, k, *LAYOUT[direction], alpha)
         product = Product(*sides, elements=elements, machine=self.machine)
@@ -386,16 +384,17 @@ class FullyConnected(Layer):
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         (x,) = inputs
         added = int(self.bias and direction is Pass.FORWARD)
-        growth = 1
-        if self._mixed(x.dtype):  # integers are factors that are not drawn anew
-            growth = 2 * (-packed.LOW if self._grouped else -LOW)
+        stored = self._stored(x.dtype)  # integers are factors that are not drawn anew
+        growth = stored.growth if stored else 1
         return Sums(self.product(x, direction).k + added, growth)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self._whole:
             return self.reference(tensors, direction)
         port, *factors = FACTORS[direction]
-        given = {**tensors, "w": self._numbers(tensors)} if "w" in tensors else tensors
+        given = dict(tensors)
+        if direction is Pass.FORWARD:
+            given["w"] = self._numbers(tensors, direction)
         grains = {port: exactness.grain(*(given[factor] for factor in factors))}
         if "b" in tensors:
             grains[port] = min(grains[port], exactness.grain(tensors["b"]))
@@ -405,10 +404,10 @@ class FullyConnected(Layer):
             return {}
         if not fragment.whole(self.machine, *(given[factor] for factor in factors)):
             return {}
-        alpha = self._alpha(self._dtype, direction)
-        if alpha != 1:  # the product with it is rounded
-            return {} if self.bias else {port: self._scaled(given, alpha)}
-        if self._mixed(self._dtype):
+        scales = self._alpha(self._dtype, direction) * self._columns(tensors)
+        if np.ndim(scales) or scales != 1:  # the product with it is rounded
+            return {} if self.bias else {port: self._scaled(given, scales)}
+        if self._stored(self._dtype):
             x, w = np.abs(self._matrix("x", given["x"])), np.abs(given["w"])
             y, b = self.reference(tensors, direction)[port], tensors.get("b", np.zeros(1))
             added = (x @ w.T + np.abs(b)).reshape(y.shape)
@@ -417,7 +416,7 @@ class FullyConnected(Layer):
         sizes = self.reference({p: np.abs(t) for p, t in tensors.items()}, direction)
         return {p: exactness.settled(values[p], sizes[p], g) for p, g in grains.items() if g}
 
-    def _scaled(self, tensors: Tensors, alpha: float) -> Array:
+    def _scaled(self, tensors: Tensors, alpha: Array | float) -> Array:
         """Exact sums, multiplied once."""
         x, w = self._matrix("x", tensors["x"]), tensors["w"]
         sums = exactness.settled(x @ w.T, np.abs(x) @ np.abs(w.T), exactness.grain(x, w))

@@ -16,6 +16,12 @@ i8, y and c are i32, alpha is 1 and beta 0 or 1, as cublasGemmEx has it of CUBLA
 is only a forward pass then. With scales, y is i8 (simgen/layers/requantisation.py). 8-bit floats
 have scales, or not.
 
+Beside floats, b_type says that b has whole numbers of 8 or 4 bits, which stand for b_scale (b -
+b_zero_point); y = alpha b_scale sum of a (b - b_zero_point) + beta c then. Columns of op(B), or
+groups of group_size elements along k, may have scales of their own, in b_scales. Groups want
+transb=true, so that they lie side by side; of i4, b lies as (n, k / 2) and always has them
+(simgen/layers/product/packed.py). Such a product has only a forward pass.
+
 In a network, `previous_layer` names the tensors a and b, and c where beta is not zero. Their last
 two axes are matrices; the axes before them are the batch, the same in all. By itself, the layer
 takes its extents from m, n, k and batch.
@@ -27,7 +33,8 @@ transpositions a_t and b_t.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import frexp, prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -35,10 +42,17 @@ from simgen.dtypes import DType
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers.base import Choice, Layer, Lowering, Port, Sums, key
 from simgen.layers.epilogue import NOTHING, Epilogue
-from simgen.layers.product import fragment
+from simgen.layers.product import fragment, packed
 from simgen.layers.product.elements import Elements
 from simgen.layers.product.matrix_product import Product, sum_of
-from simgen.layers.requantisation import Requantisation, chosen, factor, scale_key, zero_key
+from simgen.layers.requantisation import (
+    SCALES,
+    Requantisation,
+    chosen,
+    factor,
+    scale_key,
+    zero_key,
+)
 from simgen.numerics import exactness
 from simgen.numerics.integers import wrapped
 from simgen.numerics.rounding import TINY, U
@@ -55,6 +69,15 @@ else:
     from simgen import arrays as np
 
 Shape = tuple[int, ...]
+B_SCALES = "b_scales"
+
+
+class FactorType(StrEnum):
+    """Of the elements of b, where they are not those of its tensor."""
+
+    OF_A = "of_a"
+    I8 = "i8"
+    I4 = "i4"
 
 
 @dataclass(frozen=True)
@@ -86,6 +109,7 @@ class Gemm(Layer):
     section = "Gemm"
     passes = (Pass.FORWARD, Pass.BACKWARD)
     input_names: ClassVar[tuple[str, ...]] = ("a", "b", "c")
+    parameters: ClassVar[tuple[str, ...]] = (B_SCALES,)
     rank = None
     takes_input = False
     input_keys: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch", "type")
@@ -112,6 +136,20 @@ class Gemm(Layer):
     a_zero_point: int = zero_key("a")
     b_scale: float = scale_key("b")
     b_zero_point: int = zero_key("b")
+    b_type: FactorType = key(
+        "b_type",
+        default=FactorType.OF_A,
+        of_integers=True,
+        text="element type of b, where a is f32, f16 or bf16",
+    )
+    b_scale_per_channel: bool = key(
+        "b_scale_per_channel",
+        default=False,
+        of_integers=True,
+        text=f"has each column of op(B) a b_scale of its own, in {B_SCALES}, where b_type is i8 or "
+        "i4?",
+    )
+    group_size: int = packed.group_key("b")
     y_scale: float = scale_key("y")
     y_zero_point: int = zero_key("y")
 
@@ -126,7 +164,23 @@ class Gemm(Layer):
 
     @property
     def forward_only(self) -> str:
+        if self._stored:
+            return f"with b of {self.b_type}"
         return "with scales" if self.y_scale else ""
+
+    @property
+    def _stored(self) -> packed.Weights | None:
+        """How b lies, where it has integers beside floats."""
+        if self.b_type is FactorType.OF_A:
+            return None
+        return packed.Weights(
+            "b",
+            8 if self.b_type is FactorType.I8 else 4,
+            self.b_scale,
+            self.b_zero_point,
+            self.group_size,
+            self.b_scale_per_channel,
+        )
 
     @property
     def _added(self) -> str | None:
@@ -151,11 +205,36 @@ class Gemm(Layer):
         shapes |= {"c": shapes["y"]}
         types = tuple(each.dtype for each in inputs)
         self._check_types(*(self._dtype(name, types) for name in ("a", "b", "c")))
+        if self._stored:
+            self._check_stored(self._stored, shapes)
         return {name: TensorSpec(shapes[name], self._dtype(name, types)) for name in shapes}
+
+    def _check_stored(self, stored: packed.Weights, shapes: Mapping[str, Shape]) -> None:
+        """Raises:
+        ValueError: b is stored as no kernel reads it.
+        """
+        for each in ("a_scale", "a_zero_point", "y_scale", "y_zero_point"):
+            if getattr(self, each):
+                fact = f"{each} is given beside b_type={self.b_type}, and a is no i8"
+                raise ValueError(f"{fact}; leave it out, or take i8")
+        k = self._inner(shapes["a"])
+        stored.check(k)
+        if stored.group(k) and not self.transb:
+            fact = "b has scales of groups along k, and transb is false"
+            raise ValueError(f"{fact}; give b as (n, k), and transb=true")
+        if stored.by_column and prod(shapes["y"][:-2]) > 1:
+            fact = f"b_scale_per_channel is given, and there are {prod(shapes['y'][:-2])} products"
+            raise ValueError(f"{fact}; leave it out, or let group_size be k, which is {k}")
+
+    def _inner(self, a: Shape) -> int:
+        """k, of the shape of a."""
+        return a[-2 if self.transa else -1]
 
     def _dtype(self, name: str, types: tuple[DType, ...]) -> DType:
         """Of a, b, c or y, for those of the inputs; y has that of products of a."""
         given = dict(zip(self._reads, types))
+        if name == "b" and self._stored and not given:
+            return DType.I8
         if name == "y":
             a = given.get("a", self.type)
             return Epilogue(requantisation=self._requantisation(a)).result(a)
@@ -166,6 +245,11 @@ class Gemm(Layer):
         ValueError: some are integers, and no kernel computes with these, or scales them so.
         """
         alpha, beta = self._scales
+        if self._stored and a.is_float and b == DType.I8 and c.is_float:
+            return
+        if self._stored:
+            fact = f"b_type is {self.b_type}, a is {a} and b {b}"
+            raise ValueError(f"{fact}; let a be f32, f16 or bf16, and b i8, or leave b_type out")
         if all(each.is_float for each in (a, b, c)):
             return
         if (a, b) != (DType.I8, DType.I8) or (self._added and c != DType.I32):
@@ -181,6 +265,8 @@ class Gemm(Layer):
 
     def _requantisation(self, dtype: DType) -> Requantisation:
         """What is done to sums, where a has a type."""
+        if self._stored and dtype.is_float:
+            return self._stored.requantisation
         return chosen(
             dtype,
             self._factors,
@@ -207,6 +293,8 @@ class Gemm(Layer):
         batch: Shape = (self.batch,) if self.batch > 1 else ()
         a = (self.k, self.m) if self.transa else (self.m, self.k)
         b = (self.n, self.k) if self.transb else (self.k, self.n)
+        if self._stored:
+            b = (*b[:-1], b[-1] // self._stored.per_byte)
         return {"a": (*batch, *a), "b": (*batch, *b), "y": (*batch, self.m, self.n)}
 
     def _result(self, given: Mapping[str, Shape]) -> Shape:
@@ -215,6 +303,7 @@ class Gemm(Layer):
             if len(shape) < 2:
                 raise ValueError(f"{name} is {_times(shape)}, no matrix; take another tensor")
         (*batch, a0, a1), (*other, b0, b1) = given["a"], given["b"]
+        b1 *= self._stored.per_byte if self._stored else 1
         (m, k), (inner, n) = (
             (a1, a0) if self.transa else (a0, a1),
             (b1, b0) if self.transb else (b0, b1),
@@ -234,7 +323,7 @@ class Gemm(Layer):
         """The products of a pass, from a, b, c and y."""
         y = specs["y"]
         *_, m, n = y.shape
-        k = specs["a"].shape[-2 if self.transa else -1]
+        k = self._inner(specs["a"].shape)
         batch = prod(y.shape[:-2])
         ta, tb = self.transa, self.transb
         if direction is Pass.FORWARD:
@@ -269,25 +358,31 @@ class Gemm(Layer):
 
         alpha, beta = self._scales
         whole = not dtype(left).is_float
+        stored = self._stored
         if not whole and port == "y":
-            alpha = float(np.float32(alpha * factor(self._factors)))
+            own = stored.alpha if stored else factor(self._factors)
+            alpha = float(np.float32(alpha * own))
         more = dtype(left).product if whole else dtype(added or port)
         zeros = (self.a_zero_point, self.b_zero_point) if whole else (0, 0)
-        made = Epilogue(requantisation=self._requantisation(dtype(left))) if whole else NOTHING
+        scaled = whole or (stored is not None and port == "y")
+        made = Epilogue(requantisation=self._requantisation(dtype(left))) if scaled else NOTHING
+        elements = Elements(dtype(left), dtype(right), more, dtype(port), zeros)
+        if stored and port == "y":
+            elements = stored.beside(elements, sides[2])
         product = Product(
             *sides,
             alpha,
             beta if added else 0.0,
             batch=batch,
             epilogue=made,
-            elements=Elements(dtype(left), dtype(right), more, dtype(port), zeros),
+            elements=elements,
             machine=self.machine,
         )
         return PassProduct(port, left, right, product, added)
 
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         specs = self._specs(inputs)
-        whole = not specs["a"].dtype.is_float  # which has no gradients
+        whole = not specs["a"].dtype.is_float or self._stored  # which have no gradients
         for direction in (Pass.FORWARD,) if whole else self.passes:
             for part in self._parts(specs, direction):
                 part.product.check()
@@ -307,7 +402,8 @@ class Gemm(Layer):
         )
         size, c = (specs["c"].size, specs["c"].nbytes) if self._added else (0, 0)
         if direction is Pass.FORWARD:
-            return OpCount(flops + 2 * size, 0, a + b + c, y)
+            scales = sum(port.spec.nbytes for port in self._scales_of_b(specs))
+            return OpCount(flops + 2 * size, 0, a + b + c + scales, y)
         return OpCount(flops + size, 0, a + b + y, a + b + c)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
@@ -324,9 +420,17 @@ class Gemm(Layer):
         )
         if direction is Pass.FORWARD:
             c = (Port("c", specs["c"], self._fill(specs["c"].dtype)),) if self._added else ()
-            return (*read, *c, Port("y", y), *workspaces)
+            return (*read, *self._scales_of_b(specs), *c, Port("y", y), *workspaces)
         dc = (Port("dc", specs["c"]),) if self._added else ()
         return (*read, Port("dy", y, normal), Port("da", a), Port("db", b), *dc, *workspaces)
+
+    def _scales_of_b(self, specs: Mapping[str, TensorSpec]) -> tuple[Port, ...]:
+        if not self._stored:
+            return ()
+        a, y = specs["a"], specs["y"]
+        rows = (*y.shape[:-2], y.shape[-1])
+        made = self._stored.scales(rows, self._inner(a.shape), a.dtype)
+        return tuple(Port(B_SCALES, each, self._stored.fill) for each in made)
 
     def _fill(self, c: DType) -> Fill:
         """Integers that are not narrowed have more than the 24 bits of a factor."""
@@ -340,11 +444,12 @@ class Gemm(Layer):
         kernels: list[Kernel] = []
         launches: list[Launch] = []
         for part in self._parts(specs, direction):
+            scales = (B_SCALES,) * bool(part.product.elements.group)
             made = part.product.lower(
-                prefix, part.left, part.right, part.added, part.port, part.partial
+                prefix, part.left, part.right, part.added, part.port, part.partial, scales
             )
             kernels += made[0]
-            launches += made[1]
+            launches += [_with_own_scales(launch) for launch in made[1]]
         beta = self._scales[1]
         if direction is Pass.BACKWARD and beta != 0:
             c, y = specs["c"], specs["y"]
@@ -357,7 +462,8 @@ class Gemm(Layer):
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         parts = self._parts(self._specs(inputs), direction)
-        return ("a", "b", "c", "dy", "dc", *(part.port for part in parts if part.product.stores))
+        read = ("a", "b", B_SCALES, "c", "dy", "dc")
+        return (*read, *(part.port for part in parts if part.product.stores))
 
     def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
         parts = self._parts(self._specs(inputs), direction)
@@ -387,7 +493,7 @@ class Gemm(Layer):
         found = {}
         for part in self._parts_of(tensors, direction):
             others = [_matrices(each[part.port]) for each in more]
-            left, right = part.sides(tensors)
+            left, right = self._sides(part, tensors)
             made = [method(part, *given) for given in zip(left, right, *others, strict=True)]
             found[part.port] = np.stack(made).reshape(self._shape_of(part.port, tensors))
         return found
@@ -397,11 +503,24 @@ class Gemm(Layer):
         read = {name: tensors[name].shape for name in ("a", "b")}
         return self._result(read) if port == "y" else read[port.removeprefix("d")]
 
+    def _sides(self, part: PassProduct, tensors: Tensors) -> tuple[Array, Array]:
+        """The factors of a part as numbers, but for scales of all and of columns."""
+        if not self._stored:
+            return part.sides(tensors)
+        b = self._stored.numbers(tensors["b"], tensors.get(B_SCALES), part.product.taken)
+        return part.sides({**tensors, "b": b})
+
+    def _columns(self, tensors: Tensors) -> Array | float:
+        """The scales of columns of floats; 1 where there are none."""
+        return tensors[B_SCALES] if self._stored and self._stored.by_column else 1.0
+
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
+        columns = self._columns(tensors)
+
         def product(part: PassProduct, a: Array, b: Array) -> Array:
             if self._whole():
                 a, b = a - self.a_zero_point, b - self.b_zero_point
-            y: Array = part.product.alpha * (a @ b)
+            y: Array = part.product.alpha * columns * (a @ b)
             return y
 
         made = self._each(tensors, direction, product)
@@ -416,8 +535,15 @@ class Gemm(Layer):
         return made
 
     def tolerance(self, tensors: Tensors, direction: Pass) -> Tensors:
+        columns = self._columns(tensors)
+
         def bound(part: PassProduct, a: Array, b: Array, y: Array) -> Array:
-            return part.product.bound(a, b, y)
+            found = part.product.bound(a, b, y, columns)
+            if part.added and np.ndim(columns):
+                # The scaled sum is rounded before c is added, which may leave less of it; and it
+                # is rounded for its column beside alpha.
+                found += 2 * U * np.abs(part.product.alpha * columns * (a @ b))
+            return found + U * np.abs(y) if np.ndim(columns) else found
 
         wanted = self.reference(tensors, direction)
         made = self._each(tensors, direction, bound, wanted)
@@ -427,8 +553,10 @@ class Gemm(Layer):
         return made
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
+        columns = self._columns(tensors)
+
         def sigma(part: PassProduct, a: Array, b: Array, y: Array, hard: Array) -> Array:
-            return part.product.spread(a, b, y, hard)
+            return part.product.spread(a, b, y, hard, columns)
 
         wanted = self.reference(tensors, direction)
         found = {**tolerance, **self._each(tensors, direction, sigma, wanted, tolerance)}
@@ -436,16 +564,21 @@ class Gemm(Layer):
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         parts = self._parts(self._specs(inputs), direction)
-        return Sums(max(part.product.k + (part.product.beta != 0) for part in parts))
+        growth = self._stored.growth if self._stored else 1
+        return Sums(max(part.product.k + (part.product.beta != 0) for part in parts), growth)
 
     def exact(self, tensors: Tensors, direction: Pass) -> Tensors:
         if self._whole():
             return self.reference(tensors, direction)
         found = {}
         for part in self._parts_of(tensors, direction):
-            a, b = part.sides(tensors)
+            a, b = self._sides(part, tensors)
             added = tensors[part.added] if part.added else None
-            made = _exact(part.product, a, b, None if added is None else _matrices(added))
+            columns = self._columns(tensors)
+            if np.ndim(columns) and (added is not None or part.product.alpha != 1):
+                continue  # it is rounded more than once
+            c = None if added is None else _matrices(added)
+            made = _exact(part.product, a, b, c, columns)
             if made is not None:
                 found[part.port] = made.reshape(self._shape_of(part.port, tensors))
         beta = self._scales[1]
@@ -454,15 +587,22 @@ class Gemm(Layer):
         return found
 
 
-def _exact(product: Product, a: Array, b: Array, c: Array | None) -> Array | None:
-    """The results that are not rounded, NaN elsewhere; None where all are."""
+def _with_own_scales(launch: Launch) -> Launch:
+    """The port that gives channels their scales has the name of b's."""
+    return replace(launch, args=tuple(B_SCALES if arg == SCALES else arg for arg in launch.args))
+
+
+def _exact(
+    product: Product, a: Array, b: Array, c: Array | None, columns: Array | float
+) -> Array | None:
+    """The results that are not rounded, or once, by a factor; NaN elsewhere. None where all are."""
     grain = exactness.grain(a, b)
     if not grain or not fragment.whole(product.machine, a, b):
         return None
     alpha, beta = product.alpha, product.beta
     magnitudes = np.abs(a) @ np.abs(b)
     if c is None:  # the product with alpha is the one that is rounded
-        return exactness.scaled(exactness.settled(a @ b, magnitudes, grain), alpha)
+        return exactness.scaled(exactness.settled(a @ b, magnitudes, grain), alpha * columns)
     scales = [exactness.grain(np.array([scale])) for scale in (alpha, beta)]
     least = min(grain, grain * scales[0], exactness.grain(c) * scales[1])
     total = np.maximum(1.0, abs(alpha)) * magnitudes + np.abs(beta * c)

@@ -104,7 +104,7 @@ class Product:
     def _staged_instead(self, least: int) -> bool:
         """Whether matrix instructions read the long side as fast: of 16-bit floats, from tiles that
         wait in LDS. One row is no product of theirs, unless k is so long that chunks are many."""
-        if self.elements.group or self.elements.left.nbytes != 2 or not self._factors:
+        if self.elements.mixed or self.elements.left.nbytes != 2 or not self._factors:
             return False
         few = 1 if self.k >= LONG else 2
         staged = fragment.staged(self.machine, self._factors, *self._lying)
@@ -229,8 +229,9 @@ class Product:
         args = (partial, *after, y)
         return (kernel, second), (launch, Launch(second.name, grid, args))
 
-    def bound(self, a: Array, b: Array, y: Array) -> Array:
+    def bound(self, a: Array, b: Array, y: Array, columns: Array | float = 1.0) -> Array:
         """Bound on the error of each result: of op(A) (m, k), op(B) (k, n) and y in float64.
+        `columns` are factors that sums of columns have beside alpha.
 
         A fused multiply-add that gives the sum s rounds by U |s| at most, and so does an addition:
         all errors of a result are below U times the sum of what |s| was on its way. Higham,
@@ -249,7 +250,7 @@ class Product:
                 more = fragment.lost(np.abs(rows), weights, self.elements.left, self.machine)
                 bound[start : start + panel] += more / U
         # The second order: |s| itself is in error by as much. Then alpha rounds, and adding c or b.
-        bound *= abs(self.alpha) * (1 + 2 * U) * U / (1 - (self._roundings + 3) * U)
+        bound *= np.abs(self.alpha * columns) * (1 + 2 * U) * U / (1 - (self._roundings + 3) * U)
         bound += 2 * U * np.abs(y) + (self._roundings + 4) * TINY
         return bound
 
@@ -287,7 +288,9 @@ class Product:
         sums: Array = (np.abs(a) @ weights) * (each + shared + splits)
         return sums
 
-    def spread(self, a: Array, b: Array, y: Array, hard: Array) -> Array:
+    def spread(
+        self, a: Array, b: Array, y: Array, hard: Array, columns: Array | float = 1.0
+    ) -> Array:
         """Proxy standard deviation of the error of each result, as `bound` takes them."""
         if self.whole:
             return np.zeros_like(y)
@@ -297,7 +300,7 @@ class Product:
         for start in range(0, self.m, panel):
             part = slice(start, start + panel)
             walk, squares, magnitude = self._walk(a[part], b)
-            alpha = abs(self.alpha)
+            alpha = np.abs(self.alpha * columns)
             root = walk.root(self._inside, squares) * (alpha * U * SECOND_ORDER)
             # Rounding by alpha, and adding c or b; what is flushed to zero.
             rest = 2 * U * np.abs(y[part]) + (self._roundings + 4) * TINY
@@ -406,6 +409,8 @@ class Product:
     def _factors(self) -> str:
         """The type of what matrix instructions would multiply."""
         of = self.elements
+        if of.mixed:
+            return of.left.name if of.left.nbytes == 2 else f"{of.left} and i{of.bits}"
         return fragment.factors_of(of.left, of.right, shifted=any(of.zero_points))
 
     @property
@@ -413,9 +418,15 @@ class Product:
         return not self.short and self._cut.tile.matrix is not None
 
     @property
+    def taken(self) -> DType | None:
+        """The type that integers times the scales of groups are rounded to; None: they are not."""
+        return self.elements.left if self.elements.group and self._by_matrix else None
+
+    @property
     def _tiles(self) -> tuple[tile.Tile, ...]:
         left, right = self._lying
-        if staged := fragment.staged(self.machine, self._factors, left, right):
+        staged = fragment.staged(self.machine, self._factors, left, right)
+        if staged and not self.elements.mixed:  # what is copied to LDS stays as it is
             return staged
         if by_matrix := fragment.tiles(self.machine, self._factors):
             return by_matrix

@@ -1,55 +1,167 @@
-"""Weights of 4 bits, two in each byte, of which groups along k share a scale.
+"""Weights that are whole numbers of 8 or 4 bits, as the second factor beside floats.
 
-Element i of a row lies in byte i / 2, an even one in its lower half, as a two's complement q. It
-stands for scale (q - zero_point), where `group` neighbours along k have one scale, a 16-bit float.
-So kernels compute with float32 numbers that are exact: 11 bits by 5.
+An element q stands for scale (q - zero_point). The scale is one of all; or one of each output
+channel, in float32, which sums are multiplied by; or one of each `group` neighbours along k, in a
+type of 16 bits. Those of groups are multiplied by as elements are loaded.
+
+Of 4 bits, element i of a row lies in byte i / 2, an even one in its lower half, as a two's
+complement.
+
+Where kernels multiply by scalars, they compute with float32 numbers that are exact: 11 bits by 9.
+Matrix instructions take factors of the other one's type. It has all whole numbers that there are;
+what they are times the scale of a group is rounded to it, to the nearest.
 
 Source: Frantar et al., "GPTQ: Accurate Post-Training Quantization for Generative Pre-trained
 Transformers", 2023, section 4 (groups); Lin et al., "AWQ: Activation-aware Weight Quantization for
-On-Device LLM Compression and Acceleration", 2024. Both take groups of 128.
+On-Device LLM Compression and Acceleration", 2024. Both take groups of 128. Their kernels, and
+Marlin's (Frantar et al., "MARLIN: Mixed-Precision Auto-Regressive Parallel Inference on Large
+Language Models", 2024), round to 16 bits what they load.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from simgen.dtypes import F16, DType
+from simgen.ir import Distribution, Fill, TensorSpec
+from simgen.layers.base import key
+from simgen.layers.requantisation import Requantisation
+from simgen.numerics.rounding import float32
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from simgen.layers.product.elements import Elements
     from simgen.numerics.rounding import Array
 else:
     from simgen import arrays as np
 
-LOW, HIGH = -8, 7
-PER_BYTE = 2
-WORD = 8  # elements of a word: a group has a multiple of them
+USUAL = 128  # elements of a group of 4 bits
+WORD = 8  # elements of a word of 4 bits: a group has a multiple of them
 
 
-def check(k: int, group: int, zero_point: int) -> None:
-    """Raises:
-    ValueError: rows of `k` elements are not whole groups, or groups not whole words.
-    """
-    if group % WORD:
-        raise ValueError(f"group_size is {group}; let it be a multiple of {WORD}")
-    if k % group:
-        fact = f"rows of w have {k} elements, which is not a multiple of group_size {group}"
-        cure = f"let rows have a multiple of {WORD}" if k % WORD else "choose another group_size"
-        raise ValueError(f"{fact}; {cure}")
-    if not LOW <= zero_point <= HIGH:
-        raise ValueError(f"w_zero_point is {zero_point}, and w is i4; let it be {LOW} to {HIGH}")
+@dataclass(frozen=True)
+class Weights:
+    """How they are stored, and what they stand for. Messages have the name of their tensor."""
+
+    name: str
+    bits: int
+    scale: float  # of all; or what the scales are about
+    zero_point: int = 0
+    asked_group: int = 0  # elements along k that share a scale; 0: the usual number
+    per_channel: bool = False
+
+    @property
+    def per_byte(self) -> int:
+        return 8 // self.bits
+
+    @property
+    def growth(self) -> int:
+        """The largest size of a number is below twice this."""
+        return 1 << self.bits
+
+    def check(self, k: int) -> None:
+        """Raises:
+        ValueError: there is no scale; rows of `k` elements are not whole groups, or groups not
+            whole words.
+        """
+        name, of = self.name, f"{self.name}_type is i{self.bits}"
+        if not self.scale:
+            raise ValueError(f"{of} without {name}_scale; give it, such as {name}_scale=.01")
+        if self.per_channel and self.asked_group:
+            fact = f"{name}_scale_per_channel and group_size are given"
+            raise ValueError(f"{fact}; leave one out")
+        low, high = -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        if not low <= self.zero_point <= high:
+            fact = f"{name}_zero_point is {self.zero_point}, and {name} is i{self.bits}"
+            raise ValueError(f"{fact}; let it be {low} to {high}")
+        group = self.group(k)
+        if self.per_channel and group % WORD:
+            fact = f"rows of {name} have {k} elements, and {name} is i{self.bits}"
+            raise ValueError(f"{fact}; let rows have a multiple of {WORD}")
+        if group % WORD:
+            raise ValueError(f"group_size is {group}; let it be a multiple of {WORD}")
+        if group and k % group:
+            fact = f"rows of {name} have {k} elements, which is not a multiple of group_size"
+            cure = f"let rows have a multiple of {WORD}" if k % WORD else "choose another"
+            raise ValueError(f"{fact} {group}; {cure}{'' if k % WORD else ' group_size'}")
+
+    def group(self, k: int) -> int:
+        """Elements of a row of `k` that have a scale as they are loaded; 0: none have."""
+        if self.bits == 8:
+            return self.asked_group
+        return k if self.per_channel else self.asked_group or USUAL
+
+    @property
+    def by_column(self) -> bool:
+        """Whether sums are multiplied by scales of their columns."""
+        return self.per_channel and self.bits == 8
+
+    @property
+    def alpha(self) -> float:
+        """What all sums are multiplied by."""
+        return 1.0 if self.by_column or self.bits < 8 or self.asked_group else float32(self.scale)
+
+    @property
+    def requantisation(self) -> Requantisation:
+        """What gives sums the scales of their columns."""
+        return Requantisation(per_channel=self.by_column)
+
+    def beside(self, elements: Elements, k: int) -> Elements:
+        """The types of a product of rows of `k`, where that of the other factor and so on are
+        given."""
+        group, scale = self.group(k), scale_of(elements.left)
+        zeros = 0, self.zero_point
+        return replace(
+            elements, right=DType.I8, zero_points=zeros, bits=self.bits, group=group, scale=scale
+        )
+
+    def scales(self, rows: tuple[int, ...], k: int, dtype: DType) -> tuple[TensorSpec, ...]:
+        """The tensor of scales, if there is any: of rows of `k`, beside elements of a type."""
+        if self.by_column:
+            return (TensorSpec(rows),)
+        group = self.group(k)
+        return (TensorSpec((*rows, k // group), scale_of(dtype)),) if group else ()
+
+    @property
+    def fill(self) -> Fill:
+        """Of the scales."""
+        return Fill(Distribution.UNIFORM, self.scale / 2, self.scale * 3 / 2)
+
+    def numbers(self, stored: Array, scales: Array | None, taken: DType | None = None) -> Array:
+        """What rows stand for, (..., k), but for scales of columns and that of all.
+
+        `taken` is the type that products with scales of groups are rounded to.
+        """
+        whole = stored
+        if self.bits < 8:
+            each = np.mod(stored, 256)
+            halves = np.stack((np.mod(each, 16), np.floor_divide(each, 16)), axis=-1)
+            whole = (halves - 16 * (halves > 7)).reshape(*stored.shape[:-1], -1)
+        made: Array = whole - self.zero_point
+        group = self.group(made.shape[-1])
+        if not group or scales is None:
+            return made
+        made = made * np.repeat(scales, group, axis=-1)
+        if taken is None:
+            return made
+        rounded: Array = made.astype(np.float32).astype(taken.array).astype(np.float64)
+        return rounded
 
 
 def scale_of(dtype: DType) -> DType:
-    """The type of the scales, where the other factor has a type."""
+    """The type of scales of groups, where the other factor has a type."""
     return dtype if dtype.nbytes == F16.nbytes else F16
 
 
-def unpacked(stored: Array, scales: Array, group: int, zero_point: int) -> Array:
-    """The numbers that rows of bytes (rows, k / 2) stand for, of scales (rows, k / group)."""
-    each = np.mod(stored, 256)
-    halves = np.stack((np.mod(each, 16), np.floor_divide(each, 16)), axis=-1)
-    numbers = (halves - 16 * (halves > HIGH)).reshape(len(stored), -1)
-    made: Array = (numbers - zero_point) * np.repeat(scales, group, axis=1)
-    return made
+def group_key(tensor: str) -> Any:
+    """The key of the size of groups."""
+    return key(
+        "group_size",
+        default=0,
+        least=0,
+        of_integers=True,
+        text=f"elements along k that share a scale, where {tensor}_type is i4 or i8; 0: {USUAL} "
+        "of i4, and all of i8",
+    )

@@ -62,7 +62,8 @@ class Kfd(Launcher):
             after=("-c", "../../gem5-se/binary", "--options='../../data.h5 outputs.bin'"),
             launches=len(workload.launches),
             outputs_nbytes=workload.arena_nbytes - workload.outputs_offset,
-            keeps=bool(more) if workload.left else None,
+            keeps=bool(more) and not queues_of(simulated, workload) if workload.left else None,
+            queues=queues_of(simulated, workload),
         )
 
     def build(self, simulated: Simulated, job: Job, builder: Builder) -> Built:
@@ -105,6 +106,7 @@ def sources(
         objects = {k.name: elf for k, (elf, _) in zip(workload.kernels, linked, strict=True)}
         areas = kernargs.areas(workload, objects)
         kernarg = max(len(each.content) for each in areas)
+    queues = queues_of(simulated, workload)
     program = render.text(
         "launchers/gem5_se.c.j2",
         workload=workload,
@@ -112,6 +114,7 @@ def sources(
         gpu=simulated.gpu,
         m5ops=simulated.m5ops,
         dump=not simulated.version.dumps,
+        queues=queues or 1,
         kernels=table,
         kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
     )
@@ -121,9 +124,17 @@ def sources(
             "launchers/table.h.j2", workload=workload, guard=GUARD, data_id=job.data_id, areas=areas
         ).encode(),
         "system.h": render.text("launchers/system.h").encode(),
+        **({"gem5_queues.h": render.text("launchers/gem5_queues.h").encode()} if queues else {}),
         **({"state.h": render.text("launchers/state.h").encode()} if workload.left else {}),
         "code.img": code,
     }
+
+
+def queues_of(simulated: Simulated, workload: Workload) -> int:
+    """How many queues run steps at once; 0: all run in order."""
+    if not workload.queues or simulated.in_order:
+        return 0
+    return 1 + max(turn.queue for turn in workload.queues)
 
 
 def memory_nbytes(workload: Workload) -> int:

@@ -66,6 +66,13 @@ class Simulated:
     def build_cure(self) -> str:
         return f"get gem5, run scons {self.gem5_opt} in it and set GEM5 to its folder"
 
+    @property
+    def in_order(self) -> str:
+        """Why steps of several queues run in order; empty: they run at once."""
+        if not self.version.dumps:
+            return f"apu_se.py of gem5 {self.gem5_version} does not tell when its GPU was active"
+        return "--m5ops marks one layer after the other" if self.m5ops else ""
+
     def stages(self) -> tuple[Stage, ...]:
         """The stages of the workload's kernels."""
         return stages.amdgcn(self.model, l1=self.l1)
@@ -103,6 +110,7 @@ class Command:
     mounts: tuple[str, ...] = ()  # more volumes of the container, HOST:CONTAINER, shell words
     root: bool = False  # in the container the program runs as root, else as the user
     keeps: bool | None = None  # default of SIMGEN_KEEP; None: it keeps nothing
+    queues: int = 0  # that run steps at once, if it keeps nothing
     in_image: bool = False  # it needs gem5's image, unless SIMGEN_DOCKER is 0
 
 

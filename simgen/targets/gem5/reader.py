@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError
 from simgen.targets.base import Reader, log_text
-from simgen.targets.gem5 import stats
+from simgen.targets.gem5 import queue_times, stats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,9 +30,13 @@ class Gem5Reader(Reader):
 
         `seconds` is the simulated time in which the GPU was active (`shader_active_ticks` of 1 ps),
         `simulated_seconds` all since the launch before it ended, the CPU's part included. The rest
-        are counts (`gem5_stats.kernel_metrics`).
+        are counts (`gem5_stats.kernel_metrics`). Of launches that ran at once there are times alone
+        (queue_times.py).
         """
         path = results / stats.FILE
+        times = results / queue_times.FILE
+        if times.exists():
+            return queue_times.metrics(times, stats.active(path), len(workload.launches))
         found = stats.kernels(path)
         if self.ran(workload, len(found)) is None and len(found) != len(workload.launches):
             raise DamagedError(
@@ -42,7 +46,7 @@ class Gem5Reader(Reader):
         return found
 
     def counted(self) -> Mapping[str, str]:
-        return stats.named()
+        return stats.named() | queue_times.NAMED
 
     def salvaged(self, results: Path, workload: Workload) -> list[dict[str, float]]:
         return stats.kernels(results / stats.FILE)[: len(workload.launches)]

@@ -53,9 +53,6 @@ class Gem5Se(Target):
     name: ClassVar[str] = NAME
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
     simulates: ClassVar[bool] = True
-    one_queue: ClassVar[str] = (
-        "gem5 dumps its statistics when a kernel ends, and they are those of all that ran"
-    )
     run_options: ClassVar[Mapping[str, RunOption]] = {
         **apu_se.HARDWARE,
         **apu_se.ARGUMENTS,
@@ -116,6 +113,12 @@ class Gem5Se(Target):
     def unseen(cls) -> str:
         unseen = [name for name, each in LAUNCHERS.items() if not each.seen_running]
         return ", ".join(f"--launcher {name}" for name in unseen)
+
+    @property
+    def one_queue(self) -> str:  # type: ignore[override]
+        if self._launcher.runtime:
+            return f"the program of --launcher {self.launcher} has one queue"
+        return self.simulated.in_order
 
     @property
     def _launcher(self) -> Launcher:

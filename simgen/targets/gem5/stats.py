@@ -7,6 +7,7 @@ m5_work_begin and m5_work_end pseudo-instructions, and when the program exits.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from simgen.errors import DamagedError
@@ -78,6 +79,15 @@ MOST_AT_ONCE = 2**26  # bytes that are looked at while a file grows
 MOST = 1e30  # of a statistic: what is more counts nothing, and sums of it are not finite
 
 
+@dataclass(frozen=True)
+class Interval:
+    """Seconds of simulated time since its beginning, in which the GPU was active."""
+
+    start: float
+    end: float
+    clock: float  # of the shader: cycles in a second
+
+
 def kernels(path: Path) -> list[dict[str, float]]:
     """Metrics of each kernel, in the order in which they ran.
 
@@ -104,6 +114,29 @@ def _check(path: Path, metrics: Mapping[str, float]) -> None:
     if odd is not None:
         fact = f"{odd} is {metrics[odd]:g}, which is neither a time nor a count"
         raise DamagedError(f"{path}: {fact}; run it again")
+
+
+def active(path: Path) -> list[Interval]:
+    """The intervals in which some compute unit was active, in order.
+
+    Raises:
+        DamagedError: the file is missing or holds no dump, or the GPU worked in none of them.
+    """
+    found: list[Interval] = []
+    for block in blocks(path):
+        shader = _shader(block)
+        ticks = block.get(shader, 0.0) if shader else 0.0
+        end, per_second = block.get("finalTick", 0.0), block.get("simFreq") or TICKS_PER_SECOND
+        if not shader or not ticks:
+            continue
+        before = found[-1].end if found else 0.0
+        if not 0 < ticks <= end or end / per_second <= before:
+            raise DamagedError(f"{path}: its times do not follow each other; run it again")
+        start = max(before, (end - ticks) / per_second)
+        found.append(Interval(start, end / per_second, per_second / (_period(block, shader) or 1)))
+    if not found:
+        raise DamagedError(f"{path}: no kernel ran; read log.txt beside it, and run it again")
+    return found
 
 
 def cpu_instructions(path: Path) -> list[int]:
@@ -225,7 +258,7 @@ def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
     The shader is a CPU after the others, so that its name depends on their number: the one that
     counts `shaderActiveTicks`.
     """
-    shader = next((n for n in block if n.endswith(".shaderActiveTicks")), None)
+    shader = _shader(block)
     if shader is None or not block[shader]:
         return None
     counts = [*COMPUTE_UNIT.values(), *REASONS.values()]
@@ -246,6 +279,15 @@ def kernel_metrics(block: Mapping[str, float]) -> dict[str, float] | None:
     if "cycles" in metrics:
         metrics["cu_cycles"] = metrics["cycles"] * len(seen)
     return metrics
+
+
+def _shader(block: Mapping[str, float]) -> str | None:
+    return next((name for name in block if name.endswith(".shaderActiveTicks")), None)
+
+
+def _period(block: Mapping[str, float], shader: str) -> float | None:
+    """Ticks of a cycle of the shader."""
+    return block.get(shader.replace(".shaderActiveTicks", ".clk_domain.clock"))
 
 
 def named() -> dict[str, str]:
@@ -279,7 +321,7 @@ def _times(block: Mapping[str, float], shader: str) -> dict[str, float]:
     }
     if "hostSeconds" in block:
         times["host_seconds"] = block["hostSeconds"]
-    period = block.get(shader.replace(".shaderActiveTicks", ".clk_domain.clock"))
+    period = _period(block, shader)
     if period:
         times["cycles"] = ticks // period
     return times

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from simgen.ir import Workload
     from simgen.targets.gem5.launcher import Launcher, Simulated
 
+AT_ONCE = r"(?m)^simgen: \d+ queues at once$"  # of run.sh
 HANGS = r"launch \d+ \("  # begins the program's error about a kernel that does not finish
 
 # What a log holds -> fact and cure. The first that is found counts.
@@ -83,6 +84,8 @@ class Gem5Watcher(Watcher):
         """gem5 enters its event queue once, and again after each kernel."""
         if not self.simulated.version.dumps or self.simulated.m5ops or self.launcher.own_kernels:
             return None
+        if re.search(AT_ONCE, log):
+            return None  # it is entered again when no kernel runs, and others may have ended
         entered = log.count("Entering event queue @")
         own = re.search(rf"simgen: error: (?!{NAME}: |{HANGS})", log)  # before the kernels
         # Nobody knows whether a runtime failed in the first kernel or before.

@@ -49,7 +49,8 @@ type buffer struct {
 type step struct {
 	Layer     string
 	Direction string
-	Writes    [][2]string // port, name of a buffer
+	Reads     [][2]string // port, name of a buffer
+	Writes    [][2]string
 	Launches  []launch
 }
 
@@ -149,9 +150,6 @@ func (b *bundle) read(name string) []byte {
 
 // check makes sure of what the rest of the program takes for granted.
 func (w *workload) check() {
-	damaged := func(fact string, name string) {
-		fail(exitDamaged, "workload.json: %s of %q; build the bundle again", fact, name)
-	}
 	if w.OutputsOffset > w.ArenaNbytes || w.ArenaNbytes == 0 {
 		damaged("impossible size", "the arena")
 	}
@@ -173,19 +171,27 @@ func (w *workload) check() {
 	}
 	for _, s := range w.Steps {
 		for _, l := range s.Launches {
-			if l.Grid[0] == 0 || l.Grid[1] == 0 || l.Grid[2] == 0 || w.block(l.Kernel) == 0 {
-				damaged("empty grid or unknown kernel", l.Kernel)
-			}
-			if len(l.Offsets) != 0 && len(l.Offsets) != len(l.Args) {
-				damaged("not an offset for each argument", l.Kernel)
-			}
-			for at, arg := range l.Args {
-				if b := w.buffer(arg); b == nil || l.offset(at) >= b.nbytes() {
-					damaged("unknown argument", arg)
-				}
-			}
+			w.checkLaunch(l)
 		}
 	}
+}
+
+func (w *workload) checkLaunch(l launch) {
+	if l.Grid[0] == 0 || l.Grid[1] == 0 || l.Grid[2] == 0 || w.block(l.Kernel) == 0 {
+		damaged("empty grid or unknown kernel", l.Kernel)
+	}
+	if len(l.Offsets) != 0 && len(l.Offsets) != len(l.Args) {
+		damaged("not an offset for each argument", l.Kernel)
+	}
+	for at, arg := range l.Args {
+		if b := w.buffer(arg); b == nil || l.offset(at) >= b.nbytes() {
+			damaged("unknown argument", arg)
+		}
+	}
+}
+
+func damaged(fact string, name string) {
+	fail(exitDamaged, "workload.json: %s of %q; build the bundle again", fact, name)
 }
 
 func (w *workload) buffer(name string) *buffer {

@@ -14,6 +14,7 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/kernels"
 	"github.com/sarchlab/mgpusim/v4/amd/samples/runner/emusystem"
 	"github.com/sarchlab/mgpusim/v4/amd/sampling"
+	"github.com/sarchlab/mgpusim/v4/amd/timing/cp"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
 )
 
@@ -49,13 +50,16 @@ type machine struct {
 	simulation  *simulation.Simulation
 	driver      *driver.Driver
 	context     *driver.Context
-	idle        *driver.CommandQueue // always empty
+	idle        *driver.CommandQueue   // always empty
+	queues      []*driver.CommandQueue // of launches that run at once
 	gpus        []gpu
 	recorder    *recorder
 	sampler     *sampler
 	tables      observations
+	processors  []*cp.CommandProcessor
 	timing      bool
-	allocations int // of memory of the GPUs
+	stale       bool // whether caches may hold what launches have read
+	allocations int  // of memory of the GPUs
 }
 
 type gpu struct {
@@ -99,6 +103,7 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 		sampler: &sampler{map[*kernels.HsaKernelDispatchPacket]*sample{}}, tables: observations{results: o.results}}
 	d.GetPortByName("GPU").AcceptHook(m.sampler)
 	d.Run()
+	m.processors = m.commandProcessors()
 	m.context = d.Init()
 	m.idle = d.CreateCommandQueue(m.context)
 	for i := range o.gpus {
@@ -176,6 +181,8 @@ func (m *machine) run(s step, dispatches []*dispatch) row {
 			groups += d.sample.groups()
 		}
 	}
+	m.refresh()
+	m.stale = true
 	k := dispatches[0].kernel
 	running = current{k, s, m.recorder.suspect}
 	m.recorder.reset()

@@ -92,7 +92,8 @@ func main() {
 type task struct {
 	launches  [][]*dispatch // a round for each launch of the share
 	reduction [][]*dispatch
-	reduced   float64 // bytes that it adds up on each GPU
+	reduced   float64       // bytes that it adds up on each GPU
+	after     [][]*dispatch // what each GPU does with these
 }
 
 // plan prepares all steps that are to be run.
@@ -115,7 +116,10 @@ func (m *machine) plan(s *sharding, kept *state, kernels map[string]*kernel, sam
 		for _, r := range s.Reductions[at] {
 			plan[at].reduced += float64(s.Workload.buffer(r.Result).nbytes())
 		}
-		for _, round := range slices.Concat(plan[at].launches, plan[at].reduction) {
+		for _, launch := range s.after(at) {
+			plan[at].after = append(plan[at].after, m.dispatches(s.Workload, launch, kernels[launch.Kernel]))
+		}
+		for _, round := range slices.Concat(plan[at].launches, plan[at].reduction, plan[at].after) {
 			all = append(all, round...)
 		}
 	}
@@ -139,6 +143,9 @@ func (m *machine) step(whole, share step, todo task) []row {
 		for _, round := range todo.reduction {
 			rows[last].reduction.add(m.run(share, round))
 		}
+	}
+	for _, round := range todo.after {
+		rows[last].add(m.run(share, round))
 	}
 	return rows
 }

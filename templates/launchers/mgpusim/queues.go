@@ -55,12 +55,23 @@ type line struct {
 
 // runQueues runs all that is planned and returns the rows of each step.
 func (m *machine) runQueues(w *workload, plan []task) [][]row {
+	rows := make([][]row, len(w.Steps))
+	for _, part := range epochs(w, plan) {
+		m.refresh()
+		m.stale = true
+		m.runEpoch(w, part, rows)
+	}
+	return rows
+}
+
+// runEpoch runs a part of what is planned and adds the rows of each step.
+func (m *machine) runEpoch(w *workload, plan []task, rows [][]row) {
 	t := &turns{machine: m, steps: w.Steps, queues: w.Queues, left: make([]int, len(w.Steps)),
 		running: map[string]*started{}}
-	rows, all := make([][]row, len(w.Steps)), []*started{}
+	all := []*started{}
 	for at, todo := range plan {
 		for len(t.lines) <= w.Queues[at].Queue {
-			t.lines = append(t.lines, &line{queue: m.driver.CreateCommandQueue(m.context)})
+			t.lines = append(t.lines, m.line(len(t.lines)))
 		}
 		l := t.lines[w.Queues[at].Queue]
 		for _, round := range todo.launches {
@@ -68,9 +79,6 @@ func (m *machine) runQueues(w *workload, plan []task) [][]row {
 			l.waiting, all = append(l.waiting, s), append(all, s)
 			t.left[at]++
 		}
-	}
-	if len(all) == 0 {
-		return rows
 	}
 	m.recorder.reset()
 	m.recorder.watch(all, t.ended)
@@ -84,7 +92,14 @@ func (m *machine) runQueues(w *workload, plan []task) [][]row {
 	for i, s := range all {
 		rows[s.step] = append(rows[s.step], m.recorder.rowOf(s, elapsed[i]))
 	}
-	return rows
+}
+
+// line is the queue of this number, empty.
+func (m *machine) line(number int) *line {
+	for len(m.queues) <= number {
+		m.queues = append(m.queues, m.driver.CreateCommandQueue(m.context))
+	}
+	return &line{queue: m.queues[number]}
 }
 
 // start gives each queue that is idle its next launch, if that may run.

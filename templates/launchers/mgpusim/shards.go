@@ -22,6 +22,7 @@ type sharding struct {
 	GPUs       int
 	Workload   workload
 	Reductions [][]reduction // for each step, to be done after it
+	Afterwards [][]launch    // for each step, on every GPU after these
 	kernels    string        // folder of the code objects
 }
 
@@ -51,7 +52,7 @@ type chunk struct {
 func readSharding(b *bundle, gpus int) *sharding {
 	if gpus == 1 {
 		none := make([][]reduction, len(b.Workload.Steps))
-		return &sharding{1, b.Workload, none, target + "/kernels/"}
+		return &sharding{1, b.Workload, none, nil, target + "/kernels/"}
 	}
 	folder := fmt.Sprintf("%s/gpus-%d/", target, gpus)
 	s := &sharding{kernels: folder + "kernels/"}
@@ -59,6 +60,11 @@ func readSharding(b *bundle, gpus int) *sharding {
 		fail(exitDamaged, "%sshards.json: damaged (%v); build the bundle again", folder, err)
 	}
 	s.Workload.check()
+	for _, launches := range s.Afterwards {
+		for _, l := range launches {
+			s.Workload.checkLaunch(l)
+		}
+	}
 	if !s.fits(&b.Workload, gpus) {
 		fail(exitDamaged, "%sshards.json: not of this workload; build the bundle again", folder)
 	}
@@ -68,7 +74,8 @@ func readSharding(b *bundle, gpus int) *sharding {
 // fits makes sure of what the rest of the program takes for granted.
 func (s *sharding) fits(whole *workload, gpus int) bool {
 	good := s.GPUs == gpus && len(s.Reductions) == len(whole.Steps) &&
-		len(s.Workload.Steps) == len(whole.Steps)
+		len(s.Workload.Steps) == len(whole.Steps) &&
+		(s.Afterwards == nil || len(s.Afterwards) == len(whole.Steps))
 	for _, b := range whole.Buffers {
 		share := s.Workload.buffer(b.Name)
 		if b.Role != "scratch" {
@@ -85,6 +92,14 @@ func (s *sharding) fits(whole *workload, gpus int) bool {
 		}
 	}
 	return good
+}
+
+// after are the launches behind the reductions of a step.
+func (s *sharding) after(at int) []launch {
+	if s.Afterwards == nil {
+		return nil
+	}
+	return s.Afterwards[at]
 }
 
 // isOf tells whether GPUs that have this tensor have a part each of another one, or all of it.
