@@ -44,6 +44,10 @@ ALIASES = {  # gem5 calls them otherwise, and does the same
     "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_mul_lo_i32", "v_pk_ashrrev_i16",
 }  # fmt: skip
 _FLOAT = re.compile(r"_[FB]?F(16|32|64)\b|_F(16|32|64)_|_LEGACY")
+# A source that is only read, and yet may be no scalar register: readSrc() asserts that it is none.
+_NO_SCALAR = re.compile(r"^\s+VecOperand\w+ (\w+)\(gpuDynInst, \w+\.SRC0\)", re.M)
+# Of DPP's row_half_mirror, -0x7 in place of ~0x7: the lane becomes negative, which is asserted.
+_HALF_MIRROR = re.compile(r"currLane & -0x7\b")
 _NO_INPUTS = re.compile(r"V_(CVT_F\d+_[IU]|CVT_F32_UBYTE|CVT_OFF|CVT_F64_[IU]|LDEXP)")
 
 
@@ -54,6 +58,7 @@ class Sources:
         self.checkout, self.tag = checkout, tag
         listed = self._git("ls-tree", "-r", "--name-only", tag, *folders).split()
         read = [p for p in listed if p.endswith(".cc") and ("decoder" in p or "insts" in p)]
+        self.helpers = "".join(self._show(p) for p in listed if p.endswith("insts/inst_util.hh"))
         self.decoder = "".join(self._show(p) for p in read if "decoder" in p)
         self.bodies: dict[str, str] = {}
         for path in read:
@@ -146,6 +151,9 @@ def one(
         if re.search(pattern, body):
             made["wrong"].add(word)
             said[word] = reason
+    scalar = _NO_SCALAR.search(body)
+    if scalar and re.search(rf"\b{scalar[1]}\.(readSrc|read)\(\)", body):
+        made["no_scalar"].add(word)
     for prefix, pattern, reason in EDGES:
         if word.startswith(prefix) and re.search(pattern, body):
             made["edges"].add(word)
@@ -198,6 +206,8 @@ def main() -> None:
                 "architectures": sorted(set(listed) & simulated),
                 "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
                 **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
+                "no_scalar": sorted(made["no_scalar"]),
+                "half_mirror": not _HALF_MIRROR.search(sources.helpers),
                 "ignores": {k: sorted(made[k]) for k in _MODIFIERS},
             })  # fmt: skip
         commit = subprocess.run(
@@ -208,7 +218,8 @@ def main() -> None:
                 "tables": tables}  # fmt: skip
         (DATA / "lint" / f"gem5-{version}.json").write_text(json.dumps(text, indent=1) + "\n")
         for table in tables:
-            print(version, table["architectures"][0], {k: len(v) for k, v in table.items()},
+            counts = {k: len(v) for k, v in table.items() if not isinstance(v, bool)}
+            print(version, table["architectures"][0], counts,
                   {k: len(v) for k, v in table["ignores"].items()})  # fmt: skip
 
 

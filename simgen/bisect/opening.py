@@ -11,6 +11,7 @@ from simgen.bisect import replay
 from simgen.bisect.replay import Side
 from simgen.bisect.searching import Search
 from simgen.bundle import finding
+from simgen.bundle.folder import verify_values
 from simgen.compile import cache, render
 from simgen.compile.build import Builder
 from simgen.errors import MissingError, RefusedError, UsageError, did_you_mean
@@ -41,6 +42,7 @@ def search(
         UsageError: the bundle has no such target, or they are for different processors.
         RefusedError: a target runs no code objects of AMD's.
         MissingError: one cannot run here.
+        DamagedError: the bundle's data are not what they were.
     """
     targets = [_target(bundle, name) for name in (a, b)]
     if a == b:
@@ -112,12 +114,14 @@ def _code_of(targets: list[Target], code: str) -> Target:
 
 
 def _as_it_is(target: Target) -> Target:
-    """The target, which hands code on unchanged."""
-    more: dict[str, Any] = {"legalise": False} if target.name == MGPUSIM else {}
-    return replace(target, **more)
+    """The target, which hands code on unchanged, in the plainest way that it has."""
+    plain: dict[str, Any] = {"legalise": False, "gpus": 1, "m5ops": False, "launcher": "kfd"}
+    there = target.settings()
+    return replace(target, **{name: value for name, value in plain.items() if name in there})
 
 
 def _inputs(bundle: Bundle) -> dict[str, NDArray[np.uint32]]:
+    verify_values(bundle)
     loaded = data_file.load(bundle.path / "data.h5", bundle.workload)
     return {name: _words(values) for name, values in loaded.items()}
 

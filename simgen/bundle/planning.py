@@ -100,11 +100,11 @@ class Plan:
         if choices.rate is not None and Pass.UPDATE not in self.problem.passes:
             raise UsageError("--rate: no weights are updated; add sgd to --pass, or leave it out")
         if choices.optimizer is not None and Pass.UPDATE not in self.problem.passes:
-            raise UsageError("--optimizer: no weights are updated; add --training, or leave it out")
+            raise UsageError(f"--optimizer: no weights are updated; {_update_cure(choices)}")
         descent.read(choices.optimizer, choices.rate)
         if (choices.steps or 1) > 1 and Pass.UPDATE not in self.problem.passes:
             fact = f"--steps {choices.steps}: no weights are updated between steps"
-            raise UsageError(f"{fact}; add --training, or leave it out")
+            raise UsageError(f"{fact}; {_update_cure(choices)}")
         if choices.loss_scale is not None and set(self.problem.passes) == {Pass.FORWARD}:
             raise UsageError(
                 "--loss-scale: no gradients are computed; add bwd to --pass, or leave it out"
@@ -257,6 +257,12 @@ class Plan:
             cures=cures,
         )
         return made, builder
+
+
+def _update_cure(choices: Choices) -> str:
+    """What makes a plan update weights, which a choice needs."""
+    more = "add sgd to --pass" if choices.passes else "add --training"
+    return f"{more}, or leave it out"
 
 
 def _check_kernel(choices: Choices, kernel: KernelFile) -> None:

@@ -123,6 +123,7 @@ def _commands(plan: Plan, target: Target, chosen: Chosen, given: dict[str, Any])
     run += ["--mode", "timing"] if "mode" in target.run_options else []
     run += ["--representatives"] if chosen.representatives else []
     run += ["--jobs", str(chosen.jobs)] if chosen.jobs > 1 else []
+    run += ["--sample", f"{chosen.sample:.0%}"] if chosen.sample else []
     if own and not given["output"]:
         own += ["-o", str(output)]
     return f"{words} {shlex.join(own)}".rstrip(), shlex.join(run)

@@ -12,7 +12,7 @@ import click
 
 from simgen.cli.numbers import Whole
 from simgen.cli.options import settings_given, verbosity
-from simgen.errors import MissingError, UsageError, did_you_mean, one_line
+from simgen.errors import MissingError, UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
     from simgen.targets.untested.miopen_cache import KernelCache, Key
@@ -86,9 +86,14 @@ def miopen(
     simgen cache miopen lrn_fwd --set n=4 --gfx gfx900 --num-cus 8 --in cachefiles
     simgen cache miopen --rows cachefiles.csv --in new --from old --sources MIOpen/src/kernels
     """
+    from simgen.machine import architectures
     from simgen.targets.untested import miopen_cache
 
     version, gpu, units = given["version"], given["gfx"], given["num_cus"]
+    if gpu not in architectures():
+        raise UsageError(
+            f"--gfx {printable(gpu)}: no such GPU; {did_you_mean(gpu, architectures())}"
+        )
     if version not in miopen_cache.VERSIONS:
         cure = did_you_mean(version, miopen_cache.VERSIONS)
         raise UsageError(f"--miopen {version!r}: not in one of gem5's images; {cure}")

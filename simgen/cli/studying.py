@@ -58,6 +58,17 @@ MOST_BATCH = 2**20
     is_flag=True,
     help="cuda and hip: count what the hardware does, too, with the profiler.",
 )
+@click.option(
+    "--clocks",
+    metavar="F,F",
+    help="gem5-se and mgpusim: run all layers at each of these clocks of the GPU too, and show the "
+    "slowest that each layer can do with.",
+)
+@click.option(
+    "--units",
+    metavar="N,N",
+    help="gem5-se and mgpusim: the same with these numbers of compute units.",
+)
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @verbosity
 def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> None:
@@ -79,12 +90,16 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     simgen study workloads -o workloads --targets gem5-se,mgpusim --batch 1,4
     """
     from simgen.cli.study_listener import PrintingStudy
-    from simgen.studies import definition, machines, measuring, reporting
+    from simgen.studies import definition, machines, measuring, operating_points, reporting
 
     chosen = definition.find(name)
     settings = settings_given(given["settings"])
     definition.check(chosen, settings)
     targets, passed = machines.chosen(_words(given["targets"]), output)
+    clocks, units = (
+        operating_points.read(axis, _words(given[name]), targets) if given[name] is not None else ()
+        for axis, name in ((operating_points.CLOCKS, "clocks"), (operating_points.UNITS, "units"))
+    )
     scope = measuring.Scope(
         tuple(targets),
         _batches(given["batch"], chosen, reduced=given["reduced"]),
@@ -93,6 +108,8 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         given["timeout"],
         not given["no_check"],
         given["counters"],
+        clocks,
+        units,
     )
     made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed)
     if not quiet:

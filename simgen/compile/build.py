@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.compile import stages as stages_
 from simgen.compile.stages import SOURCE
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class Builder:
     """Compiles what is not in the cache yet."""
+
+    linted: ClassVar[bool] = True  # whether machine code is looked at before it goes into a bundle
 
     def __init__(self, cache: Cache, progress: Callable[[int, int], None] | None = None) -> None:
         """`progress` is called with the kernels compiled and those to compile, for each target."""

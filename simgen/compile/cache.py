@@ -139,6 +139,10 @@ class Cache:
         self.lookups.append(Lookup(key.label, key.digest, outcome))
         return blob
 
+    def kept(self, key: Key, build: Callable[[], bytes]) -> bytes:
+        """The same for what is no part of a bundle, and is not counted."""
+        return self._get_or_build(key, build)[1]
+
     def _get_or_build(self, key: Key, build: Callable[[], bytes]) -> tuple[CacheOutcome, bytes]:
         damaged = False
         for root in (self.own, *self.shared):

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _CLAMP_CURE = "write limits as minimum and maximum"
 _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
 
+_VGPRS = 256  # the first of them, as sources are numbered
+_ROW_HALF_MIRROR = 0x141  # of DPP's controls
+_SDWA_SCALAR = 1 << 23  # in the extra word of gfx9's SDWA: the first source is a scalar register
+
 
 class Gem5:
     """A version's model of an instruction set."""
@@ -28,6 +32,7 @@ class Gem5:
         self.title = f"gem5 {model.version}"
         self.ends, self.no_form = frozenset(table.ends), frozenset(table.no_form)
         self.ignores = {each: frozenset(of) for each, of in table.ignores.items()}
+        self.no_scalar, self.half_mirror = frozenset(table.no_scalar), table.half_mirror
         self.wrong, self.edges = table.wrong, table.edges
 
     def judged(self, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
@@ -43,6 +48,15 @@ class Gem5:
         if word in self.ends:
             cure = NO_CONTROLS.get(item.form, OTHERWISE)
             return ENDS, f"{self.title} ends there", self._cure(word, cure)
+        if word in self.no_scalar and not _is_vector(item):
+            reason = f"{self.title} asserts that its source is a vector register"
+            return ENDS, reason, "copy the source to a vector register first"
+        if (
+            item.form == "dpp"
+            and item.extra >> 8 & 0x1FF == _ROW_HALF_MIRROR
+            and not self.half_mirror
+        ):
+            return ENDS, f"{self.title} reads lanes there that are not", "take row_shr and row_shl"
         if word in self.no_form:
             reason = f"{self.title} does not read the {item.form.upper()} controls"
             return WRONG, reason, NO_CONTROLS[item.form]
@@ -75,6 +89,14 @@ class Gem5:
         if "upper_halves" in self.rewritings and _leaves_half(item, following, word):
             return "gem5 leaves the upper half of the result's register as it was"
         return ""
+
+
+def _is_vector(item: Decoded) -> bool:
+    """Whether the first source is a vector register."""
+    if item.form:
+        return item.form == "dpp" or not item.extra & _SDWA_SCALAR
+    first = item.bits(32, 40) if item.format.startswith("VOP3") else item.bits(0, 8)
+    return first >= _VGPRS
 
 
 def _adds_register(item: Decoded) -> bool:

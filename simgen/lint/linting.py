@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simgen.compile import legalise
 from simgen.compile.legalise import simulators
 from simgen.compile.legalise.simulators import Model
 from simgen.lint import functions, mgpusim, naming, tables
@@ -14,7 +17,6 @@ from simgen.lint.verdicts import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from simgen.lint.containers import Held
     from simgen.lint.verdicts import Judge
@@ -86,6 +88,17 @@ def simulated(held: Held, simulator: str, version: str) -> bool:
     """Whether a version simulates the processor of a code object."""
     arch = functions.processor(held.code, held.place)
     return not isinstance(judge_of(Model(simulator, version, arch)), str)
+
+
+@cache
+def identity() -> str:
+    """A digest of the rules and tables that findings rest on."""
+    digest = hashlib.sha256()
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), *Path(legalise.__file__).parent.glob("*.py"),
+                        *tables.files()]):  # fmt: skip
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 def judge_of(model: Model) -> Judge | str:

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from simgen.compile.legalise.simulators import Model
     from simgen.lint.verdicts import Judged
 
+_FLOATS = (240, 248)  # the numbers of constants that are floats, as sources are numbered
+# Why, where it is known, by the beginnings of mnemonics: what `simgen conform` has found.
+_BECAUSE = {
+    "gfx942": {"flat_": "adds s[0:1] to the address"},
+    "": {
+        "v_med3_u32": "gives another number where two sources are equal",
+        "v_mad_u32_u24": "multiplies all 32 bits",
+        "v_cvt_f64_u32": "leaves the upper half of the result unwritten",
+        "s_not_b32": "does not tell in SCC whether the result is 0",
+    },
+}
 # Right but for such values, which the rules keep out where they make these of others:
 _NANS = "gives another result where operands are NaN"
 _COUNTS = "does not cut the count to six bits"
@@ -25,6 +36,9 @@ _BUT_FOR = {
     **dict.fromkeys(("v_max_f32_e32", "v_min_f32_e32"), _NANS),
     **dict.fromkeys(("v_ashrrev_i64", "v_lshlrev_b64"), _COUNTS),
 }
+
+# Right but for SCC, which hardly anybody reads there, and which no rule mends:
+_SCC = {"s_abs_i32": "does not tell in SCC whether the result is 0"}
 
 
 def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
@@ -46,12 +60,32 @@ def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Ju
             else:
                 cure = NO_CONTROLS.get(item.form, OTHERWISE)
                 yield item, (WRONG, f"{title} is not known to execute this form right", cure)
+        elif has and item.offset not in changed and naming.name(item, model.arch) in _SCC:
+            yield item, (EDGES, f"{title} {_SCC[naming.name(item, model.arch)]}", OTHERWISE)
         elif has and item.offset in changed and naming.name(item, model.arch) in _BUT_FOR:
             reason = _BUT_FOR[naming.name(item, model.arch)]
             yield item, (EDGES, f"{title} {reason}", LEGALISE)
         elif item.offset in changed or not has:
             cure = OTHERWISE if changed.get(item.offset, "no rule") else LEGALISE
             if has:
-                yield item, (WRONG, f"{title} does not execute it right, or not in this form", cure)
+                yield item, (WRONG, f"{title} {_why(item, model.arch)}", cure)
             else:
                 yield item, (ENDS, f"{title} has no such instruction and panics", cure)
+
+
+def _why(item: Decoded, arch: str) -> str:
+    word = naming.name(item, arch)
+    for known in (_BECAUSE.get(arch, {}), _BECAUSE[""]):
+        for start, why in known.items():
+            if word.startswith(start):
+                return why
+    if "f64" in word and any(_FLOATS[0] <= source <= _FLOATS[1] for source in _sources(item)):
+        return "takes constants of 32 bits for those of 64"
+    return "does not execute it right, or not in this form"
+
+
+def _sources(item: Decoded) -> list[int]:
+    """The numbers of the sources of a vector instruction."""
+    if item.format.startswith("VOP3"):
+        return [item.bits(32 + 9 * n, 40 + 9 * n) for n in range(3)]
+    return [item.bits(0, 8)] if item.format in ("VOP1", "VOP2", "VOPC") else []

@@ -8,6 +8,8 @@ simulator's sources:
         architectures   that it is the model of
         ends            mnemonics at which the simulation ends
         no_form         mnemonics of SDWA and DPP forms whose controls it does not read
+        no_scalar       mnemonics whose first source may be no scalar register or constant
+        half_mirror     whether the DPP control row_half_mirror does not end the simulation
         ignores         abs, neg, clamp, omod -> mnemonics (VOP3) that do not read it
         wrong, edges    mnemonic -> what is wrong for most, or for a few special, values
 """
@@ -39,6 +41,8 @@ class Table:
     architectures: tuple[str, ...]
     ends: tuple[str, ...] = ()
     no_form: tuple[str, ...] = ()
+    no_scalar: tuple[str, ...] = ()
+    half_mirror: bool = True
     ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
     edges: Mapping[str, str] = field(default_factory=dict)
@@ -103,6 +107,11 @@ def table(simulator: str, version: str, arch: str) -> Table | None:
     """What a version does with an architecture; None if it does not simulate that."""
     tables = of_version(simulator, version).tables
     return next((each for each in tables if arch in each.architectures), None)
+
+
+def files() -> list[Path]:
+    """All of data/lint, in order."""
+    return sorted(_folder().glob("*.json"))
 
 
 def _folder() -> Path:

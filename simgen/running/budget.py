@@ -1,34 +1,40 @@
 """The most of a workload that can be simulated in a given time, and what has to be given up for it.
 
 In this order: nothing; equal launches, which are simulated once; as many processes at a time as the
-machine has processors and memory for; then the batch; then, of a network, height and width by
-halves as long as all its layers fit; of one layer, its extents by whole tiles
-(simgen.frontend.scaling).
+machine has processors and memory for; smaller and smaller samples of large launches, where the
+target takes them; then the batch; then, of a network, height and width by halves as long as all its
+layers fit, where windows that had the whole image still have it; of one layer, its extents by whole
+tiles (simgen.frontend.scaling).
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from simgen.bundle import sampled
 from simgen.bundle.planning import Plan
 from simgen.errors import ConfigError, UnsupportedError, UsageError
+from simgen.frontend import whole_images
 from simgen.frontend.network import settable
-from simgen.running import capacity, estimates
-from simgen.workload import costs
+from simgen.running import capacity, estimates, sampling
+from simgen.workload import costs, pieces, samples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from simgen.ir import Workload
     from simgen.running.estimates import Estimate
     from simgen.targets import Target
 
+    Settings = tuple[tuple[str, str], ...]
+
 HALVES = 8  # of height and width, at most
 LEAST = 1e3  # operations that a layer is made smaller to, at the least
 STEP = 2.0  # each try has so much fewer operations
+RATES = (0.25, 0.1, 0.05, 0.02, 0.01)  # of samples, each about half of the one before
 
 
 @dataclass(frozen=True)
@@ -39,14 +45,16 @@ class Chosen:
         settings: of the build, that are not those asked for.
         scale_to: operations that the layer is made smaller to.
         representatives, jobs: of the run.
+        sample: the part of the work-groups of large launches; 0: all.
         seconds: of this machine, that it will take.
         given_up: what is not simulated as asked for, in words with numbers.
     """
 
-    settings: tuple[tuple[str, str], ...]
+    settings: Settings
     scale_to: float | None
     representatives: bool
     jobs: int
+    sample: float
     seconds: float
     given_up: tuple[str, ...]
 
@@ -63,17 +71,67 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
         found = estimates.estimate(workload, target, factor)
         shrunk = _shrunk(plan.workload, workload)
         if found.whole.host <= seconds:
-            return Chosen(settings, scale_to, False, 1, found.whole.host, shrunk)
-        for jobs in dict.fromkeys((1, _processes(found))):
-            took = found.by_pieces(workload, jobs)
+            return Chosen(settings, scale_to, False, 1, 0.0, found.whole.host, shrunk)
+        once = _once(workload)
+        for jobs, rate, part, told in _ways(workload, target, found):
+            took = part.by_pieces(workload, jobs)
             if took <= seconds:
-                once = _once(workload)
-                return Chosen(settings, scale_to, True, jobs, took, (*once, *shrunk))
+                given_up = (*once, *told, *shrunk)
+                return Chosen(settings, scale_to, True, jobs, rate, took, given_up)
             least = took if least is None else min(least, took)
     raise UsageError(
         f"--budget: the smallest that can be planned takes about {least or 0.0:.0f} s on "
         f"{target.name}; give it more, or take a part with --layers"
     )
+
+
+def _ways(
+    workload: Workload, target: Target, found: Estimate
+) -> Iterator[tuple[int, float, Estimate, tuple[str, ...]]]:
+    """Ways to run representatives, from that which gives up least: processes, the rate of samples,
+    what launches take then, and what is left out of them."""
+    processes = tuple(dict.fromkeys((1, _processes(found))))
+    for jobs in processes:
+        yield jobs, 0.0, found, ()
+    for rate in RATES:
+        shares = _shares(workload, target, rate)
+        part, told = found.sampled(shares), _left_out(workload, shares)
+        for jobs in processes if shares else ():
+            yield jobs, rate, part, told
+
+
+def _shares(workload: Workload, target: Target, rate: float) -> dict[int, float]:
+    """Of launches that have a sample, the part of the work-groups that runs.
+
+    How many work-groups a compute unit holds at once depends on registers and LDS, which only
+    compiled code tells. Here they are as many as it has places for wavefronts, so a launch with few
+    waves may have a sample that is not counted on. Empty where a run could be refused.
+    """
+    options = {"mode": "timing"} if "mode" in target.run_options else {}
+    if target.unsampled(options):
+        return {}
+    machine = workload.machine
+    found = {}
+    measured = pieces.representatives(workload).steps
+    for at, launch in sampling.candidates(workload, measured):
+        kernel, groups = workload.kernel(launch.kernel), prod(launch.grid)
+        if not sampled.is_declared(kernel):
+            if samples.ranges(groups, machine.units, rate) is not None:
+                return {}
+            continue
+        slots = machine.simds * machine.wavefronts
+        held = max(slots // ceil(kernel.block / machine.wavefront), 1) * machine.units
+        ranges = samples.ranges(groups, held, rate)
+        if ranges is not None:
+            found[at] = sum(count for _, count in ranges) / groups
+    return found
+
+
+def _left_out(workload: Workload, shares: Mapping[int, float]) -> tuple[str, ...]:
+    groups = {at: prod(workload.launches[at].grid) for at in shares}
+    ran = sum(share * groups[at] for at, share in shares.items())
+    of = "1 launch" if len(shares) == 1 else f"{len(shares)} launches"
+    return (f"of {of}, about {ran:.0f} of {sum(groups.values())} work-groups run",)
 
 
 def _processes(found: Estimate) -> int:
@@ -84,12 +142,13 @@ def _processes(found: Estimate) -> int:
     return max(1, min(cpus, room))
 
 
-def _sizes(plan: Plan) -> Iterator[tuple[tuple[tuple[str, str], ...], float | None, Plan]]:
+def _sizes(plan: Plan) -> Iterator[tuple[Settings, float | None, Plan]]:
     """Smaller and smaller workloads: settings, --scale-to, the plan."""
     yield (), None, plan
-    shape = plan.network.layers[0].node.inputs[0].shape
+    inputs = plan.network.layers[0].node.inputs
+    shape = inputs[0].shape if inputs else ()  # [Gemm] alone has its sizes from keys
     known = {*settable(plan.network), *plan.problem.config.variables}
-    if "n" in known and shape[0] > 1:
+    if "n" in known and shape and shape[0] > 1:
         yield from _planned(plan, (("n", "1"),))
     if len(plan.network.layers) == 1:
         yield from _scaled(plan)
@@ -101,15 +160,26 @@ def _sizes(plan: Plan) -> Iterator[tuple[tuple[tuple[str, str], ...], float | No
         if min(height, width) < 1:
             return
         own = (("h", str(height)), ("w", str(width)))
-        made = list(_planned(plan, ((("n", "1"),) if "n" in known else ()) + own))
+        made = list(_covered(plan, ((("n", "1"),) if "n" in known else ()) + own))
         if not made:
             return
         yield from made
 
 
-def _planned(
-    plan: Plan, settings: tuple[tuple[str, str], ...]
-) -> Iterator[tuple[tuple[tuple[str, str], ...], None, Plan]]:
+def _covered(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, Plan]]:
+    """The plan of smaller images, if it can be made.
+
+    What was one window over the whole image is one here: a mean of all elements stays that. How
+    many there are only a plan with smaller windows tells.
+    """
+    names = whole_images.poolings(plan.network)
+    for _, _, fitting in _planned(plan, (*settings, *whole_images.least(names))):
+        own = whole_images.covering(fitting.network, names)
+        if own is not None:
+            yield from _planned(plan, (*settings, *own))
+
+
+def _planned(plan: Plan, settings: Settings) -> Iterator[tuple[Settings, None, Plan]]:
     """The plan with other settings, if it can be made."""
     choices = replace(plan.choices, settings=(*plan.choices.settings, *settings))
     try:
@@ -135,8 +205,6 @@ def _scaled(plan: Plan) -> Iterator[tuple[tuple[()], float, Plan]]:
 
 
 def _once(workload: Workload) -> tuple[str, ...]:
-    from simgen.workload import pieces
-
     inferred = len(pieces.representatives(workload).inferred)
     count = len(workload.launches)
     return (f"{inferred} of {count} launches are inferred from like ones",) if inferred else ()

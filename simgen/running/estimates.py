@@ -15,7 +15,7 @@ divided by what the fit says of it. It is kept in the user's cache.
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,6 +98,16 @@ class Estimate:
     def whole(self) -> Cost:
         """Of all launches, and of the process that runs them."""
         return sum(self.launches, Cost(0.0, 0.0, self.start))
+
+    def sampled(self, shares: Mapping[int, float]) -> Estimate:
+        """The same where of these launches, by index, only such a part of the work-groups runs."""
+        launches = [
+            Cost(cost.instructions * share, cost.seconds, cost.host * share)
+            for cost, share in (
+                (cost, shares.get(at, 1.0)) for at, cost in enumerate(self.launches)
+            )
+        ]
+        return replace(self, launches=tuple(launches))
 
     def by_pieces(self, workload: Workload, jobs: int) -> float:
         """Host seconds of a run of representatives, so many pieces at a time.

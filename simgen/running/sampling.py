@@ -52,7 +52,7 @@ def choose(
         if option.variable in environment
     }
     found = []
-    for at, launch in _launches(workload, {step for piece in cuts for step in piece.all}):
+    for at, launch in candidates(workload, {step for piece in cuts for step in piece.all}):
         kernel = workload.kernel(launch.kernel)
         held = target.held(bundle.path / target.name, kernel, options)
         ranges = samples.ranges(prod(launch.grid), held, rate)
@@ -67,7 +67,7 @@ def choose(
     return tuple(found)
 
 
-def _launches(workload: Workload, steps: Collection[int]) -> Iterator[tuple[int, Launch]]:
+def candidates(workload: Workload, steps: Collection[int]) -> Iterator[tuple[int, Launch]]:
     """Those of these steps that may be sampled, by their indices.
 
     What later launches of its step take for indices must be whole, and so must what a step carries

@@ -28,6 +28,8 @@ class Draws(StrEnum):
     BATCHES = "batches"  # its metric by layer and pass, at each size of the batch
     SPEED_UP = "speed-up"  # the time on machine A by that on B, by layer and pass
     BYPASS = "bypass"  # the time with L1 by that without, by layer and pass
+    CLOCKS = "clocks"  # the time by layer and pass at several clocks, on machine A
+    UNITS = "units"  # the same with several numbers of compute units
     FUSION = "fusion"  # the time of the forward pass by that with fused kernels
     TYPES = "types"  # shares of the time by kind of layer, by case
     PHASES = "phases"  # shares of the time by pass, by case

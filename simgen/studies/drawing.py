@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simgen import metrics
-from simgen.studies import explaining, measuring, plan_figures, speed_ups
+from simgen.studies import (
+    explaining,
+    measuring,
+    operating_points,
+    plan_figures,
+    speed_ups,
+    trade_offs,
+)
 from simgen.studies.definition import Draws
 from simgen.studies.drawn import (
     Drawn,
@@ -60,6 +67,9 @@ def draw(
 def _why(of: DrawnFrom, target: str) -> str:
     """Why a target has no values for a figure."""
     figure = of.figure
+    axis = operating_points.AXES.get(figure.draws)
+    if axis and not operating_points.takes(axis, target):
+        return f"{target}: {axis.others}"
     if not of.at(target):
         return f"{target} has no results"
     if figure.draws is Draws.BYPASS and not measuring.bypasses(target):
@@ -228,6 +238,8 @@ _OF_RUNS: Mapping[Draws, _Draw] = {
     Draws.SPEED_UP: speed_ups.machines,
     Draws.BYPASS: speed_ups.bypass,
     Draws.FUSION: speed_ups.fusion,
+    Draws.CLOCKS: trade_offs.draw,
+    Draws.UNITS: trade_offs.draw,
     Draws.TYPES: _shares_of_time(_kind_of, "time_of_type"),
     Draws.PHASES: _shares_of_time(_pass_of, "time_of_phase"),
 }

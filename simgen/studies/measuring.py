@@ -18,9 +18,10 @@ from simgen.errors import LossError, RefusedError, RunError, SimgenError, UsageE
 from simgen.running import sweeps
 from simgen.running.runs import Wish
 from simgen.running.sweeps import SweepListener
-from simgen.studies import definition
+from simgen.studies import definition, operating_points
 from simgen.studies.definition import OF_PLAN, Draws
 from simgen.studies.machines import PLACES, StudyPlace
+from simgen.studies.operating_points import CLOCKS, UNITS
 from simgen.study import page
 from simgen.targets import TARGETS
 
@@ -50,11 +51,14 @@ class Scope:
     timeout: float | None = None  # seconds, of each run
     check: bool = True  # compare results with the reference
     counters: bool = False  # on GPUs, with their profiler
+    clocks: tuple[str, ...] = ()  # that machine A is run at, where its target takes them
+    units: tuple[str, ...] = ()  # numbers of compute units, likewise
 
-    def options(self, place: StudyPlace) -> Mapping[str, str | int]:
-        """Of a run there."""
+    def options(self, point: StudyPoint) -> Mapping[str, str | int]:
+        """Of its run."""
+        place = point.place
         counts = self.counters and "counters" in TARGETS[place.target].run_options
-        return {**place.options, **({"counters": "yes"} if counts else {})}
+        return {**place.options, **({"counters": "yes"} if counts else {}), **dict(point.options)}
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,17 @@ class StudyPoint:
     batch: int
     place: StudyPlace
     variant: str = BASE
+    options: tuple[tuple[str, str | int], ...] = ()  # of its run, which make the variant
 
     @property
     def bundle(self) -> str:
         """Name of its bundle; points that differ in options of the run alone share it."""
-        words = (self.case.name, f"n{self.batch}", self.place.bundle, self.variant)
+        words = (
+            self.case.name,
+            f"n{self.batch}",
+            self.place.bundle,
+            "" if self.options else self.variant,
+        )
         return "-".join(word for word in words if word)
 
     @property
@@ -134,7 +144,7 @@ def _needs_second(study: Study) -> bool:
 
 
 def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
-    """At the largest batch, on machine A: without L1, and with fused kernels."""
+    """At the largest batch, on machine A: without L1, with fused kernels, and at other clocks."""
     if point.place.machine != "A" or point.batch != max(scope.batches):
         return []
     found = []
@@ -142,6 +152,12 @@ def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]
         found.append(replace(point, variant=BYPASS))
     if study.draws(Draws.FUSION):
         found += [replace(point, variant=FORWARD), replace(point, variant=FUSED)]
+    for axis, words in ((CLOCKS, scope.clocks), (UNITS, scope.units)):
+        option = TARGETS[point.place.target].run_options.get(axis.option)
+        for word in words if option else ():
+            options = ((axis.option, option.read(word)),) if option else ()
+            name = operating_points.variant(axis, word)
+            found.append(replace(point, variant=name, options=options))
     return found
 
 
@@ -224,7 +240,7 @@ def _rows(
     listener.error = None
     with bundles.opened(path) as made:
         swept = sweeps.run(
-            made, target.name, scope.options(point.place), [], Wish(scope.timeout), listener
+            made, target.name, scope.options(point), [], Wish(scope.timeout), listener
         )
     if listener.error is not None:
         raise listener.error

@@ -10,6 +10,7 @@ from simgen.compile import render
 from simgen.errors import RunError, UsageError
 from simgen.storage.files import write_atomic
 from simgen.studies import drawing, explaining, measuring
+from simgen.studies.operating_points import CLOCKS, UNITS
 from simgen.study import correlation, reporting
 from simgen.study import page as report_page
 
@@ -73,7 +74,9 @@ def make(
         raise UsageError(f"{output}: is no folder; give another -o")
     planned = measuring.planned(study, scope)
     measured, failed = measuring.measure(study, scope, output, listener)
-    drawn = [drawing.draw(figure, measured, planned, scope) for figure in study.figures]
+    more = ((CLOCKS, scope.clocks), (UNITS, scope.units))
+    figures = (*study.figures, *(axis.figure for axis, given in more if given))
+    drawn = [drawing.draw(figure, measured, planned, scope) for figure in figures]
     for each in drawn:
         _write(output / FIGURES, each)
     if measured:

@@ -7,18 +7,23 @@ they are: a simulator gets them rewritten (simgen.lint.rewriting), a GPU as they
 from __future__ import annotations
 
 import base64
+import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen.compile import code_object, own, stages, toolchain
+from simgen.compile.cache import Key
 from simgen.compile.legalise import Legalised
 from simgen.errors import RefusedError, SimgenError
 from simgen.ir import Language
-from simgen.lint import rewriting
+from simgen.lint import linting, rewriting, tables
+from simgen.lint.containers import Held
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from simgen.compile.build import Builder
+    from simgen.compile.cache import Cache
     from simgen.compile.legalise import Model
     from simgen.compile.stages import Products, Stage
     from simgen.ir import Kernel, Workload
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 
 MACHINE_CODE = (Language.ASSEMBLY, Language.OBJECT)
 EVERY = tuple(Language)
+GEM5 = "gem5"  # as lint calls it
 
 
 def check(target: Target, workload: Workload) -> None:
@@ -70,7 +76,36 @@ def products(
     for name, products in made.items():
         if known[name].source:
             _check_loadable(known[name], products[stages.CODE_OBJECT])
+        if builder.linted:
+            refuse(name, products[stages.CODE_OBJECT], model, builder.cache)
     return made
+
+
+def refuse(name: str, elf: bytes, model: Model, cache: Cache) -> None:
+    """Refuse machine code of a kernel that lint would refuse for a version of gem5.
+
+    For MGPUSim, the stages compare opcodes with the same table, and lint's rules are those that the
+    code has gone through.
+
+    Raises:
+        RefusedError: it has such an instruction.
+    """
+    if model.simulator != GEM5 or model.version not in tables.versions(GEM5):
+        return
+    key = Key("lint")
+    key.add("label", f"lint {model.simulator} {model.version} {model.arch} {name}")
+    key.add("rules", linting.identity())
+    key.add("model", f"{model.simulator} {model.version} {model.arch}")
+    key.add("code object", hashlib.sha256(elf).hexdigest())
+
+    def look() -> bytes:
+        held = Held(Path(name), "", elf)
+        (looked,) = linting.code_objects([held], model.simulator, model.version)
+        first = next((each for each in looked.findings if each.refused), None)
+        return f"{first.instruction}: {first.reason}; {first.cure}".encode() if first else b""
+
+    if why := cache.kept(key, look).decode():
+        raise RefusedError(f"kernel {name}: {why} (simgen lint --simulator gem5@{model.version})")
 
 
 def _is_machine_code(kernel: Kernel) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil, prod
+
 import pytest
 from command_line import fails
 from handmade import lowered
@@ -11,11 +13,13 @@ from simgen.cli import costing
 from simgen.errors import MissingError, UsageError
 from simgen.running import budget, estimates, probe
 from simgen.running.probe import Probe
+from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 
 TARGET = MGPUSim()
 SMALL = (("n", "1"), ("h", "32"), ("w", "32"), ("pool5.kernel_size", "1"))
+LARGE = (("n", "256"), ("c", "512"), ("h", "64"), ("w", "64"))
 
 
 @pytest.fixture(scope="module", name="resnet")
@@ -69,6 +73,59 @@ def test_a_budget_gives_up_as_little_as_it_must(resnet):
         budget.choose(resnet, TARGET, 1.0, 0.001)
 
 
+def test_a_budget_takes_samples_before_it_makes_a_launch_smaller():
+    relu = Plan("activation_fwd", Choices(settings=LARGE), [TARGET])
+    whole = estimates.estimate(relu.workload, TARGET).whole.host
+    groups = prod(relu.workload.launches[0].grid)
+    rates = []
+    for part in (0.5, 0.15, 0.03):
+        found = budget.choose(relu, TARGET, 1.0, part * whole)
+        assert (found.settings, found.scale_to) == ((), None)
+        assert found.seconds <= part * whole
+        (told,) = found.given_up
+        ran = int(told.removeprefix("of 1 launch, about ").split()[0])
+        assert told.endswith(f" of {groups} work-groups run")
+        assert ran / groups == pytest.approx(found.sample, rel=0.15)
+        assert found.seconds == pytest.approx(whole * ran / groups, rel=0.05)
+        rates.append(found.sample)
+    assert rates == [0.25, 0.1, 0.02]
+    again = budget.choose(relu, TARGET, 1.0, 0.005 * whole)
+    assert again.settings
+    assert not again.sample
+
+
+def test_a_budget_takes_no_sample_of_what_would_be_refused(monkeypatch):
+    relu = Plan("activation_fwd", Choices(settings=LARGE), [TARGET])
+    limit = estimates.estimate(relu.workload, TARGET).whole.host / 2
+    monkeypatch.setattr(budget.sampled, "is_declared", lambda kernel: False)
+    found = budget.choose(relu, TARGET, 1.0, limit)
+    assert found.settings
+    assert not found.sample
+    monkeypatch.undo()
+    gem5 = Gem5Se()
+    limit = estimates.estimate(relu.workload, gem5).whole.host / 2
+    assert not budget.choose(relu, gem5, 1.0, limit).sample
+
+
+def test_a_budget_keeps_means_of_whole_images():
+    """Of 224 x 224, the last pooling has 7 x 7; of a half, its rows are still one window."""
+    resnet = Plan("resnet18", Choices(settings=(("n", "1"),)), [TARGET])
+    limit = estimates.estimate(resnet.workload, TARGET).whole.host / 4
+    found = budget.choose(resnet, TARGET, 1.0, limit)
+    made = Plan("resnet18", Choices(settings=(("n", "1"), *found.settings)), [TARGET])
+    height = int(dict(found.settings)["h"])
+    assert height < 224
+    (pool,) = [each for each in made.network.layers if each.node.name == "pool5"]
+    assert pool.node.inputs[0].shape[2:] == (ceil(height / 32),) * 2
+    assert pool.layer.output(pool.node.inputs).shape[2:] == (1, 1)
+
+
+def test_a_budget_of_a_product_by_itself():
+    """Its sizes are keys: it has no input that says a batch."""
+    gemm = Plan("gemm_fwd", Choices(settings=(("m", "2048"), ("n", "2048"))), [TARGET])
+    assert budget.choose(gemm, TARGET, 1.0, 60.0).scale_to
+
+
 def test_a_probe_is_kept_for_what_it_was_made_of(monkeypatch, tmp_path):
     monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
     assert probe.kept(TARGET) is None
@@ -109,6 +166,10 @@ def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, 
     assert found["budget"]["host_seconds"] <= 60
     assert "--scale-to" in found["budget"]["build"]
     assert found["budget"]["run"].startswith("simgen run conv_fwd --on mgpusim --mode timing")
+    huge = (
+        "show activation_fwd --set n=256 --set c=512 --set h=64 --set w=64 --target mgpusim --cost"
+    )
+    assert "--representatives --sample 1%" in simgen(f"{huge} --budget 10m --json").out
     printed = simgen(options).out
     assert "instructions of wavefronts" in printed
     monkeypatch.setattr(probe, "of", lambda target, again: MissingError("no Go"))

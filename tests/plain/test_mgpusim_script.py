@@ -60,6 +60,7 @@ add:
 class NoCompiler:
     """Stands for a Builder; code objects are for the simulator only."""
 
+    linted = False
     assembly = ""
 
     def products(

@@ -98,6 +98,7 @@ def test_the_command_lists_checks_and_takes_over(simgen, tmp_path):
     assert listed.out.startswith("MIOpenSoftmax.cl.o -DNUM_BATCH=1")
     (row,) = miopen_cache.read_rows(tmp_path / "rows.csv")
     wanted = miopen_cache.key(*row, "gfx902")
+    fails(simgen("cache miopen softmax_fwd --gfx gfx903"), 2, "did you mean 'gfx")
     fails(simgen(f"{SOFTMAX} --in new -q"), 3, "1 of 1 kernels are missing", "MIOpenSoftmax.cl.o")
     KernelDatabase(tmp_path / "old", "gfx902", 4).add({wanted: CODE})
     taken = simgen("cache miopen --rows rows.csv --in new --from old --json").json()

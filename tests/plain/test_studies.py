@@ -19,6 +19,7 @@ from simgen.studies import (
     explaining,
     machines,
     measuring,
+    operating_points,
     reporting,
 )
 from simgen.studies.definition import OF_PLAN, Case, Draws, Figure
@@ -144,6 +145,34 @@ def test_fusion_is_of_the_whole_pass():
     assert values[("4", "forward pass", "speed_up")] == 2.0
 
 
+def test_a_layer_gets_the_slowest_clock_that_costs_it_little():
+    words = ("500MHz", "1GHz", "1.5GHz")
+    scope = replace(SCOPE, clocks=words)
+    clocks = [p for p in measuring.points(ICPE, scope) if p.options]
+    assert [p.options for p in clocks] == [(("gpu_clock", word),) for word in words]
+    # One bundle for all clocks, and machine A alone.
+    assert {(p.bundle, p.place.machine) for p in clocks} == {("alexnet-n4-mgpusim-gfx803", "A")}
+    assert [scope.options(p)["gpu_clock"] for p in clocks] == list(words)
+
+    # Memory holds up the first layer, the second takes as many cycles at any clock.
+    seconds = {"500MHz": (1.04, 3.0), "1GHz": (1.01, 1.5), "1.5GHz": (1.0, 1.0)}
+    runs = []
+    for word, (bound, busy) in seconds.items():
+        rows = (row("conv1", "fwd", bound), row("fc1", "fwd", busy))
+        name = operating_points.variant(operating_points.CLOCKS, word)
+        runs.append(Measured(StudyPoint(CASE, 4, SLOW, name), rows))
+    made = drawing.draw(operating_points.CLOCKS.figure, runs, [], scope)
+    found = {x["place"]: float(x["value"]) for x in csv.DictReader(io.StringIO(made.csv))
+             if x["quantity"] == "least within 5%"}  # fmt: skip
+    assert found == {"conv1 fwd": 500e6, "fc1 fwd": 1500e6}
+    # 2.04 of 2 seconds; 0.52 and 1.5 of 3 thousand million cycles.
+    assert made.notes == [
+        "mgpusim, net: each layer at its own, against all at 1.5GHz: time +2.0%, cycles of the "
+        "clock -32.7%"
+    ]
+    assert made.cells[1] == ("mgpusim conv1 fwd", "1.04 s", "1.01 s", "1 s", "500MHz")
+
+
 @pytest.mark.parametrize(
     ("draws", "more", "why"),
     [
@@ -225,6 +254,8 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets host --set n=4", 2, "give --batch"),
         ("study icpe18 -o out --targets host --set alexne:conv1.c=4", 2, "did you mean"),
         ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
+        ("study icpe18 -o out --targets host --clocks 1GHz,2GHz", 3, "not simgen's to set"),
+        ("study icpe18 -o out --targets host --units 1,2", 3, "no mask of compute units"),
         ("study icpe18", 2, "--output"),
     ],
 )
@@ -274,3 +305,18 @@ def test_simulators_are_compared_with_a_gpu_alone(tmp_path, capsys, targets, sai
     assert said in out
     assert len(found) == ("cuda" in targets)
     assert ("l3" in out) == ("cuda" in targets)  # the outlier
+
+
+@pytest.mark.parametrize(
+    ("axis", "words", "fact"),
+    [
+        (operating_points.CLOCKS, ["1GHz", "2kHz"], "write it like 1.5GHz"),
+        (operating_points.CLOCKS, ["1GHz", "1000MHz"], "takes two or more"),
+        (operating_points.CLOCKS, [], "takes two or more"),
+        (operating_points.UNITS, ["0", "1"], "1 or more"),
+    ],
+)
+def test_settings_that_are_none_are_refused(axis, words, fact):
+    with pytest.raises(UsageError, match=fact):
+        operating_points.read(axis, words, ["host", "mgpusim"])
+    assert operating_points.read(operating_points.UNITS, ["16", "4"], ["mgpusim"]) == ("4", "16")

@@ -259,6 +259,8 @@ def _module(name: str, arch: str, lines: list[str]) -> str:
 class _Assembled:
     """Stands for a Builder: the code objects are there already."""
 
+    linted = False
+
     def __init__(self, objects: Mapping[str, bytes]) -> None:
         self.objects = objects
 

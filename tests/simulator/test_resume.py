@@ -19,6 +19,7 @@ from simgen.check import diff
 from simgen.compile import render
 from simgen.errors import RunError
 from simgen.running import process, run_folder, selection
+from simgen.targets import own_sources
 from simgen.targets.gem5 import stats
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim.target import MGPUSim
@@ -166,6 +167,7 @@ def spoiled(place: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Bu
     head = f'extern "C" __global__ void __launch_bounds__(64) {name}(const float* x, float* y)'
     sources[name] = f'#include "prelude.h"\n{head}\n{{\n{body}\n}}\n'
     monkeypatch.setattr(render, "kernels", lambda workload: sources)
+    monkeypatch.setattr(own_sources, "refuse", lambda *_: None)  # lint tells of these
     return plan.write(place / "net", [Gem5Se()])[0], name
 
 

@@ -75,6 +75,46 @@ def test_each_row_is_found(arch):
     assert rows > 1000
 
 
+GEM5_FORMS = {
+    "v_add_f32_dpp v10, v4, v6 row_half_mirror row_mask:0xf bank_mask:0xf": True,
+    "v_mov_b32_dpp v10, v4 row_half_mirror row_mask:0xf bank_mask:0xf": True,
+    "v_add_f32_dpp v10, v4, v6 row_mirror row_mask:0xf bank_mask:0xf": False,
+    "v_cvt_f32_i32_e64 v10, s50": True,
+    "v_cvt_f32_i32_e64 v10, 7": True,
+    "v_cvt_f32_i32_e64 v10, v4": False,
+    "v_cvt_f32_i32_e32 v10, s50": False,
+    "v_cndmask_b32_e64 v10, -v4, v6, s[34:35]": True,
+    "v_cndmask_b32_e64 v10, v4, v6, s[34:35]": False,
+}
+MGPUSIM_FORMS = {
+    "flat_load_dword v10, v[14:15]": "adds s[0:1]",
+    "global_load_dword v10, v[14:15], off": "",
+    "v_add_f64 v[10:11], 1.0, v[6:7]": "takes constants of 32 bits",
+    "v_add_f64 v[10:11], v[4:5], v[6:7]": "",
+    "v_med3_u32 v10, v4, v6, v6": "where two sources are equal",
+    "s_abs_i32 s0, s1": "SCC",
+    "s_not_b32 s0, s1": "SCC",
+}
+
+
+def test_what_conform_has_found_in_gem5():
+    cases = assembled(list(GEM5_FORMS), "gfx942")
+    for version in ("24.0", "24.1"):
+        table = tables.table("gem5", version, "gfx942")
+        judge = Gem5(Model("gem5", version, "gfx942"), table, ()).judged
+        found = {item.offset for item, _ in judge(cases)}
+        assert [item.offset in found for item in cases] == list(GEM5_FORMS.values())
+
+
+def test_what_conform_has_found_in_mgpusim():
+    cases = assembled(list(MGPUSIM_FORMS), "gfx942")
+    judge = linting.judge_of(Model("mgpusim", "4.2.0", "gfx942"))
+    found = {item.offset: judged[1] for item, judged in judge(cases)}
+    for item, (line, why) in zip(cases, MGPUSIM_FORMS.items(), strict=True):
+        assert (item.offset in found) == bool(why), line
+        assert why in found.get(item.offset, ""), line
+
+
 def test_source_lines_and_forms(tmp_path):
     """What a user sees of his assembly: the line, the modifier, the form."""
     text = [
