@@ -2,5 +2,5 @@
 and only this room prints.
 
 May import: bisect, bundle, check, compile, conform, exports, tensors, errors, frontend, ir, layers,
-lint, machine, metrics, running, storage, studies, study, targets, workflow, workload.
+lint, machine, metrics, rates, running, storage, studies, study, targets, workflow, workload.
 """

@@ -84,10 +84,20 @@ def test_an_open_extent_takes_a_value(tmp_path: Path) -> None:
     onnx.save(cnn("batch"), path)
     with pytest.raises(SimgenError, match=r"no value for the extent batch .*--set NAME=VALUE"):
         Plan(str(path), Choices())
+    with pytest.raises(SimgenError, match=r"--set batc: did you mean 'batch'\?"):
+        Plan(str(path), Choices(settings=(("batc", "5"),)))
     plan = Plan(str(path), Choices(settings=(("batch", "5"),)))
     assert plan.network.layers[-1].output.shape == (5, 10)
     again = Plan(str(path), Choices(settings=(("batch", "5"), ("n", "3"))))
     assert again.network.layers[-1].output.shape == (3, 10)
+
+
+def test_an_extent_without_a_bound_is_named_by_its_axis(tmp_path: Path) -> None:
+    model, path = cnn("batch"), tmp_path / "cnn.onnx"
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 2**62
+    onnx.save(model, path)
+    with pytest.raises(SimgenError, match=r"axis 2 of input \S+ has 4,611,686,018,427,387,904 "):
+        Plan(str(path), Choices(settings=(("batch", "1"),)))
 
 
 def test_what_cannot_be_imported_is_named_at_once(tmp_path: Path) -> None:

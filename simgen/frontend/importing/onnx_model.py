@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import ConfigError, cut, one_line, printable
+from simgen.errors import LONGEST_WORD, ConfigError, cut, one_line, printable
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
 from simgen.frontend.importing import images as images
 from simgen.frontend.importing import model_file
@@ -104,25 +105,40 @@ def _inputs(
         if not each.type.HasField("tensor_type") or not each.type.tensor_type.HasField("shape"):
             fact = f"input {printable(each.name)} is no tensor with a number of axes"
             raise ConfigError(where, f"{fact}; export the model with it")
-        shapes[each.name] = _extents(each, variables)
+        shapes[each.name] = _extents(each, variables, where)
     lacking = {name: given for name, given in variables.items() if name not in settings}
     if lacking:
         first = next(iter(lacking.values()))
         noun = "extent" if len(lacking) == 1 else "extents"
         text = "x".join(each.removeprefix("${").removesuffix("}") for each in shapes[first])
         fact = f"no value for the {noun} {', '.join(lacking)} (input {printable(first)}: {text})"
-        raise ConfigError(where, f"{fact}; give them with --set NAME=VALUE")
+        cure = _resembling(lacking, settings) or "give them with --set NAME=VALUE"
+        raise ConfigError(where, f"{fact}; {cure}")
     for each in model.graph.input:
         if each.name in shapes:
             _input(each, shapes[each.name], draft, where, settings)
     return tuple(variables)
 
 
-def _extents(given: onnx.ValueInfoProto, variables: dict[str, str]) -> list[str]:
+def _resembling(lacking: Iterable[str], settings: Iterable[str]) -> str:
+    """The cure where a setting nearly has the name of an extent that lacks a value; or nothing."""
+    folded = {name.lower(): name for name in lacking}
+    for given in settings:
+        near = get_close_matches(given.lower(), folded, n=1) if len(given) <= LONGEST_WORD else []
+        if near:
+            return f"--set {given}: did you mean {printable(folded[near[0]])}?"
+    return ""
+
+
+def _extents(given: onnx.ValueInfoProto, variables: dict[str, str], where: str) -> list[str]:
     """The extents of an input: numbers, or variables."""
     found = []
     for at, dim in enumerate(given.type.tensor_type.shape.dim):
         if dim.HasField("dim_value") and dim.dim_value > 0:
+            if dim.dim_value > MAX_ELEMENTS:
+                place = f"axis {at} of input {printable(given.name)}"
+                fact = f"{place} has {dim.dim_value:,} elements, and a tensor has {MAX_ELEMENTS:,}"
+                raise ConfigError(where, f"{fact} at most; export the model with a bound")
             found.append(str(dim.dim_value))
             continue
         called = dim.dim_param if re.search(r"[A-Za-z]", dim.dim_param) else f"{given.name}_{at}"

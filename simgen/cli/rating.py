@@ -1,0 +1,91 @@
+"""rates: what memories and units of a simulated machine do, beside what it is configured to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simgen.cli import completing
+from simgen.cli.numbers import Real
+from simgen.cli.options import RunCommand, verbosity
+
+if TYPE_CHECKING:
+    from simgen.rates.measuring import RatesOf
+    from simgen.rates.probes import MeasuredRate
+
+
+@click.command(cls=RunCommand)
+@click.option("--on", required=True, metavar="T", shell_complete=completing.targets,
+              help="The target: mgpusim or gem5-se.")  # fmt: skip
+@click.option("--arch", default=None, metavar="A", help="The GPU [default: the target's].")
+@click.option("--timeout", type=Real(0, min_open=True), metavar="SECONDS",
+              help="End the run after this time.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@verbosity
+def rates(
+    on: str,
+    arch: str | None,
+    timeout: float | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
+) -> None:
+    """Measure what a simulator's memories and units do, beside what it is configured to do.
+
+    Latency and bandwidth of DRAM, both caches and LDS, multiply-adds, and what a launch costs,
+    each from two launches that differ in a count; run options of the target make other hardware.
+
+    \b
+    simgen rates --on gem5-se
+    simgen rates --on gem5-se --num-compute-units 16
+    simgen rates --on mgpusim --json
+    """
+    from simgen.bundle.planning import chosen_targets
+    from simgen.cli.following import Printing
+    from simgen.rates import measuring
+
+    settings = {"arch": arch} if arch else {}
+    (target,) = chosen_targets([on], settings)
+    options = {name: value for name, value in given.items() if value is not None}
+    measured = measuring.measure(target, options, Printing(quiet or as_json), timeout)
+    if as_json:
+        print(json.dumps(_as_json(on, measured), indent=1))
+    elif not quiet:
+        _print(measured)
+
+
+def _as_json(on: str, measured: RatesOf) -> dict[str, Any]:
+    rows = [dataclasses.asdict(rate) | {"share": rate.share} for rate in measured.rates]
+    return {"target": on, "machine": measured.machine.label, "rates": rows}
+
+
+def _print(measured: RatesOf) -> None:
+    from simgen.cli import present
+
+    machine = measured.machine
+    rows = []
+    for rate in measured.rates:
+        share = "" if rate.share is None else f"{rate.share:.0%}"
+        configured = "" if rate.configured is None else _number(rate.configured, rate.unit)
+        rows.append((rate.name, _number(rate.value, rate.unit), _cycles(rate, machine.clock),
+                     configured, share))  # fmt: skip
+    print(f"{machine.label}: {machine.units} units at {machine.clock / 1e9:g} GHz")
+    present.table(None, ("what", "measured", "in cycles", "configured", "share"), rows)
+
+
+def _number(value: float, unit: str) -> str:
+    for power, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""), (1e-3, "m"), (1e-6, "u")):
+        if value >= power:
+            return f"{value / power:.3g} {prefix}{unit}"
+    return f"{value * 1e9:.3g} n{unit}"
+
+
+def _cycles(rate: MeasuredRate, clock: float) -> str:
+    """Time as cycles, and what is done in a cycle."""
+    if rate.unit == "s":
+        return f"{rate.value * clock:.0f}"
+    return f"{rate.value / clock:.4g} {rate.unit.removesuffix('/s')}"

@@ -1,0 +1,95 @@
+"""The probes built, run and checked on a target."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simgen import machine as machines
+from simgen import resources
+from simgen.bundle import writing as bundles
+from simgen.bundle.planning import Choices, Plan
+from simgen.check import judging
+from simgen.compile import cache
+from simgen.errors import RunError, UsageError
+from simgen.rates import probes
+from simgen.rates.probes import MeasuredRate, Sizes
+from simgen.running import process, runs
+from simgen.running.runs import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from simgen.machine import Machine
+    from simgen.running.runs import Listener
+    from simgen.targets import Target
+
+FOLDER = "rates"
+SOURCE = "data/rates/rates.toml"
+FILLING = "initial_values"  # begins the names of kernels that write what outputs hold before
+
+
+@dataclass(frozen=True)
+class RatesOf:
+    """What a machine does on a target."""
+
+    machine: Machine
+    rates: tuple[MeasuredRate, ...]
+
+
+def measure(
+    target: Target, options: Mapping[str, str | int], listener: Listener, timeout: float | None
+) -> RatesOf:
+    """Run the probes with these run options, for the machine that they make.
+
+    Raises:
+        UsageError: the target has no machine of its own, or no such option.
+        MissingError, RefusedError, RunError: it cannot run here.
+    """
+    if not target.simulates or not target.machine:
+        raise UsageError(f"--on {target.name}: it simulates no machine; take gem5-se or mgpusim")
+    hardware = {name: value for name, value in options.items() if name in machines.OPTIONS}
+    machine = machines.find(target.machine, "--on").with_options(hardware, f"--on {target.name}")
+    sizes = Sizes.of(machine)
+    source = resources.folder("data") / "rates" / "rates.toml"
+    plan = Plan(str(source), Choices(settings=sizes.settings), [target])
+    home = cache.user_root().parent / FOLDER / f"{target.name}.{os.getpid()}"
+    timing = {"mode": "timing"} if "mode" in target.run_options else {}
+    try:
+        plan.write(home, [target])
+        seconds = _run(home, target, {**options, **timing}, listener, timeout)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+    try:
+        return RatesOf(machine, tuple(probes.rates(seconds, sizes, machine)))
+    except ValueError as error:
+        raise RunError(f"{target.name}: {error}; its times tell nothing") from None
+
+
+def _run(
+    home: Path,
+    target: Target,
+    options: Mapping[str, str | int],
+    listener: Listener,
+    timeout: float | None,
+) -> list[float]:
+    """The seconds of the launches, without those that write initial values.
+
+    Raises:
+        RunError: what the kernels computed is wrong: so may be the counts behind the times.
+    """
+    with bundles.opened(home) as made:
+        process.check(made, target)
+        _, ended = runs.run(
+            made, target.name, options, Wish(timeout=timeout), listener, verified=True
+        )
+        right, launches = judging.judge(made, target.name), made.workload.launches
+    if not right:
+        cure = f"simgen build {SOURCE} --target {target.name} shows what"
+        raise RunError(f"{target.name}: it computes the probes wrongly; {cure}")
+    kernels = [launch.kernel for launch in launches]
+    rows = zip(kernels, ended.result.launches, strict=True)
+    return [float(row["seconds"]) for kernel, row in rows if not kernel.startswith(FILLING)]
