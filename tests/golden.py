@@ -2,8 +2,9 @@
 
     tests/data/kernel_texts.txt    each kernel of the built-in workloads, and those that cover the
                                    choices of every template (covering.py)
-    tests/data/machine_code.txt    the code object of each kernel of the built-in workloads, for an
-                                   architecture that its name chooses; the title is the compiler
+    tests/data/machine_code.txt    the code objects of those kernels of the built-in workloads that
+                                   cover the choices of their templates, each for an architecture
+                                   that its name chooses; the title is the compiler
 
 Each line is a digest and a name. Tests compare them with what is rendered and compiled now. A
 kernel that is rewritten on purpose changes its text and, as a rule, nothing of its machine code:
@@ -114,11 +115,13 @@ def chosen() -> dict[str, Kernel]:
 
 @cache
 def of_nvidia() -> dict[str, Kernel]:
-    """Name -> kernel of 16-bit convolutions with channels last, which are planned for GPUs only
-    that have mma.sync or wgmma."""
+    """Name -> kernel of 16-bit convolutions with channels last, and of products with 2:4 sparsity,
+    which are planned for GPUs only that have mma.sync or wgmma."""
     found: dict[str, Kernel] = {}
     sizes = {"n": 2, "c": 64, "h": 14, "w": 14, "num_output": 64, "algo": "channels_last"}
     for machine in ("a100", "h200"):
+        made = simgen.plan("structured_gemm_fwd", type="f16", plan_for=machine)
+        found |= {kernel.name: kernel for kernel in made.workload.kernels}
         for stride in (1, 2):
             for word in ("conv_fwd", "conv_bwd_data", "conv_bwd_weight"):
                 settings = {**sizes, "stride": stride}
@@ -141,13 +144,16 @@ def code(kernels: Iterable[Kernel], arch: str, builder: Builder) -> dict[str, st
 
 
 def code_of_tests(arch: str, builder: Builder) -> dict[str, str]:
-    """As `code`, of the kernels of the built-in workloads that are kept for this architecture."""
-    own = [
-        kernel
-        for name, kernel in sorted(built_in().items())
-        if ARCHS[zlib.crc32(name.encode()) % len(ARCHS)] == arch
-    ]
-    return code(own, arch, builder)
+    """As `code`, of the kernels of the built-in workloads that are kept for this architecture.
+
+    Machine code is made of a text, of flags and of rules: texts are all kept (`texts`), and what
+    flags and rules do to a template shows in any kernel that has its choices.
+    """
+    found = dict(sorted(built_in().items()))
+    each = {name: (kernel,) for name, kernel in found.items()}
+    names = covering(each, pairs=False, sizes=False)
+    turn = {name: ARCHS[zlib.crc32(name.encode()) % len(ARCHS)] for name in names}
+    return code([found[name] for name in names if turn[name] == arch], arch, builder)
 
 
 def digest(content: bytes) -> str:

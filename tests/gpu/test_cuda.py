@@ -16,6 +16,8 @@ from layer_bundles import Problem, distinct_kernels, failures, plan, worst
 from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
 from test_channels_last import PASSES as CONV_PASSES
 from test_channels_last import PROBLEMS as CONVOLUTIONS
+from test_structured_matrix import CASES as STRUCTURED
+from test_structured_matrix import planned as structured
 
 import simgen as package
 from simgen.bundle import results
@@ -266,3 +268,19 @@ def test_twenty_training_steps_learn_as_on_the_host(tmp_path: Path) -> None:
         losses = [each.results[target] for each in judged.losses]
         assert len(losses) == 20
         assert sum(losses[-5:]) < sum(losses[:5]) / 2
+
+
+@pytest.mark.parametrize(("dtype", "machine", "parameters"), [case[:3] for case in STRUCTURED])
+def test_structured_sparsity_agrees_with_the_reference(
+    tmp_path: Path, dtype: str, machine: str, parameters: dict[str, str]
+) -> None:
+    workload = structured(dtype, machine, parameters)
+    builder = Builder(Cache(tmp_path / "cache"))
+    bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
+
+    folder = process.run(bundle, "cuda")
+
+    result = results.collect(bundle, Cuda(), folder)
+    inputs = data.load(bundle.path / bundles.DATA, workload)
+    wrong = failures(worst(diff(workload, inputs, result, None)))
+    assert not wrong, "\n".join(wrong)

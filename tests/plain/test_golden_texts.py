@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import golden
 
+from simgen import resources
 
-def test_the_texts_of_kernels_are_those_that_were_accepted() -> None:
+
+def test_the_texts_of_kernels_are_those_that_were_accepted_and_of_every_template() -> None:
     """Was it meant? python tests/golden.py accept texts"""
     _, kept = golden.read(golden.TEXTS)
     assert not golden.differences(kept, golden.texts()), "python tests/golden.py accept texts"
-
-
-def test_what_is_kept_has_every_template() -> None:
-    from simgen import resources
-
     templates = {path.name for path in resources.folder("templates").glob("kernels/*.hip")}
-    shown = {kernel.template for kernel in golden.chosen().values()}
-    assert shown == templates
+    assert {kernel.template for kernel in golden.chosen().values()} == templates
 
 
 def test_differences_are_told_by_name() -> None:

@@ -29,8 +29,9 @@ def test_weights_stay_where_a_launch_has_many_steps() -> None:
     assert kept("h200", "f16") == [False, True]  # the first step multiplies nothing
     assert kept("h200", "f16", algo="steps") == [False, False]
     assert kept("h200", "f16", hidden_size="4096") == [False, False]  # 128 MiB
-    assert kept("h200") == [False, False]
-    assert kept("h200", algo="persistent") == [False, True]
+    assert kept("h200") == [False, True]
+    assert kept("h200", algo="steps") == [False, False]
+    assert kept("h200", hidden_size="2048") == [False, False]  # 64 MiB
     assert kept("mgpusim-mi300a", hidden_size="128") == [False, False]
     assert kept("mgpusim-mi300a", hidden_size="128", algo="persistent") == [False, True]
 

@@ -10,6 +10,7 @@ import hashlib
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 from layer_variants import inputs_of
@@ -23,6 +24,7 @@ from simgen.frontend import network
 from simgen.frontend.config import Config, Entry, Place, Section
 from simgen.ir import DType
 from simgen.layers import LAYERS
+from simgen.targets import host
 from simgen.targets.base import Job
 from simgen.targets.host import Host
 from simgen.tensors import data_file
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from simgen.ir import Pass, Workload
     from simgen.machine import Machine
 
+UNOPTIMISED = (*host.COMMON_FLAGS, "-O0")
 EXTENTS = ("n", "c", "h", "w")
 
 
@@ -141,13 +144,20 @@ def make(
     *,
     sanitize: bool = False,
     sources: Mapping[str, str] | None = None,
+    optimise: bool = True,
 ) -> Made:
-    """The bundle at `path`; `sources` stands in for rendered kernels of the same names."""
+    """The bundle at `path`; `sources` stands in for rendered kernels of the same names.
+
+    Compiling takes longer than all else; a test that looks for what the text says need not
+    `optimise`. Kernels that leave to it what they never call do not link without.
+    """
     target = Host(sanitize=sanitize)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     rendered = {**render.kernels(workload), **(sources or {})}
     job = Job(workload, rendered, data_file.data_id(workload), digest)
-    for name, file in target.package.folder(job, builder).items():
+    with mock.patch.object(host, "FLAGS", host.FLAGS if optimise else UNOPTIMISED):
+        folder = target.package.folder(job, builder)
+    for name, file in folder.items():
         to = path / "host" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_bytes(file.content)

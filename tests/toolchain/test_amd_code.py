@@ -88,9 +88,9 @@ def kernels(kind: str) -> dict[str, Kernel]:
     found: dict[str, Kernel] = {}
     for variant in variants(kind):
         layer = variant.layer
-        if ("algo", "persistent") in variant.parameters:
-            # Work-groups for a whole unit: those for warps of 32 have no room in AMD's registers,
-            # and code_object refuses them.
+        if kind == "recurrent":
+            # Where weights stay, work-groups are for a whole unit: those for warps of 32 have no
+            # room in AMD's registers, and code_object refuses them.
             layer = replace(layer, machine=find("mi300a", "test"))
         for shape in shapes_of(kind, SHAPES):
             for direction in LAYERS[kind].passes if accepts(layer, shape) else ():

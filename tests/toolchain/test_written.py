@@ -103,7 +103,7 @@ def test_half_of_a_grid_writes_what_is_declared(
     found = chosen(direction)
     whole = plan({name: problem for name, (problem, _) in found.items()}, direction)
     short = cut_short(whole, {name: turn for name, (_, turn) in found.items()})
-    made = make(tmp_path, short, builder)
+    made = make(tmp_path, short, builder, optimise=False)
     done = made.run()
     assert (done.returncode, done.stderr) == (0, "")
     left = outputs(made.bundle.path, short)

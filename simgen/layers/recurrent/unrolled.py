@@ -161,10 +161,9 @@ class Unrolled:
     @property
     def _keeps(self) -> bool:
         """Whether weights stay in local memory that holds them: where nobody says so, if a launch
-        has many steps. (What asks for so much local memory runs on few other machines; so it is
-        chosen where matrix instructions bind a plan to its machine anyway.)"""
+        has many steps."""
         if self.algo is StepAlgo.AUTO:
-            return self.machine.joins_groups and self.by_matrix
+            return self.machine.joins_groups
         return self.algo is StepAlgo.PERSISTENT
 
     def keeping(self, direction: Pass) -> StepTile | MatrixTile | None:

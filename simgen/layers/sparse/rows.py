@@ -50,6 +50,8 @@ class RowPlan:
     nonzeros: int
     side: int = 1
     shared: bool = False  # whether work-items share the sums of a row, and not its columns
+    # Products that a matrix instruction adds up, in an order that is its own; 0: none multiplies.
+    together: int = 0
 
     @property
     def stored(self) -> int:
@@ -96,8 +98,13 @@ class RowPlan:
         since the product itself is rounded where multiply-adds are not fused.
 
         In order, the product at a place is in all sums from there on. Where sums are shared, in
-        those of its own work-item, and in one of each pair on the way to the row's.
+        those of its own work-item, and in one of each pair on the way to the row's. By matrix
+        instructions, in all sums from the beginning of its own instruction on, where each product
+        costs two roundings at most (simgen/layers/product/fragment.py).
         """
+        if self.together:
+            first = place // self.together * self.together
+            return 2 * np.asarray(length - first, np.float64)
         own, more = np.asarray(length - place, np.float64), 1.0
         if self.shared:
             own, more = np.ceil(own / self.lanes), 1 + log2(self.lanes)
@@ -206,12 +213,14 @@ class SparseProduct(Layer):
         themselves are in error by as much."""
         a, b, plan = self.matrices(tensors)
         counts = plan.taken_part(a.places, np.repeat(a.lengths, a.lengths))
-        roundings = a.lengths[:, np.newaxis] + 1.0
+        roundings = (2.0 if plan.together else 1.0) * a.lengths[:, np.newaxis] + 1.0
         bound = product(a, np.abs(a.values) * counts, np.abs(b)) * U / (1 - roundings * U)
         return {"y": bound + roundings * TINY}
 
     def spread(self, tensors: Tensors, direction: Pass, tolerance: Tensors) -> Mapping[str, Spread]:
         a, b, plan = self.matrices(tensors)
+        if plan.together:  # what instructions cut off does not cancel
+            return {"y": Spread(tolerance["y"])}
         sigma = np.empty((a.m, b.shape[1]))
         equal = min(repeats(a.values), repeats(b.T))
         for part in a.panels():

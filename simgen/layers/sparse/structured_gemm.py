@@ -9,8 +9,8 @@
                for each, 8 groups in a word, the first in the lowest bits
     b          (k, n)  and y (m, n) dense, by rows
 
-It is computed by scalar arithmetic. NVIDIA's mma.sp and AMD's V_SMFMAC take a compressed matrix as
-an operand of its own, beside its positions; a tile's fragments have no place for that.
+Of 16-bit floats, NVIDIA's matrix instructions multiply where rows are whole words of positions and
+whole runs of 16 bytes (structured_matrix.py); else scalar arithmetic does.
 
 Source: A. Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021; the order of the bits is
 that of the metadata of PTX's mma.sp.
@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.dtypes import DType
 from simgen.ir import Distribution, Fill, Kernel, Launch, Pass, TensorSpec
-from simgen.layers.base import Lowering, Port, Sums, key
+from simgen.layers.base import Choice, Lowering, Port, Sums, key
 from simgen.layers.product.elements import constant, name_of
+from simgen.layers.sparse import structured_matrix
 from simgen.layers.sparse.rows import LARGEST, Compressed, RowPlan, SparseProduct
 from simgen.layers.written import Places, Writes, cut, writes
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from simgen.layers.base import Tensors
     from simgen.layers.sparse.rows import Indices
+    from simgen.layers.sparse.structured_matrix import StructuredTile
     from simgen.layers.written import Values
     from simgen.numerics.rounding import Array
 else:
@@ -71,7 +73,17 @@ class StructuredGemm(SparseProduct):
         if largest > LARGEST:
             fact = f"a matrix of {largest} elements is larger than {LARGEST}"
             raise ValueError(f"{fact}; make it smaller")
-        return RowPlan(self.m, n, k, self.m * k // 2)
+        return self._planned(self.m, n, k)
+
+    def _planned(self, m: int, n: int, k: int) -> RowPlan:
+        by_matrix = self._tile(m, n, k) is not None
+        together = structured_matrix.TOGETHER if by_matrix else 0
+        return RowPlan(m, n, k, m * k // 2, together=together)
+
+    def _tile(self, m: int, n: int, k: int) -> StructuredTile | None:
+        """Of matrix instructions; None: scalars multiply."""
+        dtype = self.types[0] if self.types else self.type
+        return structured_matrix.tile_of(self.machine, dtype, m, n, k)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         plan, b = self.plan(inputs), self._b(inputs)
@@ -86,6 +98,12 @@ class StructuredGemm(SparseProduct):
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         plan, b = self.plan(inputs), self._b(inputs).dtype
+        args = ("values", "positions", "b", "y")
+        size = plan.m, plan.n, plan.k
+        if tile := self._tile(*size):
+            made = structured_matrix.kernel(self.machine, b, size, tile)
+            grid = tile.grid(plan.m, plan.n)
+            return Lowering((made,), (Launch(made.name, grid, args),))
         y = b if plan.stores_narrow else DType.F32
         extents = f"{plan.m}x{plan.n}x{plan.k}"
         constants = (
@@ -100,12 +118,24 @@ class StructuredGemm(SparseProduct):
         )
         name = "_".join((self.kind, extents, *name_of((b, y))))
         kernel = Kernel(name, "structured_gemm.hip", plan.block, constants)
-        args = ("values", "positions", "b", "y")
         return Lowering((kernel,), (Launch(kernel.name, plan.grid, args),))
 
     def tiles(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Mapping[str, int]:
         plan = self.plan(inputs)
-        return {} if inputs else {"m": plan.rows, "n": plan.columns, "k": GROUP * GROUPS}
+        if inputs:
+            return {}
+        if tile := self._tile(plan.m, plan.n, plan.k):
+            return {"m": tile.rows, "n": tile.columns, "k": structured_matrix.STEP}
+        return {"m": plan.rows, "n": plan.columns, "k": GROUP * GROUPS}
+
+    def choices(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Choice, ...]:
+        plan = self.plan(inputs)
+        tile = self._tile(plan.m, plan.n, plan.k)
+        if tile is None:
+            return super().choices(inputs, direction)
+        why = f"{self.machine.name} has them for 2:4 sparsity"
+        tiled = Choice("tile", f"{tile.rows}x{tile.columns}", "the largest that fills the machine")
+        return (Choice("matrix cores", "yes", why), tiled)
 
     def fault(self, given: Mapping[str, NDArray[Any]], inputs: tuple[TensorSpec, ...]) -> str:
         if "positions" not in given:
@@ -126,7 +156,7 @@ class StructuredGemm(SparseProduct):
         columns = places + np.arange(0, k, GROUP)[:, np.newaxis]
         rows = np.arange(m + 1) * (k // 2)
         a = Compressed(values.reshape(-1), columns.reshape(-1), rows, k)
-        return a, b, RowPlan(m, b.shape[1], k, values.size)
+        return a, b, self._planned(m, b.shape[1], k)
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
         return Sums(self.plan(inputs).k // 2)
