@@ -75,7 +75,7 @@ def _chain(first: Placed, following: Mapping[str, Placed]) -> Iterator[Placed]:
     if after and _is_given(after):
         yield after
         after = following.get(after.node.name)
-    if after and isinstance(after.layer, Activation):
+    if after and isinstance(after.layer, Activation) and not after.layer.of_x:
         yield after
 
 

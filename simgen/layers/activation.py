@@ -8,17 +8,22 @@
     sigmoid       1 / (1 + exp(-x))        dy y (1 - y)
     tanh          tanh(x)                  dy (1 - y) (1 + y)
     soft_relu     log(1 + exp(x))          dy (1 - exp(-y))         MIOpen, SOFTRELU
+    gelu          x Phi(x)                 dy (Phi(x) + x Phi'(x))  Hendrycks and Gimpel 2016
+    gelu_tanh     x Phi(x), Phi by tanh    the same                 the same
 
-c is `activation_ceiling`, a is `activation_alpha`. Every derivative is a function of y alone, so
-a backward pass reads two tensors, and a network need not keep x. Float32 computes it from y with a
-small relative error everywhere, since 1 - y, 1 + y and y + a are exact where they would cancel. No
-formula brings back what was lost when y was rounded: where sigmoid or tanh is rounded to its limit,
-the gradient is 0, as in every library that keeps y. Tensors have any shape.
+c is `activation_ceiling`, a is `activation_alpha`, Phi is in simgen/layers/gelu.py. Every other
+derivative is a function of y alone, so a backward pass reads two tensors, and a network need not
+keep x; two x of gelu have the same y, so that its backward pass reads x and dy. Float32 computes a
+derivative from y with a small relative error everywhere, since 1 - y, 1 + y and y + a are exact
+where they would cancel. No formula brings back what was lost when y was rounded: where sigmoid or
+tanh is rounded to its limit, the gradient is 0, as in every library that keeps y. Tensors have any
+shape.
 
 Of i8, y has the scale of x and its `zero_point`, which relu has in place of 0; other modes take
 floats alone.
 
-y has a small relative error too, in the tails as well, so every bound is relative; a kernel that
+y has a small relative error too, in the tails as well, so every bound is relative, but for the
+slope of gelu, whose sign changes; a kernel that
 computes log(1 + exp(x)) or 1 - exp(-y) as it stands here exceeds it.
 """
 
@@ -30,7 +35,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
-from simgen.layers import elementwise
+from simgen.layers import elementwise, gelu
 from simgen.layers.base import Layer, Lowering, Port, Sums, key
 from simgen.layers.requantisation import check_zero_point, zero_key
 from simgen.layers.written import Writes, dense, writes
@@ -60,6 +65,8 @@ class ActivationMode(StrEnum):
     CLIPPED_RELU = "clipped_relu"
     SOFT_RELU = "soft_relu"
     ELU = "elu"
+    GELU = "gelu"
+    GELU_TANH = "gelu_tanh"
 
 
 # (flops, transcendentals) per element: forward, backward
@@ -70,7 +77,10 @@ COUNTS = {
     ActivationMode.SIGMOID: ((2, 2), (3, 0)),
     ActivationMode.TANH: ((3, 2), (3, 0)),
     ActivationMode.SOFT_RELU: ((2, 2), (3, 1)),
+    ActivationMode.GELU: ((4, 1), (6, 1)),  # with erf, and exp of the density, as one
+    ActivationMode.GELU_TANH: ((8, 1), (14, 1)),
 }
+GELU = (ActivationMode.GELU, ActivationMode.GELU_TANH)  # their slope is a function of x
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,11 @@ class Activation(Layer):
         """Whether every result is one of the operands, or a constant."""
         return self.mode in (ActivationMode.RELU, ActivationMode.CLIPPED_RELU)
 
+    @property
+    def of_x(self) -> bool:
+        """Whether a backward pass reads x, and not y; kernels of sums have no such function."""
+        return self.mode in GELU
+
     def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
         (x,) = inputs
         if not x.dtype.is_float and self.mode is not ActivationMode.RELU:
@@ -124,6 +139,9 @@ class Activation(Layer):
             # Wide enough for saturation on both sides, dense enough around zero.
             return (Port("x", x, Fill.usual(x.dtype, 8.0)), Port("y", x))
         normal = Distribution.NORMAL
+        dy = Fill(normal, 0.0, 1.0)
+        if self.of_x:
+            return (Port("x", x, Fill(normal, 0.0, 3.0)), Port("dy", x, dy), Port("dx", x))
         y = {  # what the forward pass can give, its limits included
             ActivationMode.RELU: Fill(normal, 0.0, 8.0, low=0.0),  # beyond the usual ceilings too
             ActivationMode.CLIPPED_RELU: Fill(
@@ -134,15 +152,17 @@ class Activation(Layer):
             ActivationMode.TANH: Fill(normal, 0.0, 1.0, -1.0, 1.0),
             ActivationMode.SOFT_RELU: Fill(normal, 2.0, 2.0, low=0.0),
         }[self.mode]
-        dy = Fill(normal, 0.0, 1.0)
         return (Port("y", x, y), Port("dy", x, dy), Port("dx", x))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
-        constants: Constants = (
-            ("function", str(self.mode)),
+        numbers: Constants = (
             ("ceiling", float32(self.ceiling) if self.mode is ActivationMode.CLIPPED_RELU else 0.0),
             ("alpha", float32(self.alpha) if self.mode is ActivationMode.ELU else 0.0),
+        )
+        constants: Constants = (
+            ("function", str(self.mode)),
+            *(() if self.of_x else numbers),
             ("size", x.size),
             ("vector", VECTOR),
             *elementwise.element(x.dtype, self.zero_point),
@@ -153,10 +173,10 @@ class Activation(Layer):
             name += f"_c{identifier(self.ceiling)}"
         if self.mode is ActivationMode.ELU:
             name += f"_a{identifier(self.alpha)}"
-        args: tuple[str, ...]
-        template, args = "activation_forward.hip", ("x", "y")
-        if direction is not Pass.FORWARD:
-            template, args = "activation_backward.hip", ("y", "dy", "dx")
+        family, kept = ("gelu", "x") if self.of_x else ("activation", "y")
+        forward = direction is Pass.FORWARD
+        args = ("x", "y") if forward else (kept, "dy", "dx")
+        template = f"{family}_{'forward' if forward else 'backward'}.hip"
         kernel = Kernel(name, template, BLOCK, constants)
         grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
         return Lowering((kernel,), (Launch(kernel.name, grid, args),))
@@ -167,7 +187,7 @@ class Activation(Layer):
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:
             return {"y": self._forward(tensors["x"])}
-        dy, slope = tensors["dy"], self._slope(tensors["y"])
+        dy, slope = tensors["dy"], self._slope(tensors["x" if self.of_x else "y"])
         if self.chooses:  # no product: 0 inf would be NaN
             return {"dx": np.where(slope > 0, dy, 0.0)}
         return {"dx": dy * slope}
@@ -176,12 +196,12 @@ class Activation(Layer):
         if direction is Pass.FORWARD:
             x = tensors["x"]
             return {"y": self._forward_bound(x, self._forward(x)) * SECOND_ORDER}
-        y, dy = tensors["y"], tensors["dy"]
-        slope = self._slope(y)
+        kept, dy = tensors["x" if self.of_x else "y"], tensors["dy"]
+        slope = self._slope(kept)
         if self.chooses:
             return {"dx": np.zeros_like(dy)}  # dy or zero: nothing is rounded
         # The slope's own error, and U of its product with dy. A slope or a product may be flushed.
-        bound = np.abs(dy) * (self._slope_bound(y) + U * np.abs(slope) + TINY) + TINY
+        bound = np.abs(dy) * (self._slope_bound(kept) + U * np.abs(slope) + TINY) + TINY
         return {"dx": bound * SECOND_ORDER}
 
     def sums(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Sums | None:
@@ -204,9 +224,11 @@ class Activation(Layer):
                 return np.tanh(x)
             case ActivationMode.SOFT_RELU:
                 return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+            case ActivationMode.GELU | ActivationMode.GELU_TANH:
+                return gelu.forward(x, self.mode is ActivationMode.GELU_TANH)
 
     def _slope(self, y: Array) -> Array:
-        """dy/dx as a function of y."""
+        """dy/dx as a function of y; of gelu, what is given is x."""
         match self.mode:
             case ActivationMode.RELU:
                 return (y > 0).astype(np.float64)
@@ -220,6 +242,8 @@ class Activation(Layer):
                 return (1 - y) * (1 + y)
             case ActivationMode.SOFT_RELU:
                 return -np.expm1(-y)
+            case ActivationMode.GELU | ActivationMode.GELU_TANH:
+                return gelu.slope(y, self.mode is ActivationMode.GELU_TANH)
 
     def _slope_bound(self, y: Array) -> Array:
         """Of the modes whose slope is computed. Each step is off by U, and they add up."""
@@ -230,6 +254,8 @@ class Activation(Layer):
                 return 2 * U * np.abs(self._slope(y))  # 1 - y, y (1 - y)
             case ActivationMode.TANH:
                 return 3 * U * np.abs(self._slope(y))  # 1 - y, 1 + y, their product
+            case ActivationMode.GELU | ActivationMode.GELU_TANH:
+                return gelu.slope_bound(y, self.mode is ActivationMode.GELU_TANH)
             case _:
                 return _expm1_bound(-y)
 
@@ -261,6 +287,8 @@ class Activation(Layer):
                 log: Array = np.log1p(e)
                 bound: Array = e / (1 + e) * rounding.exp(x) + 7 * U * log + U * y + 2 * TINY
                 return bound
+            case ActivationMode.GELU | ActivationMode.GELU_TANH:
+                return gelu.forward_bound(x, y, self.mode is ActivationMode.GELU_TANH)
 
 
 def _expm1_bound(t: Array) -> Array:
@@ -278,6 +306,6 @@ def _expm1_bound(t: Array) -> Array:
     return bound
 
 
-@writes("activation_forward", "activation_backward")
+@writes("activation_forward", "activation_backward", "gelu_forward", "gelu_backward")
 def _written(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["vector"], block)]

@@ -14,6 +14,7 @@ Source: the fusions that MIOpen calls CBNA and CBA; cudnnConvolutionBiasActivati
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.ir import DType, OpCount, Pass, TensorSpec
@@ -39,13 +40,26 @@ else:
     from simgen import arrays as np
 
 NORMALISED = dict(zip(("w", "b", "running_mean", "running_var"), PORTS))  # port of bn -> port here
+
+
+class FusedMode(StrEnum):
+    """Those of [Activation] that kernels of sums have; all are monotone."""
+
+    RELU = ActivationMode.RELU
+    SIGMOID = ActivationMode.SIGMOID
+    TANH = ActivationMode.TANH
+    CLIPPED_RELU = ActivationMode.CLIPPED_RELU
+    SOFT_RELU = ActivationMode.SOFT_RELU
+    ELU = ActivationMode.ELU
+
+
 # The largest derivative of an activation; of elu it is 1 or alpha.
 STEEPEST = {
-    ActivationMode.RELU: 1.0,
-    ActivationMode.CLIPPED_RELU: 1.0,
-    ActivationMode.SIGMOID: 0.25,
-    ActivationMode.TANH: 1.0,
-    ActivationMode.SOFT_RELU: 1.0,
+    FusedMode.RELU: 1.0,
+    FusedMode.CLIPPED_RELU: 1.0,
+    FusedMode.SIGMOID: 0.25,
+    FusedMode.TANH: 1.0,
+    FusedMode.SOFT_RELU: 1.0,
 }
 # What is made of statistics is made once; normalisations round.
 PROMISES: dict[str, Any] = {
@@ -69,9 +83,7 @@ class Fused(Layer):
         "epsilon", default=1e-5, least=1e-12, most=1e6, text="added to its variance"
     )
     activation: bool = key("activation", default=True, text="does an activation follow?")
-    activation_mode: ActivationMode = key(
-        "activation_mode", default=ActivationMode.RELU, text="which one"
-    )
+    activation_mode: FusedMode = key("activation_mode", default=FusedMode.RELU, text="which one")
     ceiling: float = key(
         "activation_ceiling",
         default=6.0,
@@ -97,8 +109,8 @@ class Fused(Layer):
         return Epilogue(
             epsilon=self.epsilon if self.batch_norm else None,
             activation=str(mode) if mode else "",
-            ceiling=self.ceiling if mode is ActivationMode.CLIPPED_RELU else 0.0,
-            alpha=self.alpha if mode is ActivationMode.ELU else 0.0,
+            ceiling=self.ceiling if mode is FusedMode.CLIPPED_RELU else 0.0,
+            alpha=self.alpha if mode is FusedMode.ELU else 0.0,
         )
 
     @property
@@ -112,7 +124,8 @@ class Fused(Layer):
 
     @property
     def _activate(self) -> Activation:
-        return Activation(mode=self.activation_mode, ceiling=self.ceiling, alpha=self.alpha)
+        mode = ActivationMode(self.activation_mode)
+        return Activation(mode=mode, ceiling=self.ceiling, alpha=self.alpha)
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """The operations of all; of the bytes, those of no tensor between them."""

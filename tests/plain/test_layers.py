@@ -229,6 +229,8 @@ def activation(variant: Variant, x: Array) -> Array:
         "tanh": lambda x: (np.exp(x) - np.exp(-x)) / (np.exp(x) + np.exp(-x)),
         "clipped_relu": lambda x: np.median([x, np.zeros_like(x), np.full_like(x, ceiling)], 0),
         "soft_relu": lambda x: -special.log_expit(-x),
+        "gelu": lambda x: x * (1 + special.erf(x / np.sqrt(2))) / 2,
+        "gelu_tanh": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
         "elu": lambda x: np.maximum(x, 0) + alpha * special.expm1(np.minimum(x, 0)),
     }
     return functions[given["activation_mode"]](x)

@@ -192,8 +192,8 @@ def test_values_of_no_model() -> None:
 
 MODULES = """
     add averagepool batch_normalization clip concat conv convtranspose depthtospace div elu expand
-    gemm globalaveragepool gru hardsigmoid hardswish layernormalization leakyrelu logsoftmax lrn
-    lstm matmul maxpool mul pad reducemean rnn slice softmax softplus spacetodepth split sub sum
+    gelu gemm globalaveragepool gru hardsigmoid hardswish layernormalization leakyrelu logsoftmax
+    lrn lstm matmul maxpool mul pad reducemean rnn slice softmax softplus spacetodepth split sub sum
     transpose
 """
 # What covers the forms of operators; all others of theirs were run once.
@@ -202,8 +202,9 @@ CASES = """
     averagepool_2d_precomputed_same_upper averagepool_2d_ceil batchnorm_epsilon clip_splitbounds
     concat_2d_axis_0 concat_3d_axis_negative_1 conv_with_strides_and_asymmetric_padding
     conv_with_autopad_same convtranspose_1d convtranspose_dilations convtranspose_group_2
-    depthtospace_crd_mode_example div_bcast elu expand_dim_changed gemm_transposeA
-    gemm_all_attributes gemm_default_scalar_bias globalaveragepool hardsigmoid hardswish
+    depthtospace_crd_mode_example div_bcast elu expand_dim_changed gelu_default_2 gelu_tanh_2
+    gemm_transposeA gemm_all_attributes gemm_default_scalar_bias globalaveragepool hardsigmoid
+    hardswish
     layer_normalization_4d_axis0 layer_normalization_3d_axis_negative_2_epsilon leakyrelu
     logsoftmax_axis_0 lrn_default lstm_bidirectional lstm_with_initial_bias matmul_3d matmul_bcast
     maxpool_1d_default maxpool_2d_same_lower maxpool_2d_ceil_output_size_reduce_by_one mul_bcast

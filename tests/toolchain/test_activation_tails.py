@@ -37,6 +37,8 @@ FORWARD: dict[str, Callable[[Array], Array]] = {
     "sigmoid": special.expit,
     "tanh": lambda x: np.sign(x) * -np.expm1(-2 * np.abs(x)) / (1 + np.exp(-2 * np.abs(x))),
     "soft_relu": lambda x: -special.log_expit(-x),
+    "gelu": lambda x: x * special.ndtr(x),
+    "gelu_tanh": lambda x: x * special.expit(_exponent(x)),
 }
 # Of y, for the values that y can have.
 SLOPE: dict[str, tuple[Callable[[Array], Array], Array]] = {
@@ -45,7 +47,27 @@ SLOPE: dict[str, tuple[Callable[[Array], Array], Array]] = {
     "tanh": (lambda y: (1 - y) * (1 + y), np.geomspace(1e-30, 1, 5000)),
     "soft_relu": (lambda y: -np.expm1(-y), np.geomspace(1e-30, 1e30, 5000)),
 }
+# Of x: near -0.75 it is 0, so that its error is one of its two terms.
+SLOPE_OF_X: dict[str, Callable[[Array], tuple[Array, Array]]] = {
+    "gelu": lambda x: (special.ndtr(x), x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)),
+    "gelu_tanh": lambda x: (
+        special.expit(_exponent(x)),
+        x * special.expit(_exponent(x)) * special.expit(-_exponent(x)) * _exponent_slope(x),
+    ),
+}
 NEAR_ONE = 1 - np.arange(1, 3000) * 2.0**-24
+
+
+def _exponent(x: Array) -> Array:
+    near = np.clip(x, -100, 100)  # beyond, a cube would exceed float64 with what is made of it
+    exponent: Array = 2 * np.sqrt(2 / np.pi) * (near + 0.044715 * near**3)
+    return exponent
+
+
+def _exponent_slope(x: Array) -> Array:
+    near = np.clip(x, -100, 100)
+    slope: Array = 2 * np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * near**2)
+    return slope
 
 
 def launched(
@@ -80,7 +102,10 @@ def test_forward(tmp_path: Path, builder: Builder, mode: str) -> None:
     wide = x.astype(np.float64)
     wanted = FORWARD[mode](wide)
     # 2 U |x| is what rounding x log2(e) makes of an exponential; where that is 0, x is no matter.
-    assert_relative(found, wanted, (24 + 2 * np.minimum(np.abs(wide), 110)) * U)
+    exponent = np.abs(wide)
+    if "gelu" in mode:  # 5 U of exponents that are a square or a cube, where x < 0
+        exponent = np.where(wide < 0, 2.5 * np.maximum(wide**2 / 2, np.abs(_exponent(wide))), 0.0)
+    assert_relative(found, wanted, (34 + 2 * np.minimum(exponent, 2.5 * 110)) * U)
 
 
 @pytest.mark.parametrize("mode", SLOPE)
@@ -92,3 +117,19 @@ def test_backward(tmp_path: Path, builder: Builder, mode: str) -> None:
     found = launched(tmp_path, builder, mode, Pass.BACKWARD, y=y, dy=dy)
     wanted = dy.astype(np.float64) * slope(y.astype(np.float64))
     assert_relative(found, wanted, 24 * U)
+
+
+@pytest.mark.parametrize("mode", SLOPE_OF_X)
+def test_backward_from_x(tmp_path: Path, builder: Builder, mode: str) -> None:
+    x = np.concatenate([BOTH_SIGNS, np.linspace(-1, -0.5, 3000, dtype=np.float32)])
+    dy = np.where(np.arange(x.size) % 2, np.float32(-1.7), np.float32(3.1)).astype(np.float32)
+    found = launched(tmp_path, builder, mode, Pass.BACKWARD, x=x, dy=dy)
+    wide = x.astype(np.float64)
+    first, second = SLOPE_OF_X[mode](wide)
+    exponent = np.where(wide < 0, np.maximum(wide**2 / 2, np.abs(_exponent(wide))), 0.0)
+    terms = first + np.abs(second)
+    error = np.abs(found - dy * (first + second))
+    # What is flushed is an exponential, which counts as much as its factor: less than 300.
+    allowed = np.abs(dy) * (terms * (40 + 5 * np.minimum(exponent, 110)) * U + 300 * TINY)
+    worst = int(np.argmax(error / allowed))
+    assert (error <= allowed).all(), (x[worst], found[worst], error[worst] / allowed[worst])

@@ -16,7 +16,7 @@ from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, vari
 
 from simgen.ir import Pass
 from simgen.layers import LAYERS
-from simgen.layers.activation import ActivationMode
+from simgen.layers.fused import FusedMode
 from simgen.targets.host import Host
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def problems(kind: str, direction: Pass) -> dict[str, Problem]:
 
 # What the problems of a kind must reach: constants of a template, with values that make other text
 # of it. (Large results, and large tiles, are in test_large_convolutions.py and test_tiles.py.)
-MODES = set(map(str, ActivationMode))
+MODES = set(map(str, FusedMode))
 REACHED: dict[tuple[str, str], dict[str, set[Any]]] = {
     ("conv", "conv_direct"): {"wide": {1, 2, 4}, "vector": {1, 4}, "unrolled": {0, 1},
                               "rows_gap": {1, 2}, "rows_divide": {1, 5}, "with_bias": {0, 1}},
@@ -318,8 +318,10 @@ def test_gradients_at_special_values(tmp_path: Path, builder: Builder, sanitize:
         "sigmoid": [0.0, 1e-40, 0.5, 0.99999994, 1.0],
         "tanh": [-1.0, -0.99999994, -0.0, 0.0, 1e-40, 1.0],
         "soft_relu": [0.0, 1e-40, 1e-7, 0.6931472, 88.0, 104.0, 1e30],
+        "gelu": [*SPECIAL, *-SPECIAL, -0.7517915],
+        "gelu_tanh": [*SPECIAL, *-SPECIAL, -0.7524614],
     }
-    pairs: dict[str, NDArray[np.float32]] = {}  # layer -> (y, dy) of each element
+    pairs: dict[str, NDArray[np.float32]] = {}  # layer -> (y, or x of gelu, and dy) of each element
     found: dict[str, Problem] = {}
     for i, variant in enumerate(variants("activation")):
         mode = dict(variant.parameters)["activation_mode"]
@@ -330,7 +332,8 @@ def test_gradients_at_special_values(tmp_path: Path, builder: Builder, sanitize:
     found = distinct_kernels(iter(found.items()), B)
     made = make(tmp_path, plan(found, B), builder, sanitize=sanitize)
     for name, problem in found.items():
-        for port, values in zip(("y", "dy"), pairs[name]):
+        kept = "x" if "gelu" in dict(problem.variant.parameters)["activation_mode"] else "y"
+        for port, values in zip((kept, "dy"), pairs[name]):
             made.rewrite(f"{name}.{port}", _set_to(values.reshape(problem.shape)))
     assert not failures(made.good())
     for values in made.outputs().values():

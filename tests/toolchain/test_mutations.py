@@ -52,6 +52,8 @@ RELU = activation("relu", 1030)  # two elements after the last vector
 SIGMOID = activation("sigmoid", 1030)
 TANH = activation("tanh", 1030)
 SOFT_RELU = activation("soft_relu", 1030)
+GELU = activation("gelu", 1030)
+GELU_TANH = activation("gelu_tanh", 1030)
 
 PASSES = {
     "rows-fwd": (ROWS, F), "rows-bwd": (ROWS, B), "wide-fwd": (WIDE, F), "wide-bwd": (WIDE, B),
@@ -59,6 +61,7 @@ PASSES = {
     "log-bwd": (LOG, B), "relu-fwd": (RELU, F), "relu-bwd": (RELU, B), "sigmoid-fwd": (SIGMOID, F),
     "sigmoid-bwd": (SIGMOID, B), "tanh-fwd": (TANH, F), "tanh-bwd": (TANH, B),
     "soft_relu-fwd": (SOFT_RELU, F), "soft_relu-bwd": (SOFT_RELU, B),
+    "gelu-fwd": (GELU, F), "gelu-bwd": (GELU, B), "gelu_tanh-bwd": (GELU_TANH, B),
 }  # fmt: skip
 BARRIER = "    __syncthreads();\n"
 # Of a reduction: the second one is there where a work-group's items reduce in two steps.
@@ -104,6 +107,11 @@ MUTANTS = (
            "2.0f), maximum(x, 0.0f))",
            "fused(0.693147181f, fast_log2(1.0f + e), maximum(x, 0.0f + 0.0f * tail))", True),
     Mutant("coefficient", "soft_relu-fwd", "0.400249094f", "0.39f", True),
+    Mutant("coefficient", "gelu-fwd", "0.0772021785f", "0.0773f", True),
+    Mutant("no maximum", "gelu-fwd", "maximum(x, 0.0f) -", "x -", True),
+    Mutant("constant", "gelu-bwd", "-0.398942280f", "-0.39895f", True),
+    Mutant("one side", "gelu-bwd", "x > 0.0f ? 1.0f - low : low", "low", True),
+    Mutant("constant", "gelu_tanh-bwd", "0.214064499f", "0.2141f", True),
     Mutant("cancels", "soft_relu-bwd", "y > 0.25f", "y > 0.01f", True),
     Mutant("cancels", "tanh-bwd", "(1.0f - y) * (1.0f + y)", "(1.0f - (y * y))", True),
     Mutant("minimum for maximum", "relu-fwd", "maximum(x, 0.0f)", "minimum(x, 0.0f)", True),

@@ -262,6 +262,11 @@ def _leaky_relu(call: Call) -> None:
     call.node("LeakyRelu", call.get("self"), alpha=float(call.get("negative_slope", 0.01)))
 
 
+@aten("gelu.default", "gelu_.default")
+def _gelu(call: Call) -> None:
+    call.node("Gelu", call.get("self"), approximate=call.get("approximate", "none"))
+
+
 @aten("silu.default", "silu_.default")
 def _silu(call: Call) -> None:
     gate = call.node("Sigmoid", call.get("self"), output=f"{call.output}_gate")

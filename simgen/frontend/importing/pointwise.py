@@ -46,6 +46,15 @@ def elu(site: NodeSite) -> None:
     _activation(site, "elu", activation_alpha=float(site.attribute("alpha", 1.0)))
 
 
+@operator("Gelu")
+def gelu(site: NodeSite) -> None:
+    kinds = {"none": "gelu", "tanh": "gelu_tanh"}
+    approximate = site.attribute("approximate", "none")
+    if approximate not in kinds:
+        raise Refused(f"has approximate={approximate}, and there are {' and '.join(kinds)}")
+    _activation(site, kinds[approximate])
+
+
 @operator("Clip")
 def clip(site: NodeSite) -> None:
     low, high = _bound(site, "min", 1), _bound(site, "max", 2)

@@ -1,0 +1,61 @@
+/* The Gaussian error linear unit and its slope, for all kernels that have it. */
+#pragma once
+#include "prelude.h"
+
+enum class Gelu { GELU, GELU_TANH };
+
+/* Phi(x) = 1 - Phi(-x), so that only the tail Phi(-a), a = |x|, is computed: a product with
+ * exp(-w), which keeps its relative error. Beyond 16 it is less than any float32. Squares are
+ * compared, so that a NaN stays one, and because gem5 ignores an absolute value in a comparison. */
+struct Tail {
+    float a, square; /* |x| and x^2; 16 and 256 at most */
+    float e; /* exp(-w) */
+    float rest; /* Phi(-a) = rest e */
+};
+
+/* Phi(-a) exp(a^2 / 2) in t = 1 / (1 + a / 4): the variable of Shepherd and Laframboise, 1981. */
+static __device__ __forceinline__ float mills(float a)
+{
+    const float t = fast_rcp(fused(a, 0.25f, 1.0f));
+    const float tail = fused(t, fused(t, fused(t, fused(t, fused(t, 0.0176738352f, -0.0688617378f), 0.0662595332f), 0.0084551191f), 0.0297984313f), 0.0772021785f);
+    return t * fused(t, fused(t, fused(t, fused(t, tail, 0.0753782317f), 0.0947650596f), 0.0995864943f), 0.0997428671f);
+}
+
+template <Gelu FUNCTION>
+static __device__ __forceinline__ Tail tail_of(float x)
+{
+    const float whole = x * x;
+    const bool beyond = whole > 256.0f;
+    const float a = absolute(beyond ? 16.0f : x), square = beyond ? 256.0f : whole;
+    if constexpr (FUNCTION == Gelu::GELU) {
+        /* w = a^2 / 2 */
+        return Tail{a, square, fast_exp2(square * -0.721347520f), mills(a)};
+    } else {
+        /* w = sqrt(8 / pi) (a + 0.044715 a^3), (1 + tanh(-w / 2)) / 2 = e / (1 + e) */
+        const float e = fast_exp2(a * fused(square, -0.102943240f, -2.30220820f));
+        return Tail{a, square, e, fast_rcp(1.0f + e)};
+    }
+}
+
+/* x Phi(x) = max(x, 0) - a Phi(-a) */
+template <Gelu FUNCTION>
+static __device__ __forceinline__ float gelu(float x)
+{
+    const Tail tail = tail_of<FUNCTION>(x);
+    return maximum(x, 0.0f) - tail.a * tail.rest * tail.e;
+}
+
+/* The slope at -a; at a, it is 1 less this. */
+template <Gelu FUNCTION>
+static __device__ __forceinline__ float gelu_slope(float x)
+{
+    const Tail tail = tail_of<FUNCTION>(x);
+    float low;
+    if constexpr (FUNCTION == Gelu::GELU) {
+        low = tail.e * fused(tail.a, -0.398942280f, tail.rest); /* Phi(-a) - a phi(a) */
+    } else {
+        const float steep = fused(tail.square, 0.214064499f, 1.59576912f); /* dw/da */
+        low = tail.e * tail.rest * (1.0f - tail.a * tail.rest * steep);
+    }
+    return x > 0.0f ? 1.0f - low : low;
+}
