@@ -78,7 +78,7 @@ def test_no_built_in_workload_needs_a_compiler(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert set(found["outcomes"]) == {cache.CacheOutcome.PRECOMPUTED.name}
     assert len(found["outcomes"]) >= 2 * len(precompute.names())  # a program and its code objects
-    # What lint says of a kernel is kept there too; it takes no compiler, and is no part of a bundle.
+    # What lint says of kernels is kept there too: without a compiler, and for no part of a bundle.
     left = [each.label for each in cache.entries(tmp_path / "own")]
     assert not [label for label in left if not label.startswith("lint ")]
 
