@@ -61,6 +61,8 @@ PROBLEMS: dict[str, Problem] = {
     "gru": problem("recurrent", (3, 2, 6), cell="gru", **STATES),
 }
 # What simulators run beside them: single elements, and rows of more than one work-group.
+# Weights that pass through local memory, step by step, whatever machine it is planned for.
+PASS = {"algo": "steps", "initial_state": "true"}
 MORE: dict[str, Problem] = {
     "adam_one": problem("adam", ONE),
     "momentum_one": problem("sgd", ONE, momentum="0.9"),
@@ -81,9 +83,9 @@ MORE: dict[str, Problem] = {
     "axes_one": problem("rearrange", (1, 1, 1)),
     "copies_by_fours": problem("rearrange", (3, 1, 37, 4), mode="expand", to="0x3x0x0"),
     "circulant_least": problem("bcm_fc", (1, 10, 1, 1), num_output="6", block_size="2"),
-    "lstm_one": problem("recurrent", (1, 1, 1), hidden_size="1", initial_state="true"),
+    "lstm_one": problem("recurrent", (1, 1, 1), hidden_size="1", **PASS),
     "gru_back": problem("recurrent", (2, 17, 10), cell="gru", hidden_size="20",
-                        initial_state="true", reverse="true"),
+                        reverse="true", **PASS),
 }  # fmt: skip
 # Weights that stay in local memory: there is no more than a work-group for each compute unit, so
 # that one has one sample, four, or sixteen and more results than work-items.

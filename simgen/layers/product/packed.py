@@ -162,6 +162,5 @@ def group_key(tensor: str) -> Any:
         default=0,
         least=0,
         of_integers=True,
-        text=f"elements along k that share a scale, where {tensor}_type is i4 or i8; 0: {USUAL} "
-        "of i4, and all of i8",
+        text=f"elements along k with one scale, of i4 or i8 {tensor}; 0: {USUAL} of i4, all of i8",
     )
