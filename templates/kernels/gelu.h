@@ -5,8 +5,8 @@
 enum class Gelu { GELU, GELU_TANH };
 
 /* Phi(x) = 1 - Phi(-x), so that only the tail Phi(-a), a = |x|, is computed: a product with
- * exp(-w), which keeps its relative error. Beyond 16 it is less than any float32. Squares are
- * compared, so that a NaN stays one, and because gem5 ignores an absolute value in a comparison. */
+ * exp(-w), which keeps its relative error. Beyond 16 it is less than any float32. Of a NaN,
+ * the square stays one. gem5 ignores an absolute value in comparisons and selections. */
 struct Tail {
     float a, square; /* |x| and x^2; 16 and 256 at most */
     float e; /* exp(-w) */
@@ -25,8 +25,7 @@ template <Gelu FUNCTION>
 static __device__ __forceinline__ Tail tail_of(float x)
 {
     const float whole = x * x;
-    const bool beyond = whole > 256.0f;
-    const float a = absolute(beyond ? 16.0f : x), square = beyond ? 256.0f : whole;
+    const float a = minimum(absolute(x), 16.0f), square = whole > 256.0f ? 256.0f : whole;
     if constexpr (FUNCTION == Gelu::GELU) {
         /* w = a^2 / 2 */
         return Tail{a, square, fast_exp2(square * -0.721347520f), mills(a)};

@@ -223,14 +223,17 @@ def activation(variant: Variant, x: Array) -> Array:
     given = dict(variant.parameters)
     ceiling = np.float64(np.float32(float(given["activation_ceiling"])))
     alpha = np.float64(np.float32(float(given["activation_alpha"])))
+    # Below -16, both forms of gelu are less than float32 has.
+    kept = np.maximum(x, -16.0)
+    cubes = 0.044715 * kept**3
     functions: dict[str, Callable[[Array], Array]] = {
         "relu": lambda x: x * np.heaviside(x, 0.0),
         "sigmoid": special.expit,
         "tanh": lambda x: (np.exp(x) - np.exp(-x)) / (np.exp(x) + np.exp(-x)),
         "clipped_relu": lambda x: np.median([x, np.zeros_like(x), np.full_like(x, ceiling)], 0),
         "soft_relu": lambda x: -special.log_expit(-x),
-        "gelu": lambda x: x * (1 + special.erf(x / np.sqrt(2))) / 2,
-        "gelu_tanh": lambda x: x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) / 2,
+        "gelu": lambda x: kept * special.ndtr(kept),
+        "gelu_tanh": lambda x: kept * special.expit(8**0.5 / np.pi**0.5 * (kept + cubes)),
         "elu": lambda x: np.maximum(x, 0) + alpha * special.expm1(np.minimum(x, 0)),
     }
     return functions[given["activation_mode"]](x)
