@@ -173,10 +173,12 @@ class Activation(Layer):
             name += f"_c{identifier(self.ceiling)}"
         if self.mode is ActivationMode.ELU:
             name += f"_a{identifier(self.alpha)}"
-        family, kept = ("gelu", "x") if self.of_x else ("activation", "y")
-        forward = direction is Pass.FORWARD
-        args = ("x", "y") if forward else (kept, "dy", "dx")
-        template = f"{family}_{'forward' if forward else 'backward'}.hip"
+        if direction is Pass.FORWARD:
+            template = "gelu_forward.hip" if self.of_x else "activation_forward.hip"
+            args: tuple[str, ...] = ("x", "y")
+        else:
+            template = "gelu_backward.hip" if self.of_x else "activation_backward.hip"
+            args = ("x" if self.of_x else "y", "dy", "dx")
         kernel = Kernel(name, template, BLOCK, constants)
         grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
         return Lowering((kernel,), (Launch(kernel.name, grid, args),))

@@ -93,7 +93,7 @@ def test_the_folder_is_read_back_and_not_overwritten_with_another_build(workflow
         writing.write(folder, other, Executor("local"), 2)
     (folder / "workflow.json").write_text("{}")
     result = CliRunner().invoke(
-        main.cli, ["sweep", str(tmp_path / "sweep.toml"), "-o", str(folder)]
+        main.cli, ["sweep", str(tmp_path / "sweep.toml"), "-o", str(folder), "--workflow-only"]
     )
     assert "damaged" in str(result.exception)
 
