@@ -146,6 +146,19 @@ REFUSED = {
     "layer 'fc': group_size is 12; let it be a multiple of 8": (
         "fc_fwd", "f16", (("w_type", "i4"), ("w_scale", ".1"), ("group_size", "12"))
     ),
+    "layer 'fc': group_size is given, and w has no integers beside floats; leave it out, or give "
+    "w_type beside f32, f16 or bf16": ("fc_fwd", "f16", (("group_size", "64"),)),
+    "layer 'fc': w_scale is 100000, and scales of groups are f16; let it be 2e-7 to 40000": (
+        "fc_fwd", "f16", (("w_type", "i4"), ("w_scale", "1e5"), ("c", "256"))
+    ),
+    "layer 'gemm': b_scale_per_channel is given, and b has no integers beside floats; leave it "
+    "out, or give b_type beside f32, f16 or bf16": (
+        "gemm_fwd", "i8", (("b_scale_per_channel", "true"),)
+    ),
+    "layer 'gemm': b_scale is 1e-08, and scales of groups are f16; let it be 2e-7 to 40000": (
+        "gemm_fwd", "f32",
+        (("b_type", "i4"), ("b_scale", "1e-8"), ("transb", "true")),
+    ),
     "layer 'fc': w_scale_per_channel and group_size are given; leave one out": (
         "fc_fwd", "f16",
         (("w_type", "i8"), ("w_scale", ".1"), ("c", "256"), ("group_size", "64"),

@@ -200,7 +200,9 @@ class FullyConnected(Layer):
         if self.w_type is WeightType.I4 and not x.dtype.is_float:
             raise ValueError(f"w_type is i4, and x is {x.dtype}; take f32, f16 or bf16")
         if stored := self._stored(x.dtype):
-            stored.check(self.rows(x.shape)[1])
+            stored.check(self.rows(x.shape)[1], x.dtype)
+        else:
+            packed.check_unused("w", self.group_size)
         self.product(x, Pass.FORWARD).check()
         made = Epilogue(requantisation=self.requantisation(x.dtype)).result(x.dtype)
         return TensorSpec(self._results(x.shape), made)

@@ -206,11 +206,17 @@ class Gemm(Layer):
         types = tuple(each.dtype for each in inputs)
         self._check_types(*(self._dtype(name, types) for name in ("a", "b", "c")))
         if self._stored:
-            self._check_stored(self._stored, shapes)
+            self._check_stored(self._stored, shapes, types[0] if types else self.type)
+        else:
+            packed.check_unused("b", self.group_size, per_channel=self.b_scale_per_channel)
         return {name: TensorSpec(shapes[name], self._dtype(name, types)) for name in shapes}
 
-    def _check_stored(self, stored: packed.Weights, shapes: Mapping[str, Shape]) -> None:
-        """Raises:
+    def _check_stored(
+        self, stored: packed.Weights, shapes: Mapping[str, Shape], beside: DType
+    ) -> None:
+        """`beside` is the type of a.
+
+        Raises:
         ValueError: b is stored as no kernel reads it.
         """
         for each in ("a_scale", "a_zero_point", "y_scale", "y_zero_point"):
@@ -218,7 +224,7 @@ class Gemm(Layer):
                 fact = f"{each} is given beside b_type={self.b_type}, and a is no i8"
                 raise ValueError(f"{fact}; leave it out, or take i8")
         k = self._inner(shapes["a"])
-        stored.check(k)
+        stored.check(k, beside)
         if stored.group(k) and not self.transb:
             fact = "b has scales of groups along k, and transb is false"
             raise ValueError(f"{fact}; give b as (n, k), and transb=true")

@@ -61,10 +61,12 @@ class Weights:
         """The largest size of a number is below twice this."""
         return 1 << self.bits
 
-    def check(self, k: int) -> None:
-        """Raises:
-        ValueError: there is no scale; rows of `k` elements are not whole groups, or groups not
-            whole words.
+    def check(self, k: int, beside: DType) -> None:
+        """`beside` is the type of the other factor.
+
+        Raises:
+        ValueError: there is no scale, or none that its type has; rows of `k` elements are not
+            whole groups, or groups not whole words.
         """
         name, of = self.name, f"{self.name}_type is i{self.bits}"
         if not self.scale:
@@ -86,6 +88,16 @@ class Weights:
             fact = f"rows of {name} have {k} elements, which is not a multiple of group_size"
             cure = f"let rows have a multiple of {WORD}" if k % WORD else "choose another"
             raise ValueError(f"{fact} {group}; {cure}{'' if k % WORD else ' group_size'}")
+        if group:
+            self._check_scale(scale_of(beside))
+
+    def _check_scale(self, dtype: DType) -> None:
+        """Of scales of groups, which lie between half of it and one and a half."""
+        with np.errstate(over="ignore", under="ignore"):
+            ends = np.array([self.fill.a, self.fill.b]).astype(dtype.array).astype(np.float64)
+        if not (ends > 0).all() or not np.isfinite(ends).all():
+            fact = f"{self.name}_scale is {self.scale:g}, and scales of groups are {dtype}"
+            raise ValueError(f"{fact}; let it be 2e-7 to 40000")
 
     def group(self, k: int) -> int:
         """Elements of a row of `k` that have a scale as they are loaded; 0: none have."""
@@ -148,6 +160,18 @@ class Weights:
             return made
         rounded: Array = made.astype(np.float32).astype(taken.array).astype(np.float64)
         return rounded
+
+
+def check_unused(tensor: str, group_size: int, *, per_channel: bool = False) -> None:
+    """Where nothing lies so.
+
+    Raises:
+        ValueError: what says how it would lie is given.
+    """
+    given = {"group_size": group_size, f"{tensor}_scale_per_channel": per_channel}
+    for name in (name for name, value in given.items() if value):
+        fact = f"{name} is given, and {tensor} has no integers beside floats"
+        raise ValueError(f"{fact}; leave it out, or give {tensor}_type beside f32, f16 or bf16")
 
 
 def scale_of(dtype: DType) -> DType:
