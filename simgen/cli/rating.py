@@ -38,6 +38,7 @@ def rates(
 
     Latency and bandwidth of DRAM, both caches and LDS, multiply-adds, and what a launch costs,
     each from two launches that differ in a count; run options of the target make other hardware.
+    -v keeps the bundle.
 
     \b
     simgen rates --on gem5-se
@@ -46,12 +47,16 @@ def rates(
     """
     from simgen.bundle.planning import chosen_targets
     from simgen.cli.following import Printing
+    from simgen.errors import UsageError, did_you_mean
     from simgen.rates import measuring
+    from simgen.targets import TARGETS
 
     settings = {"arch": arch} if arch else {}
+    if on not in TARGETS:
+        raise UsageError(f"--on {on}: no such target; {did_you_mean(on, TARGETS)}")
     (target,) = chosen_targets([on], settings)
     options = {name: value for name, value in given.items() if value is not None}
-    measured = measuring.measure(target, options, Printing(quiet or as_json), timeout)
+    measured = measuring.measure(target, options, Printing(quiet or as_json), timeout, keep=verbose)
     if as_json:
         print(json.dumps(_as_json(on, measured), indent=1))
     elif not quiet:

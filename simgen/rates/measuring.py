@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from simgen.targets import Target
 
 FOLDER = "rates"
+TIMING = "timing"  # of MGPUSim's modes
 SOURCE = "data/rates/rates.toml"
 FILLING = "initial_values"  # begins the names of kernels that write what outputs hold before
 
@@ -41,28 +42,43 @@ class RatesOf:
 
 
 def measure(
-    target: Target, options: Mapping[str, str | int], listener: Listener, timeout: float | None
+    target: Target,
+    options: Mapping[str, str | int],
+    listener: Listener,
+    timeout: float | None,
+    *,
+    keep: bool = False,
 ) -> RatesOf:
     """Run the probes with these run options, for the machine that they make.
 
+    The bundle goes away unless it is to be kept, or the run fails, whose message names its log.
+
     Raises:
-        UsageError: the target has no machine of its own, or no such option.
+        UsageError: the target has no machine of its own, no such option, or no times with it.
         MissingError, RefusedError, RunError: it cannot run here.
     """
     if not target.simulates or not target.machine:
         raise UsageError(f"--on {target.name}: it simulates no machine; take gem5-se or mgpusim")
+    if options.get("mode", TIMING) != TIMING:
+        raise UsageError(f"--mode {options['mode']}: it measures no time; leave it out")
     hardware = {name: value for name, value in options.items() if name in machines.OPTIONS}
     machine = machines.find(target.machine, "--on").with_options(hardware, f"--on {target.name}")
     sizes = Sizes.of(machine)
     source = resources.folder("data") / "rates" / "rates.toml"
     plan = Plan(str(source), Choices(settings=sizes.settings), [target])
     home = cache.user_root().parent / FOLDER / f"{target.name}.{os.getpid()}"
-    timing = {"mode": "timing"} if "mode" in target.run_options else {}
+    timing = {"mode": TIMING} if "mode" in target.run_options else {}
     try:
         plan.write(home, [target])
         seconds = _run(home, target, {**options, **timing}, listener, timeout)
+    except RunError:
+        keep = True
+        raise
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        if keep:
+            listener.tell(f"bundle: {home}")
+        else:
+            shutil.rmtree(home, ignore_errors=True)
     try:
         return RatesOf(machine, tuple(probes.rates(seconds, sizes, machine)))
     except ValueError as error:

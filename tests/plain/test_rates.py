@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 
 from simgen import machine, resources
+from simgen.cli import main
+from simgen.errors import UsageError
 from simgen.frontend import own_kernel
 from simgen.rates import probes
 from simgen.rates.probes import PAIRS, Sizes
@@ -55,3 +58,17 @@ def test_runs_of_l2_are_no_runs_of_l1() -> None:
         assert sizes.l2 & (sizes.l2 - 1) == 0, name
         if name.startswith(machine.MODELS):
             assert each.machine.l1_nbytes < 4 * sizes.l2 <= each.machine.l2_nbytes, name
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--on", "mgpusm"), "--on mgpusm: no such target; did you mean 'mgpusim'?"),
+        (("--on", "host"), "--on host: it simulates no machine; take gem5-se or mgpusim"),
+        (("--on", "mgpusim", "--mode", "emu"), "--mode emu: it measures no time; leave it out"),
+    ],
+)
+def test_what_has_no_rates_is_refused(words: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(main.cli, ["rates", *words])
+    assert isinstance(done.exception, UsageError)
+    assert str(done.exception) == said
