@@ -38,7 +38,7 @@ KINDS = (*FUNCTIONS, *LINEAR, "Mul", "Div", "Pow", "Sqrt", "Reciprocal", "Reduce
          "HardSigmoid", "Cast", "Identity")  # fmt: skip
 
 
-class Unknown(Exception):  # noqa: N818 - it is an answer
+class NoFormula(Exception):  # noqa: N818 - it is an answer
     """It computes something else, of more than x, or too much."""
 
 
@@ -62,7 +62,7 @@ def plus(left: Polynomial, right: Polynomial, factor: float = 1.0) -> Polynomial
 def times(left: Polynomial, right: Polynomial) -> Polynomial:
     found: Polynomial = {}
     if len(left) * len(right) > MOST:
-        raise Unknown
+        raise NoFormula
     for one, first in left.items():
         for other, second in right.items():
             exponents = dict(one)
@@ -113,16 +113,16 @@ class Algebra:
         """The polynomial that a value is.
 
         Raises:
-            Unknown: it is none of x and what the model knows.
+            NoFormula: it is none of x and what the model knows.
         """
         if name not in self.held:
             try:
                 self.held[name] = self._made(name, depth)
-            except (Unknown, Refused, *MALFORMED):
+            except (NoFormula, Refused, *MALFORMED):
                 self.held[name] = None
         found = self.held[name]
         if found is None:
-            raise Unknown
+            raise NoFormula
         return found
 
     def _made(self, name: str, depth: int) -> Polynomial:
@@ -130,7 +130,7 @@ class Algebra:
             return {product((X, 1.0)): 1.0}
         value = self.values.known.get(name)
         if value is None or depth > DEEPEST:
-            raise Unknown
+            raise NoFormula
         if value.is_known:
             if value.size == 1:
                 # As a decimal: 1e-12, and not what float32 has in its place.
@@ -138,7 +138,7 @@ class Algebra:
             return {product((("known", name), 1.0)): 1.0}
         maker = self.makers.get(name)
         if maker is None or maker.kind not in KINDS:
-            raise Unknown
+            raise NoFormula
         return self._computed(maker, depth + 1)
 
     def _computed(self, node: Operator, depth: int) -> Polynomial:
@@ -149,7 +149,7 @@ class Algebra:
         if node.kind == "Cast":
             elements = {self.values.known[each].element for each in (*node.inputs, *node.outputs)}
             if len(elements) > 1:
-                raise Unknown
+                raise NoFormula
         first, *rest = [self.of(each, depth) for each in node.inputs if each]
         match node.kind:
             case "Add" | "Sum":
@@ -183,7 +183,7 @@ class Algebra:
         ends = [float(node.attributes.get(name, 0.0)) for name in ("min", "max")]
         if node.version >= 11:
             if not (node.input(1) and node.input(2)):
-                raise Unknown
+                raise NoFormula
             ends = [_number(self.of(node.input(at), depth)) for at in (1, 2)]
         return function("clip", self.of(node.inputs[0], depth), *ends)
 
@@ -194,12 +194,12 @@ class Algebra:
         if asked is None and node.input(1) and self.values.known[node.input(1)].is_known:
             asked = self.values.known[node.input(1)].array().reshape(-1)
         if asked is None or not len(asked) or not node.attributes.get("keepdims", 1):
-            raise Unknown
+            raise NoFormula
         return tuple(sorted(int(axis) % rank for axis in asked))
 
 
 def _number(polynomial: Polynomial) -> float:
     """What is a number alone."""
     if set(polynomial) - {ONE}:
-        raise Unknown
+        raise NoFormula
     return polynomial.get(ONE, 0.0)

@@ -22,7 +22,16 @@ from math import isclose, pi, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from simgen.frontend.importing import algebra
-from simgen.frontend.importing.algebra import ONE, Algebra, Unknown, X, plus, power, product, times
+from simgen.frontend.importing.algebra import (
+    ONE,
+    Algebra,
+    NoFormula,
+    X,
+    plus,
+    power,
+    product,
+    times,
+)
 from simgen.frontend.importing.values import Operator, Value
 
 if TYPE_CHECKING:
@@ -108,7 +117,7 @@ def _around(
                 continue
             try:
                 found = _operator(own.of(end), values, x, end)
-            except (Unknown, ArithmeticError):
+            except (NoFormula, ArithmeticError):
                 continue
             if found and found[0] != makers[end].kind:
                 kind, inputs, attributes = found
@@ -230,10 +239,10 @@ def _row(numbers: Polynomial, values: Values, shape: Sequence[int], axis: int, n
     for each in numbers:
         for atom, exponent in each:
             if not algebra.known(atom) or exponent != 1:
-                raise Unknown
+                raise NoFormula
             own = values.known[atom[1]].shape
             if prod(own[: -len(row)] if len(own) > len(row) else ()) != 1:
-                raise Unknown
+                raise NoFormula
     if len(numbers) == 1:  # as it is, in most models
         ((each, number),) = numbers.items()
         atoms = [atom for atom, _ in each]
