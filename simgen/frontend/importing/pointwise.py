@@ -87,9 +87,10 @@ def prelu(site: NodeSite) -> None:
 
 @operator("HardSigmoid", "HardSwish")
 def hard(site: NodeSite) -> None:
+    """HardSwish has a slope and an offset of its own where exporters wrote its parts."""
     swish = site.operator.kind == "HardSwish"
-    slope = 1 / 6 if swish else float(site.attribute("alpha", 0.2))
-    offset = 0.5 if swish else float(site.attribute("beta", 0.5))
+    slope = float(site.attribute("alpha", 1 / 6 if swish else 0.2))
+    offset = float(site.attribute("beta", 0.5))
     _piecewise(site, "hard_swish" if swish else "hard_sigmoid", slope=slope, offset=offset)
 
 
