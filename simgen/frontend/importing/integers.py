@@ -464,8 +464,8 @@ def same(site: NodeSite) -> None:
     if of and to:
         ends = (site.operator.inputs[0], site.operator.outputs[0])
         known = site.draft.values.known
-        before = _scale(site.draft.values, *of, known[ends[0]].element)
-        scales = before, _scale(site.draft.values, *to, known[ends[1]].element)
+        before = _scale(site.draft.values, of[0], of[1], known[ends[0]].element)
+        scales = before, _scale(site.draft.values, to[0], to[1], known[ends[1]].element)
     kind = site.operator.kind.removeprefix(SAME)
     zero = scales[0].zero if scales else 0
     site.operator = replace(site.operator, kind=kind, attributes=attributes | {"zero_point": zero})

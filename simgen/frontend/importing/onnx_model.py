@@ -258,9 +258,9 @@ def _met(
         schema = defs.get_schema(node.op_type, version)
     except Exception:
         raise Refused(f"operator set {version} has no such operator") from None
-    for at, each in enumerate(schema.inputs[: schema.min_input]):
+    for at, wanted in enumerate(schema.inputs[: schema.min_input]):
         if at >= len(node.input) or not node.input[at]:
-            raise Refused(f"has no input {each.name}")
+            raise Refused(f"has no input {wanted.name}")
     unknown = [name for name in node.input if name and name not in draft.values.known]
     if unknown:
         raise Refused(f"reads {printable(unknown[0])}, which nothing gives before it")
