@@ -137,15 +137,10 @@ class LayerNorm(Layer):
         """How rows are spread: as in softmax, neighbouring work-items have neighbouring elements
         of a row, which one work-group has whole. It reads so many `tensors`."""
         _, length = self.view(shape)
-        vector = 4 if length % 4 == 0 else 1
-        each = vector
-        if vector > 1 and self._by_halves:
-            # Of one tensor, twice as many: each element of gamma and beta serves more rows.
-            twice = tensors == 1 and power_of_two(length) == length
-            each = 2 * EACH if twice else EACH
-        slices = min(BLOCK, power_of_two(ceil(length / each)))
-        held = ceil(length / (slices * vector)) * vector
-        return Tiling(length, BLOCK // slices, slices, vector, held)
+        # Of one tensor, twice as many: each element of gamma and beta serves more rows.
+        twice = tensors == 1 and power_of_two(length) == length
+        each = (2 * EACH if twice else EACH) if self._by_halves else 0
+        return rows_over_items(length, each)
 
     @property
     def _by_halves(self) -> bool:
@@ -308,6 +303,16 @@ class LayerNorm(Layer):
     def _shaped(self, made: Tensors, tensors: Tensors) -> dict[str, Array]:
         specs = self._specs(TensorSpec(tensors["x"].shape))
         return {name: values.reshape(specs[name].shape) for name, values in made.items()}
+
+
+def rows_over_items(length: int, most: int = 0) -> Tiling:
+    """How rows are spread over a work-group's items, of which each has so many elements where loads
+    are by fours; by default, one load."""
+    vector = 4 if length % 4 == 0 else 1
+    each = most if most and vector > 1 else vector
+    slices = min(BLOCK, power_of_two(ceil(length / each)))
+    held = ceil(length / (slices * vector)) * vector
+    return Tiling(length, BLOCK // slices, slices, vector, held)
 
 
 def _fills(length: int) -> dict[str, Fill]:
