@@ -32,7 +32,7 @@ from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
 from simgen.layers.product.matrix_product import sum_of
-from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling
+from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, rows_over_items
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.numerics.spread import Spread
@@ -303,16 +303,6 @@ class LayerNorm(Layer):
     def _shaped(self, made: Tensors, tensors: Tensors) -> dict[str, Array]:
         specs = self._specs(TensorSpec(tensors["x"].shape))
         return {name: values.reshape(specs[name].shape) for name, values in made.items()}
-
-
-def rows_over_items(length: int, most: int = 0) -> Tiling:
-    """How rows are spread over a work-group's items, of which each has so many elements where loads
-    are by fours; by default, one load."""
-    vector = 4 if length % 4 == 0 else 1
-    each = most if most and vector > 1 else vector
-    slices = min(BLOCK, power_of_two(ceil(length / each)))
-    held = ceil(length / (slices * vector)) * vector
-    return Tiling(length, BLOCK // slices, slices, vector, held)
 
 
 def _fills(length: int) -> dict[str, Fill]:

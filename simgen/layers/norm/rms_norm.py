@@ -23,9 +23,8 @@ from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorS
 from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
-from simgen.layers.norm.layer_norm import rows_over_items
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
-from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling
+from simgen.layers.reduction import BLOCK, FINALS, HELD, Tiling, rows_over_items
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.numerics.spread import Spread
 
