@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.errors import LONGEST_WORD, ConfigError, cut, one_line, printable
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
 from simgen.frontend.importing import images as images
-from simgen.frontend.importing import model_file, patterns
+from simgen.frontend.importing import integers, model_file, patterns
 from simgen.frontend.importing import moving as moving
 from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
@@ -187,7 +187,8 @@ def _translate(
             if goes_on:
                 met.append(_met(node, plain, versions, draft))
     outputs = [each.name for each in model.graph.output]
-    operators = patterns.recognised(met, draft.values, (*outputs, *losses.read))
+    of_integers = integers.recognised(met, draft.values)
+    operators = patterns.recognised(of_integers, draft.values, (*outputs, *losses.read))
     draft.readers = Counter(name for each in operators for name in each.inputs if name)
     draft.readers.update((*outputs, *losses.read))
     for operator in operators:
@@ -257,6 +258,9 @@ def _met(
         schema = defs.get_schema(node.op_type, version)
     except Exception:
         raise Refused(f"operator set {version} has no such operator") from None
+    for at, wanted in enumerate(schema.inputs[: schema.min_input]):
+        if at >= len(node.input) or not node.input[at]:
+            raise Refused(f"has no input {wanted.name}")
     unknown = [name for name in node.input if name and name not in draft.values.known]
     if unknown:
         raise Refused(f"reads {printable(unknown[0])}, which nothing gives before it")
