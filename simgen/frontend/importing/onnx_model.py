@@ -30,7 +30,7 @@ from simgen.frontend.importing.table import OPERATORS
 from simgen.frontend.importing.values import MAX_ELEMENTS, Operator, Refused, Value, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import onnx
