@@ -32,7 +32,7 @@ LARGEST = 3.4028234663852886e38  # of float32
 
 
 def _activation(site: NodeSite, mode: str, **entries: float) -> None:
-    given = {"activation_mode": mode, **entries}
+    given = {"activation_mode": mode, **entries, **site.zero_point}
     site.give(site.layer("Activation", given, [site.tensor()]))
 
 
@@ -117,7 +117,8 @@ def identity(site: NodeSite) -> None:
     site.refuse_other_outputs()
     if site.operator.kind == "Dropout" and site.has(2) and any(site.numbers(2, "training_mode")):
         raise Refused("drops elements, in training mode; export the model for inference")
-    site.give(site.indices(0) if site.value(0).element not in FLOATS else site.tensor())
+    is_index = site.value(0).element not in FLOATS and not site.keeps_integers
+    site.give(site.indices(0) if is_index else site.tensor())
 
 
 @operator("Cast")
