@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.cli.numbers import Real
-from simgen.cli.options import settings_given, verbosity
+from simgen.cli.options import folder_of_page, settings_given, verbosity
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ MOST_BATCH = 2**20
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
+    callback=folder_of_page,
     help="The folder of the study; what it has done already is not done again.",
 )
 @click.option(

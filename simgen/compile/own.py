@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from simgen import resources
-from simgen.compile import toolchain
+from simgen.compile import toolchain, triton
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
 from simgen.ir import Language
 
@@ -43,6 +43,7 @@ def assembly(kernel: Kernel, arch: str, cache: Cache) -> str:
     Raises:
         UsageError: the source does not compile, or has no such kernel.
         RefusedError: it is for another processor.
+        MissingError: it is of Triton, which is not here.
     """
     own = kernel.source
     assert own is not None
@@ -51,7 +52,12 @@ def assembly(kernel: Kernel, arch: str, cache: Cache) -> str:
             f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
             f"build with --arch {own.arch}"
         )
-    text = own.text if own.language is Language.ASSEMBLY else _compiled(kernel, own, arch, cache)
+    if own.language is Language.TRITON:
+        text = triton.assembly(own, arch, f"kernel {kernel.name}", cache)
+    else:
+        text = (
+            own.text if own.language is Language.ASSEMBLY else _compiled(kernel, own, arch, cache)
+        )
     return renamed(text, own.entry, kernel.name)
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -333,6 +334,9 @@ def test_every_result_is_compared_with_the_reference_and_with_each_other(simgen,
     assert simgen("diff net other.h5").code == 0
     assert simgen("diff net reference other.h5").code == 0
     assert "ratio" in simgen("diff net cuda other.h5").out
+    here = replace(collected, provenance={**collected.provenance, "target": "host"})
+    results.save(here, ran.workload, tmp_path / "here.h5")
+    assert "ratio" not in simgen("diff net cuda here.h5").out
 
 
 def made_pairs(ran, monkeypatch, found):

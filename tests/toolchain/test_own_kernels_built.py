@@ -79,6 +79,8 @@ def test_the_template_is_right_as_it_is() -> None:
     bundle = simgen.plan("mine.toml", set={"n": 700}).build("made", "host")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+    swept = bundle.sweep("host", {"n": [64, 900]}, timeout=TIMEOUT)
+    assert [each.outputs["mine.out"].values.size for each in swept.values()] == [64, 900]
     with pytest.raises(UsageError, match="such a file already"):
         runner.invoke(cli, ["new", "kernel", "mine"], catch_exceptions=False)
 

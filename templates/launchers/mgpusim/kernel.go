@@ -98,6 +98,30 @@ func disassembler(o options) *insts.Disassembler {
 	return made
 }
 
+// decoder is MGPUSim's, and remembers what it has decoded: every wavefront comes upon the same
+// instructions, again in each round of a loop.
+type decoder struct {
+	*insts.Disassembler
+	known map[uint64]*insts.Inst // by the first two words
+}
+
+func newDecoder(o options) *decoder { return &decoder{disassembler(o), map[uint64]*insts.Inst{}} }
+
+func (d *decoder) Decode(code []byte) (*insts.Inst, error) {
+	if len(code) < 8 {
+		return d.Disassembler.Decode(code)
+	}
+	words := binary.LittleEndian.Uint64(code)
+	if inst, known := d.known[words]; known {
+		return inst, nil
+	}
+	inst, err := d.Disassembler.Decode(code)
+	if err == nil {
+		d.known[words] = inst
+	}
+	return inst, err
+}
+
 // tryDecode is Decode with its panics (SDWA modifiers, formats without a decoder) as errors.
 func tryDecode(d *insts.Disassembler, code []byte) (inst *insts.Inst, err error) {
 	defer func() {

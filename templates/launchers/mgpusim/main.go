@@ -61,7 +61,6 @@ func main() {
 	m := newMachine(options, shares.Workload.ArenaNbytes)
 	if tries != nil {
 		tries.code = func(k *kernel) uint64 { return uint64(m.gpus[0].code[k]) }
-		tries.guardEmulator(m.simulation)
 	}
 	version := moduleVersion("github.com/sarchlab/mgpusim/v4")
 	facts{version, modeName(options.timing), options.gpu.name, options.gpus, options.changed}.leave(options.results)
