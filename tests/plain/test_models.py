@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from simgen.bundle.planning import Choices, Plan
 from simgen.errors import MissingError, SimgenError
-from simgen.frontend.importing import onnx_model
+from simgen.frontend.importing import aten, onnx_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -258,6 +258,21 @@ def test_a_block_of_a_transformer_in_parts(tmp_path: Path) -> None:
     assert not {"ReduceMean", "Erf"} & set(made)
 
 
+def test_rows_by_their_root_mean_square(tmp_path: Path) -> None:
+    """As Transformers' Llama is exported, with a Cast of float32; then the operator of set 23."""
+    n = Chain()
+    x = n("Cast", "x", to=FLOAT)
+    square = n("Add", n("ReduceMean", n("Pow", x, 2.0), n.known([-1], np.int64)), 1e-6)
+    scaled = n("Mul", x, n("Reciprocal", n("Sqrt", square)))
+    one = n("Mul", n.weights(12), scaled)
+    root = n("Sqrt", n("Add", n("ReduceMean", n("Mul", one, one), n.known([2], np.int64)), 1e-5))
+    other = n("Div", one, root)
+    last = n("RMSNormalization", other, n.weights(6, 12), axis=1, epsilon=1e-3)
+    outputs = [n("Mul", n("Swish", last), one)]
+    made = n.judged(tmp_path / "m.onnx", outputs, {"x": (2, 6, 12)}, 24)
+    assert made == ["RMSNorm"] * 3 + ["Activation", "Multiply", "Multiply"]
+
+
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 
 
@@ -367,6 +382,18 @@ def test_networks_of_the_zoo_import_whole(name: str) -> None:
     (output,) = (each for each in model.graph.output)
     shape = tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim)
     assert np.prod(plan.network.layers[-1].output.shape) == np.prod(shape)
+
+
+def test_a_normalisation_of_torch_export(tmp_path: Path) -> None:
+    """What rms_norm becomes is one layer again."""
+    n = Chain()
+    call = aten.Call(n.nodes, {})
+    call.target, call.output = "rms_norm.default", "made"
+    call.arguments = {"input": "x", "normalized_shape": [6, 8], "weight": n.weights(6, 8)}
+    aten.OPERATORS[call.target](call)
+    n.tensors |= {each.name: numpy_helper.to_array(each) for each in call.tensors}
+    made = n.judged(tmp_path / "m.onnx", ["made"], {"x": (3, 6, 8)}, 17)
+    assert made == ["RMSNorm"]
 
 
 DATA = Path(__file__).parents[1] / "data"
