@@ -37,8 +37,9 @@ def header(name: str) -> str:
     return _LOCAL_INCLUDE.sub(lambda match: header(match[1]), text)
 
 
-def assembly(kernel: Kernel, arch: str, cache: Cache) -> str:
-    """Assembly text of a user's kernel, under the workload's name for it.
+def assembly(kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True) -> str:
+    """Assembly text of a user's kernel, under the workload's name for it; `matrix`: whether what is
+    to run it has instructions for matrices.
 
     Raises:
         UsageError: the source does not compile, or has no such kernel.
@@ -53,7 +54,7 @@ def assembly(kernel: Kernel, arch: str, cache: Cache) -> str:
             f"build with --arch {own.arch}"
         )
     if own.language is Language.TRITON:
-        text = triton.assembly(own, arch, f"kernel {kernel.name}", cache)
+        text = triton.assembly(own, arch, f"kernel {kernel.name}", cache, matrix=matrix)
     else:
         text = (
             own.text if own.language is Language.ASSEMBLY else _compiled(kernel, own, arch, cache)

@@ -1,9 +1,10 @@
 """Functions of Triton: compiled by the `triton` package, for a GPU that need not be here.
 
 The package's compiler runs in a program of its own (templates/own/triton_program.py): it executes
-the file of the function. What it makes for an AMD GPU is the text that LLVM has for clang too, and
-goes the same way. Behind a function's own arguments its kernel takes addresses of memory that
-Triton's launcher would give it: none is needed, or the function is refused.
+the file of the function. What it makes for an AMD GPU, in LLVM's language, is compiled by the clang
+that all kernels are compiled by, with flags for simulators that Triton's own LLVM has no way to be
+given, and goes the same way. Behind a function's own arguments its kernel takes addresses of memory
+that Triton's launcher would give it: none is needed, or the function is refused.
 
 Sources: python/triton/compiler/compiler.py and third_party/amd/backend/{compiler,driver}.py of
 Triton.
@@ -11,6 +12,8 @@ Triton.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simgen import resources
+from simgen.compile import toolchain
 from simgen.compile.cache import Key
 from simgen.errors import MissingError, RefusedError, UsageError, one_line
 from simgen.storage.schema import SchemaError, parse
@@ -60,8 +64,9 @@ def version() -> str:
     return found
 
 
-def assembly(own: OwnSource, arch: str, place: str, cache: Cache) -> str:
-    """Assembly text of a Triton function, in the layout of clang's.
+def assembly(own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: bool = True) -> str:
+    """Assembly text of a Triton function by clang; with `matrix`, `tl.dot` may be instructions for
+    matrices.
 
     Raises:
         MissingError: there is no Triton.
@@ -74,7 +79,7 @@ def assembly(own: OwnSource, arch: str, place: str, cache: Cache) -> str:
             f"{place}: Triton compiles nothing for {arch}; build with --arch gfx942 (Triton has "
             f"{', '.join(ARCHS)})"
         )
-    made = _compiled(own, "hip", arch, LANES, "amdgcn", place, cache)
+    made = _compiled(own, "hip", arch, LANES, "llir", place, cache, matrix=matrix)
     assert own.triton is not None
     if made["lds_nbytes"] > MOST_LDS:
         raise RefusedError(
@@ -87,15 +92,22 @@ def assembly(own: OwnSource, arch: str, place: str, cache: Cache) -> str:
             "launcher gives; leave tensor descriptors and warp specialisation out"
         )
     taken = sum(kind != "constexpr" for _, kind in own.triton.signature)
-    return as_clang_writes(made["text"], arch, made["lds_nbytes"], taken)
+    code = base64.b64decode(made["content"])
+    flags = toolchain.llvm_flags(arch)
+    key = Key("triton assembly")
+    key.add("label", f"triton assembly {arch} {own.entry}")
+    key.add("compiler", toolchain.identity())
+    key.add("flags", "\n".join(flags))
+    key.add("source", hashlib.sha256(code).hexdigest())
+    text = cache.get_or_build(
+        key, lambda: toolchain.own_assembly(code, flags, "source.ll", place).encode()
+    ).decode()
+    return with_its_own(text, made["lds_nbytes"], taken)
 
 
-def as_clang_writes(text: str, arch: str, lds_nbytes: int, taken: int) -> str:
-    """Text of Triton's compiler as clang would have written it: a target by the name that the
-    assembler has for it; LDS that Triton's launcher asks for is the kernel's own; of the arguments,
-    those behind the first `taken` are empty."""
-    text = re.sub(r'(\.amdgcn_target )"[^"]*"', rf'\1"amdgcn-amd-amdhsa--{arch}"', text)
-    text = re.sub(r"^(amdhsa\.target: +)\S+", rf"\1amdgcn-amd-amdhsa--{arch}", text, flags=re.M)
+def with_its_own(text: str, lds_nbytes: int, taken: int) -> str:
+    """Text of clang in which the kernel has the LDS that Triton's launcher asks for, and of whose
+    arguments those behind the first `taken` are empty."""
     text = re.sub(r"(group_segment_fixed_size:? +)\d+", rf"\g<1>{lds_nbytes}", text)
 
     def emptied(match: re.Match[str]) -> str:
@@ -107,9 +119,10 @@ def as_clang_writes(text: str, arch: str, lds_nbytes: int, taken: int) -> str:
 
 
 def _compiled(
-    own: OwnSource, backend: str, arch: str, lanes: int, text: str, place: str, cache: Cache
-) -> dict[str, Any]:
-    """What Triton makes: `text` in a language, and what a launch of it takes."""
+    own: OwnSource, backend: str, arch: str, lanes: int, text: str, place: str, cache: Cache,
+    *, matrix: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """What Triton makes: the `content` in a language, and what a launch of it takes."""
     build = own.triton
     assert build is not None
     program = (resources.folder("templates") / PROGRAM).read_text()
@@ -117,6 +130,7 @@ def _compiled(
         "file": FILE, "entry": own.entry, "signature": build.signature,
         "constants": build.constants, "multiples": build.multiples, "warps": build.warps,
         "stages": build.stages, "backend": backend, "arch": arch, "lanes": lanes, "text": text,
+        "matrix": matrix,
     }  # fmt: skip
     key = Key("triton")
     key.add("label", f"triton {arch} {own.entry}")

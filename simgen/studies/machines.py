@@ -82,7 +82,10 @@ def chosen(
         lacks = [str(lack) for lack in needs.missing()]
         refusal = needs.refusal(output)
         if names and lacks:
-            raise MissingError(f"--targets {name}: {' | '.join(lacks)}")
+            raise MissingError(
+                f"--targets {name}: {' | '.join(lacks)}, or run it on another machine with "
+                f"--elsewhere {name}"
+            )
         if names and refusal:
             raise RefusedError(f"--targets {name}: {refusal}")
         if lacks or refusal:

@@ -9,10 +9,12 @@ and the line of the file.
 A program of its own, for that executes what the file has at its top, and the compiler may end it.
 """
 
+import base64
 import importlib
 import inspect
 import json
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -24,6 +26,7 @@ def main(folder: Path) -> None:
         TRITON_CACHE_DIR=str(folder / "cache"),  # simgen keeps what is made
         TRITON_DISABLE_LINE_INFO="1",
         AMDGCN_USE_BUFFER_OPS="0",  # simulators lack them
+        TRITON_DEFAULT_FP_FUSION="1",
     )
     try:
         reply = compiled(asked, folder)
@@ -33,16 +36,14 @@ def main(folder: Path) -> None:
 
 
 def compiled(asked: dict, folder: Path) -> dict:
-    """The assembly text, and what a launch of it takes."""
+    """The text in the language that is asked for, and what a launch of it takes."""
     import triton
     import triton.language
-    from triton._C import libtriton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    if hasattr(libtriton, "amd"):
-        # Simulators give no kernel its arguments in registers, which the firmware of GPUs does.
-        libtriton.amd.set_all_fn_arg_inreg = lambda function: None
+    if asked["text"] == "llir":
+        until_llvm(asked)
     sys.path.insert(0, str(folder))
     module = importlib.import_module(asked["file"].removesuffix(".py"))
     function = getattr(module, asked["entry"])
@@ -55,8 +56,9 @@ def compiled(asked: dict, folder: Path) -> dict:
     target = GPUTarget(asked["backend"], asked["arch"], asked["lanes"])
     made = triton.compile(source, target=target, options=options)
     said = made.metadata
+    text = made.asm[asked["text"]]
     return {
-        "text": made.asm[asked["text"]],
+        "content": portable(text) if asked["text"] == "llir" else text,
         "name": said.name,
         "lds_nbytes": said.shared,
         "warps": said.num_warps,
@@ -65,6 +67,34 @@ def compiled(asked: dict, folder: Path) -> dict:
             getattr(said, "profile_scratch_size", 0) or 0,
         ],
     }
+
+
+def until_llvm(asked: dict) -> None:
+    """Leave the rest to another compiler: stages behind LLVM's language do nothing."""
+    from triton._C import libtriton
+    from triton.backends.amd import compiler
+
+    if not asked["matrix"]:
+        libtriton.amd.passes.ttgpuir.add_accelerate_matmul = lambda *_: None
+    whole = compiler.HIPBackend.add_stages
+
+    def add_stages(self: object, stages: dict, *rest: object) -> None:
+        whole(self, stages, *rest)
+        stages["amdgcn"] = lambda text, metadata: metadata.update(name=asked["entry"]) or text
+        stages["hsaco"] = lambda text, metadata: b""
+
+    compiler.HIPBackend.add_stages = add_stages
+
+
+def portable(text: str) -> str:
+    """LLVM's language for another LLVM, as base64: bits, which it keeps readable, where they can be
+    had; the text of a new version has numbers that older ones do not read."""
+    from triton._C.libtriton import llvm
+
+    # Simulators give no kernel its arguments in registers, which the firmware of GPUs does.
+    text = re.sub(r"\binreg (?=[^\n]*%\d)", "", text)
+    raw = llvm.to_bitcode(text, True) if hasattr(llvm, "to_bitcode") else text.encode()
+    return base64.b64encode(raw).decode()
 
 
 def told(error: BaseException, file: Path) -> dict:

@@ -384,10 +384,8 @@ def test_a_bundle_does_not_compile_triton_by_itself(tmp_path):
         own_kernel.again(made.text, made.source, ())
 
 
-def test_assembly_of_triton_is_written_as_clang_does():
-    """A target by its name, LDS of its own, nothing behind its own arguments."""
-    text = """\t.amdgcn_target "amdgpu9.42-amd-amdhsa-unknown-gfx942"
-\t\t.amdhsa_group_segment_fixed_size 0
+def test_a_triton_kernel_has_its_lds_and_nothing_behind_its_arguments():
+    text = """\t\t.amdhsa_group_segment_fixed_size 0
 amdhsa.kernels:
   - .agpr_count:     0
     .args:
@@ -398,9 +396,7 @@ amdhsa.kernels:
       - .address_space:  global
         .value_kind:     global_buffer
     .group_segment_fixed_size: 0
-amdhsa.target:   amdgpu9.42-amd-amdhsa-unknown-gfx942
 """
-    made = triton.as_clang_writes(text, "gfx942", 4096, 2)
+    made = triton.with_its_own(text, 4096, 2)
     assert re.findall(r"value_kind: +(\w+)", made) == ["global_buffer", "by_value", "hidden_none"]
     assert re.findall(r"segment_fixed_size:? (\d+)", made) == ["4096", "4096"]
-    assert re.findall(r"amd\w+-amd-amdhsa-[\w-]*", made) == ["amdgcn-amd-amdhsa--gfx942"] * 2

@@ -222,6 +222,7 @@ def execute(
     inputs = {name: REGISTERED[name].words for name in objects if name != CLEAR}
     size = dict.fromkeys(inputs, ROWS_OUT)
     first = {name: CLEAR for name in inputs if REGISTERED[name].cleared}
+    objects = {name: elf for name, elf in objects.items() if name != CLEAR or first}
     try:
         done = run(
             folder, arch, objects, inputs,

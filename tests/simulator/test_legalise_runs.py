@@ -202,10 +202,15 @@ def test_a_defect_that_is_gone_is_noticed(tmp_path: Path, arch: str) -> None:
 
 @pytest.mark.parametrize("arch", BOTH)
 def test_what_the_table_calls_missing_kills_the_simulator(tmp_path: Path, arch: str) -> None:
-    """One kernel for each opcode, in a process of its own."""
+    """One kernel for each opcode, in a process of its own; rows of both architectures take turns
+    with them, as one decoder serves both."""
     dead: dict[str, tuple[Batch, bytes]] = {}
     one_each, objects = as_they_are(arch)
+    shared = [row.name for row in examples(arch) if row.archs == BOTH]
+    others = set(shared[BOTH.index(arch) ^ 1 :: 2])
     for batch in one_each:
+        if batch.rows[0].name in others:
+            continue
         elf = objects[batch.name]
         lacks = [str(lack) for lack in unimplemented(code_of(elf), model(arch))]
         lacks += [word for word in FATAL if word in batch.rows[0].code]

@@ -96,8 +96,10 @@ def check(bundle: bundles.Bundle, one: results.Result, several: results.Result) 
     assert all(o.guard_intact and not o.untouched for o in several.outputs.values())
 
 
-@pytest.mark.parametrize("arch", GPUS.values())
-@pytest.mark.parametrize("name", ["softmax_fwd", "softmax_bwd", "activation_fwd"])
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [("softmax_fwd", "gfx942"), ("softmax_bwd", "gfx803"), ("activation_fwd", "gfx942")],
+)
 def test_samples_by_themselves_have_the_same_bits(
     tmp_path: Path, builder: Builder, name: str, arch: str
 ) -> None:

@@ -99,7 +99,7 @@ def test_an_ended_simulation_goes_on_to_the_same_bits(place: Path, target: Targe
 
 @lacking(MGPUSim())
 def test_gpus_that_share_the_batch_go_on(place: Path) -> None:
-    plan = simgen.plan("lenet5", set={"n": 8}, passes=TRAINING)
+    plan = simgen.plan("lenet5", set={"n": 4}, passes=TRAINING)
     made = built(place / "net", plan, MGPUSim(gpus=2))
     process.run(made, "mgpusim", timeout=TIMEOUT)
     whole = outputs(made, "mgpusim")

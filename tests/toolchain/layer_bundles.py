@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from simgen.machine import Machine
 
 UNOPTIMISED = (*host.COMMON_FLAGS, "-O0")
+UNOPTIMISED_SANITIZER = tuple("-O0" if flag == "-O1" else flag for flag in host.SANITIZER_FLAGS)
 EXTENTS = ("n", "c", "h", "w")
 
 
@@ -149,13 +151,15 @@ def make(
     """The bundle at `path`; `sources` stands in for rendered kernels of the same names.
 
     Compiling takes longer than all else; a test that looks for what the text says need not
-    `optimise`. Kernels that leave to it what they never call do not link without.
+    `optimise`: the checked program then checks accesses too that a compiler would drop. Kernels
+    that leave to it what they never call do not link without.
     """
     target = Host(sanitize=sanitize)
     digest = hashlib.sha256(workload_text(workload)).hexdigest()
     rendered = {**render.kernels(workload), **(sources or {})}
     job = Job(workload, rendered, data_file.data_id(workload), digest)
-    with mock.patch.object(host, "FLAGS", host.FLAGS if optimise else UNOPTIMISED):
+    others = {} if optimise else {"FLAGS": UNOPTIMISED, "SANITIZER_FLAGS": UNOPTIMISED_SANITIZER}
+    with mock.patch.multiple(host, **others) if others else nullcontext():
         folder = target.package.folder(job, builder)
     for name, file in folder.items():
         to = path / "host" / name

@@ -14,13 +14,12 @@ import re
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import LONGEST_WORD, ConfigError, cut, one_line, printable
+from simgen.errors import ConfigError, cut, one_line, printable, resembling
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
 from simgen.frontend.importing import images as images
-from simgen.frontend.importing import integers, model_file, patterns
+from simgen.frontend.importing import integers, masks, model_file, patterns
 from simgen.frontend.importing import moving as moving
 from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
@@ -31,7 +30,7 @@ from simgen.frontend.importing.table import OPERATORS
 from simgen.frontend.importing.values import MAX_ELEMENTS, Operator, Refused, Value, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     import onnx
@@ -110,22 +109,12 @@ def _inputs(
         noun = "extent" if len(lacking) == 1 else "extents"
         text = "x".join(each.removeprefix("${").removesuffix("}") for each in shapes[first])
         fact = f"no value for the {noun} {', '.join(lacking)} (input {printable(first)}: {text})"
-        cure = _resembling(lacking, settings) or "give them with --set NAME=VALUE"
+        cure = resembling(lacking, settings) or "give them with --set NAME=VALUE"
         raise ConfigError(where, f"{fact}; {cure}")
     for each in model.graph.input:
         if each.name in shapes:
             _input(each, shapes[each.name], draft, where, settings)
     return tuple(variables)
-
-
-def _resembling(lacking: Iterable[str], settings: Iterable[str]) -> str:
-    """The cure where a setting nearly has the name of an extent that lacks a value; or nothing."""
-    folded = {name.lower(): name for name in lacking}
-    for given in settings:
-        near = get_close_matches(given.lower(), folded, n=1) if len(given) <= LONGEST_WORD else []
-        if near:
-            return f"--set {given}: did you mean {printable(folded[near[0]])}?"
-    return ""
 
 
 def _extents(given: onnx.ValueInfoProto, variables: dict[str, str], where: str) -> list[str]:
@@ -188,6 +177,7 @@ def _translate(
                 met.append(_met(node, plain, versions, draft))
     outputs = [each.name for each in model.graph.output]
     of_integers = integers.recognised(met, draft.values)
+    of_integers = masks.recognised(of_integers, draft.values)
     operators = patterns.recognised(of_integers, draft.values, (*outputs, *losses.read))
     draft.readers = Counter(name for each in operators for name in each.inputs if name)
     draft.readers.update((*outputs, *losses.read))

@@ -5,6 +5,7 @@
     HardSigmoid          clip(a x + b, 0, c) / c
     HardSwish            x clip(a x + b, 0, c) / c
     LayerNormalization   (x - mean) / sqrt(mean((x - mean)^2) + epsilon) scale + bias, of last axes
+    RMSNormalization     x / sqrt(mean(x^2) + epsilon) scale
 
 In whatever order the factors stand, and with roots, reciprocals and powers as they come: what is
 compared is the algebra (simgen/frontend/importing/algebra.py), with numbers as float32 rounds them.
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from simgen.frontend.importing.algebra import Polynomial
+    from simgen.frontend.importing.algebra import Atom, Polynomial
     from simgen.frontend.importing.values import Values
 else:
     from simgen import arrays as np
@@ -139,7 +140,7 @@ def _reached(start: str, further: Callable[[str], list[str]]) -> list[str]:
 
 def _operator(polynomial: Polynomial, values: Values, x: str, end: str) -> Found | None:
     if any(algebra.known(atom) or atom[0] == "of" for each in polynomial for atom, _ in each):
-        return _layer_norm(polynomial, values, x, end)
+        return _normalised(polynomial, values, x, end)
     return _gelu(polynomial, x) or _gated(polynomial, x)
 
 
@@ -195,7 +196,7 @@ def _gated(polynomial: Polynomial, x: str) -> Found | None:
 # ---- Normalisation of rows ----
 
 
-def _layer_norm(polynomial: Polynomial, values: Values, x: str, end: str) -> Found | None:
+def _normalised(polynomial: Polynomial, values: Values, x: str, end: str) -> Found | None:
     roots = {pair for each in polynomial for pair in each if pair[0][0] == "of"}
     if len(roots) != 1:
         return None
@@ -209,9 +210,10 @@ def _layer_norm(polynomial: Polynomial, values: Values, x: str, end: str) -> Fou
         return None
     this: Polynomial = {product((X, 1.0)): 1.0}
     centred = plus(this, algebra.mean(row, this), -1.0)
-    variance = algebra.mean(row, power(centred, 2))
-    rest = plus(dict(atom[1]), variance, -1.0)
-    if rest.keys() != {ONE} or rest[ONE] <= 0:
+    kind, rest = "LayerNormalization", _beside(atom, row, centred)
+    if rest is None:
+        kind, rest, centred = "RMSNormalization", _beside(atom, row, this), this
+    if rest is None:
         return None
     scaled: Polynomial = {}
     bias: Polynomial = {}
@@ -225,12 +227,20 @@ def _layer_norm(polynomial: Polynomial, values: Values, x: str, end: str) -> Fou
     }
     if not _same(times(scale, centred), scaled):
         return None
+    if bias and centred is this:
+        return None
     inputs = [x]
     for name, numbers in (("scale", scale), ("bias", bias)):
         inputs += [_row(numbers, values, shape, row[0], f"{end}_{name}")] if numbers else []
     if len(inputs) == 1:
         return None
-    return "LayerNormalization", tuple(inputs), {"axis": row[0], "epsilon": rest[ONE]}
+    return kind, tuple(inputs), {"axis": row[0], "epsilon": rest}
+
+
+def _beside(atom: Atom, row: tuple[int, ...], x: Polynomial) -> float | None:
+    """What is added to the mean of squares under a root; None: there is another, or nothing."""
+    rest = plus(dict(atom[1]), algebra.mean(row, power(x, 2)), -1.0)
+    return rest[ONE] if rest.keys() == {ONE} and rest[ONE] > 0 else None
 
 
 def _row(numbers: Polynomial, values: Values, shape: Sequence[int], axis: int, name: str) -> str:
