@@ -273,6 +273,41 @@ def test_rows_by_their_root_mean_square(tmp_path: Path) -> None:
     assert made == ["RMSNorm"] * 3 + ["Activation", "Multiply", "Multiply"]
 
 
+def test_masks_of_attention(tmp_path: Path) -> None:
+    """As GPT-2 and scaled_dot_product_attention are exported; then a choice that is no mask."""
+    n = Chain()
+    scores = (2, 4, 5, 7)
+    seen = np.tril(np.ones((1, 1, 5, 7), bool), 2)
+    chosen = n("Where", n.known(seen, bool), "x", float(np.finfo(np.float32).min))
+    hidden = n("Where", n.known(~seen, bool), -1e9, "x")
+    added = n("Add", "x", n.known(np.where(seen, 0, -np.inf)))
+    outputs = [n("Softmax", each, axis=-1) for each in (chosen, hidden, added)]
+    outputs += [n("Where", n.known(seen, bool), n("Neg", "x"), n("Pow", n.weights(5, 7), 2.0))]
+    made = n.judged(tmp_path / "m.onnx", outputs, {"x": scores}, 17)
+    assert made[:6] == ["Mask"] * 3 + ["Softmax"] * 3
+    assert set(made[6:]) == {"Rearrange", "Multiply", "Add"}
+
+
+def test_a_mask_of_lengths(tmp_path: Path) -> None:
+    """Keys behind a sample's length are hidden: Range, Unsqueeze, Less and Where."""
+    n = Chain()
+    lengths = n("Unsqueeze", "lengths", n.known([1, 2, 3], np.int64))
+    test = n("Less", n.known(np.arange(6), np.int64), lengths)
+    outputs = [n("Softmax", n("Where", test, "x", -1e9), axis=3)]
+    model = model_of(n.nodes, {"x": (3, 2, 4, 6)}, outputs, n.tensors)
+    model.graph.input.append(helper.make_tensor_value_info("lengths", TensorProto.INT64, (3,)))
+    onnx.save(model, tmp_path / "m.onnx")
+    x = np.random.default_rng(0).standard_normal((3, 2, 4, 6)).astype(np.float32)
+    given = {"x": x, "lengths": np.array([6, 1, 4])}
+    found, expected = by_references(tmp_path / "m.onnx", given), by_evaluator(model, given)
+    np.testing.assert_allclose(found[outputs[0]], expected[outputs[0]], rtol=1e-4, atol=1e-6)
+    (section,) = (
+        each for each in onnx_model.read(tmp_path / "m.onnx", {}).config.sections
+        if each.name == "Mask"
+    )  # fmt: skip
+    assert [each.value for each in section.entries if each.key == "mask"] == ["lengths"]
+
+
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 
 
@@ -394,6 +429,48 @@ def test_a_normalisation_of_torch_export(tmp_path: Path) -> None:
     n.tensors |= {each.name: numpy_helper.to_array(each) for each in call.tensors}
     made = n.judged(tmp_path / "m.onnx", ["made"], {"x": (3, 6, 8)}, 17)
     assert made == ["RMSNorm"]
+
+
+STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+          (6, 160, 3, 2), (6, 320, 1, 1))  # fmt: skip
+"""Of MobileNetV2: expansion, channels, blocks, first stride (Sandler et al., 2018, table 2)."""
+
+
+def test_mobilenet_v2_of_the_zoo(tmp_path: Path) -> None:
+    """Which ONNX's tests have not: the same nodes, with an open batch and an extent of 64. Operator
+    set 10, Clip with attributes, and a batch that Shape and Gather find."""
+    n = Chain()
+
+    def conv(x: str, filters: int, channels: int, size: int, **more: Any) -> str:
+        deviation = (2 / (channels * size * size)) ** 0.5
+        w = n.known(n.random.standard_normal((filters, channels, size, size)) * deviation)
+        return n("Conv", x, w, n.weights(filters), pads=[size // 2] * 4, **more)
+
+    x, channels = n("Clip", conv("input", 32, 3, 3, strides=[2, 2]), min=0.0, max=6.0), 32
+    for expansion, filters, blocks, first in STAGES:
+        for stride in (first, *(1,) * (blocks - 1)):
+            inner, y = expansion * channels, x
+            if expansion > 1:
+                y = n("Clip", conv(y, inner, channels, 1), min=0.0, max=6.0)
+            y = conv(y, inner, 1, 3, strides=[stride, stride], group=inner)
+            y = conv(n("Clip", y, min=0.0, max=6.0), filters, inner, 1)
+            x = n("Add", x, y) if stride == 1 and channels == filters else y
+            channels = filters
+    x = n("GlobalAveragePool", n("Clip", conv(x, 1280, channels, 1), min=0.0, max=6.0))
+    batch = n("Unsqueeze", n("Gather", n("Shape", x), n.known(0, np.int64)), axes=[0])
+    rows = n("Reshape", x, n("Concat", batch, n.known([-1], np.int64), axis=0))
+    end = n("Gemm", rows, n.weights(1000, 1280), n.weights(1000), transB=1)
+    model = model_of(n.nodes, {"input": ("batch_size", 3, 64, 64)}, [end], n.tensors, 10)
+    path, settings = tmp_path / "mobilenetv2.onnx", {"batch_size": "1"}
+    onnx.save(model, path)
+    sections = [each.name for each in onnx_model.read(path, settings).config.sections]
+    counts = {each: sections.count(each) for each in set(sections)}
+    assert counts == {"Input": 1, "Convolution": 52, "Activation": 35, "Add": 10, "Pooling": 1,
+                      "Reshape": 1, "FullyConnected": 1}  # fmt: skip
+    given = {"input": n.random.standard_normal((1, 3, 64, 64)).astype(np.float32)}
+    found, expected = by_references(path, given, settings), by_evaluator(model, given)
+    scale = np.abs(expected[end]).max()
+    np.testing.assert_allclose(found[end] / scale, expected[end] / scale, rtol=0, atol=1e-4)
 
 
 DATA = Path(__file__).parents[1] / "data"

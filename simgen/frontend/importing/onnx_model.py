@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.errors import ConfigError, cut, one_line, printable, resembling
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
 from simgen.frontend.importing import images as images
-from simgen.frontend.importing import integers, model_file, patterns
+from simgen.frontend.importing import integers, masks, model_file, patterns
 from simgen.frontend.importing import moving as moving
 from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
@@ -177,6 +177,7 @@ def _translate(
                 met.append(_met(node, plain, versions, draft))
     outputs = [each.name for each in model.graph.output]
     of_integers = integers.recognised(met, draft.values)
+    of_integers = masks.recognised(of_integers, draft.values)
     operators = patterns.recognised(of_integers, draft.values, (*outputs, *losses.read))
     draft.readers = Counter(name for each in operators for name in each.inputs if name)
     draft.readers.update((*outputs, *losses.read))
