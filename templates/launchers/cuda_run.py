@@ -73,7 +73,6 @@ CLOCKED = 50_000  # nanoseconds in which the clock is counted after a round
 SLOWEST = 0.75  # of the highest clock
 LONGEST = 15.0  # seconds that rounds are added for
 L2 = ("left", "cold", "warm")
-UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}  # by bytes
 CHAIN = "CHAIN"  # what the text of a kernel has launches for that are one
 OPTIONS = ("--std=c++20", "--fmad=false")  # fused multiply-adds only where the kernel says so
 # What Nsight Compute is asked for (targets/ncu.py has what it means).
@@ -285,7 +284,7 @@ def calls_of(
         function, block = functions[kernel["name"]], extents(kernel)
         args, count = [np.uint64(address) for address in args], 1
         for value in launch.get("values", ()):  # in the order of the parameters
-            args.insert(value["at"], UNSIGNED[value["nbytes"]](value["bits"]))
+            args.insert(value["at"], getattr(np, f"uint{8 * value['nbytes']}")(value["bits"]))
         if kernel.get("source"):
             check_arguments(function, kernel["name"], [each.nbytes for each in args])
         if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
