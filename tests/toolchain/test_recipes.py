@@ -50,7 +50,7 @@ def done(page: str, root: Path, place: Path) -> tuple[list[str], list[str]]:
         **os.environ,
         "PATH": f"{commands}:{os.environ['PATH']}",
         "PYTHONPATH": str(root),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPYCACHEPREFIX": str(place / "bytecode"),  # not in the sources
         "PYTEST_ADDOPTS": "",  # those of this run are not the page's
         "SIMGEN_CACHE_DIR": str(place / "cache"),
     }

@@ -40,7 +40,7 @@ def environment(source: Path, own: Path, **more: str) -> dict[str, str]:
     return {
         "PATH": os.defpath,
         "PYTHONPATH": str(source),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPYCACHEPREFIX": str(source.parent / "bytecode"),  # not in the checkout
         "SIMGEN_CACHE_DIR": str(folders["cache"]),
         "HOME": str(folders["home"]),
         "TMPDIR": str(folders["tmp"]),

@@ -58,7 +58,9 @@ func main() {
 	if tries != nil {
 		options.hardware.alu = tries.guard(options.hardware.alu)
 	}
+	collecting := debug.SetGCPercent(-1) // all of a machine stays, but for a few tables that are made anew
 	m := newMachine(options, shares.Workload.ArenaNbytes)
+	debug.SetGCPercent(collecting)
 	if tries != nil {
 		tries.code = func(k *kernel) uint64 { return uint64(m.gpus[0].code[k]) }
 	}
