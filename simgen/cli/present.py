@@ -70,7 +70,12 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
         console.width = Measurement.get(console, console.options.update(width=MOST), made).maximum
     if title:
         console.print(Text(title, style="italic"), soft_wrap=True)
-    console.print(made, soft_wrap=True)
+    if console.is_terminal:
+        console.print(made, soft_wrap=True)
+        return
+    with console.capture() as captured:
+        console.print(made, soft_wrap=True)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))  # no padding
 
 
 STYLES = {

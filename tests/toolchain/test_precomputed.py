@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 from simgen.cli import precompute
 from simgen.compile import cache
+from simgen.compile.build import Builder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,10 +53,18 @@ def build_all(own: Path, shared: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `simgen cache pack` makes now."""
+def packed(tmp_path_factory: pytest.TempPathFactory, builder: Builder) -> Path:
+    """What `simgen cache pack` makes now, of what this run compiles; once in all its processes."""
+    compiled = builder.cache.own
+    compiled.mkdir(exist_ok=True)
+    with (compiled / "packing").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        used = precompute.build_all(Builder(cache.Cache(compiled)))
     root = tmp_path_factory.mktemp("packed")
-    precompute.pack(root)
+    for digest in used:
+        there = cache.entry(compiled, digest).path
+        shutil.copytree(there, root / there.relative_to(compiled))
+    assert precompute.pack(root) == used
     return root
 
 
