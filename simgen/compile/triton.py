@@ -43,7 +43,7 @@ INSTALL = "install it: python -m pip install 'gpu-simgen[triton]'"
 PROGRAM = Path("own") / "triton_program.py"
 FILE = "source.py"
 _ARGUMENTS = re.compile(r"(?<=^    \.args:\n)(?:      .*\n)+", re.M)
-_KIND = re.compile(r"^(        \.value_kind: +)\S+", re.M)
+_KIND = re.compile(r"^(        \.value_kind: +)(?!hidden_)\S+", re.M)
 
 
 def version() -> str:

@@ -395,10 +395,13 @@ amdhsa.kernels:
         .value_kind:     by_value
       - .address_space:  global
         .value_kind:     global_buffer
+      - .offset:         24
+        .value_kind:     hidden_block_count_x
     .group_segment_fixed_size: 0
 """
     made = triton.with_its_own(text, 4096, 2)
-    assert re.findall(r"value_kind: +(\w+)", made) == ["global_buffer", "by_value", "hidden_none"]
+    kinds = ["global_buffer", "by_value", "hidden_none", "hidden_block_count_x"]
+    assert re.findall(r"value_kind: +(\w+)", made) == kinds
     assert re.findall(r"segment_fixed_size:? (\d+)", made) == ["4096", "4096"]
 
 
