@@ -27,6 +27,8 @@ def main(folder: Path) -> None:
         TRITON_DISABLE_LINE_INFO="1",
         AMDGCN_USE_BUFFER_OPS="0",  # simulators lack them
         TRITON_DEFAULT_FP_FUSION="1",
+        # 3.4 asks ROCm's linker for its version, and links nothing here: any program has one.
+        TRITON_HIP_LLD_PATH=sys.executable,
     )
     try:
         reply = compiled(asked, folder)

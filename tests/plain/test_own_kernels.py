@@ -366,7 +366,7 @@ def test_keys_of_triton_are_of_triton(simgen, tmp_path):
     fails(simgen("build k.toml --target host"), 2, "num_warps is of Triton functions")
 
 
-@pytest.mark.parametrize("found", [None, "2.3.1", "3.10.0"])
+@pytest.mark.parametrize("found", [None, "2.3.1", "3.8.0", "3.10.0"])
 def test_triton_of_another_version_is_missing(tmp_path, monkeypatch, found):
     def version(name):
         if found is None:
