@@ -172,6 +172,10 @@ class Language(StrEnum):
     ASSEMBLY = "assembly"  # of LLVM, for one processor
     OBJECT = "object"  # a code object, in base64
     TRITON = "triton"  # Python with functions of Triton
+    PTX = "ptx"  # text for NVIDIA GPUs
+
+
+FOR_AMD = tuple(each for each in Language if each is not Language.PTX)
 
 
 @dataclass(frozen=True)

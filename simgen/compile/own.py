@@ -88,6 +88,11 @@ def device_text(own: OwnSource) -> str:
     return f'{header("hip.h")}#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
 
 
+def nvidia_text(own: OwnSource) -> str:
+    """The same for NVRTC, which is told the instance of a template."""
+    return f'{header("hip.h")}#line 1 "source.cu"\n{own.text}\n'
+
+
 def host_text(own: OwnSource, name: str) -> str:
     """The same for this CPU, where each kernel has a name space of its own."""
     text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LANGUAGES = {
     ".hip": Language.HIP, ".cu": Language.HIP, ".cpp": Language.HIP, ".cl": Language.OPENCL,
     ".s": Language.ASSEMBLY, ".co": Language.OBJECT, ".hsaco": Language.OBJECT,
-    ".py": Language.TRITON,
+    ".py": Language.TRITON, ".ptx": Language.PTX,
 }  # fmt: skip
 DEEPEST = 8  # includes in includes
 PLAIN_NAME = re.compile(r"[\w./ -]+", re.ASCII)
@@ -47,6 +47,7 @@ _KERNELS = {
         r"(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)\s*\("
     ),
     Language.ASSEMBLY: re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M),
+    Language.PTX: re.compile(r"^[^\n/]*\.entry\s+([\w$]+)", re.M),
 }
 # What programs fill from the host, or kernels change: `__constant__ float mask[9];`.
 _VARIABLE = re.compile(
@@ -104,6 +105,20 @@ class Files:
             raise ExpressionError(f"{place}: no kernel is named, and {have}; write kernel = NAME")
         return str(names[0])
 
+    def check_entry(self, source: OwnSource, entry: str, place: str) -> None:
+        """Refuse a kernel that PTX does not have; of other languages a compiler says so.
+
+        Raises:
+            ExpressionError: it has others.
+        """
+        if source.language is Language.PTX:
+            there = _KERNELS[source.language].findall(source.text)
+            if entry not in there:
+                raise ExpressionError(
+                    f"{place}: the PTX has no .entry {printable(entry)}; "
+                    f"{did_you_mean(entry, there)}"
+                )
+
     def _source(self, name: str, arch: object) -> OwnSource:
         language = _language(name)
         if language is None:
@@ -128,6 +143,8 @@ class Files:
                 )
                 raise ConfigError(printable(name), f"no processor {printable(arch)}; {cure}")
             return OwnSource(language, text, "", arch)
+        if language is Language.PTX:
+            return OwnSource(language, text, "")
         if language is Language.TRITON:
             return OwnSource(language, triton_text.kernels_only(text), "")
         whole = self._whole(name, text, 0)

@@ -233,6 +233,7 @@ class Launches:
             entry = self.files.only_entry(source, place)
         if not isinstance(entry, str) or not ENTRY.fullmatch(entry):
             raise ExpressionError(f"{place}: kernel is {printable(str(entry))}; name a function")
+        self.files.check_entry(source, entry, place)
         key = (entry, block, lds, triton)
         if key not in self._kernels:
             if source.language is Language.HIP and "." in entry:

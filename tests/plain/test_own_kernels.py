@@ -400,3 +400,54 @@ amdhsa.kernels:
     made = triton.with_its_own(text, 4096, 2)
     assert re.findall(r"value_kind: +(\w+)", made) == ["global_buffer", "by_value", "hidden_none"]
     assert re.findall(r"segment_fixed_size:? (\d+)", made) == ["4096", "4096"]
+
+
+PTX = """.version 7.0
+.target sm_52
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y)
+{
+    .reg .b64 %a<5>;
+    .reg .b32 %i;
+    .reg .f32 %v;
+    ld.param.u64 %a1, [x];
+    ld.param.u64 %a2, [y];
+    mov.u32 %i, %tid.x;
+    mul.wide.u32 %a3, %i, 4;
+    add.u64 %a1, %a1, %a3;
+    add.u64 %a2, %a2, %a3;
+    ld.global.f32 %v, [%a1];
+    add.f32 %v, %v, %v;
+    st.global.f32 [%a2], %v;
+    ret;
+}
+"""
+OF_PTX = """
+source = "k.ptx"
+kernel = "twice"
+inputs = { x = "f32[64]" }
+outputs = { y = "f32[64]" }
+args = ["x", "y"]
+grid = 1
+block = 64
+reference = "2 * x"
+"""
+
+
+def test_ptx_goes_to_nvidia_gpus_as_it_is(simgen, tmp_path):
+    (tmp_path / "k.ptx").write_text(PTX)
+    (tmp_path / "k.toml").write_text(OF_PTX)
+    fails(simgen("build k.toml --target mgpusim"), 4, "runs no ptx")
+    assert simgen("build k.toml --target cuda").code == 0
+    assert (tmp_path / "k/cuda/own/twice.ptx").read_text() == PTX
+    (tmp_path / "k.toml").write_text(OF_PTX.replace('kernel = "twice"', 'kernel = "twise"'))
+    fails(simgen("build k.toml --target cuda -o other"), 2, "did you mean 'twice'?")
+
+
+def test_cpp_goes_to_nvidia_gpus_behind_names_of_hip(simgen, tmp_path):
+    described(tmp_path)
+    assert simgen("build k.toml --target cuda").code == 0
+    text = (tmp_path / "k/cuda/own/scale.cu").read_text()
+    assert "hipThreadIdx_x threadIdx.x" in text
+    assert "main" not in text.split('#line 1 "source.cu"')[1]
+    fails(simgen("build k.toml --target cuda --l1 bypass -o other"), 4, "leave --l1 out")
