@@ -268,8 +268,8 @@ def _rows(
             plan.write(path, [target], tell=tell)
         except LossError as error:
             raise UsageError(
-                f"{path}: is of a study with other settings, or of another simgen; give another -o, "
-                f"or remove it ({one_line(str(error))})"
+                f"{path}: is of a study with other settings, or of another simgen; give another "
+                f"-o, or remove it ({one_line(str(error))})"
             ) from None
     if point.place.target in scope.elsewhere:
         with bundles.opened(path) as made:

@@ -343,6 +343,17 @@ def test_tensors_outside_of_the_file(tmp_path: Path) -> None:
         _ = Plan(str(path), Choices(values=("model",))).workload
 
 
+def test_a_parameter_that_nodes_cannot_compute(tmp_path: Path) -> None:
+    """Which shows where its values are wanted: a table is larger than what is computed at once."""
+    n = Chain()
+    rows = n("Gather", n.weights(3, 2000), n.known([0, 7], np.int64))
+    model = model_of(n.nodes, {"x": (4, 2)}, [n("MatMul", "x", rows)], n.tensors)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert Plan(str(tmp_path / "m.onnx"), Choices()).workload.inputs
+    with pytest.raises(SimgenError, match=r"values of 'matmul1\.w' cannot be had \(cannot be comp"):
+        _ = Plan(str(tmp_path / "m.onnx"), Choices(values=("model",))).workload
+
+
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingError, match=r"not installed; pip install 'gpu-simgen\[onnx\]'"):

@@ -14,6 +14,7 @@ import re
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, cut, one_line, printable, resembling
@@ -30,10 +31,11 @@ from simgen.frontend.importing.table import OPERATORS
 from simgen.frontend.importing.values import MAX_ELEMENTS, Operator, Refused, Value, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import onnx
+    from numpy.typing import NDArray
 
 DOMAINS = ("", "ai.onnx")
 MOST_NAMES = 8  # of nodes that one reason is given for
@@ -70,7 +72,25 @@ def read(path: Path, settings: Mapping[str, str]) -> Imported:
         for each in model.graph.output
         if each.name in draft.tensors
     }
-    return Imported(_config(str(path), draft, filled), draft.parameters, outputs)
+    parameters = {
+        name: (shape, partial(_told, where, name, made))
+        for name, (shape, made) in draft.parameters.items()
+    }
+    return Imported(_config(str(path), draft, filled), parameters, outputs)
+
+
+def _told(where: str, buffer: str, made: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """The values of a parameter, which nodes of the model may compute when they are wanted.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    try:
+        return made()
+    except (Refused, *MALFORMED) as error:
+        fact = f"the values of {printable(buffer)} cannot be had"
+        told = cut(one_line(str(error)), 150)
+        raise ConfigError(where, f"{fact} ({told}); correct the model") from None
 
 
 def _needed(model: onnx.ModelProto) -> list[onnx.NodeProto]:
