@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from simgen.compile.cache import Cache
     from simgen.ir import OwnSource
 
-# Versions that kernels were compiled with. Of 3.8, LLVM's text has numbers that clang does not read,
+# Versions that kernels were compiled with. LLVM's text of 3.8 has numbers that clang does not read,
 # and it leaves no bits.
 KNOWN = ((3, 4), (3, 5), (3, 6), (3, 7), (3, 9))
 ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")  # that it compiles for, with warps of 64 lanes
