@@ -106,6 +106,16 @@ def did_you_mean(word: str, known: Iterable[str], listing: str = "") -> str:
     return f"known: {names}{f' and {more} more' if more > 0 else ''}"
 
 
+def resembling(lacking: Iterable[str], settings: Iterable[str]) -> str:
+    """The cure where a setting nearly has the name of something without a value; or nothing."""
+    folded = {name.lower(): name for name in lacking}
+    for given in settings:
+        near = get_close_matches(given.lower(), folded, n=1) if len(given) <= LONGEST_WORD else []
+        if near:
+            return f"--set {one_line(given)}: did you mean {printable(folded[near[0]])}?"
+    return ""
+
+
 def cut(text: str, limit: int) -> str:
     """`text`, or its beginning and end with "..." between them: at most `limit` characters."""
     if len(text) <= limit:

@@ -171,6 +171,22 @@ class Language(StrEnum):
     OPENCL = "opencl"  # OpenCL C
     ASSEMBLY = "assembly"  # of LLVM, for one processor
     OBJECT = "object"  # a code object, in base64
+    TRITON = "triton"  # Python with functions of Triton
+    PTX = "ptx"  # text for NVIDIA GPUs
+
+
+FOR_AMD = tuple(each for each in Language if each is not Language.PTX)
+
+
+@dataclass(frozen=True)
+class TritonBuild:
+    """What a Triton function is compiled for."""
+
+    signature: tuple[tuple[str, str], ...]  # parameter, and its type as Triton writes it
+    constants: tuple[tuple[str, str], ...]  # parameter of the type `constexpr`, value in Python
+    multiples: tuple[str, ...]  # parameters that are multiples of 16
+    warps: int  # of a work-group
+    stages: int  # of software pipelines
 
 
 @dataclass(frozen=True)
@@ -181,6 +197,7 @@ class OwnSource:
     text: str
     entry: str  # as the text calls it: `add`, `add<float, 4>`, or a symbol
     arch: str = ""  # that assembly and code objects are for
+    triton: TritonBuild | None = None
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,7 @@ EXTRA: dict[str, list[dict[str, str]]] = {
         {"hidden_size": "131", "cell": "tanh", "bias": "false"},
     ],
     "layer_norm": [{"axis": "1"}, {"axis": "2", "epsilon": "0.001"}],
+    "rms_norm": [{"axis": "1"}, {"axis": "2", "epsilon": "0.001"}],
     "dropout": [
         {"dropout_probability": "0"},
         {"dropout_probability": "0.5", "random_seed": "777"},

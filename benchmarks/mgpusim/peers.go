@@ -75,7 +75,11 @@ func runPeers(words []string) {
 	l := &peerLaunches{recorder: m.recorder}
 	tracing.CollectTrace(m.driver, l)
 	verdict := "right"
-	if !chosen.run(peerMachine{o.gpu.arch, m.driver}, size) {
+	made := arch.GCN3
+	if o.gpu.mach == machGfx942 {
+		made = arch.CDNA3
+	}
+	if !chosen.run(peerMachine{made, m.driver}, size) {
 		verdict = "WRONG"
 	}
 	newTable(*output, &sharding{}, o.timing).add(l.rows)

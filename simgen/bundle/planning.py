@@ -112,6 +112,14 @@ class Plan:
         if choices.fuse:
             self.network = fuse.fuse(self.network, self.problem.passes)
 
+    @property
+    def settable(self) -> list[str]:
+        """The keys that settings take: variables of a template or parameters of the user's own
+        kernels, and keys of layers."""
+        if self.problem.kernel:
+            return [name for name, _ in self.problem.kernel.definition.parameters]
+        return [*self.problem.config.variables, *network.settable(self.network)]
+
     def _resolved(self, phase: Phase | None) -> Network:
         if self.problem.kernel:
             return self.problem.kernel.network(self.planned_for.machine)

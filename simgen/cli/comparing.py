@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from simgen.cli import completing
-from simgen.cli.options import verbosity
+from simgen.cli.options import folder_of_page, verbosity
 from simgen.errors import UsageError
 
 
@@ -78,6 +78,7 @@ def diff(
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
+    callback=folder_of_page,
     help="The folder to write to.",
 )
 @click.option(

@@ -133,10 +133,7 @@ def _plan(ctx: click.Context) -> Plan:
 
 def _settings(ctx: click.Context) -> Iterable[str]:
     """Variables of a template, `n=` of a layer by itself, `conv1.n=` in a network."""
-    from simgen.frontend import network
-
-    plan = _plan(ctx)
-    return [f"{key}=" for key in (*plan.problem.config.variables, *network.settable(plan.network))]
+    return [f"{key}=" for key in _plan(ctx).settable]
 
 
 def _axes(ctx: click.Context) -> Iterable[str]:
@@ -156,6 +153,7 @@ def _exports(ctx: click.Context) -> Iterable[str]:
 
 
 targets = of(_targets)
+build_targets = _last(_targets)
 exports = of(_exports)
 results = of(_results)
 machines = of(_machines)

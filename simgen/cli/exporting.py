@@ -40,12 +40,19 @@ from simgen.cli.options import verbosity
     metavar="R",
     help="A target, or a point of a sweep. [default: the only one; for csv and parquet, all]",
 )
+@click.option(
+    "--model",
+    metavar="K=N,...",
+    help="latency: what layers do not tell of the model, for Vidur: n_head=32,n_kv_head=32,"
+    "vocab_size=32768.",
+)
 @verbosity
 def export(
     bundles: tuple[Path, ...],
     form: str,
     output: Path,
     result: str | None,
+    model: str | None,
     quiet: bool,
     verbose: bool,
 ) -> None:
@@ -61,7 +68,7 @@ def export(
     from simgen.bundle import writing
     from simgen.exports import base
 
-    chosen = base.find(form)
+    chosen = base.with_model(base.find(form), model)
     with contextlib.ExitStack() as held:
         made = [held.enter_context(writing.opened(path)) for path in bundles]
         lines = base.write(chosen, made, output, result)

@@ -174,7 +174,7 @@ def _show_json(plan: Plan, workload: Workload | None) -> dict[str, Any]:
 @click.argument("part", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(what: str, part: str | None, as_json: bool) -> None:
-    """List workloads, layers, targets, algorithms, machines, metrics or exports.
+    """List workloads, networks, layers, targets, algorithms, machines, metrics or exports.
 
     Without a word, workloads are listed.
 
@@ -193,6 +193,7 @@ def list_(what: str, part: str | None, as_json: bool) -> None:
     listings: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "layers": _list_layers,
         "workloads": _list_workloads,
+        "networks": _list_networks,
         "targets": _list_targets,
         "algorithms": _list_algorithms,
         "machines": _list_machines,
@@ -236,6 +237,12 @@ def _list_workloads() -> list[dict[str, str]]:
     from simgen.frontend import problem
 
     return [{"workload": name, "what": what} for name, what in problem.built_in().items()]
+
+
+def _list_networks() -> list[dict[str, str]]:
+    from simgen.frontend import problem
+
+    return [{"network": name, "what": what} for name, what in problem.networks().items()]
 
 
 def _list_deepbench(family: str | None) -> list[dict[str, Any]]:

@@ -97,7 +97,7 @@ def miopen(
     if version not in miopen_cache.VERSIONS:
         cure = did_you_mean(version, miopen_cache.VERSIONS)
         raise UsageError(f"--miopen {version!r}: not in one of gem5's images; {cure}")
-    _check(configs, given, version, miopen_cache.KNOWN)
+    _check(configs, given)
     rows = _rows(configs, given)
     if given["rows"]:
         rows = list(dict.fromkeys((*rows, *miopen_cache.read_rows(given["rows"]))))
@@ -123,13 +123,10 @@ def miopen(
         )
 
 
-def _check(configs: tuple[str, ...], given: dict[str, Any], version: str, known: str) -> None:
+def _check(configs: tuple[str, ...], given: dict[str, Any]) -> None:
     """Refuse what does not go together."""
     if not configs and not given["rows"]:
         raise UsageError("cache miopen: no config is given; name one, or give --rows")
-    if configs and version != known:
-        fact = f"what MIOpen {version} asks for is not known from a config"
-        raise UsageError(f"--miopen {version}: {fact}; give its kernels with --rows")
     for option in ("source", "sources"):
         if given[option] and not given["folder"]:
             name = {"source": "--from", "sources": "--sources"}[option]
@@ -147,7 +144,7 @@ def _rows(configs: tuple[str, ...], given: dict[str, Any]) -> list[tuple[str, st
     for word in configs:
         choices = Choices(settings=settings_given(given["settings"]), passes=given["passes"])
         plan = Plan(word, choices)
-        found += gem5_dnnmark.keys(dnnmark.plan(plan.workload))
+        found += gem5_dnnmark.keys(dnnmark.plan(plan.workload), given["version"])
     return list(dict.fromkeys(found))
 
 

@@ -143,6 +143,21 @@ def verbosity(command: Callable[..., Any]) -> Callable[..., Any]:
     return quiet(verbose(command))
 
 
+def folder_of_page(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """The folder that a page is written to; one with the name of a page is a mistake."""
+    if value is not None and value.suffix in (".html", ".htm"):
+        fact = f"-o {str(value)!r}: the page, and more, is written to a folder"
+        raise UsageError(f"{fact}; write -o {shlex.quote(str(value.with_suffix('')))}")
+    return value
+
+
+def _each_word(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The words of values that may be lists with commas."""
+    return tuple(word.strip() for value in values for word in value.split(","))
+
+
 WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
     click.argument("workload", shell_complete=completing.workload),
     click.option(
@@ -151,8 +166,10 @@ WORKLOAD_OPTIONS = (  # what names a workload, for `build` and `show`
         "targets",
         multiple=True,
         metavar="T",
-        shell_complete=completing.targets,
-        help="A target; may be repeated. [default: gem5-se and host]",
+        callback=_each_word,
+        shell_complete=completing.build_targets,
+        help="A target, or several with commas between them; may be repeated. [default: gem5-se "
+        "and host]",
     ),
     click.option(
         "--output",

@@ -70,7 +70,12 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[obj
         console.width = Measurement.get(console, console.options.update(width=MOST), made).maximum
     if title:
         console.print(Text(title, style="italic"), soft_wrap=True)
-    console.print(made, soft_wrap=True)
+    if console.is_terminal:
+        console.print(made, soft_wrap=True)
+        return
+    with console.capture() as captured:
+        console.print(made, soft_wrap=True)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))  # no padding
 
 
 STYLES = {
@@ -449,8 +454,10 @@ def dispatches(workload: Workload) -> None:
 
 
 def launches(workload: Workload, found: Sequence[Result]) -> None:
-    """Seconds of each launch in each result that has them; with two results, their ratio."""
+    """Seconds of each launch in each result that has them; with two results, their ratio, but none
+    with this computer's CPU, which is not the machine of any other."""
     from simgen.bundle import results
+    from simgen.study.correlation import HOST
 
     found = [result for result in found if any("seconds" in each for each in result.launches)]
     for result in (each for each in found if results.is_statistics_only(each)):
@@ -459,6 +466,7 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
     if not found:  # an emulator counts no time
         return
     rows = []
+    divided = len(found) == 2 and HOST not in {each.provenance.get("target") for each in found}
     inferred = {result.name: results.inferred(result) for result in found}
     samples = {result.name: results.samples(result) for result in found}
     order = [(step, launch) for step in workload.steps for launch in step.launches]
@@ -472,12 +480,12 @@ def launches(workload: Workload, found: Sequence[Result]) -> None:
                 cells[cell] += f" ± {seconds(taken[at].errors.get('seconds', 0.0))}"
             if at in (like := inferred[result.name]):
                 cells[cell] += f", as {like[at]}"
-        if len(found) == 2:
+        if divided:
             a, b = times
             cells.append(f"{a / b:.3g}" if a is not None and b else "")
         rows.append((at, step.layer, step.direction, launch.kernel, *cells))
     heads = ["launch", "layer", "pass", "kernel", *(result.name for result in found)]
-    if len(found) == 2:
+    if divided:
         heads.append("ratio")
     table(None, heads, rows)
 

@@ -127,7 +127,8 @@ def _heading(bundle: Bundle) -> str:
 
 
 def _settings(settings: Any) -> str:
-    return " ".join(f"{name}={value}" for name, value in settings.items())
+    shown = {k: ("no", "yes")[v] if type(v) is bool else v for k, v in settings.items()}
+    return " ".join(f"{name}={value}" for name, value in shown.items())
 
 
 def _as_json(bundle: Bundle, told: Sequence[Standing]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simgen.cli.numbers import Real
-from simgen.cli.options import settings_given, verbosity
+from simgen.cli.options import folder_of_page, settings_given, verbosity
 from simgen.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ MOST_BATCH = 2**20
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
+    callback=folder_of_page,
     help="The folder of the study; what it has done already is not done again.",
 )
 @click.option(
@@ -69,6 +70,17 @@ MOST_BATCH = 2**20
     metavar="N,N",
     help="gem5-se and mgpusim: the same with these numbers of compute units.",
 )
+@click.option(
+    "--machine",
+    type=click.Choice(["A", "B"]),
+    help="The machine that --clocks and --units are for. [default: A]",
+)
+@click.option(
+    "--elsewhere",
+    metavar="T,T",
+    help="Targets of another machine: write T.sh, which runs their bundles there, and take the "
+    "results that were brought back.",
+)
 @click.option("--no-check", is_flag=True, help="Do not compare results with the reference.")
 @verbosity
 def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> None:
@@ -88,6 +100,7 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     \b
     simgen study icpe18 -o icpe18 --targets mgpusim --reduced
     simgen study workloads -o workloads --targets gem5-se,mgpusim --batch 1,4
+    simgen study icpe18 -o icpe18 --targets mgpusim --elsewhere cuda --reduced --counters
     """
     from simgen.cli.study_listener import PrintingStudy
     from simgen.studies import definition, machines, measuring, operating_points, reporting
@@ -95,11 +108,14 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
     chosen = definition.find(name)
     settings = settings_given(given["settings"])
     definition.check(chosen, settings)
-    targets, passed = machines.chosen(_words(given["targets"]), output)
+    elsewhere = _words(given["elsewhere"])
+    targets, passed = machines.chosen(_words(given["targets"]), output, elsewhere)
     clocks, units = (
         operating_points.read(axis, _words(given[name]), targets) if given[name] is not None else ()
         for axis, name in ((operating_points.CLOCKS, "clocks"), (operating_points.UNITS, "units"))
     )
+    if given["machine"] and not clocks and not units:
+        raise UsageError("--machine: is for --clocks and --units; give one of them")
     scope = measuring.Scope(
         tuple(targets),
         _batches(given["batch"], chosen, reduced=given["reduced"]),
@@ -110,11 +126,15 @@ def study(name: str, output: Path, quiet: bool, verbose: bool, **given: Any) -> 
         given["counters"],
         clocks,
         units,
+        given["machine"] or "A",
+        tuple(elsewhere),
     )
     made = reporting.make(chosen, scope, output, PrintingStudy(quiet, verbose), passed)
     if not quiet:
         for target, why in made.passed.items():
             print(f"not on {target}: {why}")
+        for target, what in made.waiting.items():
+            print(f"{target}: {what}")
         _table(made)
         _agreement(made, targets)
         print(f"page: {made.page}")

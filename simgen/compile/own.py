@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from simgen import resources
-from simgen.compile import toolchain
+from simgen.compile import toolchain, triton
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
 from simgen.ir import Language
 
@@ -37,12 +37,14 @@ def header(name: str) -> str:
     return _LOCAL_INCLUDE.sub(lambda match: header(match[1]), text)
 
 
-def assembly(kernel: Kernel, arch: str, cache: Cache) -> str:
-    """Assembly text of a user's kernel, under the workload's name for it.
+def assembly(kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True) -> str:
+    """Assembly text of a user's kernel, under the workload's name for it; `matrix`: whether what is
+    to run it has instructions for matrices.
 
     Raises:
         UsageError: the source does not compile, or has no such kernel.
         RefusedError: it is for another processor.
+        MissingError: it is of Triton, which is not here.
     """
     own = kernel.source
     assert own is not None
@@ -51,7 +53,12 @@ def assembly(kernel: Kernel, arch: str, cache: Cache) -> str:
             f"kernel {kernel.name}: it is for {own.arch}, not for {arch}; "
             f"build with --arch {own.arch}"
         )
-    text = own.text if own.language is Language.ASSEMBLY else _compiled(kernel, own, arch, cache)
+    if own.language is Language.TRITON:
+        text = triton.assembly(own, arch, f"kernel {kernel.name}", cache, matrix=matrix)
+    else:
+        text = (
+            own.text if own.language is Language.ASSEMBLY else _compiled(kernel, own, arch, cache)
+        )
     return renamed(text, own.entry, kernel.name)
 
 
@@ -79,6 +86,11 @@ def device_text(own: OwnSource) -> str:
     if own.language is Language.OPENCL:
         return f'{header("opencl.h")}#line 1 "source.cl"\n{own.text}\n'
     return f'{header("hip.h")}#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
+
+
+def nvidia_text(own: OwnSource) -> str:
+    """The same for NVRTC, which is told the instance of a template."""
+    return f'{header("hip.h")}#line 1 "source.cu"\n{own.text}\n'
 
 
 def host_text(own: OwnSource, name: str) -> str:

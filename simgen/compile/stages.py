@@ -63,7 +63,8 @@ def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> 
 
     def compiled(source: str | Kernel, cache: Cache) -> str:
         if isinstance(source, Kernel):
-            return own.assembly(source, arch, cache)
+            matrix = not model.simulator or bool(legalise.support(model).matrix)
+            return own.assembly(source, arch, cache, matrix=matrix)
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
         key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)

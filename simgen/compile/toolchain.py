@@ -159,13 +159,26 @@ def own_flags(suffix: str, arch: str) -> tuple[str, ...]:
     return ("-x", "hip", f"--offload-arch={arch}", *common, "-w")
 
 
-def own_assembly(source: str, flags: Sequence[str], file: str, place: str) -> str:
+def llvm_flags(arch: str) -> tuple[str, ...]:
+    """What text in LLVM's language that another compiler has optimised is compiled with.
+
+    Triton allows fused multiply-adds everywhere.
+    """
+    at = DEVICE_FLAGS.index("-fno-ident")
+    common = [flag for flag in DEVICE_FLAGS[at:] if not flag.startswith("-W")]
+    whole = ("-Xclang", "-disable-llvm-passes", "-ffp-contract=fast", "-nogpulib")
+    target = ("-x", "ir", f"--target={AMD_TARGET}", f"-mcpu={arch}", *HALF_FLAGS)
+    return (*target, "-O3", *whole, *common, "-w")
+
+
+def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: str) -> str:
     """AMDGPU assembly text of a user's source; `file` is what its lines say they are of.
 
     Raises:
         UsageError: the compiler does not accept it; with the first line that it says.
     """
-    with _Folder({file: source.encode()}) as folder:
+    content = source.encode() if isinstance(source, str) else source
+    with _Folder({file: content}) as folder:
         done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s")
         if done.returncode:
             raise UsageError(_own_error(done, file, place))

@@ -152,7 +152,7 @@ class Computed:
         if lanes == ALL_LANES:
             return outcome
         expected = outcome.expected
-        active = _bits(lanes, expected.value.shape[-1])
+        active = bits_of(lanes, expected.value.shape[-1])
         if outcome.type != "mask":
             return replace(outcome, kept=~active)
         if self.instruction.format != "VOPC":  # a carry: not told
@@ -161,7 +161,7 @@ class Computed:
 
     def bits(self, count: int) -> Where:
         """The bit that each lane gets."""
-        return _bits(VCC if self.vcc else BITS, count)
+        return bits_of(VCC if self.vcc else BITS, count)
 
     def _sources(self, words: Words) -> tuple[list[Values], Where]:
         """The sources with their modifiers, and which lanes are computed."""
@@ -253,7 +253,7 @@ class Computed:
         return found
 
 
-def _bits(mask: int, count: int) -> Where:
+def bits_of(mask: int, count: int) -> Where:
     """A bit for each of `count` lanes, the same for each wavefront."""
     return np.array([mask >> at % values.LANES & 1 for at in range(count)], bool)
 

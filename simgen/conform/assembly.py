@@ -87,7 +87,7 @@ def without(made: Assembled, numbers: Sequence[int], name: str) -> bytes:
 
 def words(form: Form) -> int:
     """Words that a form stores for each tuple."""
-    return len(form.outputs)
+    return len(form.outputs) + form.window
 
 
 def text(name: str, blocks: Sequence[Form], arch: str) -> str:
@@ -176,10 +176,13 @@ def _vector_start(arch: str) -> list[str]:
 
 
 def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
-    lines = [f"; {form.text}", "s_mov_b32 m0, -1"]  # gfx8: m0 limits LDS
+    # What ends a simulator may leave its block early. gfx8: m0 limits LDS.
+    lines = [f"; {form.text}", "s_mov_b64 exec, -1", "s_mov_b32 m0, -1"]
     words = range(2 * len(form.signature))
     lines += [f"v_mov_b32_e32 v{SOURCE + at}, v{COPIES + at}" for at in words]
     lines += [f"v_mov_b32_e32 v{RESULT + n}, {KEPT:#x}" for n in range(4)]
+    if form.window:
+        lines += _window(form, arch, place + len(form.outputs) * PLANE)
     lines += [*_pair("s46", "s47", VCC), "s_mov_b64 vcc, s[46:47]"]
     lines += [*_pair("s30", "s31", BITS), *_pair("s34", "s35", BITS), *form.setup]
     if form.lanes != Form.lanes:
@@ -193,6 +196,7 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
         lines.append("s_mov_b64 s[32:33], vcc")
     if "s36" in form.outputs or form.lanes != Form.lanes:
         lines.append("s_mov_b64 exec, -1")
+    lines += form.after
     moved = []
     for n, output in enumerate(form.outputs):
         if output[0] != "v":
@@ -204,6 +208,26 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
         lines += _store(arch, register, place)
         place += PLANE
     return lines
+
+
+def _window(form: Form, arch: str, place: int) -> list[str]:
+    """Each lane's words of memory, behind byte `place` of the results, filled; v18 is where they
+    lie behind s[6:7], and v[14:15] their address."""
+    add, addc = _carry(arch)
+    lines = [
+        f"v_lshlrev_b32_e32 v18, {form.window.bit_length() - 1}, v1",
+        f"{add} v18, vcc, {place:#x}, v18", "v_mov_b32_e32 v15, s7", f"{add} v14, vcc, s6, v18",
+        f"{addc} v15, vcc, 0, v15, vcc", "v_mov_b32_e32 v2, v14", "v_mov_b32_e32 v3, v15",
+        f"v_mov_b32_e32 v19, {KEPT:#x}",
+    ]  # fmt: skip
+    for n in range(form.window):
+        store = "flat_store_dword v[2:3], v19"
+        if not arch.startswith("gfx8"):
+            store = "global_store_dword v[2:3], v19, off"
+        lines.append(store)
+        if n + 1 < form.window:
+            lines += [f"{add} v2, vcc, 4, v2", f"{addc} v3, vcc, 0, v3, vcc"]
+    return [*lines, "s_waitcnt vmcnt(0) lgkmcnt(0)"]
 
 
 def _pair(low: str, high: str, value: int) -> list[str]:
@@ -248,13 +272,13 @@ def _descriptor(name: str, arch: str, flush: bool) -> list[str]:
     """As clang writes it, and how floats are: subnormals kept and IEEE's NaNs, or neither."""
     told = {
         "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16,
-        "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": 32,
+        "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": 40,
         "next_free_sgpr": 64, "system_sgpr_workgroup_id_x": 1,
         "float_denorm_mode_32": 0 if flush else 3, "float_denorm_mode_16_64": 3,
         "ieee_mode": 0 if flush else 1, "dx10_clamp": 1,
     }  # fmt: skip
     if arch in ("gfx90a", "gfx942"):
-        told["accum_offset"] = 32
+        told["accum_offset"] = 40
     return [
         ".rodata", ".p2align 6", f".amdhsa_kernel {name}",
         *(f".amdhsa_{key} {value}" for key, value in told.items()), ".end_amdhsa_kernel", ".text",

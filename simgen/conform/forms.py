@@ -58,6 +58,8 @@ class Form:
     plan: Computed
     flush: bool = False  # subnormals are flushed and the mode is not IEEE's, as omod asks for
     lanes: int = (1 << values.LANES) - 1  # EXEC
+    after: tuple[str, ...] = ()  # lines behind it, in all lanes
+    window: int = 0  # words of memory that each lane has to write to, looked at behind `outputs`
 
     @property
     def mnemonic(self) -> str:

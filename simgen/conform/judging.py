@@ -69,9 +69,17 @@ def findings(
                 continue
             count = assembly.words(form)
             first = place // 4
-            words = results[first : first + count * values.TUPLES].reshape(count, values.TUPLES)
-            found.append(judged(form, words))
+            found.append(judged(form, left(form, results[first : first + count * values.TUPLES])))
     return found
+
+
+def left(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The words of a form's results, (word, tuple): those of registers lie word by word, those of
+    windows lane by lane."""
+    count = len(form.outputs) * values.TUPLES
+    registers = region[:count].reshape(-1, values.TUPLES)
+    windows = region[count:].reshape(values.TUPLES, form.window).T
+    return np.concatenate([registers, windows])
 
 
 def judged(form: Form, words: NDArray[np.uint32]) -> Seen:

@@ -22,6 +22,7 @@ from simgen.conform import assembly, bundling, description, judging
 from simgen.conform.forms import forms
 from simgen.conform.judging import Found
 from simgen.conform.movements import movements
+from simgen.conform.stores import stores
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import tables
 from simgen.targets import TARGETS
@@ -112,7 +113,8 @@ class Trial:
             raise MissingError(f"{self.on}: " + "; ".join(map(str, lacks)))
         pattern = re.compile(self.only)
         arch = self.arch_name
-        every = [*forms(arch), *movements(arch, description.words(arch))]
+        known = description.words(arch)
+        every = [*forms(arch), *movements(arch, known), *stores(arch, known)]
         chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")

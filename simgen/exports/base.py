@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.bundle import finding, results
-from simgen.errors import UsageError, did_you_mean, one_line
+from simgen.errors import UsageError, did_you_mean, one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from simgen.bundle.folder import Bundle
@@ -44,6 +47,8 @@ class Export(ABC):
     reads_results: ClassVar[bool] = True
     all_results: ClassVar[bool] = False  # without --result all that ran; if not, the only one
     several: ClassVar[bool] = False  # bundles at once
+    model_keys: ClassVar[tuple[str, ...]] = ()  # facts of a model that it takes
+    model: Mapping[str, int] = MappingProxyType({})  # those that were given
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -98,6 +103,30 @@ def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:
             f"{bundle.path}: {len(names)} results have run ({shown}); choose one with --result"
         )
     return Exported(place, bundle, tuple(finding.find_result(bundle, each) for each in names))
+
+
+def with_model(export: Export, facts: str | None) -> Export:
+    """The format with facts of a model, `KEY=N,KEY=N`.
+
+    Raises:
+        UsageError: it takes none of this name, or a value is no number above 0.
+    """
+    if facts is None:
+        return export
+    given: dict[str, int] = {}
+    for fact in facts.split(","):
+        key, _, value = (word.strip() for word in fact.partition("="))
+        place = f"--model {printable(fact)}"
+        if not export.model_keys:
+            raise UsageError(f"{place}: {export.option} has no use for it; leave it out")
+        if key not in export.model_keys:
+            raise UsageError(f"{place}: no fact of a model; {did_you_mean(key, export.model_keys)}")
+        if not re.fullmatch("[1-9][0-9]{0,8}", value):
+            raise UsageError(f"{place}: not a number of 1 to 999999999; write {key}=32")
+        given[key] = int(value)
+    made = copy.copy(export)
+    made.model = given
+    return made
 
 
 def write(

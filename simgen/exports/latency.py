@@ -7,10 +7,15 @@ A folder with a table for each of them, of what they have a place for:
                                 .parquet is what versions from 0.10 on read, .csv is the same for
                                 people; m are rows of activations, n and k features of y and x
     llmservingsim/dense.csv     forward passes by layer and number of tokens, in microseconds
+    vidur/mlp.csv               forward passes of layers that have Vidur's names, a line for each
+                                number of tokens, in milliseconds
     vidur/all_reduce.csv        all-reduces: `size` in bytes, times in milliseconds
 
 Several bundles, as of a sweep over the number of tokens, make one table: these tools interpolate.
 Equal products are one line with the mean of their times.
+
+Source of Vidur's columns: SklearnExecutionTimePredictor of Vidur 0.0.26, which reads medians of
+times and takes the lines whose model is the one that it simulates.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from simgen.storage.files import atomic_folder
 from simgen.workload import sharding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from simgen.exports.base import Exported
@@ -46,6 +51,12 @@ DENSE = ("layer", "tokens", "time_us")
 ALL_REDUCE = (
     "size", "num_workers", "devices_per_node", "collective", "time_stats.all_reduce.median",
 )  # fmt: skip
+VIDUR_LAYERS = (
+    "input_layernorm", "attn_pre_proj", "attn_rope", "attn_post_proj", "post_attention_layernorm",
+    "mlp_up_proj", "mlp_act", "mlp_down_proj", "add",
+)  # fmt: skip
+OPTIONAL = ("input_layernorm", "post_attention_layernorm", "add")  # 0 where there is no column
+MODEL = ("n_head", "n_kv_head", "vocab_size")  # what layers do not tell
 OPERATORS = (
     "bundle", "result", "layer", "kind", "pass", "type", "inputs", "outputs", "m", "n", "k",
     "count", "operations", "bytes", "time_us",
@@ -85,17 +96,20 @@ class LatencyTables(base.Export):
     name: ClassVar[str] = "latency"
     what: ClassVar[str] = "tables of operators with times, for AIConfigurator and LLM simulators"
     several: ClassVar[bool] = True
+    model_keys: ClassVar[tuple[str, ...]] = MODEL
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         timed = [each for source in sources for each in _timed(self, source)]
         gemms = _gemms(timed)
+        mlp, lacking = _mlp(timed, self.model)
         found = {
             "operators.csv": (OPERATORS, [_operator(each) for each in timed]),
             "aiconfigurator/gemm_perf.csv": (GEMM, gemms),
             "llmservingsim/dense.csv": (DENSE, _dense(timed)),
+            "vidur/mlp.csv": mlp,
             "vidur/all_reduce.csv": (ALL_REDUCE, _all_reduces(sources)),
         }
-        lines = [line for source in sources for line in base.inferred(source.result)]
+        lines = [line for source in sources for line in base.inferred(source.result)] + lacking
         with atomic_folder(path, new=True) as folder:
             for name, (heads, rows) in found.items():
                 if rows:
@@ -160,6 +174,53 @@ def _dense(timed: Sequence[TimedStep]) -> list[list[Any]]:
             key = (each.step.layer, each.tokens)
             found.setdefault(key, []).append(each.seconds * MICROSECONDS)
     return [[layer, tokens, _number(fmean(t))] for (layer, tokens), t in sorted(found.items())]
+
+
+def _mlp(
+    timed: Sequence[TimedStep], model: Mapping[str, int]
+) -> tuple[tuple[Sequence[str], list[list[Any]]], list[str]]:
+    """Heads and lines of Vidur's table of a decoder layer, and what is to be said of it.
+
+    A bundle gives a line for each number of tokens; its model's sizes are those of the two products
+    of the feed-forward block, whose first one has twice the width where it is gated.
+    """
+    named = [e for e in timed if e.step.layer in VIDUR_LAYERS and e.step.direction is Pass.FORWARD]
+    sizes = {
+        e.bundle: (up.product.k, e.product.k, up.product.n == 2 * e.product.k)
+        for e in named
+        for up in named
+        if (e.step.layer, up.step.layer) == ("mlp_down_proj", "mlp_up_proj")
+        and e.bundle == up.bundle and e.product and up.product
+    }  # fmt: skip
+    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    for each in named:
+        if each.bundle in sizes and each.tokens is not None:
+            times = found.setdefault((each.bundle, each.tokens), {})
+            times.setdefault(each.step.layer, []).append(each.seconds * MILLISECONDS)
+    if not found:
+        return ((), []), []
+    if set(model) != set(MODEL):
+        words = ",".join(f"{key}=N" for key in MODEL if key not in model)
+        return ((), []), [
+            f"no vidur/mlp.csv: layers do not tell all of the model; add --model {words}"
+        ]
+    layers = [name for name in VIDUR_LAYERS if any(name in times for times in found.values())]
+    absent = [name for name in VIDUR_LAYERS if name not in layers and name not in OPTIONAL]
+    rows = [
+        [
+            *(_number(fmean(times[name])) if name in times else "" for name in layers),
+            model["n_head"], model["n_kv_head"], *sizes[bundle][:2], model["vocab_size"],
+            sizes[bundle][2], tokens, 1,
+        ]
+        for (bundle, tokens), times in found.items()
+    ]  # fmt: skip
+    heads = (
+        *(f"time_stats.{name}.median" for name in layers), "n_head", "n_kv_head", "n_embd",
+        "n_expanded_embd", "vocab_size", "use_gated_mlp", "num_tokens",
+        "num_tensor_parallel_workers",
+    )  # fmt: skip
+    said = [f"vidur/mlp.csv: no layers {', '.join(absent)}, which Vidur asks for"] if absent else []
+    return (heads, rows), said
 
 
 def _all_reduces(sources: Sequence[Exported]) -> list[list[Any]]:

@@ -24,7 +24,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simgen.errors import ConfigError, one_line, printable
+from simgen.errors import ConfigError, one_line, printable, resembling
 from simgen.storage.files import NotRegularError, open_regular
 
 if TYPE_CHECKING:
@@ -188,7 +188,9 @@ def _check_variables(uses: Mapping[str, Place], variables: Mapping[str, str]) ->
     if missing:
         noun = "variable" if len(missing) == 1 else "variables"
         fact = f"no value for the {noun} {', '.join(missing)}"
-        raise ConfigError(uses[missing[0]], f"{fact}; give them with --set NAME=VALUE")
+        others = [name for name in variables if name not in uses]
+        cure = resembling(missing, others) or "give them with --set NAME=VALUE"
+        raise ConfigError(uses[missing[0]], f"{fact}; {cure}")
     for name, where in uses.items():
         value = variables[name]
         if _CONTROL.search(value) or "\t" in value:

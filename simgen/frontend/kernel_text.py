@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
+from simgen.frontend import triton_text
 from simgen.ir import Language, OwnSource
 from simgen.layers.own.expression import ExpressionError
 from simgen.machine import architectures
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LANGUAGES = {
     ".hip": Language.HIP, ".cu": Language.HIP, ".cpp": Language.HIP, ".cl": Language.OPENCL,
     ".s": Language.ASSEMBLY, ".co": Language.OBJECT, ".hsaco": Language.OBJECT,
+    ".py": Language.TRITON, ".ptx": Language.PTX,
 }  # fmt: skip
 DEEPEST = 8  # includes in includes
 PLAIN_NAME = re.compile(r"[\w./ -]+", re.ASCII)
@@ -45,6 +47,7 @@ _KERNELS = {
         r"(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)\s*\("
     ),
     Language.ASSEMBLY: re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M),
+    Language.PTX: re.compile(r"^[^\n/]*\.entry\s+([\w$]+)", re.M),
 }
 # What programs fill from the host, or kernels change: `__constant__ float mask[9];`.
 _VARIABLE = re.compile(
@@ -94,11 +97,27 @@ class Files:
         """
         pattern = _KERNELS.get(source.language)
         names = list(dict.fromkeys(pattern.findall(source.text))) if pattern else []
+        if source.language is Language.TRITON:
+            names = list(triton_text.functions(source.text))
         if len(names) != 1:
-            have = f"the source has {', '.join(names)}" if names else "nobody can tell of it"
-            have = "the source has none" if pattern and not names else have
+            have = f"the source has {', '.join(names)}" if names else "the source has none"
+            have = "nobody can tell of it" if source.language is Language.OBJECT else have
             raise ExpressionError(f"{place}: no kernel is named, and {have}; write kernel = NAME")
         return str(names[0])
+
+    def check_entry(self, source: OwnSource, entry: str, place: str) -> None:
+        """Refuse a kernel that PTX does not have; of other languages a compiler says so.
+
+        Raises:
+            ExpressionError: it has others.
+        """
+        if source.language is Language.PTX:
+            there = _KERNELS[source.language].findall(source.text)
+            if entry not in there:
+                raise ExpressionError(
+                    f"{place}: the PTX has no .entry {printable(entry)}; "
+                    f"{did_you_mean(entry, there)}"
+                )
 
     def _source(self, name: str, arch: object) -> OwnSource:
         language = _language(name)
@@ -124,6 +143,10 @@ class Files:
                 )
                 raise ConfigError(printable(name), f"no processor {printable(arch)}; {cure}")
             return OwnSource(language, text, "", arch)
+        if language is Language.PTX:
+            return OwnSource(language, text, "")
+        if language is Language.TRITON:
+            return OwnSource(language, triton_text.kernels_only(text), "")
         whole = self._whole(name, text, 0)
         return OwnSource(
             language, whole if language is Language.OPENCL else kernels_only(whole), "", arch

@@ -18,7 +18,7 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, did_you_mean, one_line, printable
@@ -26,7 +26,8 @@ from simgen.frontend import own_tensors
 from simgen.frontend.config import Config, Entry, Place, Section
 from simgen.frontend.kernel_text import Files
 from simgen.frontend.network import Network, Placed
-from simgen.frontend.own_launches import Launches
+from simgen.frontend.own_launches import KEYS as LAUNCH_KEYS
+from simgen.frontend.own_launches import SHARED_KEYS, Launches
 from simgen.ir import Node, to_json
 from simgen.layers.own import Definition, OwnKernel, OwnTensor, expression
 from simgen.layers.own.expression import ExpressionError
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 SUFFIX = ".toml"
 MAX_NBYTES = 2**19  # of the file, and of all sources together
 MAGIC = '{"simgen_kernel": 1, '  # begins the text that a bundle keeps
-LAUNCH_KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for")
 KEYS = (
     "source", "arch", "inputs", "outputs", "scratch", "parameters", "reference", "tolerance",
     "flops", "launch", *LAUNCH_KEYS,
@@ -112,9 +112,11 @@ def again(text: str, source: str, settings: Sequence[tuple[str, str]]) -> Kernel
             raise TypeError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise ConfigError(source, "damaged; build it again from its .toml") from None
-    if python:
+    of_triton = any(PurePath(name).suffix == ".py" for name in files)
+    if python or of_triton:
+        what = "source is of Triton" if of_triton else "reference is a Python file"
         raise ConfigError(
-            source, "its reference is a Python file, which a bundle does not execute; build the "
+            source, f"its {what}, which a bundle does not execute; build the "
             "points of the sweep from the .toml, with --set"
         )  # fmt: skip
     return _made(source, toml, settings, Files.kept(files))
@@ -175,9 +177,7 @@ def _check_keys(place: str, said: Mapping[str, Any]) -> None:
     for key in ("source", "outputs"):
         if key not in said:
             raise ConfigError(place, f"no {key}; write it, as `simgen new kernel` does")
-    if "launch" in said and any(
-        key in said for key in LAUNCH_KEYS if key not in ("kernel", "args")
-    ):
+    if "launch" in said and any(key in said for key in LAUNCH_KEYS if key not in SHARED_KEYS):
         raise ConfigError(place, "launches in [[launch]] and outside of it; keep one of the two")
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import itertools
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, printable
-from simgen.frontend import own_tensors
-from simgen.ir import ByValue, Kernel, Language, Launch, OwnSource
+from simgen.frontend import own_tensors, triton_text
+from simgen.ir import ByValue, Kernel, Language, Launch, OwnSource, TritonBuild
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from simgen.dtypes import DType
     from simgen.frontend.kernel_text import Files
     from simgen.layers.own import OwnTensor
 
@@ -41,8 +42,9 @@ class Launches:
     parameters: Mapping[str, int | float]
     tensors: Sequence[OwnTensor]
     files: Files
-    _kernels: dict[tuple[str, tuple[int, ...], int], Kernel] = field(default_factory=dict)
+    _kernels: dict[tuple[object, ...], Kernel] = field(default_factory=dict)
     _launches: list[Launch] = field(default_factory=list)
+    _kinds: dict[int, str] = field(default_factory=dict)  # of the arguments by value read last
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -71,7 +73,7 @@ class Launches:
                     raise ExpressionError(
                         f"{place}: unknown key {printable(key)}; {did_you_mean(key, KEYS)}"
                     )
-            merged = {**{k: self.said[k] for k in ("kernel", "args") if k in self.said}, **each}
+            merged = {**{k: self.said[k] for k in SHARED_KEYS if k in self.said}, **each}
             for known in self._loops(place, merged.get("for", {})):
                 self._launch(place, merged, known)
         unused = {t.name for t in self.tensors} - {a for la in self._launches for a in la.args}
@@ -108,6 +110,13 @@ class Launches:
             raise ExpressionError(
                 f"{place}: more than {MOST_LAUNCHES} launches; make loops shorter"
             )
+        source = self.files.source(str(self.said["source"]), self.said.get("arch", ""))
+        if source.language is Language.TRITON:
+            self._triton_launch(place, source, said, known)
+            return
+        for key in TRITON_KEYS:
+            if key in said:
+                raise ExpressionError(f"{place}: {key} is of Triton functions; leave it out")
         block = self._extents(f"{place}: block", said.get("block"), known, MOST_ITEMS)
         if prod(block) > MOST_ITEMS:
             raise ExpressionError(
@@ -119,8 +128,44 @@ class Launches:
         lds += sum(-(-v.bits // 16) * 16 for v in values if v.local)
         if lds > MOST_LDS:
             raise ExpressionError(f"{place}: {lds} bytes of LDS; {MOST_LDS} at most")
-        kernel = self._kernel(place, said, block, lds)
+        kernel = self._kernel(place, source, said, block, lds)
         self._launches.append(Launch(kernel.name, grid, args, values=_placed(values)))
+
+    def _triton_launch(
+        self, place: str, source: OwnSource, said: Mapping[str, Any], known: Mapping[str, Any]
+    ) -> None:
+        """A launch of programs, as Triton calls work-groups: warps are the work-items."""
+        for key in ("block", "items", "lds"):
+            if key in said:
+                raise ExpressionError(
+                    f"{place}: {key}: a Triton function says that itself; write grid, the number "
+                    "of programs, and num_warps"
+                )
+        args, values = self._arguments(place, said, known)
+        tensors, numbers = iter(args), {each.at: each for each in values}
+        given = [
+            self._argument(place, numbers[at]) if at in numbers else
+            triton_text.Argument(self._dtype(next(tensors)))
+            for at in range(len(args) + len(values))
+        ]  # fmt: skip
+        entry = said.get("kernel") or self.files.only_entry(source, place)
+        made, kept = triton_text.build(source.text, str(entry), said, known, given)
+        block = (made.warps * triton_text.LANES, 1, 1)
+        grid = self._grid(place, said, known, block)
+        kernel = self._kernel(place, source, said, block, 0, made)
+        own = [replace(numbers[at], at=to) for to, at in enumerate(kept) if at in numbers]
+        self._launches.append(Launch(kernel.name, grid, args, values=tuple(own)))
+
+    def _dtype(self, tensor: str) -> DType:
+        return next(each.spec.dtype for each in self.tensors if each.name == tensor)
+
+    def _argument(self, place: str, value: ByValue) -> triton_text.Argument:
+        """A number with its type, which is all that its bits do not say."""
+        if value.local:
+            raise ExpressionError(f"{place}: local is of OpenCL; a Triton function has its own LDS")
+        kind = self._kinds[value.at]
+        (number,) = struct.unpack(SCALARS[kind], value.bits.to_bytes(value.nbytes, "little"))
+        return triton_text.Argument(kind, number)
 
     def _extents(
         self, place: str, given: Any, known: Mapping[str, Any], most: int
@@ -156,6 +201,7 @@ class Launches:
         if not isinstance(given, list) or not 0 < len(given) <= MOST_ARGS:
             raise ExpressionError(f'{place}: args is no list; write args = ["a", "i32 n"]')
         tensors = {each.name for each in self.tensors}
+        self._kinds = {}
         args, values = [], []
         for at, each in enumerate(given):
             text = each.strip() if isinstance(each, str) else ""
@@ -166,6 +212,7 @@ class Launches:
                 nbytes = own_tensors.whole(f"{place}: {text}", number, known, 1, MOST_LDS)
                 values.append(ByValue(at, 4, nbytes, local=True))
             elif number and kind in SCALARS:
+                self._kinds[at] = kind
                 values.append(_value(place, at, kind, number, known))
             else:
                 names = [*tensors, *(f"{kind} ..." for kind in SCALARS)]
@@ -178,15 +225,16 @@ class Launches:
         return tuple(args), tuple(values)
 
     def _kernel(
-        self, place: str, said: Mapping[str, Any], block: tuple[int, int, int], lds: int
-    ) -> Kernel:
-        source = self.files.source(str(self.said["source"]), self.said.get("arch", ""))
+        self, place: str, source: OwnSource, said: Mapping[str, Any],
+        block: tuple[int, int, int], lds: int, triton: TritonBuild | None = None,
+    ) -> Kernel:  # fmt: skip
         entry = said.get("kernel")
         if entry is None:
             entry = self.files.only_entry(source, place)
         if not isinstance(entry, str) or not ENTRY.fullmatch(entry):
             raise ExpressionError(f"{place}: kernel is {printable(str(entry))}; name a function")
-        key = (entry, block, lds)
+        self.files.check_entry(source, entry, place)
+        key = (entry, block, lds, triton)
         if key not in self._kernels:
             if source.language is Language.HIP and "." in entry:
                 raise ExpressionError(f"{place}: {entry} is no function of C++; name one")
@@ -196,14 +244,16 @@ class Launches:
                 n for n in (name, *(f"{name}_{i}" for i in range(2, 9999))) if n not in taken
             )
             group = block if block[1:] != (1, 1) else ()
-            own = OwnSource(source.language, source.text, entry, source.arch)
+            own = OwnSource(source.language, source.text, entry, source.arch, triton)
             self._kernels[key] = Kernel(
                 unique, "", prod(block), lds_nbytes=lds, group=group, source=own
             )
         return self._kernels[key]
 
 
-KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for")
+TRITON_KEYS = ("constexprs", "num_warps", "num_stages")
+SHARED_KEYS = ("kernel", "args", *TRITON_KEYS)  # that several launches may have in common
+KEYS = ("kernel", "args", "grid", "items", "block", "lds", "for", *TRITON_KEYS)
 
 
 def _value(place: str, at: int, kind: str, text: str, known: Mapping[str, Any]) -> ByValue:

@@ -16,6 +16,7 @@ Whatever it is, it becomes a config, passes and settings, and nothing else knows
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,9 +68,16 @@ def built_in() -> dict[str, str]:
     return found | {name: f"network, {name}.dnnmark" for name in networks()}
 
 
-def networks() -> list[str]:
-    """Names of the networks that come with simgen."""
-    return sorted(path.stem for path in resources.folder("data").glob("*.dnnmark"))
+def networks() -> dict[str, str]:
+    """Names of the networks that come with simgen -> the first sentence of their files."""
+    files = sorted(resources.folder("data").glob("*.dnnmark"))
+    return {path.stem: _first_sentence(path.read_text("utf-8")) for path in files}
+
+
+def _first_sentence(text: str) -> str:
+    """Of the comment at the top of a config."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return re.split(r"\.(?:\s+(?=[A-Z0-9])|\s*$)", " ".join(line.strip("# ") for line in lines))[0]
 
 
 def find(

@@ -36,6 +36,7 @@ from simgen.layers.loss import squared_error as squared_error
 from simgen.layers.norm import batch_norm as batch_norm
 from simgen.layers.norm import layer_norm as layer_norm
 from simgen.layers.norm import lrn as lrn
+from simgen.layers.norm import rms_norm as rms_norm
 from simgen.layers.pool import pooling as pooling
 from simgen.layers.product import circulant as circulant
 from simgen.layers.product import fully_connected as fully_connected

@@ -101,3 +101,13 @@ def finishing(chunks: int) -> Tiling:
     """How the results of a feature's chunks are combined, by one work-group for some features."""
     slices = min(BLOCK, power_of_two(chunks))
     return Tiling(chunks, BLOCK // slices, slices, 1, ceil(chunks / slices))
+
+
+def rows_over_items(length: int, most: int = 0) -> Tiling:
+    """How rows are spread over a work-group's items, of which each has so many elements where loads
+    are by fours; by default, one load."""
+    vector = 4 if length % 4 == 0 else 1
+    each = most if most and vector > 1 else vector
+    slices = min(BLOCK, power_of_two(ceil(length / each)))
+    held = ceil(length / (slices * vector)) * vector
+    return Tiling(length, BLOCK // slices, slices, vector, held)

@@ -129,30 +129,34 @@ def _fat_sections(content: bytes, place: str) -> list[bytes]:
 
 def _bundles(content: bytes, place: str) -> Iterator[tuple[int, str, bytes]]:
     """(number of the fat binary, name, bytes) of each entry of fat binaries one behind another."""
-    at, number = 0, 0
+    # A library has hundreds, in gigabytes: nothing behind one is copied or searched for each.
+    at, number, later = 0, 0, dict.fromkeys((BUNDLE, COMPRESSED), 0)
     try:
         while 0 <= at < len(content):
-            whole, end = content[at:], len(content)
-            if whole.startswith(COMPRESSED):
-                whole, end = _inflated(whole, place)
-                end += at
+            whole, end = memoryview(content)[at:], len(content)
+            packed = content.startswith(COMPRESSED, at)
+            if packed:
+                inflated, end = _inflated(whole, place)
+                whole, end = memoryview(inflated), end + at
             entries, nbytes = _entries(whole, place)
             for name, start, size in entries:
                 if size and start + size <= len(whole):
-                    yield number, name, whole[start : start + size]
+                    yield number, name, bytes(whole[start : start + size])
                 elif size:
                     raise DamagedError(f"{place}: an entry ends behind the file; copy it again")
-            end = end if content.startswith(COMPRESSED, at) else at + nbytes
+            end = end if packed else at + nbytes
             number += 1
-            later = [content.find(magic, end) for magic in (BUNDLE, COMPRESSED)]
-            at = min((each for each in later if each >= 0), default=-1)
+            for magic, found in later.items():
+                if 0 <= found < end:
+                    later[magic] = content.find(magic, end)
+            at = min((each for each in later.values() if each >= 0), default=-1)
     except (struct.error, UnicodeDecodeError, zlib.error) as error:
         raise DamagedError(f"{place}: not a whole fat binary ({error}); copy it again") from None
 
 
-def _entries(whole: bytes, place: str) -> tuple[list[tuple[str, int, int]], int]:
+def _entries(whole: memoryview, place: str) -> tuple[list[tuple[str, int, int]], int]:
     """(name, offset, size) of each entry, and where the last of them ends."""
-    if not whole.startswith(BUNDLE):
+    if whole[: len(BUNDLE)] != BUNDLE:
         raise DamagedError(f"{place}: compressed, and holds no fat binary; copy it again")
     (count,) = struct.unpack_from("<Q", whole, len(BUNDLE))
     if count > MOST_ENTRIES:
@@ -160,13 +164,14 @@ def _entries(whole: bytes, place: str) -> tuple[list[tuple[str, int, int]], int]
     at, made, end = len(BUNDLE) + 8, [], 0
     for _ in range(count):
         start, size, length = struct.unpack_from("<QQQ", whole, at)
-        made.append((whole[at + 24 : at + 24 + min(length, 4096)].decode(), start, size))
+        name = bytes(whole[at + 24 : at + 24 + min(length, 4096)])
+        made.append((name.decode(), start, size))
         at += 24 + length
         end = max(end, start + size)
     return made, max(end, at)
 
 
-def _inflated(whole: bytes, place: str) -> tuple[bytes, int]:
+def _inflated(whole: memoryview, place: str) -> tuple[bytes, int]:
     """What a compressed fat binary holds, and how many bytes of the file it took."""
     version, method = struct.unpack_from("<HH", whole, 4)
     if version == 1:
@@ -186,7 +191,7 @@ def _inflated(whole: bytes, place: str) -> tuple[bytes, int]:
     return _zstandard(packed, size, place), nbytes
 
 
-def _zstandard(packed: bytes, size: int, place: str) -> bytes:
+def _zstandard(packed: memoryview, size: int, place: str) -> bytes:
     for module in ("compression.zstd", "backports.zstd"):
         try:
             inflate = importlib.import_module(module).ZstdDecompressor()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ class Finding:
 class Looked:
     """What was found in a code object."""
 
-    held: Held
+    held: Held  # without its code: a library has gigabytes of it
     arch: str
     kernels: int
     instructions: int
@@ -67,8 +67,9 @@ def code_objects(held: Iterable[Held], simulator: str, version: str) -> Iterator
 def _code_object(held: Held, simulator: str, version: str) -> Looked:
     arch = functions.processor(held.code, held.place)
     judge = judge_of(Model(simulator, version, arch))
+    told = replace(held, code=b"")
     if isinstance(judge, str):
-        return Looked(held, arch, 0, 0, (), judge)
+        return Looked(told, arch, 0, 0, (), judge)
     _, found, lines = functions.of(held.code, held.place)
     made, count, kernels = list[Finding](), 0, 0
     for function in found:
@@ -81,7 +82,7 @@ def _code_object(held: Held, simulator: str, version: str) -> Looked:
                 Finding(held.path, held.inside, arch, function.name, at, naming.written(item, arch),
                         *judged, line=lines.at(at, function.section))
             )  # fmt: skip
-    return Looked(held, arch, kernels, count, tuple(made))
+    return Looked(told, arch, kernels, count, tuple(made))
 
 
 def simulated(held: Held, simulator: str, version: str) -> bool:

@@ -14,7 +14,7 @@ from simgen.bundle.planning import Choices, Plan
 from simgen.check import judging
 from simgen.compile import cache
 from simgen.errors import RunError, UsageError
-from simgen.rates import probes
+from simgen.rates import keeping, probes
 from simgen.rates.probes import MeasuredRate, Sizes
 from simgen.running import process, runs
 from simgen.running.runs import Wish
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from simgen.running.runs import Listener
     from simgen.targets import Target
 
-FOLDER = "rates"
 TIMING = "timing"  # of MGPUSim's modes
 SOURCE = "data/rates/rates.toml"
 FILLING = "initial_values"  # begins the names of kernels that write what outputs hold before
@@ -51,7 +50,8 @@ def measure(
 ) -> RatesOf:
     """Run the probes with these run options, for the machine that they make.
 
-    The bundle goes away unless it is to be kept, or the run fails, whose message names its log.
+    What is found is kept for reports (`keeping`). The bundle goes away unless it is to be kept, or
+    the run fails, whose message names its log.
 
     Raises:
         UsageError: the target has no machine of its own, no such option, or no times with it.
@@ -66,11 +66,11 @@ def measure(
     sizes = Sizes.of(machine)
     source = resources.folder("data") / "rates" / "rates.toml"
     plan = Plan(str(source), Choices(settings=sizes.settings), [target])
-    home = cache.user_root().parent / FOLDER / f"{target.name}.{os.getpid()}"
+    home = cache.user_root().parent / keeping.FOLDER / f"{target.name}.{os.getpid()}"
     timing = {"mode": TIMING} if "mode" in target.run_options else {}
     try:
         plan.write(home, [target])
-        seconds = _run(home, target, {**options, **timing}, listener, timeout)
+        seconds, facts = _run(home, target, {**options, **timing}, listener, timeout)
     except RunError:
         keep = True
         raise
@@ -80,9 +80,11 @@ def measure(
         else:
             shutil.rmtree(home, ignore_errors=True)
     try:
-        return RatesOf(machine, tuple(probes.rates(seconds, sizes, machine)))
+        found = RatesOf(machine, tuple(probes.rates(seconds, sizes, machine)))
     except ValueError as error:
         raise RunError(f"{target.name}: {error}; its times tell nothing") from None
+    keeping.keep(target.name, facts, machine, found.rates)
+    return found
 
 
 def _run(
@@ -91,8 +93,9 @@ def _run(
     options: Mapping[str, str | int],
     listener: Listener,
     timeout: float | None,
-) -> list[float]:
-    """The seconds of the launches, without those that write initial values.
+) -> tuple[list[float], Mapping[str, object]]:
+    """The seconds of the launches, without those that write initial values; what the simulator says
+    of itself.
 
     Raises:
         RunError: what the kernels computed is wrong: so may be the counts behind the times.
@@ -108,4 +111,5 @@ def _run(
         raise RunError(f"{target.name}: it computes the probes wrongly; {cure}")
     kernels = [launch.kernel for launch in launches]
     rows = zip(kernels, ended.result.launches, strict=True)
-    return [float(row["seconds"]) for kernel, row in rows if not kernel.startswith(FILLING)]
+    seconds = [float(row["seconds"]) for kernel, row in rows if not kernel.startswith(FILLING)]
+    return seconds, ended.result.provenance.get("machine", {})

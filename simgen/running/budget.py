@@ -18,7 +18,6 @@ from simgen.bundle import sampled
 from simgen.bundle.planning import Plan
 from simgen.errors import ConfigError, UnsupportedError, UsageError
 from simgen.frontend import whole_images
-from simgen.frontend.network import settable
 from simgen.running import capacity, estimates, sampling
 from simgen.workload import costs, pieces, samples
 
@@ -147,7 +146,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[Settings, float | None, Plan]]:
     yield (), None, plan
     inputs = plan.network.layers[0].node.inputs
     shape = inputs[0].shape if inputs else ()  # [Gemm] alone has its sizes from keys
-    known = {*settable(plan.network), *plan.problem.config.variables}
+    known = set(plan.settable)
     if "n" in known and shape and shape[0] > 1:
         yield from _planned(plan, (("n", "1"),))
     if len(plan.network.layers) == 1:

@@ -16,7 +16,6 @@ from simgen.bundle.planned_machine import PlannedMachine, with_matrix
 from simgen.bundle.planning import Plan
 from simgen.bundle.writing import Cures
 from simgen.errors import UsageError, printable
-from simgen.frontend import network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,8 +76,7 @@ class Family:
         machine = PlannedMachine(bundle.workload.machine, f"{bundle.path} is planned for it")
         self.planned_for = machine
         self.own = {each.name: each for each in fields(target)}  # settings of the target
-        plan = Plan(self.recipe, self.recipe.choices, planned_for=machine)
-        self.keys = (*plan.problem.config.variables, *network.settable(plan.network))
+        self.keys = Plan(self.recipe, self.recipe.choices, planned_for=machine).settable
 
     def settings(self) -> list[str]:
         """What can be swept."""

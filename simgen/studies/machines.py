@@ -52,30 +52,40 @@ PLACES: Mapping[str, tuple[StudyPlace, ...]] = {
         StudyPlace("mgpusim", "A", "MGPUSim's R9 Nano", {"arch": "gfx803"}, TIMING),
         StudyPlace("mgpusim", "B", "MGPUSim's MI300A", {"arch": "gfx942"}, TIMING),
     ),
-    "cuda": (StudyPlace("cuda", "A", "the NVIDIA GPU that is here", options=ROUNDS),),
-    "hip": (StudyPlace("hip", "A", "the AMD GPU that is here", options=ROUNDS),),
+    "cuda": (StudyPlace("cuda", "A", "the NVIDIA GPU", options=ROUNDS),),
+    "hip": (StudyPlace("hip", "A", "the AMD GPU", options=ROUNDS),),
     "host": (StudyPlace("host", "A", "this CPU"),),
 }
 
 
-def chosen(names: Sequence[str], output: Path) -> tuple[list[str], dict[str, str]]:
-    """The targets of a study that can run here, and why not the others that were looked at.
+def chosen(
+    names: Sequence[str], output: Path, elsewhere: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """The targets of a study that can run here, or run elsewhere, and why not the others that were
+    looked at.
 
     Raises:
         UsageError: a target has no part in studies.
         MissingError: one that was asked for, or all, cannot run here.
         RefusedError: one that was asked for refuses the place.
     """
-    for name in names:
-        if name not in PLACES:
-            raise UsageError(f"--targets {name!r}: {did_you_mean(name, PLACES)}")
+    for option, given in (("--targets", names), ("--elsewhere", elsewhere)):
+        for name in given:
+            if name not in PLACES:
+                raise UsageError(f"{option} {name!r}: {did_you_mean(name, PLACES)}")
     found, passed = [], {}
-    for name in names or DEFAULT:
+    for name in (*(names or DEFAULT), *(each for each in elsewhere if each not in names)):
+        if name in elsewhere:
+            found += [name] if name not in found else []
+            continue
         needs = TARGETS[name]().needs
         lacks = [str(lack) for lack in needs.missing()]
         refusal = needs.refusal(output)
         if names and lacks:
-            raise MissingError(f"--targets {name}: {' | '.join(lacks)}")
+            raise MissingError(
+                f"--targets {name}: {' | '.join(lacks)}, or run it on another machine with "
+                f"--elsewhere {name}"
+            )
         if names and refusal:
             raise RefusedError(f"--targets {name}: {refusal}")
         if lacks or refusal:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from simgen.bundle import verdict_file
+from simgen.bundle import finding, result_names, verdict_file
 from simgen.bundle import writing as bundles
 from simgen.bundle.planning import Choices, Plan
 from simgen.check import judging
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.ir import Workload
-    from simgen.running.sweeps import Swept
     from simgen.studies.definition import Case, Settings, Study
     from simgen.study.row import Row
     from simgen.targets import Target
@@ -51,8 +51,10 @@ class Scope:
     timeout: float | None = None  # seconds, of each run
     check: bool = True  # compare results with the reference
     counters: bool = False  # on GPUs, with their profiler
-    clocks: tuple[str, ...] = ()  # that machine A is run at, where its target takes them
+    clocks: tuple[str, ...] = ()  # that a machine is run at, too, where its target takes them
     units: tuple[str, ...] = ()  # numbers of compute units, likewise
+    set_machine: str = "A"  # the one that is run at these clocks and numbers of units
+    elsewhere: tuple[str, ...] = ()  # targets that run on another machine, by hand
 
     def options(self, point: StudyPoint) -> Mapping[str, str | int]:
         """Of its run."""
@@ -130,12 +132,13 @@ def points(study: Study, scope: Scope) -> list[StudyPoint]:
     found = []
     for target in scope.targets:
         for place in PLACES[target]:
-            if place.machine != "A" and not _needs_second(study):
-                continue
             for batch in sorted(scope.batches):
                 for case in study.cases:
                     point = StudyPoint(case, batch, place)
-                    found += [point, *_variants(study, scope, point)]
+                    if place.machine == "A" or _needs_second(study):
+                        found += [point, *_variants(study, scope, point)]
+                    if place.machine == scope.set_machine and batch == max(scope.batches):
+                        found += _set(scope, point)
     return found
 
 
@@ -144,7 +147,7 @@ def _needs_second(study: Study) -> bool:
 
 
 def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]:
-    """At the largest batch, on machine A: without L1, with fused kernels, and at other clocks."""
+    """At the largest batch, on machine A: without L1, and with fused kernels."""
     if point.place.machine != "A" or point.batch != max(scope.batches):
         return []
     found = []
@@ -152,6 +155,12 @@ def _variants(study: Study, scope: Scope, point: StudyPoint) -> list[StudyPoint]
         found.append(replace(point, variant=BYPASS))
     if study.draws(Draws.FUSION):
         found += [replace(point, variant=FORWARD), replace(point, variant=FUSED)]
+    return found
+
+
+def _set(scope: Scope, point: StudyPoint) -> list[StudyPoint]:
+    """A point at other clocks, and with other numbers of compute units."""
+    found = []
     for axis, words in ((CLOCKS, scope.clocks), (UNITS, scope.units)):
         option = TARGETS[point.place.target].run_options.get(axis.option)
         for word in words if option else ():
@@ -193,10 +202,22 @@ def _plan(case: Case, batch: int, scope: Scope, variant: str, targets: Sequence[
     return Plan(case.workload, choices, targets)
 
 
-def measure(
-    study: Study, scope: Scope, output: Path, listener: StudyListener
-) -> tuple[list[Measured], dict[str, str]]:
-    """Run all points that have no result yet; those that have one, and why others have none.
+@dataclass(frozen=True)
+class Done:
+    """What came of all points.
+
+    Attributes:
+        failed: those that have no result, and why.
+        waiting: those that are to be run on another machine.
+    """
+
+    measured: list[Measured]
+    failed: dict[str, str]
+    waiting: list[StudyPoint]
+
+
+def measure(study: Study, scope: Scope, output: Path, listener: StudyListener) -> Done:
+    """Run all points that have no result yet, but those of targets that run elsewhere.
 
     Raises:
         UsageError: a setting is none of a case's, or the folder holds a study of other settings.
@@ -204,15 +225,20 @@ def measure(
     """
     todo = points(study, scope)
     listener.plans(len(todo))
-    found, failed = [], {}
+    done = Done([], {}, [])
     for nth, point in enumerate(todo, 1):
         listener.begins_point(nth, len(todo), point.title)
         try:
-            found.append(Measured(point, _rows(point, scope, output, listener)))
+            rows = _rows(point, scope, output, listener)
         except (RunError, RefusedError) as error:
-            failed[point.title] = one_line(str(error))
-            listener.failed_point(point.title, failed[point.title])
-    return found, failed
+            done.failed[point.title] = one_line(str(error))
+            listener.failed_point(point.title, done.failed[point.title])
+            continue
+        if rows is None:
+            done.waiting.append(point)
+        else:
+            done.measured.append(Measured(point, rows))
+    return done
 
 
 def places(measured: Sequence[Measured]) -> list[StudyPlace]:
@@ -221,10 +247,18 @@ def places(measured: Sequence[Measured]) -> list[StudyPlace]:
     return [each.point.place for each in found.values()]
 
 
+def result_of(point: StudyPoint, scope: Scope) -> str:
+    """The name of its result, as `simgen.running.sweeps` has it."""
+    name = point.place.target
+    options = scope.options(point)
+    given = {each: options[each] for each in TARGETS[name].run_options if each in options}
+    return result_names.of_point(name, given) if given else name
+
+
 def _rows(
     point: StudyPoint, scope: Scope, output: Path, listener: StudyListener
-) -> tuple[Row, ...]:
-    """What a point measured, after a run if there was none."""
+) -> tuple[Row, ...] | None:
+    """What a point measured, after a run if there was none; None: another machine is to run it."""
     own = {"l1": BYPASS} if point.variant == BYPASS else {}
     target = point.place.made(**own)
     plan = _plan(point.case, point.batch, scope, point.variant, (target,))
@@ -234,9 +268,13 @@ def _rows(
             plan.write(path, [target], tell=tell)
         except LossError as error:
             raise UsageError(
-                f"{path}: is of a study with other settings; give another -o, or remove it "
-                f"({one_line(str(error))})"
+                f"{path}: is of a study with other settings, or of another simgen; give another "
+                f"-o, or remove it ({one_line(str(error))})"
             ) from None
+    if point.place.target in scope.elsewhere:
+        with bundles.opened(path) as made:
+            name = result_of(point, scope)
+            return _read(made, finding.find_result(made, name), scope) if made.has(name) else None
     listener.error = None
     with bundles.opened(path) as made:
         swept = sweeps.run(
@@ -244,14 +282,14 @@ def _rows(
         )
     if listener.error is not None:
         raise listener.error
-    return _read(path, swept, scope)
-
-
-def _read(path: Path, swept: Swept, scope: Scope) -> tuple[Row, ...]:
     (ran,) = swept.points
     with bundles.opened(path) as made:
-        verdicts = _verdicts(made, ran.point.result, check=scope.check)
-        return tuple(page.rows(made, [ran.result], path.name, verdicts))
+        return _read(made, ran.result, scope)
+
+
+def _read(made: Bundle, result: Result, scope: Scope) -> tuple[Row, ...]:
+    verdicts = _verdicts(made, result.name, check=scope.check)
+    return tuple(page.rows(made, [result], made.path.name, verdicts))
 
 
 def _verdicts(bundle: Bundle, result: str, *, check: bool) -> Mapping[str, Mapping[str, str]]:

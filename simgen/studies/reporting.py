@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from simgen.compile import render
 from simgen.errors import RunError, UsageError
 from simgen.storage.files import write_atomic
-from simgen.studies import drawing, explaining, measuring
+from simgen.studies import drawing, elsewhere, explaining, measuring
 from simgen.studies.operating_points import CLOCKS, UNITS
 from simgen.study import correlation, reporting
 from simgen.study import page as report_page
@@ -35,6 +36,7 @@ class Made:
         page: study.html; figures/ with a table and pictures of each figure lies beside it.
         figures: all of them, in the study's order.
         failed: points that have no result, and why.
+        waiting: targets of another machine that points have no result of, how many, and what to do.
         passed: targets that cannot run here, and why.
         agreement: how well each simulator agrees with a GPU, metric by metric.
     """
@@ -45,6 +47,7 @@ class Made:
     passed: Mapping[str, str]
     points: int
     agreement: tuple[Correlation, ...] = ()
+    waiting: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise RunError if points failed."""
@@ -73,7 +76,15 @@ def make(
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output}: is no folder; give another -o")
     planned = measuring.planned(study, scope)
-    measured, failed = measuring.measure(study, scope, output, listener)
+    done = measuring.measure(study, scope, output, listener)
+    measured, failed = done.measured, done.failed
+    elsewhere.write(output, done.waiting, scope)
+    count = Counter(point.place.target for point in done.waiting)
+    waiting = {
+        target: f"{runs} of its runs {'waits' if runs == 1 else 'wait'} for another machine; "
+        f"{elsewhere.cure(target, output)}"
+        for target, runs in count.items()
+    }
     more = ((CLOCKS, scope.clocks), (UNITS, scope.units))
     figures = (*study.figures, *(axis.figure for axis, given in more if given))
     drawn = [drawing.draw(figure, measured, planned, scope) for figure in figures]
@@ -101,6 +112,7 @@ def make(
         compared_head=report_page.CORRELATION_TITLES,
         doubts=report_page.doubts(rows),
         failed=failed,
+        waiting=waiting,
         passed=passed or {},
         not_there=explaining.NOT_THERE,
     )
@@ -108,7 +120,7 @@ def make(
     write_atomic(page, text.encode())
     native = tuple(each for each in correlations if correlation.is_of_gpu(each))
     points = len(measuring.points(study, scope))
-    return Made(page, tuple(drawn), failed, passed or {}, points, native)
+    return Made(page, tuple(drawn), failed, passed or {}, points, native, waiting)
 
 
 def _alike(measured: Sequence[Measured]) -> list[Row]:

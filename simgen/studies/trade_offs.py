@@ -18,7 +18,8 @@ def draw(of: DrawnFrom, made: Drawn, target: str) -> None:
     """Times at all settings, and what each layer does with."""
     axis = AXES[of.figure.draws]
     words = of.scope.clocks if axis is CLOCKS else of.scope.units
-    found = {word: of.at(target, variant=operating_points.variant(axis, word)) for word in words}
+    machine = of.scope.set_machine
+    found = {word: of.at(target, machine, operating_points.variant(axis, word)) for word in words}
     for runs in zip(*found.values(), strict=False):
         case = runs[0].point.case.name
         times: dict[str, dict[str, float]] = {}  # place -> setting -> seconds

@@ -15,6 +15,9 @@ Outliers are layers that differ otherwise than most: with d_i = log(b_i / a_i), 
 b_i - a_i, those where 0.6745 |d_i - median| exceeds 3.5 median absolute deviations (B. Iglewicz,
 D. C. Hoaglin, "How to Detect and Handle Outliers", 1993; where that deviation is 0, the mean one
 by 1.2533).
+
+A simulator's times are not compared with a GPU's where the rates that were measured of it
+(simgen.rates) are far below what its machine is configured for: its layers wait for something else.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 FAR, NORMAL, MEAN = 3.5, 0.6745, 1.2533  # of outliers, as above
 LEAST = 3  # layers: r of two is always 1 or -1
+RATES = "simgen rates --on"
 HOST = "host"  # the CPU of this computer
 HARDWARE = ("cuda", "hip")  # a simulator's error is that against a GPU, where both ran
 ANY = "any"  # stands for a quantity, where there are too few layers for all of them
@@ -87,12 +91,16 @@ def is_of_gpu(each: Correlation) -> bool:
     return target_of(each.reference) in HARDWARE and target_of(each.target) not in HARDWARE
 
 
-def of(measured: Mapping[str, Points]) -> list[Correlation]:
+def of(
+    measured: Mapping[str, Points], shortfalls: Mapping[str, str | None] | None = None
+) -> list[Correlation]:
     """Every quantity that two targets both have, and `seconds` even if they have not.
 
-    `measured` holds the metrics of each layer and pass by target. Of two targets with too few
-    common layers for any quantity there is one line that says so.
+    `measured` holds the metrics of each layer and pass by target; `shortfalls` what is known of
+    the rates of simulated machines (Row.shortfall). Of two targets with too few common layers for
+    any quantity there is one line that says so.
     """
+    slow = shortfalls or {}
     found = []
     for reference, target in pairs(list(measured)):
         a, b = measured[reference], measured[target]
@@ -110,7 +118,22 @@ def of(measured: Mapping[str, Points]) -> list[Correlation]:
         for quantity, values in shared.items():
             if values or quantity == "seconds":
                 measures = correlate(quantity, reference, target, [*values.values()])
-                found.append(replace(measures, outliers=outliers(quantity, values)))
+                measures = replace(measures, outliers=outliers(quantity, values))
+                found.append(_trusted(measures, slow.get(target, "")))
+    return found
+
+
+def _trusted(found: Correlation, shortfall: str | None) -> Correlation:
+    """Without its measures, where a simulated machine cannot take a GPU's time; with a word where
+    nobody knows whether it can."""
+    if not is_of_gpu(found) or metrics.METRICS[found.quantity].kind is not metrics.Kind.TIME:
+        return found
+    if shortfall:
+        note = f"refused: {shortfall} ({RATES} {target_of(found.target)})"
+        return Correlation(found.quantity, found.reference, found.target, found.layers, note=note)
+    if shortfall is None:
+        note = f"rates of its machine were not measured: {RATES} {target_of(found.target)}"
+        return replace(found, note="; ".join(filter(None, (found.note, note))))
     return found
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from simgen.study.series import Series
 
 HEIGHT = 340  # pixels
+UPRIGHT = 16  # so many names below an axis, or more, stand on end where it is narrow
+LETTER = 6  # pixels that a letter of such a name takes of the height
 NAMED = 3  # outliers of a correlation that have their names beside them
 COLOURS = (
     "#3b6fb6", "#e08a1e", "#3f9b5f", "#c44e52", "#8064a2", "#8c6d46", "#d98cb3", "#7f7f7f",
@@ -237,8 +239,9 @@ def _figure(height: int = HEIGHT) -> Figure:
 def _bars(places: Sequence[str], series: Series, unit: str) -> Figure:
     from plotly.graph_objects import Bar
 
-    figure = _figure()
     shown = [_plain(place) for place in places]
+    longest = max(map(len, shown), default=0) if len(shown) >= UPRIGHT else 0
+    figure = _figure(HEIGHT + LETTER * longest)
     for label, values in series.items():
         figure.add_trace(Bar(x=shown, y=list(values), name=_plain(label)))
     figure.update_xaxes(type="category")

@@ -57,6 +57,7 @@ def rows(
         kernels = results.kernels(result, bundle.workload)
         like = _inferred(bundle.workload, result)
         machine = peaks.ran_on(result)
+        shortfall = peaks.shortfall(result, machine)
         roof = (2 * machine.rate, machine.dram_rate) if machine else None
         for at, step in enumerate(bundle.workload.steps):
             launches = [m for (of, _), m in zip(kernels, result.launches, strict=True) if of == at]
@@ -85,6 +86,7 @@ def rows(
                     roof,
                     len(bundle.workload.steps),
                     results.errors(result, places),
+                    shortfall,
                 )
             )
     return made
@@ -147,7 +149,7 @@ def to_csv(found: Sequence[Row]) -> str:
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:
     """Every two targets, over the layers and passes that both measured in the same bundle."""
-    return correlation.of(_points(found))
+    return correlation.of(_points(found), {row.target: row.shortfall for row in found})
 
 
 def write(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from simgen import machine
 from simgen.errors import SimgenError
+from simgen.rates import keeping
+from simgen.study.correlation import HARDWARE, HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 # Bytes in a cycle that an L1 answers with: a line in simulators; 128 of an NVIDIA SM (NVIDIA A100
 # Tensor Core GPU Architecture, 2020: "L1 ... 128 bytes/clk/SM").
 NVIDIA_L1_RATE = 128.0
+NOT_SIMULATED = (HOST, *HARDWARE)
 
 
 def of(result: Result) -> Mapping[str, float]:
@@ -38,6 +41,16 @@ def of(result: Result) -> Mapping[str, float]:
         "peak_dram_rate": found.dram_rate,
         "line_bytes": float(found.line_nbytes),
     }
+
+
+def shortfall(result: Result, machine: Machine | None) -> str | None:
+    """Row.shortfall, of a result that ran on that machine."""
+    target = str(result.provenance.get("target", ""))
+    if target in NOT_SIMULATED:
+        return ""
+    facts = result.provenance.get("machine", {})
+    kept = keeping.find(target, facts, machine) if machine else None
+    return kept.shortfall if kept else None
 
 
 def ran_on(result: Result) -> Machine | None:

@@ -34,6 +34,9 @@ class Row:
     steps: int = 0  # of the workload, layers and passes; of a part of it there are fewer rows
     # Of metrics that samples of work-groups tell, half of the interval that holds 95 of 100.
     errors: Mapping[str, float] = field(default_factory=dict)
+    # What `simgen rates` found of the simulated machine to be far below what it is configured for;
+    # None where that was never measured, empty where nothing is, or no simulator ran it.
+    shortfall: str | None = ""
 
     @property
     def step(self) -> str:

@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.bundle import verdict_file
+from simgen.bundle import result_names, verdict_file
 from simgen.errors import UsageError, did_you_mean
 from simgen.study import interactive
+from simgen.study.correlation import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,6 +144,8 @@ def _of_run(rows: Sequence[Row], told: RunFacts | None) -> RunSummary:
         verdict = f"all {len(rows)} layers and passes right"
     elif not right and len({row.verdict for row in rows}) == 1:
         verdict = rows[0].verdict
+    if right == len(rows) == 1:
+        verdict = "right"
     mood = "good" if right == len(rows) else "open"
     if any(row.verdict == verdict_file.WRONG for row in rows):
         mood = "bad"
@@ -169,6 +172,10 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
         timed = {step: row for step, row in rows.items() if row.metrics.get(TIME)}
         if place == (bundle, target):
             continue
+        if (result_names.target_of(target) == HOST) != (result_names.target_of(place[1]) == HOST):
+            fact = "the times of this computer's CPU are not those of a GPU"
+            passed.append(f"not compared with {target}: {place[0]} on {place[1]}, as {fact}")
+            continue
         if timed.keys() < base.keys():
             few = f"it has times of {len(timed)} of {len(base)} layers and passes"
             fact = few if timed else "it counted no time"
@@ -189,8 +196,8 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
         compared.append(ComparedRun(*place, f"{before / now:.3g}", seconds(now), changes))
     if not compared:
         raise UsageError(
-            f"--baseline {target}: no other result counted time for all of its layers; run the "
-            "bundle on another target"
+            f"--baseline {target}: no other result can be compared with it, by time of all its "
+            "layers; run the bundle on another simulator or GPU, or a sweep"
         )
     figure = interactive.grouped(list(base), series, f"speed-up over {target}")
     total = sum(row.metrics[TIME] for row in base.values())
@@ -239,4 +246,6 @@ def _changes(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, st
 
 
 def _words(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items())
+    """Settings as options have them."""
+    shown = {k: ("no", "yes")[v] if type(v) is bool else v for k, v in settings.items()}
+    return ", ".join(f"{name}={value}" for name, value in shown.items())

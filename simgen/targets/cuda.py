@@ -10,8 +10,10 @@ import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import render, stages
+from simgen.compile import own, render, stages
 from simgen.compile.legalise import cache_policy
+from simgen.errors import RefusedError
+from simgen.ir import Language
 from simgen.machine import FITTED
 from simgen.targets import launch_rows, machine_file, ncu
 from simgen.targets.base import (
@@ -62,6 +64,8 @@ class Cuda(Target):
             choices=("yes", "no"),
         ),
     }
+
+    own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP, Language.PTX)
 
     l1: str = l1_setting()
 
@@ -123,7 +127,29 @@ class CudaPackage(Package):
         return {
             "run.sh": File(run.encode(), executable=True),
             "run.py": File(render.text("launchers/cuda_run.py").encode()),
+            **self._own(job.workload),
         }
+
+    def _own(self, workload: Workload) -> dict[str, File]:
+        """Kernels of users: PTX as it is, C++ behind the names that HIP has.
+
+        Raises:
+            RefusedError: their loads would have to be others.
+        """
+        found = {}
+        for each in workload.kernels:
+            if each.source is None:
+                continue
+            if self.l1 == cache_policy.BYPASS:
+                raise RefusedError(
+                    f"{Cuda.name}: kernel {each.name}: loads of kernels of your own are as they "
+                    "are written; leave --l1 out"
+                )
+            if each.source.language is Language.PTX:
+                found[f"own/{each.name}.ptx"] = File(each.source.text.encode())
+            else:
+                found[f"own/{each.name}.cu"] = File(own.nvidia_text(each.source).encode())
+        return found
 
 
 class CudaWatcher(Watcher):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MACHINE_CODE = (Language.ASSEMBLY, Language.OBJECT)
 EVERY = tuple(Language)
-GEM5 = "gem5"  # as lint calls it
+GEM5, MGPUSIM = "gem5", "mgpusim"  # as lint calls them
 
 
 def check(target: Target, workload: Workload) -> None:
@@ -68,7 +68,7 @@ def products(
     found = builder.products(made_by, compiled)
     for name, products in found.items():
         if known[name].source:
-            whole = model.simulator != "mgpusim"  # which copies a function, and nothing beside it
+            whole = model.simulator != MGPUSIM  # which copies a function, and nothing beside it
             own.check_image(products[stages.LEGALISED].text, name, whole)
     made = {
         name: found[name] if name in found else _rewritten(known[name], model) for name in sources
@@ -76,21 +76,23 @@ def products(
     for name, products in made.items():
         if known[name].source:
             _check_loadable(known[name], products[stages.CODE_OBJECT])
-        if builder.linted:
+        # The stages rewrite all text of simgen's kernels for MGPUSim, by the rules that lint asks.
+        if builder.linted and (known[name].source or model.simulator != MGPUSIM):
             refuse(name, products[stages.CODE_OBJECT], model, builder.cache)
     return made
 
 
 def refuse(name: str, elf: bytes, model: Model, cache: Cache) -> None:
-    """Refuse machine code of a kernel that lint would refuse for a version of gem5.
+    """Refuse machine code of a kernel that lint would refuse for a version of a simulator.
 
-    For MGPUSim, the stages compare opcodes with the same table, and lint's rules are those that the
-    code has gone through.
+    The stages rewrite text: what a source writes as data (`.long` in inline assembly) is seen here.
 
     Raises:
         RefusedError: it has such an instruction.
     """
-    if model.simulator != GEM5 or model.version not in tables.versions(GEM5):
+    if model.simulator != MGPUSIM and (
+        model.simulator != GEM5 or model.version not in tables.versions(GEM5)
+    ):
         return
     key = Key("lint")
     key.add("label", f"lint {model.simulator} {model.version} {model.arch} {name}")
@@ -105,7 +107,8 @@ def refuse(name: str, elf: bytes, model: Model, cache: Cache) -> None:
         return f"{first.instruction}: {first.reason}; {first.cure}".encode() if first else b""
 
     if why := cache.kept(key, look).decode():
-        raise RefusedError(f"kernel {name}: {why} (simgen lint --simulator gem5@{model.version})")
+        command = f"simgen lint --simulator {model.simulator}@{model.version}"
+        raise RefusedError(f"kernel {name}: {why} ({command})")
 
 
 def _is_machine_code(kernel: Kernel) -> bool:

@@ -112,7 +112,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 #elif WITH_HELD
     {
-        float sum[1][HELD] = {};
+        float sum[OWN][HELD] = {};
         hold_rows<SAMPLES, GATES * HIDDEN, LEFT_WIDTH>(held, behind, 0, sample_at);
         __syncthreads();
         add_products(held, weights, sum);
@@ -120,10 +120,32 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         leave_partials(held, sum);
         __syncthreads();
     }
+#elif WITH_PREFETCH
+    if constexpr (!FIRST) {
+        float* const weights = held + SAMPLES * PITCH;
+        float sum[OWN][HELD] = {};
+        ComingRows<SAMPLES, GATES * HIDDEN, LEFT_WIDTH> left;
+        ComingColumns<GATES * HIDDEN, WIDTH> right;
+        left.fetch(behind, 0, sample_at);
+        right.fetch(r, 0, first_unit);
+        for (unsigned k = 0; k < GATES * HIDDEN; k += DEPTH) {
+            left.put(held);
+            right.put(weights);
+            __syncthreads();
+            if (k + DEPTH < GATES * HIDDEN) {
+                left.fetch(behind, k + DEPTH, sample_at);
+                right.fetch(r, k + DEPTH, first_unit);
+            }
+            add_products(held, weights, sum);
+            __syncthreads();
+        }
+        leave_partials(held, sum);
+        __syncthreads();
+    }
 #else
     if constexpr (!FIRST) {
         float* const weights = held + SAMPLES * PITCH;
-        float sum[1][HELD] = {};
+        float sum[OWN][HELD] = {};
         for (unsigned k = 0; k < GATES * HIDDEN; k += DEPTH) {
             hold_rows<SAMPLES, GATES * HIDDEN, LEFT_WIDTH>(held, behind, k, sample_at);
             hold_columns<GATES * HIDDEN, WIDTH>(weights, r, k, first_unit);
@@ -136,7 +158,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 #endif
 
-#if WITH_MATRIX || WITH_HELD
+#if WITH_MATRIX || WITH_HELD || WITH_PREFETCH
     for (unsigned place = threadIdx.x; place < SAMPLES * UNITS; place += BLOCK) {
         const unsigned own_unit = place % UNITS, own_sample = place / UNITS;
         const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
@@ -197,7 +219,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         if constexpr (CELL == Cell::GRU)
             staged[GATES * SAMPLES * UNITS + place] = made[2] * gates[of_gates];
 #endif
-#if WITH_MATRIX || WITH_HELD
+#if WITH_MATRIX || WITH_HELD || WITH_PREFETCH
     }
 #endif
 #if WITH_MATRIX

@@ -95,7 +95,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 #elif WITH_HELD
     {
-        float sum[GATES][HELD] = {};
+        float sum[GATES * OWN][HELD] = {};
         hold_rows<SAMPLES, HIDDEN, WIDTH>(held, before, 0, sample_at);
         __syncthreads();
         add_products(held, weights, sum);
@@ -103,10 +103,32 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
         leave_partials(held, sum);
         __syncthreads();
     }
+#elif WITH_PREFETCH
+    if constexpr (!FIRST) {
+        float* const weights = held + SAMPLES * PITCH;
+        float sum[GATES * OWN][HELD] = {};
+        ComingRows<SAMPLES, HIDDEN, WIDTH> left;
+        ComingRows<GATES * UNITS, HIDDEN, WIDTH> right;
+        left.fetch(before, 0, sample_at);
+        right.fetch(r, 0, weights_at);
+        for (unsigned k = 0; k < HIDDEN; k += DEPTH) {
+            left.put(held);
+            right.put(weights);
+            __syncthreads();
+            if (k + DEPTH < HIDDEN) {
+                left.fetch(before, k + DEPTH, sample_at);
+                right.fetch(r, k + DEPTH, weights_at);
+            }
+            add_products(held, weights, sum);
+            __syncthreads();
+        }
+        leave_partials(held, sum);
+        __syncthreads();
+    }
 #else
     if constexpr (!FIRST) {
         float* const weights = held + SAMPLES * PITCH;
-        float sum[GATES][HELD] = {};
+        float sum[GATES * OWN][HELD] = {};
         for (unsigned k = 0; k < HIDDEN; k += DEPTH) {
             hold_rows<SAMPLES, HIDDEN, WIDTH>(held, before, k, sample_at);
             hold_rows<GATES * UNITS, HIDDEN, WIDTH>(weights, r, k, weights_at);
@@ -119,7 +141,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     }
 #endif
 
-#if WITH_MATRIX || WITH_HELD
+#if WITH_MATRIX || WITH_HELD || WITH_PREFETCH
     for (unsigned place = threadIdx.x; place < SAMPLES * UNITS; place += BLOCK) {
         const unsigned own_unit = place % UNITS, own_sample = place / UNITS;
         const unsigned unit = first_unit + own_unit, sample = first_sample + own_sample;
@@ -175,7 +197,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if WITH_MATRIX
         held[Product::STAGED + place] = h[at];
 #endif
-#if WITH_MATRIX || WITH_HELD
+#if WITH_MATRIX || WITH_HELD || WITH_PREFETCH
     }
 #endif
 #if WITH_MATRIX

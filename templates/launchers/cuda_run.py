@@ -253,7 +253,12 @@ def megahertz(clock: float) -> str:
 
 def functions_of(workload: dict, ptx: Path | None = None) -> dict[str, cupy.RawKernel]:
     """All kernels, compiled, by name."""
-    found = {kernel["name"]: compile_kernel(kernel, ptx) for kernel in workload["kernels"]}
+    found = {
+        kernel["name"]: own_function(kernel)
+        if kernel.get("source")
+        else compile_kernel(kernel, ptx)
+        for kernel in workload["kernels"]
+    }
     for kernel in workload["kernels"]:
         if kernel.get("chained") and ptx is None:
             found[kernel["name"], CHAIN] = compile_kernel(kernel, None, CHAIN)
@@ -276,8 +281,12 @@ def calls_of(
     while at < len(launches):
         launch, args = launches[at], addresses[at]
         kernel = kernels[launch["kernel"]]
-        function, block = functions[kernel["name"]], (kernel["block"], 1, 1)
+        function, block = functions[kernel["name"]], extents(kernel)
         args, count = [np.uint64(address) for address in args], 1
+        for value in launch.get("values", ()):  # in the order of the parameters
+            args.insert(value["at"], getattr(np, f"uint{8 * value['nbytes']}")(value["bits"]))
+        if kernel.get("source"):
+            check_arguments(function, kernel["name"], [each.nbytes for each in args])
         if chains and (kernel["name"], CHAIN) in functions and joined(launch["grid"]):
             count, strides = chain(launches, addresses, at)
         if kernel["maps"]:
@@ -291,6 +300,27 @@ def calls_of(
         calls.append((function, grid, block, tuple(args), kernel["lds_nbytes"], count))
         at += count
     return calls, kept
+
+
+def extents(kernel: dict) -> tuple[int, int, int]:
+    x, y, z = [*(kernel.get("group") or [kernel["block"]]), 1, 1][:3]
+    return x, y, z
+
+
+def check_arguments(function: cupy.RawKernel, name: str, given: list[int]) -> None:
+    """Compare sizes with what the function takes; drivers before CUDA 12.4 do not tell."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    if not hasattr(driver, "cuFuncGetParamInfo"):
+        return
+    sizes, offset, size = [], ctypes.c_size_t(), ctypes.c_size_t()
+    place = ctypes.c_void_p(function.kernel.ptr)
+    while len(sizes) <= len(given) and not driver.cuFuncGetParamInfo(
+        place, ctypes.c_size_t(len(sizes)), ctypes.byref(offset), ctypes.byref(size)
+    ):
+        sizes.append(size.value)
+    if sizes != given:
+        fact = f"it takes arguments of {sizes[: len(given) + 1]} bytes, and launches give {given}"
+        stop(4, f"kernel {name}", f"{fact}; write args of its types")
 
 
 def joined(grid: list) -> bool:
@@ -393,6 +423,28 @@ def compile_kernel(kernel: dict, ptx: Path | None, *defined: str) -> cupy.RawKer
     except cupy.cuda.compiler.CompileException as error:
         told = next((line for line in str(error).splitlines() if "error" in line), str(error))
         stop(5, f"src/{name}.hip", f"NVRTC refuses it ({told}); tell simgen's developers")
+
+
+def own_function(kernel: dict) -> cupy.RawKernel:
+    """A user's kernel: PTX as it is, C++ through NVRTC."""
+    name, entry = kernel["name"], kernel["source"]["entry"]
+    is_ptx = kernel["source"]["language"] == "ptx"
+    path = Path(__file__).resolve().parent / "own" / f"{name}.{'ptx' if is_ptx else 'cu'}"
+    try:
+        if is_ptx:
+            function = cupy.RawModule(path=str(path)).get_function(entry)
+        else:
+            code = path.read_text()
+            module = cupy.RawModule(code=code, options=OPTIONS, name_expressions=[entry])
+            function = module.get_function(entry)
+        assert function.kernel  # it is loaded when it is asked for
+    except cupy.cuda.compiler.CompileException as error:
+        told = next((line for line in str(error).splitlines() if "error" in line), str(error))
+        stop(2, f"kernel {name}", f"NVRTC refuses it ({told}); correct it")
+    except cupy.cuda.driver.CUDADriverError as error:
+        fact = f"this GPU, of compute capability {cupy.cuda.Device().compute_capability}, does not"
+        stop(3, f"kernel {name}", f"{fact} take it ({error}); bring code for it")
+    return function
 
 
 def ask(function: cupy.RawKernel, nbytes: int) -> None:

@@ -284,3 +284,56 @@ def test_structured_sparsity_agrees_with_the_reference(
     inputs = data.load(bundle.path / bundles.DATA, workload)
     wrong = failures(worst(diff(workload, inputs, result, None)))
     assert not wrong, "\n".join(wrong)
+
+
+OWN = {
+    "tile.cu": """
+template <int N> __global__ void tile(const float* x, float* y, int n, float factor)
+{
+    extern __shared__ float held[];
+    int i = blockIdx.x * N + threadIdx.x, j = threadIdx.y;
+    held[j * N + threadIdx.x] = i < n ? x[j * n + i] : 0;
+    __syncthreads();
+    if (i < n)
+        y[j * n + i] = factor * held[(blockDim.y - 1 - j) * N + threadIdx.x];
+}
+int main() { return 0; }
+""",
+    "plain.hip": """
+#include <hip/hip_runtime.h>
+extern "C" __global__ void plain(const float* x, float* y, int n, float factor)
+{
+    int i = hipBlockIdx_x * hipBlockDim_x + hipThreadIdx_x;
+    if (i < 4 * n)
+        y[i] = factor * x[i];
+}
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("tile.cu", 'kernel = "tile<16>"\nitems = ["n", 4]\nblock = [16, 4]\nlds = 256\n'
+         'reference = "2.5 * x[::-1]"\n'),
+        ("plain.hip", 'items = "4 * n"\nblock = 64\nreference = "2.5 * x"\n'),
+        ("twice.ptx", 'args = ["x", "y"]\ngrid = 1\nblock = 64\n'
+         'reference = "np.where(np.arange(4 * n).reshape(4, n) < 64, 2 * x, 7)"\n'),
+    ],
+)  # fmt: skip
+def test_kernels_of_users_are_right(tmp_path: Path, file: str, said: str) -> None:
+    ptx = """.version 7.0\n.target sm_52\n.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y)\n{
+.reg .b64 %a<5>; .reg .b32 %i; .reg .f32 %v;
+ld.param.u64 %a1, [x]; ld.param.u64 %a2, [y]; mov.u32 %i, %tid.x; mul.wide.u32 %a3, %i, 4;
+add.u64 %a1, %a1, %a3; add.u64 %a2, %a2, %a3;
+ld.global.f32 %v, [%a1]; add.f32 %v, %v, %v; st.global.f32 [%a2], %v; ret;\n}\n"""
+    (tmp_path / file).write_text(OWN.get(file, ptx))
+    args = "" if "args" in said else 'args = ["x", "y", "i32 n", "f32 2.5"]\n'
+    (tmp_path / "k.toml").write_text(
+        f'source = "{file}"\nparameters = {{ n = 37 }}\ninputs = {{ x = "f32[4, n]" }}\n'
+        f'outputs = {{ y = "f32[4, n] constant(7)" }}\n{args}{said}'
+    )
+    bundle = package.plan(str(tmp_path / "k.toml")).build(tmp_path / "k", "cuda")
+    bundle.run(timeout=300)
+    assert bundle.diff(strict=True)

@@ -37,6 +37,7 @@ JSON = [
     "list --json",
     "list layers --json",
     "list workloads --json",
+    "list networks --json",
     "list targets --json",
     "list algorithms --json",
     "cache list --json",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from command_line import CUDA
+from command_line import CUDA, ROOT
 
+TRANSPOSE = str(ROOT / "examples" / "kernels" / "transpose.toml")
 OFFERED = {
     "build softm": {"softmax_fwd", "softmax_bwd"},
     "build deepbench/rnn/12": {"deepbench/rnn/12", "deepbench/rnn/120"},
     "build lenet5 --target mgp": {"mgpusim"},
+    "build lenet5 --target host,mgp": {"host,mgpusim"},
     "build lenet5 --set conv1.kernel": {"conv1.kernel_size=", "conv1.kernel_size_h="},
     "build conv_fwd --set kernel_size_": {"kernel_size_h=", "kernel_size_w="},
     "build lenet5 --layers conv1..poo": {"conv1..pool1", "conv1..pool2"},
     "build lenet5 --layers conv1,conv": {"conv1,conv1", "conv1,conv2"},
     "build lenet5 --pass fwd,bw": {"fwd,bwd", "fwd,bwd_data"},
     "build conv_fwd --algo winog": {"winograd"},
+    "build KERNEL --set col": {"columns="},
     "show lenet5 --type bf": {"bf16"},
     "show lenet5 --plan-for h2": {"h200"},
     "run made --on cu": {"cuda"},
@@ -43,7 +46,7 @@ def test_what_cannot_be_read_offers_nothing(simgen, monkeypatch):
 
 
 def _offered(simgen, monkeypatch, line):
-    words = ["simgen", *line.split(" ")]
+    words = ["simgen", *line.replace("KERNEL", TRANSPOSE).split(" ")]
     monkeypatch.setenv("_SIMGEN_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", " ".join(words))
     monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))

@@ -149,6 +149,12 @@ def test_the_first_use_of_a_variable_is_named():
     assert refusal("[A]\nx=1\ny=$X\nz=$X").startswith("a.dnnmark:3: no value for the variable X;")
 
 
+@pytest.mark.parametrize("given", ["BACTH", "batch", "$BATCH"])
+def test_a_setting_that_is_nearly_a_variable_is_named(given):
+    message = refusal("[A]\nx=$BATCH\ny=$C", {given: "4", "C": "1"})
+    assert message.endswith(f"variable BATCH; --set {given}: did you mean 'BATCH'?")
+
+
 @pytest.mark.parametrize("value", ["1\n[B]", "1\rx=2", "\x1b[2J", "a\tb", "\0", "\u2028", "\ud800"])
 def test_values_of_variables_stay_on_their_line(value):
     message = refusal("[A]\nx=$X", {"X": value})

@@ -148,3 +148,35 @@ def test_outliers_of_several_bundles_have_their_names():
 def test_what_has_no_ratio_is_no_outlier():
     values = {("net", f"l{at}"): (0.0, 1.0) for at in range(5)}
     assert correlation.outliers("l2_misses", values) == ()
+
+
+SECONDS = [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("shortfall", "measures", "note"),
+    [
+        ("DRAM, bandwidth reaches 11% of what is configured", False, "refused: DRAM, bandwidth"),
+        (None, True, "rates of its machine were not measured: simgen rates --on mgpusim"),
+        ("", True, ""),
+    ],
+)
+def test_times_of_a_machine_that_cannot_take_them_are_refused(shortfall, measures, note):
+    measured = layers(mgpusim=SECONDS, cuda=SECONDS)
+    found = {each.quantity: each for each in correlation.of(measured, {"mgpusim": shortfall})}
+    seconds = found["seconds"]
+    assert (seconds.pearson is not None) == measures
+    assert seconds.note.startswith(note)
+    assert bool(seconds.note) == bool(note)
+
+
+def test_counts_are_compared_whatever_its_rates_are():
+    points = {("n", f"l{at}"): {"instructions": value} for at, value in enumerate(SECONDS)}
+    found = correlation.of({"mgpusim": points, "cuda": points}, {"mgpusim": "slow"})
+    assert {each.quantity: each.pearson for each in found}["instructions"] == pytest.approx(1)
+
+
+def test_two_simulators_are_compared_whatever_their_rates_are():
+    measured = layers(mgpusim=SECONDS, gem5_se=SECONDS)
+    found = correlation.of(measured, {"mgpusim": "slow", "gem5-se": None})
+    assert {each.quantity: each.note for each in found}["seconds"] == ""

@@ -13,6 +13,7 @@ from command_line import fails
 from handmade import BOTH, build, lowered, lowered_text, run_by_hand, small
 
 from simgen.bundle.results import Result
+from simgen.errors import UsageError
 from simgen.exports import EXPORTS, base
 from simgen.frontend.network import make_layer
 from simgen.ir import Pass, Queued
@@ -211,6 +212,62 @@ def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_
     read = parquet.read_table(out / "aiconfigurator" / "gemm_perf.parquet")
     assert [str(each) for each in read.schema.types] == ["string"] * 6 + ["int64"] * 3 + ["double"]
     assert read.to_pylist()[1]["m"] == 4
+
+
+DECODER = """[DNNMark]
+run_mode=composed
+[FullyConnected]
+name=mlp_up_proj
+n=8
+c=16
+num_output=64
+[Activation]
+name=mlp_act
+previous_layer=mlp_up_proj
+activation_mode=relu
+[FullyConnected]
+name=mlp_down_proj
+previous_layer=mlp_act
+num_output=16
+"""
+
+
+def test_layers_with_vidur_s_names_are_its_table_of_a_decoder_layer(tmp_path):
+    sources = []
+    for n in (8, 4):
+        workload = lowered_text(DECODER.replace("n=8", f"n={n}"))
+        found = base.Exported(f"b{n}", build(tmp_path / f"b{n}", workload), (result(workload),))
+        sources.append(found)
+    said = EXPORTS["latency"].write(sources, tmp_path / "none")
+    cure = "add --model n_head=N,n_kv_head=N,vocab_size=N"
+    assert f"no vidur/mlp.csv: layers do not tell all of the model; {cure}" in said
+    export = base.with_model(EXPORTS["latency"], "n_head=4, n_kv_head=2,vocab_size=100")
+    said = export.write(sources, tmp_path / "out")
+    asked = "attn_pre_proj, attn_rope, attn_post_proj"
+    assert f"vidur/mlp.csv: no layers {asked}, which Vidur asks for" in said
+    first, second = table(tmp_path / "out" / "vidur" / "mlp.csv")
+    assert first == {
+        "time_stats.mlp_up_proj.median": "0.0005", "time_stats.mlp_act.median": "0.0025",
+        "time_stats.mlp_down_proj.median": "0.0035", "n_head": "4", "n_kv_head": "2",
+        "n_embd": "16", "n_expanded_embd": "64", "vocab_size": "100", "use_gated_mlp": "False",
+        "num_tokens": "8", "num_tensor_parallel_workers": "1",
+    }  # fmt: skip
+    assert second["num_tokens"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "words"),
+    [
+        ("n_heads=4", "latency", "no fact of a model; did you mean 'n_head'?"),
+        ("n_head=0", "latency", "--model 'n_head=0': not a number of 1 to 999999999; write"),
+        ("n_head", "latency", "not a number"),
+        ("n_head=4", "csv", "--as csv has no use for it; leave it out"),
+    ],
+)
+def test_facts_of_a_model_that_are_none_are_refused(facts, name, words):
+    with pytest.raises(UsageError) as raised:
+        base.with_model(EXPORTS[name], facts)
+    assert words in str(raised.value)
 
 
 def test_what_gpus_added_up_is_a_table_for_vidur(tmp_path):

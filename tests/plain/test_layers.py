@@ -297,6 +297,17 @@ def layer_norm(variant: Variant, x: Array, gamma: Array, beta: Array) -> Array:
     return y
 
 
+def rms_norm(variant: Variant, x: Array, gamma: Array) -> Array:
+    given = dict(variant.parameters)
+    epsilon = float(np.float32(float(given["epsilon"])))
+    axis = int(given["axis"]) % x.ndim
+    y = np.empty_like(x)
+    for place in np.ndindex(x.shape[:axis]):
+        row = x[place]
+        y[place] = gamma * row / math.sqrt(math.fsum(row.ravel() ** 2) / row.size + epsilon)
+    return y
+
+
 def slice_(variant: Variant, x: Array) -> Array:
     """The first part: where the others lie, numerical derivatives and `Concat` tell."""
     given = dict(variant.parameters)
@@ -669,6 +680,7 @@ INDEPENDENT = {
     "fc": fully_connected,
     "bcm_fc": block_circulant,
     "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
     "slice": slice_,
 }
 

@@ -6,8 +6,10 @@ import hashlib
 
 import pytest
 
+from simgen.errors import UsageError
 from simgen.ir import Pass
 from simgen.layers import LAYERS
+from simgen.targets.untested import miopen_17
 from simgen.targets.untested.miopen import GEMM, dispatches
 
 FLOAT = "-DMIOPEN_USE_FP16=0 -DMIOPEN_USE_FP32=1"
@@ -26,6 +28,7 @@ LAST = "-DMIOPEN_USE_FP32=1 -DMIOPEN_USE_FP16=0"
 BN = f"{FLOAT} -DMIOPEN_USE_FPMIX=0"
 BN_SIZES = "-DMIO_BN_N=100 -DMIO_BN_C=1000 -DMIO_BN_HW=1 -DMIO_BN_NHW=100 -DMIO_BN_CHW=1000"
 CHECKED = "f5973a32f6a93ad369f0699ebe847bfc59d1af4d373a06aa85c0c63d94fbade1"
+CHECKED_17 = "100669598ed4d7824d183ecdb222feeee6d6e2edfe2880ecbf4e752910ab9e0e"
 ROW, IMAGES, MAPS = (100, 1000, 1, 1), (100, 3, 256, 256), (1, 32, 32, 32)
 FORWARD, BACKWARD = Pass.FORWARD, Pass.BACKWARD
 
@@ -109,10 +112,10 @@ def grid():
             yield "conv", conv, FORWARD, x, y
 
 
-def digest(cases):
+def digest(cases, of=dispatches):
     text = hashlib.sha256()
     for kind, settings, direction, x, y in cases:
-        for each in dispatches(layer(kind, settings), direction, x, y)[:1]:
+        for each in of(layer(kind, settings), direction, x, y)[:1]:
             text.update(f"{each.program} {each.kernel} {each.arguments}\n".encode())
     return text.hexdigest()
 
@@ -120,6 +123,22 @@ def digest(cases):
 def test_keys_are_those_of_miopen_s_own_sources():
     # Its functions, compiled with a handle that tells what it is asked for, gave the same for each.
     assert digest(grid()) == CHECKED
+
+
+def test_keys_of_1_7_are_those_of_its_own_sources():
+    # Of 01d6ca55c, in the same way: 14082 problems on 1, 4 and more compute units than there are.
+    huge = [("bn", {}, direction, x, x) for direction in (FORWARD, BACKWARD)
+            for x in ((1024, 3, 200, 200), (40000, 2, 30, 30))]  # fmt: skip
+    cases = [each for each in (*grid(), *huge) if each[0] != "conv"]
+    assert digest(cases, miopen_17.dispatches) == CHECKED_17
+    spatial = layer("bn", {"batchnorm_mode": "spatial"})
+    found = miopen_17.dispatches(spatial, BACKWARD, huge[0][3], huge[0][4])
+    assert len(found) == 3  # in parts
+
+
+def test_convolutions_of_1_7_are_refused():
+    with pytest.raises(UsageError, match="written by MIOpenGEMM"):
+        miopen_17.dispatches(layer("conv", {}), FORWARD, (1, 3, 32, 32), MAPS)
 
 
 def test_a_convolution_goes_through_its_samples_one_by_one():

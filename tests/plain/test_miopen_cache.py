@@ -109,6 +109,16 @@ def test_the_command_lists_checks_and_takes_over(simgen, tmp_path):
     assert simgen(f"{SOFTMAX} --in new").out.startswith("there: MIOpenSoftmax.cl.o")
 
 
+def test_the_first_generation_is_listed_checked_and_taken_over(simgen, tmp_path):
+    first = "cache miopen softmax_fwd --set c=1000 --gfx gfx801 --miopen 1.7.0"
+    listed = simgen(f"{first} -o rows.csv")
+    assert listed.out.splitlines()[0] == f"{KEY[0]}{KEY[1]}"  # that of generate_cachefiles.sh
+    fails(simgen(f"{first} --in new -q"), 3, "1 of 1 kernels are missing")
+    KernelFiles(tmp_path / "old", "gfx801", 4).add({KEY: CODE})
+    assert simgen(f"{first} --in new --from old").out.startswith("taken over: ")
+    assert KernelFiles(tmp_path / "new", "gfx801", 4).read([KEY]) == {KEY: CODE}
+
+
 def test_arguments_do_not_reach_the_terminal_as_they_are(simgen, tmp_path):
     (tmp_path / "rows.csv").write_text("a.cl,-DX=\x1b[2J\n")
     found = simgen("cache miopen --rows rows.csv")
@@ -128,7 +138,7 @@ def test_all_layers_of_a_config_are_listed(simgen):
     [
         ("cache miopen", 2, "no config is given"),
         ("cache miopen softmax_fwd --miopen 2.8.0", 2, "2.9.0"),
-        ("cache miopen softmax_fwd --miopen 1.7.0", 2, "--rows"),
+        ("cache miopen conv_fwd --miopen 1.7.0", 2, "MIOpenGEMM"),
         ("cache miopen softmax_fwd --from old", 2, "--in"),
         ("cache miopen softmax_fwd --in x --compiler y", 2, "--sources"),
         ("cache miopen --rows rows.csv", 2, "rows.csv"),

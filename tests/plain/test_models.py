@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from simgen.bundle.planning import Choices, Plan
 from simgen.errors import MissingError, SimgenError
-from simgen.frontend.importing import onnx_model
+from simgen.frontend.importing import aten, onnx_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,7 +115,7 @@ def test_what_cannot_be_imported_is_named_at_once(tmp_path: Path) -> None:
         Plan(str(path), Choices())
     message = str(caught.value)
     assert message.startswith(f"{path}: 3 nodes cannot be imported: Einsum (second) no layer")
-    assert "NonZero (fourth) no layer computes it" in message
+    assert "NonZero (fourth) gives a tensor whose shape depends on values" in message
     assert "com.example.Own (sixth) an operator of another domain" in message
     assert "\n" not in message
 
@@ -142,6 +142,170 @@ def test_a_gru_in_two_directions(tmp_path: Path) -> None:
     for name, values in expected.items():
         made = found[name].reshape(values.shape)
         np.testing.assert_allclose(made, values, rtol=1e-4, atol=1e-5)
+
+
+class Chain:
+    """Nodes of a model of float32, each with one output; numbers are tensors of it."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.tensors: dict[str, Array] = {}
+        self.random = np.random.default_rng(7)
+
+    def known(self, values: Any, kind: Any = np.float32) -> str:
+        name = f"t{len(self.tensors)}"
+        self.tensors[name] = np.array(values, kind)
+        return name
+
+    def weights(self, *shape: int) -> str:
+        return self.known(self.random.standard_normal(shape) * 0.3)
+
+    def __call__(self, kind: str, *inputs: str | float, **attributes: Any) -> str:
+        names = [each if isinstance(each, str) else self.known(each) for each in inputs]
+        made = f"{kind.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, names, [made], made, **attributes))
+        return made
+
+    def judged(
+        self, path: Path, outputs: Sequence[str], inputs: dict[str, Sequence[int]], opset: int
+    ) -> list[str]:
+        """Compares with ONNX's evaluator; the layers that compute something."""
+        model = model_of(self.nodes, inputs, outputs, self.tensors, opset)
+        onnx.save(model, path)
+        given = random_inputs(model)
+        found, expected = by_references(path, given), by_evaluator(model, given)
+        for name, values in expected.items():
+            made = found[name].reshape(values.shape)
+            np.testing.assert_allclose(made, values, rtol=1e-4, atol=1e-5, err_msg=name)
+        sections = onnx_model.read(path, {}).config.sections
+        return [each.name for each in sections if each.name not in ("Input", "Reshape")]
+
+
+def test_activations_in_parts(tmp_path: Path) -> None:
+    """As exporters write them: the second to fourth of Transformers, the fifth by tf2onnx."""
+    n = Chain()
+    of_erf = n("Add", n("Erf", n("Div", "x", 2**0.5)), 1.0)
+    outputs = [n("Mul", n("Mul", "x", of_erf), 0.5)]
+    outputs += [n("Mul", n("Mul", "x", 0.5), of_erf)]
+    cube = n("Mul", n("Pow", "x", 3.0), 0.044715)
+    inner = n("Tanh", n("Mul", n("Add", "x", cube), 0.7978845608))
+    outputs += [n("Mul", n("Mul", "x", 0.5), n("Add", inner, 1.0))]
+    square = n("Add", n("Mul", n("Mul", "x", 0.044715), "x"), 1.0)
+    fast = n("Tanh", n("Mul", n("Mul", "x", 0.7978845608), square))
+    outputs += [n("Mul", n("Mul", "x", 0.5), n("Add", fast, 1.0))]
+    half = n("Mul", n("Add", n("Erf", n("Mul", "x", 0.70710677)), 1.0), 0.5)
+    outputs += [n("Mul", half, "x")]
+    outputs += [n("Mul", "x", n("Sigmoid", "x"))]
+    six = n("Clip", n("Add", "x", 3.0), 0.0, 6.0)
+    outputs += [n("Div", n("Mul", "x", six), 6.0), n("Mul", six, 1 / 6)]
+    outputs += [n("Mul", "x", n("HardSigmoid", "x", alpha=1 / 6))]
+    made = n.judged(tmp_path / "m.onnx", outputs, {"x": (3, 5, 8)}, 15)
+    assert made == ["Activation"] * 6 + ["Multiply"] + ["Piecewise"] * 3
+
+
+def test_an_activation_that_only_looks_like_one(tmp_path: Path) -> None:
+    """With another number in it, it is computed node by node, or refused by name."""
+    n = Chain()
+    outputs = [n("Mul", "x", n("Sigmoid", n("Mul", "x", 1.702)))]
+    assert "Multiply" in n.judged(tmp_path / "m.onnx", outputs, {"x": (3, 8)}, 15)
+    n = Chain()
+    outputs = [n("Mul", n("Mul", "x", n("Add", n("Erf", n("Div", "x", 1.5)), 1.0)), 0.5)]
+    with pytest.raises(SimgenError, match=r"1 node cannot be imported: Erf \(erf1\) no layer"):
+        n.judged(tmp_path / "m.onnx", outputs, {"x": (3, 8)}, 15)
+
+
+def layer_norm(n: Chain, x: str, features: int, form: int) -> str:
+    """In parts: by PyTorch before operator set 17, by tf2onnx, and with one parameter."""
+    axes = [-1] if form != 1 else [2]
+    mean = n("ReduceMean", x, axes=axes)
+    centred = n("Sub", x, mean)
+    square = n("Pow", centred, 2.0) if form != 1 else n("Mul", centred, centred)
+    root = n("Sqrt", n("Add", n("ReduceMean", square, axes=axes), 1e-12))
+    gamma = n.weights(features)
+    if form == 1:
+        factor = n("Mul", n("Reciprocal", root), gamma)
+        shift = n("Sub", n.weights(features), n("Mul", mean, factor))
+        return n("Add", n("Mul", x, factor), shift)
+    scaled = n("Mul", n("Div", centred, root), gamma)
+    return scaled if form == 2 else n("Add", scaled, n.weights(1, 1, features))
+
+
+def test_a_block_of_a_transformer_in_parts(tmp_path: Path) -> None:
+    """BERT's, as PyTorch exports it for operator set 14: biases behind products, four heads."""
+    n = Chain()
+    batch, words, features, heads = 2, 6, 16, 4
+
+    def linear(x: str, outputs: int, inputs: int = features) -> str:
+        return n("Add", n.weights(outputs), n("MatMul", x, n.weights(inputs, outputs)))
+
+    def split(x: str, order: list[int]) -> str:
+        cut = n("Reshape", x, n.known([batch, words, heads, features // heads], np.int64))
+        return n("Transpose", cut, perm=order)
+
+    x = layer_norm(n, "x", features, 1)
+    q, v = (split(linear(x, features), [0, 2, 1, 3]) for _ in range(2))
+    scores = n("Div", n("MatMul", q, split(linear(x, features), [0, 2, 3, 1])), 2.0)
+    seen = n("MatMul", n("Softmax", scores, axis=-1), v)
+    joined = n("Transpose", seen, perm=[0, 2, 1, 3])
+    joined = n("Reshape", joined, n.known([batch, words, features], np.int64))
+    x = layer_norm(n, n("Add", linear(joined, features), x), features, 0)
+    inner = linear(x, 4 * features)
+    gate = n("Add", n("Erf", n("Div", inner, 2**0.5)), 1.0)
+    inner = n("Mul", n("Mul", inner, gate), 0.5)
+    outputs = [layer_norm(n, n("Add", linear(inner, features, 4 * features), x), features, 2)]
+    made = n.judged(tmp_path / "m.onnx", outputs, {"x": (batch, words, features)}, 14)
+    assert [made.count(each) for each in ("LayerNorm", "Activation", "Gemm")] == [3, 1, 2]
+    assert not {"ReduceMean", "Erf"} & set(made)
+
+
+def test_rows_by_their_root_mean_square(tmp_path: Path) -> None:
+    """As Transformers' Llama is exported, with a Cast of float32; then the operator of set 23."""
+    n = Chain()
+    x = n("Cast", "x", to=FLOAT)
+    square = n("Add", n("ReduceMean", n("Pow", x, 2.0), n.known([-1], np.int64)), 1e-6)
+    scaled = n("Mul", x, n("Reciprocal", n("Sqrt", square)))
+    one = n("Mul", n.weights(12), scaled)
+    root = n("Sqrt", n("Add", n("ReduceMean", n("Mul", one, one), n.known([2], np.int64)), 1e-5))
+    other = n("Div", one, root)
+    last = n("RMSNormalization", other, n.weights(6, 12), axis=1, epsilon=1e-3)
+    outputs = [n("Mul", n("Swish", last), one)]
+    made = n.judged(tmp_path / "m.onnx", outputs, {"x": (2, 6, 12)}, 24)
+    assert made == ["RMSNorm"] * 3 + ["Activation", "Multiply", "Multiply"]
+
+
+def test_masks_of_attention(tmp_path: Path) -> None:
+    """As GPT-2 and scaled_dot_product_attention are exported; then a choice that is no mask."""
+    n = Chain()
+    scores = (2, 4, 5, 7)
+    seen = np.tril(np.ones((1, 1, 5, 7), bool), 2)
+    chosen = n("Where", n.known(seen, bool), "x", float(np.finfo(np.float32).min))
+    hidden = n("Where", n.known(~seen, bool), -1e9, "x")
+    added = n("Add", "x", n.known(np.where(seen, 0, -np.inf)))
+    outputs = [n("Softmax", each, axis=-1) for each in (chosen, hidden, added)]
+    outputs += [n("Where", n.known(seen, bool), n("Neg", "x"), n("Pow", n.weights(5, 7), 2.0))]
+    made = n.judged(tmp_path / "m.onnx", outputs, {"x": scores}, 17)
+    assert made[:6] == ["Mask"] * 3 + ["Softmax"] * 3
+    assert set(made[6:]) == {"Rearrange", "Multiply", "Add"}
+
+
+def test_a_mask_of_lengths(tmp_path: Path) -> None:
+    """Keys behind a sample's length are hidden: Range, Unsqueeze, Less and Where."""
+    n = Chain()
+    lengths = n("Unsqueeze", "lengths", n.known([1, 2, 3], np.int64))
+    test = n("Less", n.known(np.arange(6), np.int64), lengths)
+    outputs = [n("Softmax", n("Where", test, "x", -1e9), axis=3)]
+    model = model_of(n.nodes, {"x": (3, 2, 4, 6)}, outputs, n.tensors)
+    model.graph.input.append(helper.make_tensor_value_info("lengths", TensorProto.INT64, (3,)))
+    onnx.save(model, tmp_path / "m.onnx")
+    x = np.random.default_rng(0).standard_normal((3, 2, 4, 6)).astype(np.float32)
+    given = {"x": x, "lengths": np.array([6, 1, 4])}
+    found, expected = by_references(tmp_path / "m.onnx", given), by_evaluator(model, given)
+    np.testing.assert_allclose(found[outputs[0]], expected[outputs[0]], rtol=1e-4, atol=1e-6)
+    (section,) = (
+        each for each in onnx_model.read(tmp_path / "m.onnx", {}).config.sections
+        if each.name == "Mask"
+    )  # fmt: skip
+    assert [each.value for each in section.entries if each.key == "mask"] == ["lengths"]
 
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
@@ -177,6 +341,17 @@ def test_tensors_outside_of_the_file(tmp_path: Path) -> None:
     assert Plan(str(path), Choices()).workload.inputs
     with pytest.raises(SimgenError, match="tensor 'w1' of the model cannot be read"):
         _ = Plan(str(path), Choices(values=("model",))).workload
+
+
+def test_a_parameter_that_nodes_cannot_compute(tmp_path: Path) -> None:
+    """Which shows where its values are wanted: a table is larger than what is computed at once."""
+    n = Chain()
+    rows = n("Gather", n.weights(3, 2000), n.known([0, 7], np.int64))
+    model = model_of(n.nodes, {"x": (4, 2)}, [n("MatMul", "x", rows)], n.tensors)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert Plan(str(tmp_path / "m.onnx"), Choices()).workload.inputs
+    with pytest.raises(SimgenError, match=r"values of 'matmul1\.w' cannot be had \(cannot be comp"):
+        _ = Plan(str(tmp_path / "m.onnx"), Choices(values=("model",))).workload
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,6 +428,60 @@ def test_networks_of_the_zoo_import_whole(name: str) -> None:
     (output,) = (each for each in model.graph.output)
     shape = tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim)
     assert np.prod(plan.network.layers[-1].output.shape) == np.prod(shape)
+
+
+def test_a_normalisation_of_torch_export(tmp_path: Path) -> None:
+    """What rms_norm becomes is one layer again."""
+    n = Chain()
+    call = aten.Call(n.nodes, {})
+    call.target, call.output = "rms_norm.default", "made"
+    call.arguments = {"input": "x", "normalized_shape": [6, 8], "weight": n.weights(6, 8)}
+    aten.OPERATORS[call.target](call)
+    n.tensors |= {each.name: numpy_helper.to_array(each) for each in call.tensors}
+    made = n.judged(tmp_path / "m.onnx", ["made"], {"x": (3, 6, 8)}, 17)
+    assert made == ["RMSNorm"]
+
+
+STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+          (6, 160, 3, 2), (6, 320, 1, 1))  # fmt: skip
+"""Of MobileNetV2: expansion, channels, blocks, first stride (Sandler et al., 2018, table 2)."""
+
+
+def test_mobilenet_v2_of_the_zoo(tmp_path: Path) -> None:
+    """Which ONNX's tests have not: the same nodes, with an open batch and an extent of 64. Operator
+    set 10, Clip with attributes, and a batch that Shape and Gather find."""
+    n = Chain()
+
+    def conv(x: str, filters: int, channels: int, size: int, **more: Any) -> str:
+        deviation = (2 / (channels * size * size)) ** 0.5
+        w = n.known(n.random.standard_normal((filters, channels, size, size)) * deviation)
+        return n("Conv", x, w, n.weights(filters), pads=[size // 2] * 4, **more)
+
+    x, channels = n("Clip", conv("input", 32, 3, 3, strides=[2, 2]), min=0.0, max=6.0), 32
+    for expansion, filters, blocks, first in STAGES:
+        for stride in (first, *(1,) * (blocks - 1)):
+            inner, y = expansion * channels, x
+            if expansion > 1:
+                y = n("Clip", conv(y, inner, channels, 1), min=0.0, max=6.0)
+            y = conv(y, inner, 1, 3, strides=[stride, stride], group=inner)
+            y = conv(n("Clip", y, min=0.0, max=6.0), filters, inner, 1)
+            x = n("Add", x, y) if stride == 1 and channels == filters else y
+            channels = filters
+    x = n("GlobalAveragePool", n("Clip", conv(x, 1280, channels, 1), min=0.0, max=6.0))
+    batch = n("Unsqueeze", n("Gather", n("Shape", x), n.known(0, np.int64)), axes=[0])
+    rows = n("Reshape", x, n("Concat", batch, n.known([-1], np.int64), axis=0))
+    end = n("Gemm", rows, n.weights(1000, 1280), n.weights(1000), transB=1)
+    model = model_of(n.nodes, {"input": ("batch_size", 3, 64, 64)}, [end], n.tensors, 10)
+    path, settings = tmp_path / "mobilenetv2.onnx", {"batch_size": "1"}
+    onnx.save(model, path)
+    sections = [each.name for each in onnx_model.read(path, settings).config.sections]
+    counts = {each: sections.count(each) for each in set(sections)}
+    assert counts == {"Input": 1, "Convolution": 52, "Activation": 35, "Add": 10, "Pooling": 1,
+                      "Reshape": 1, "FullyConnected": 1}  # fmt: skip
+    given = {"input": n.random.standard_normal((1, 3, 64, 64)).astype(np.float32)}
+    found, expected = by_references(path, given, settings), by_evaluator(model, given)
+    scale = np.abs(expected[end]).max()
+    np.testing.assert_allclose(found[end] / scale, expected[end] / scale, rtol=0, atol=1e-4)
 
 
 DATA = Path(__file__).parents[1] / "data"

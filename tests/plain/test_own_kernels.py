@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
+
 import numpy as np
 import pytest
 from command_line import ROOT, fails
 
+from simgen.compile import triton
 from simgen.dtypes import DType
+from simgen.errors import ConfigError, MissingError
 from simgen.frontend import kernel_text, own_kernel
 from simgen.ir import Distribution, TensorSpec, from_json, to_json
 from simgen.layers.own import Definition, expression, inexact, layer
@@ -233,3 +238,216 @@ def test_variables_of_the_whole_gpu_are_refused(text, refused):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_understood(path):
     assert own_kernel.read(path, ()).definition.launches
+
+
+TRITON = """import torch
+import triton
+import triton.language as tl
+
+LOG2E: tl.constexpr = 1.4426950408889634
+DEVICE = torch.device("cuda")
+
+
+def is_hip():
+    return True
+
+
+@triton.autotune(
+    configs=[triton.Config({"SIZE": 64})],
+    key=["n"],
+)
+@triton.jit(do_not_specialize=["shift"])
+def scale(x, y, n, step, shift, factor, SIZE: tl.constexpr, ACTIVE: tl.constexpr = None):
+    at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    tl.store(y + at * step, factor * tl.load(x + at, at < n) + shift, at < n)
+
+
+@triton.jit
+def helper(x):
+    return x
+
+
+if __name__ == "__main__":
+    scale[(1,)](1)
+"""
+OF_TRITON = """
+source = "k.py"
+kernel = "scale"
+inputs = { x = "f16[n]" }
+outputs = { y = "f32[n]" }
+args = ["x", "y", "i32 n", "i32 step", "i32 1", "f32 2"]
+constexprs = { SIZE = "n // 2" }
+grid = 2
+num_warps = 2
+parameters = { n = 256, step = 1 }
+reference = "x * 2 + 1"
+"""
+
+
+def of_triton(tmp_path, text=OF_TRITON, settings=()):
+    (tmp_path / "k.py").write_text(TRITON)
+    (tmp_path / "k.toml").write_text(text)
+    return own_kernel.read(tmp_path / "k.toml", settings)
+
+
+def test_a_triton_function_is_specialised_as_triton_does(tmp_path):
+    made = of_triton(tmp_path).definition
+    (kernel,), (launch,) = made.kernels, made.launches
+    build = kernel.source.triton
+    assert (kernel.block, launch.grid, build.warps, build.stages) == (128, (2, 1, 1), 2, 2)
+    assert dict(build.signature) == {
+        "x": "*fp16", "y": "*fp32", "n": "i32", "step": "constexpr", "shift": "i32",
+        "factor": "fp32", "SIZE": "constexpr", "ACTIVE": "constexpr",
+    }  # fmt: skip
+    assert dict(build.constants) == {"step": "1", "SIZE": "128", "ACTIVE": "None"}
+    assert build.multiples == ("x", "y", "n")
+    assert [(v.at, v.bits) for v in launch.values] == [(2, 256), (3, 1), (4, 0x40000000)]
+    assert from_json(Definition, to_json(made)) == made
+    (other,) = of_triton(tmp_path, settings=[("step", "3"), ("n", "40")]).definition.kernels
+    assert (other.source.triton.multiples, len(other.source.triton.constants)) == (("x", "y"), 2)
+
+
+def test_of_a_triton_file_functions_and_constants_are_kept(tmp_path):
+    (kernel,) = of_triton(tmp_path).definition.kernels
+    kept, lines = kernel.source.text.split("\n"), TRITON.split("\n")
+    assert len(kept) == len(lines)
+    assert all(each in ("", line) for each, line in zip(kept, lines))
+    assert all(each in kernel.source.text for each in ("LOG2E", "@triton.jit(do_not"))
+    assert not any(
+        word in kernel.source.text for word in ("torch", "is_hip", "autotune", "Config", "__name__")
+    )
+
+
+BAD_TRITON = [
+    ('kernel = "scale"', 'kernel = "scala"', "did you mean 'scale'?"),
+    ('kernel = "scale"', "", "scale, helper"),
+    ('constexprs = { SIZE = "n // 2" }', "", "no value for its constexpr SIZE"),
+    ("SIZE =", "SIZES =", "did you mean 'SIZE'?"),
+    ('SIZE = "n // 2"', 'SIZE = "m"', "constexpr SIZE"),
+    ('SIZE = "n // 2"', "SIZE = [1]", "constexpr SIZE"),
+    ("grid = 2", "grid = 0", "none of 1"),
+    ("grid = 2", "items = 2", "write grid"),
+    ("grid = 2", "grid = 2\nblock = 64", "num_warps"),
+    ("num_warps = 2", "num_warps = 3", "power of two"),
+    ("num_warps = 2", "num_warps = 64", "1 to 16"),
+    ("num_warps = 2", "num_stages = 0", "1 to 16"),
+    (', "f32 2"', "", "it takes 6 arguments beside constexprs"),
+    ('"f32 2"', '"local 64"', "local is of OpenCL"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"), BAD_TRITON, ids=[(new or old)[:60] for old, new, _ in BAD_TRITON]
+)
+def test_what_a_triton_function_cannot_be_is_refused(simgen, tmp_path, old, new, words):
+    assert old in OF_TRITON
+    of_triton(tmp_path)
+    (tmp_path / "k.toml").write_text(OF_TRITON.replace(old, new))
+    fails(simgen("build k.toml --target mgpusim --arch gfx942"), 2, words)
+    assert not (tmp_path / "k").exists()
+
+
+def test_python_that_is_none_is_refused_with_its_line(simgen, tmp_path):
+    of_triton(tmp_path)
+    (tmp_path / "k.py").write_text(TRITON.replace("def helper(x):", "def helper(x:"))
+    fails(simgen("build k.toml --target mgpusim --arch gfx942"), 2, "the source, line 24")
+
+
+def test_targets_without_triton_say_so(simgen, tmp_path):
+    of_triton(tmp_path)
+    fails(simgen("build k.toml --target host"), 4, "runs no triton")
+    words = "Triton compiles nothing for gfx803"
+    fails(simgen("build k.toml --target mgpusim --arch gfx803"), 4, words)
+
+
+def test_keys_of_triton_are_of_triton(simgen, tmp_path):
+    described(tmp_path)
+    (tmp_path / "k.toml").write_text(GOOD.replace("lds =", "num_warps = 2\nlds ="))
+    fails(simgen("build k.toml --target host"), 2, "num_warps is of Triton functions")
+
+
+@pytest.mark.parametrize("found", [None, "2.3.1", "3.10.0"])
+def test_triton_of_another_version_is_missing(tmp_path, monkeypatch, found):
+    def version(name):
+        if found is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    with pytest.raises(MissingError, match=r"gpu-simgen\[triton\]"):
+        triton.version()
+
+
+def test_a_bundle_does_not_compile_triton_by_itself(tmp_path):
+    made = of_triton(tmp_path)
+    with pytest.raises(ConfigError, match="which a bundle does not execute"):
+        own_kernel.again(made.text, made.source, ())
+
+
+def test_a_triton_kernel_has_its_lds_and_nothing_behind_its_arguments():
+    text = """\t\t.amdhsa_group_segment_fixed_size 0
+amdhsa.kernels:
+  - .agpr_count:     0
+    .args:
+      - .address_space:  global
+        .value_kind:     global_buffer
+      - .offset:         8
+        .value_kind:     by_value
+      - .address_space:  global
+        .value_kind:     global_buffer
+    .group_segment_fixed_size: 0
+"""
+    made = triton.with_its_own(text, 4096, 2)
+    assert re.findall(r"value_kind: +(\w+)", made) == ["global_buffer", "by_value", "hidden_none"]
+    assert re.findall(r"segment_fixed_size:? (\d+)", made) == ["4096", "4096"]
+
+
+PTX = """.version 7.0
+.target sm_52
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y)
+{
+    .reg .b64 %a<5>;
+    .reg .b32 %i;
+    .reg .f32 %v;
+    ld.param.u64 %a1, [x];
+    ld.param.u64 %a2, [y];
+    mov.u32 %i, %tid.x;
+    mul.wide.u32 %a3, %i, 4;
+    add.u64 %a1, %a1, %a3;
+    add.u64 %a2, %a2, %a3;
+    ld.global.f32 %v, [%a1];
+    add.f32 %v, %v, %v;
+    st.global.f32 [%a2], %v;
+    ret;
+}
+"""
+OF_PTX = """
+source = "k.ptx"
+kernel = "twice"
+inputs = { x = "f32[64]" }
+outputs = { y = "f32[64]" }
+args = ["x", "y"]
+grid = 1
+block = 64
+reference = "2 * x"
+"""
+
+
+def test_ptx_goes_to_nvidia_gpus_as_it_is(simgen, tmp_path):
+    (tmp_path / "k.ptx").write_text(PTX)
+    (tmp_path / "k.toml").write_text(OF_PTX)
+    fails(simgen("build k.toml --target mgpusim"), 4, "runs no ptx")
+    assert simgen("build k.toml --target cuda").code == 0
+    assert (tmp_path / "k/cuda/own/twice.ptx").read_text() == PTX
+    (tmp_path / "k.toml").write_text(OF_PTX.replace('kernel = "twice"', 'kernel = "twise"'))
+    fails(simgen("build k.toml --target cuda -o other"), 2, "did you mean 'twice'?")
+
+
+def test_cpp_goes_to_nvidia_gpus_behind_names_of_hip(simgen, tmp_path):
+    described(tmp_path)
+    assert simgen("build k.toml --target cuda").code == 0
+    text = (tmp_path / "k/cuda/own/scale.cu").read_text()
+    assert "hipThreadIdx_x threadIdx.x" in text
+    assert "main" not in text.split('#line 1 "source.cu"')[1]
+    fails(simgen("build k.toml --target cuda --l1 bypass -o other"), 4, "leave --l1 out")

@@ -52,6 +52,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_its_cells(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert any(text in line for line in lines)
     assert max(map(len, lines)) < len(text) + 20
+    assert not any(line.endswith(" ") for line in lines)
 
 
 @pytest.mark.parametrize(("metrics", "lines"), [({}, 0), ({"seconds": 1e-6}, 5)])

@@ -9,8 +9,8 @@ from simgen import machine, resources
 from simgen.cli import main
 from simgen.errors import UsageError
 from simgen.frontend import own_kernel
-from simgen.rates import probes
-from simgen.rates.probes import PAIRS, Sizes
+from simgen.rates import keeping, probes
+from simgen.rates.probes import PAIRS, MeasuredRate, Sizes
 
 
 def launches(sizes: Sizes) -> list[tuple[str, str]]:
@@ -72,3 +72,45 @@ def test_what_has_no_rates_is_refused(words: tuple[str, ...], said: str) -> None
     done = CliRunner().invoke(main.cli, ["rates", *words])
     assert isinstance(done.exception, UsageError)
     assert str(done.exception) == said
+
+
+FACTS = {"mgpusim_version": "v4.2.0", "mode": "timing", "gpu": "mi300a"}
+
+
+def kept_rates(share: float) -> list[MeasuredRate]:
+    return [
+        MeasuredRate("DRAM, bandwidth", share, "B/s", 1.0),
+        MeasuredRate("L2, bandwidth", 1.6, "B/s", 1.0),
+        MeasuredRate("L1, bandwidth", 1.0, "B/s"),
+    ]
+
+
+def test_rates_are_kept_for_a_machine_and_a_version(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
+    mi300a = machine.find("mgpusim-mi300a", "")
+    fewer = mi300a.with_options({"num_compute_units": 4}, "")
+    assert keeping.find("mgpusim", FACTS, mi300a) is None
+    keeping.keep("mgpusim", FACTS, mi300a, kept_rates(0.107))
+    keeping.keep("mgpusim", FACTS, fewer, kept_rates(0.6))
+
+    def shortfall(facts, of):
+        found = keeping.find("mgpusim", facts, of)
+        return found and found.shortfall
+
+    words = "DRAM, bandwidth reaches 11% of what is configured"
+    same = mi300a.with_options({"num_compute_units": mi300a.units}, "")
+    assert shortfall(FACTS, mi300a) == shortfall(FACTS, same) == words
+    assert shortfall({**FACTS, "mode": "emu"}, mi300a) == words
+    assert shortfall(FACTS, fewer) == ""
+    assert shortfall({**FACTS, "mgpusim_version": "v5.0.0"}, mi300a) is None
+    assert keeping.find("gem5-se", FACTS, mi300a) is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b'{"of": "x", "shares": {}}', b"[" * 9000])
+def test_damaged_rates_were_never_measured(tmp_path, monkeypatch, damage) -> None:
+    monkeypatch.setenv("SIMGEN_CACHE_DIR", str(tmp_path / "cache"))
+    mi300a = machine.find("mgpusim-mi300a", "")
+    keeping.keep("mgpusim", FACTS, mi300a, kept_rates(0.1))
+    (path,) = (tmp_path / keeping.FOLDER).iterdir()
+    path.write_bytes(damage)
+    assert keeping.find("mgpusim", FACTS, mi300a) is None

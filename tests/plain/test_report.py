@@ -267,7 +267,7 @@ def test_the_steps_that_take_most_are_named_first():
 
 def test_a_baseline_says_how_much_faster_the_others_are(tmp_path):
     part = result("part", {"seconds": 1.0}, {})  # of some layers: it is left out
-    ran = [timed("old", 4.0, 2.0), timed("new", 1.0, 4.0), part]
+    ran = [timed("old", 4.0, 2.0), timed("new", 1.0, 4.0), timed("host", 1.0, 1.0), part]
     rows = report_page.rows(bundle(), ran, "b")
     told = [
         RunFacts("b", "old", (("options", "l1=4"), ("ended", "then"))),
@@ -275,7 +275,8 @@ def test_a_baseline_says_how_much_faster_the_others_are(tmp_path):
     ]
     against = summary.against(rows, told, "b", "old")
     page = report_page.write(tmp_path, rows, told, against).read_text()
-    (line,) = against.passed_over
+    here, line = against.passed_over
+    assert here.endswith("b on host, as the times of this computer's CPU are not those of a GPU")
     assert line.endswith("as it has times of 1 of 2 layers and passes")
     assert f"N{line[1:]}." in page
     assert "options: l1=4 &rarr; l1=8" in page
@@ -297,7 +298,7 @@ def test_a_baseline_that_is_none_is_refused():
     )
     with pytest.raises(UsageError, match="it counted no time"):
         summary.against(emulated, [], "b", "emu")
-    with pytest.raises(UsageError, match="no other result counted time"):
+    with pytest.raises(UsageError, match="no other result can be compared with it"):
         summary.against(emulated, [], "b", "t")
     other = report_page.rows(one("other"), [timed("u", 1.0)], "c")
     with pytest.raises(UsageError, match="c on u has other layers"):

@@ -153,6 +153,9 @@ def test_a_layer_gets_the_slowest_clock_that_costs_it_little():
     # One bundle for all clocks, and machine A alone.
     assert {(p.bundle, p.place.machine) for p in clocks} == {("alexnet-n4-mgpusim-gfx803", "A")}
     assert [scope.options(p)["gpu_clock"] for p in clocks] == list(words)
+    other = measuring.points(STUDIES["dnnmark"], replace(scope, set_machine="B"))
+    assert {p.place.machine for p in other if p.options} == {"B"}
+    assert {p.place.machine for p in other if not p.options} == {"A"}
 
     # Memory holds up the first layer, the second takes as many cycles at any clock.
     seconds = {"500MHz": (1.04, 3.0), "1GHz": (1.01, 1.5), "1.5GHz": (1.0, 1.0)}
@@ -235,10 +238,10 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         with pytest.raises(UsageError, match="of a study with other settings"):
             measuring.measure(*run)
     else:
-        found, failed = measuring.measure(*run)
-        assert not found
-        assert set(failed.values()) == {"x: too big; less"}
-        assert len(failed) == len(measuring.points(run[0], scope))
+        done = measuring.measure(*run)
+        assert not done.measured
+        assert set(done.failed.values()) == {"x: too big; less"}
+        assert len(done.failed) == len(measuring.points(run[0], scope))
 
 
 @pytest.mark.parametrize(
@@ -256,6 +259,8 @@ def test_a_refused_run_is_named_and_a_clash_ends_the_study(tmp_path, monkeypatch
         ("study icpe18 -o out --targets hip", 3, "/dev/kfd"),
         ("study icpe18 -o out --targets host --clocks 1GHz,2GHz", 3, "not simgen's to set"),
         ("study icpe18 -o out --targets host --units 1,2", 3, "no mask of compute units"),
+        ("study icpe18 -o out --targets mgpusim --machine B", 2, "--clocks and --units"),
+        ("study icpe18 -o out --elsewhere cudo", 2, "cuda"),
         ("study icpe18", 2, "--output"),
     ],
 )

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 def test_mgpusim(tmp_path: Path):
     vector = "v_(fma_f32|add_f32|mov_b64|cmp_ge_f32_e64|bfi_b32|sub_f32|cndmask_b32_e64)"
     others = "s_movk_i32|s_add_u32|ds_read_b|flat_load_dword v"
+    others += "|flat_store_dword |global_store_(dword|byte) |ds_write_b(32|64) "
     run = Trial("mgpusim", "gfx942", only=rf"^({vector}|{others})")
     found = {(each.form.instruction.name, each.form.what): each for each in run.findings(tmp_path)}
     kinds = {key: each.found for key, each in found.items()}
@@ -37,6 +38,12 @@ def test_mgpusim(tmp_path: Path):
     assert kinds["ds_read_b64", "offset 0"] is Found.RIGHT
     assert kinds["ds_read_b64", "offset 8"] is Found.WRONG
     assert kinds["flat_load_dword", "offset 0"] is Found.ENDS  # adds s[0:1] to the address
+    assert kinds["flat_store_dword", "offset 0, some lanes"] is Found.ENDS
+    for what in ("offset 0", "offset 0, some lanes", "address + 1", "scalar base, negative offset"):
+        assert kinds["global_store_dword", what] is Found.RIGHT
+    assert kinds["global_store_byte", "offset 0"] is Found.MISSING
+    assert kinds["ds_write_b32", "offset 0, some lanes"] is Found.RIGHT
+    assert kinds["ds_write_b64", "offset 0"] is Found.MISSING
     moved = found["v_mov_b64", "e32"]
     assert moved.wrong == moved.lanes == 1024
     assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import simgen
+from simgen.errors import SimgenError
 from simgen.targets.mgpusim.target import MGPUSim
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "kernels"
@@ -21,6 +22,15 @@ def test_right_in_mgpusim(tmp_path: Path, name: str) -> None:
     bundle = simgen.plan(str(EXAMPLES / f"{name}.toml")).build(tmp_path / name, "mgpusim")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+@pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
+def test_ids_that_the_timing_model_does_not_give_are_refused(tmp_path: Path) -> None:
+    plan = simgen.plan(str(EXAMPLES / "transpose.toml"))
+    bundle = plan.build(tmp_path / "b", MGPUSim(arch="gfx942"))
+    with pytest.raises(SimgenError, match="no ids of work-items in the second and third"):
+        bundle.run(timeout=TIMEOUT, options={"mode": "timing"})
+    assert not (tmp_path / "b" / "results" / "mgpusim").exists()
 
 
 @pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")

@@ -42,6 +42,7 @@ PROBLEMS: dict[str, Problem] = {
     "turned": problem("transpose", (3, 67, 5)),
     "leaky": problem("piecewise", (3, 7, 11, 9)),  # two work-groups, seven fours, three elements
     "clip": problem("piecewise", FOURS, piecewise_mode="clip"),
+    "rms": problem("rms_norm", (3, 7, 11, 9)),
     "hard_sigmoid": problem("piecewise", REST, piecewise_mode="hard_sigmoid"),
     "hard_swish": problem("piecewise", FOURS, piecewise_mode="hard_swish", slope="0.1875"),
     "axes": problem("rearrange", (3, 5, 7, 11), order="2x0x3x1"),

@@ -9,6 +9,7 @@ import pytest
 from simgen.conform import assembly, bundling, description
 from simgen.conform.forms import forms
 from simgen.conform.movements import movements
+from simgen.conform.stores import stores
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 
@@ -16,7 +17,8 @@ ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_assembler_takes_every_form(arch: str):
     groups: dict[tuple[bool, bool], list] = {}
-    for form in (*forms(arch), *movements(arch, description.words(arch))):
+    known = description.words(arch)
+    for form in (*forms(arch), *movements(arch, known), *stores(arch, known)):
         groups.setdefault((form.scalar, form.flush), []).append(form)
     for members in groups.values():
         made = assembly.assembled("k", members, arch)

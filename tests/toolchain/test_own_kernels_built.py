@@ -79,6 +79,8 @@ def test_the_template_is_right_as_it_is() -> None:
     bundle = simgen.plan("mine.toml", set={"n": 700}).build("made", "host")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+    swept = bundle.sweep("host", {"n": [64, 900]}, timeout=TIMEOUT)
+    assert [each.outputs["mine.out"].values.size for each in swept.values()] == [64, 900]
     with pytest.raises(UsageError, match="such a file already"):
         runner.invoke(cli, ["new", "kernel", "mine"], catch_exceptions=False)
 
@@ -141,3 +143,23 @@ def test_other_targets_and_several_gpus_are_refused() -> None:
         simgen.plan(str(EXAMPLES / "histogram.toml")).build("made", "host")
     with pytest.raises(RefusedError, match="build with --arch gfx942"):
         simgen.plan(str(EXAMPLES / "scale.toml")).build("made", "gem5-se")
+
+
+@pytest.mark.parametrize(
+    ("data", "refused"),
+    [("0xdc700000, 0x00000402", True),  # flat_store_dword v[2:3], v4
+     ("0xbf800000, 0xbf800000", False)],
+)  # fmt: skip
+def test_instructions_written_as_data_are_looked_at_for_mgpusim(data: str, refused: bool) -> None:
+    body = f'{{ asm volatile(".long {data}" ::: "memory"); y[threadIdx.x] = x[threadIdx.x]; }}'
+    hip = f"__global__ void k(const float* x, float* y) {body}\n"
+    toml = TOML.replace(', count = "i32[1] zeros"', "").replace(
+        '"y", "count", "i32 n", "f64 0.5"', '"y"'
+    )
+    described(toml.replace('"k.py:expected"', '"x"'), hip)
+    plan, target = simgen.plan("k.toml"), MGPUSim(arch="gfx942")
+    if not refused:
+        plan.build("made", target)
+        return
+    with pytest.raises(RefusedError, match=r"flat_store_dword: .* adds s\[0:1\] to the address"):
+        plan.build("made", target)

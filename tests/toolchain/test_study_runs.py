@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import shutil
+import subprocess
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,3 +74,33 @@ def test_a_study_is_run_drawn_and_continued(study: Study, tmp_path: Path) -> Non
     assert "has not found right" not in page  # every result was compared with the reference
     with pytest.raises(UsageError, match="of a study with other settings"):
         make(4, settings=(("c", "12"),))
+
+
+def test_what_ran_elsewhere_is_taken_as_if_it_had_run_here(study: Study, tmp_path: Path) -> None:
+    home, there = tmp_path / "home", tmp_path / "there"
+    scope = Scope(("host",), (1, 4), reduced=True, elsewhere=("host",))
+
+    def make() -> reporting.Made:
+        made = reporting.make(study, scope, home, StudyListener())
+        made.check()
+        return made
+
+    assert "2 of its runs wait for another machine" in make().waiting["host"]
+    assert not list(home.glob("runs/*/results/host"))
+    shutil.copytree(home, there)
+    for again in ("classes-n1-host: host\n", "classes-n1-host: host is there\n"):
+        told = subprocess.run([there / "host.sh"], capture_output=True, text=True, check=True)
+        assert again in told.stdout
+    with tarfile.open(there / "host-results.tar.gz") as packed:
+        packed.extractall(home, filter="data")
+    made = make()
+    assert not made.waiting
+    lines = list(csv.DictReader((home / "figures/times.csv").read_text().splitlines()))
+    assert [x["batch"] for x in lines] == ["1", "4"]
+    assert "has not found right" not in made.page.read_text()  # compared with the reference
+    assert list(home.glob("runs/*/results/host"))
+    shutil.rmtree(there / "runs" / "classes-n1-host")
+    shutil.rmtree(there / "runs" / "classes-n4-host")
+    told = subprocess.run([there / "host.sh"], capture_output=True, text=True)
+    assert told.returncode == 5
+    assert "all 2 runs failed" in told.stderr

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     import onnx
 
+EPSILON = 2.0**-23  # of rms_norm without one: that of float32
 DOMAIN = "torch"  # of what has no operator of ONNX here
 OPERATORS: dict[str, Callable[[Call], None]] = {}
 
@@ -236,6 +237,21 @@ def _layer_norm(call: Call) -> None:
     axis = -len(call.get("normalized_shape"))
     inputs = [call.get("input"), w, *([b] if b else [])]
     call.node("LayerNormalization", *inputs, axis=axis, epsilon=float(call.get("eps", 1e-5)))
+
+
+@aten("rms_norm.default")
+def _rms_norm(call: Call) -> None:
+    """In parts, as operator sets have it before the one with RMSNormalization."""
+    x, w, eps = call.get("input"), call.get("weight"), call.get("eps", EPSILON)
+    square = call.node("Mul", x, x, output=f"{call.output}_square")
+    axes = [-1 - at for at, _ in enumerate(call.get("normalized_shape"))]
+    mean = call.node("ReduceMean", square, output=f"{call.output}_mean", axes=axes)
+    added = call.tensor([float(eps)], [], "eps")
+    total = call.node("Add", mean, added, output=f"{call.output}_total")
+    root = call.node("Sqrt", total, output=f"{call.output}_root")
+    made = call.node("Div", x, root, output=f"{call.output}_row" if w else "")
+    if w:
+        call.node("Mul", made, w)
 
 
 @aten("embedding.default")

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 LONGEST = 50  # characters of a name, so that there is room for a suffix
 FLOATS = {1: "f32", 10: "f16", 16: "bf16"}  # TensorProto.DataType -> element type of layers
-INTEGERS = {6: "i32", 7: "i32"}  # of indices
+INTEGERS = {3: "i8", 6: "i32", 7: "i32"}  # quantised numbers, and indices
+BYTES = {3: 0, 2: 128}  # INT8 and UINT8 -> what is subtracted, so that i8 has them
 
 Parameter = tuple[tuple[int, ...], "Callable[[], NDArray[Any]]"]  # shape, and where values are
 
@@ -142,8 +143,27 @@ class NodeSite:
             made = self.draft.add(name, "Input", {"shape": shape, **self._type(value)})
             self.draft.tensors[name] = made
             self.parameter(made, "y", shape, value.shaped(shape))
-        if value.element not in FLOATS:
+        if value.element not in FLOATS and not (self.keeps_integers and value.element in BYTES):
             raise Refused(f"reads {self._called(value)}, and layers compute with floats")
+        return self.draft.tensors[name]
+
+    @property
+    def keeps_integers(self) -> bool:
+        """Whether a layer of floats is to compute with quantised numbers (integers.py)."""
+        return "zero_point" in self.operator.attributes
+
+    @property
+    def zero_point(self) -> dict[str, int]:
+        """The config's entry of a layer that keeps integers."""
+        zero = self.attribute("zero_point", 0)
+        return {"zero_point": zero} if zero else {}
+
+    def integers(self, at: int) -> str:
+        """The tensor of a layer that a quantised input is."""
+        name, value = self.operator.input(at), self.value(at)
+        if value.element not in BYTES or value.is_known or name not in self.draft.tensors:
+            called = f"reads {name!r} of {self._called(value)}"
+            raise Refused(f"{called}; quantise what is computed, to int8 or uint8, by a node")
         return self.draft.tensors[name]
 
     def indices(self, at: int) -> str:

@@ -22,7 +22,7 @@ TIMES = ("h", "w")
 
 
 @dataclass(frozen=True)
-class _Image:
+class Image:
     """The image that a node reads: with four axes, as layers have them."""
 
     tensor: str
@@ -37,7 +37,8 @@ class _Image:
         return [usual] * (2 - self.axes) + given
 
 
-def _image(site: NodeSite) -> _Image:
+def image_of(site: NodeSite, tensor: str | None = None) -> Image:
+    """The first input, or what stands for it, as an image."""
     shape = site.shape()
     axes = len(shape) - 2
     if axes not in (1, 2):
@@ -45,10 +46,11 @@ def _image(site: NodeSite) -> _Image:
             f"its input has {axes} axes beside samples and channels, and layers take 1 or 2"
         )
     whole = (*shape[:2], *(1,) * (2 - axes), *shape[2:])
-    return _Image(site.seen(site.tensor(), shape, whole, "image"), whole, axes)
+    seen = site.seen(tensor or site.tensor(), shape, whole, "image")
+    return Image(seen, whole, axes)
 
 
-def _give_image(site: NodeSite, image: _Image, made: str) -> None:
+def give_image(site: NodeSite, image: Image, made: str) -> None:
     """The node's output, with as many axes as the model has."""
     if image.axes == 2:
         site.give(made)
@@ -73,7 +75,7 @@ class _Along:
         return (self.kernel - 1) * self.dilation + 1
 
 
-def _along(site: NodeSite, image: _Image, kernel: Sequence[int]) -> list[_Along]:
+def _along(site: NodeSite, image: Image, kernel: Sequence[int]) -> list[_Along]:
     """The windows along height and width."""
     kernels = image.both(kernel, 1)
     strides = image.both(site.attribute("strides"), 1)
@@ -106,8 +108,11 @@ def _along(site: NodeSite, image: _Image, kernel: Sequence[int]) -> list[_Along]
     return found
 
 
-def _padded(site: NodeSite, image: _Image, along: Sequence[_Along], value: float) -> str:
+def _padded(site: NodeSite, image: Image, along: Sequence[_Along], value: float) -> str:
     """The image with what is padded, as a tensor of its own."""
+    if site.keeps_integers:
+        fact = "pads integers otherwise than layers do"
+        raise Refused(f"{fact}; put its QuantizeLinear before it, or pad both sides alike")
     before = (0, 0, *(each.before for each in along))
     behind = (0, 0, *(each.behind for each in along))
     entries = {"mode": "pad", "before": before, "behind": behind, "value": value}
@@ -127,9 +132,20 @@ def _pads(along: Sequence[_Along]) -> dict[str, int]:
     return {f"pad_{axis}": each.before for axis, each in zip(TIMES, along, strict=True)}
 
 
+def windows_of(
+    site: NodeSite, image: Image, kernel: Sequence[int]
+) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
+    """The config's entries of a convolution's windows; padding, where its two sides differ."""
+    along = _along(site, image, kernel)
+    entries = _windows(along, dilated=True)
+    if any(each.before != each.behind for each in along):
+        return entries, tuple((each.before, each.behind) for each in along)
+    return entries | _pads(along), ()
+
+
 @operator("Conv")
 def conv(site: NodeSite) -> None:
-    image = _image(site)
+    image = image_of(site)
     w = site.known(1, "filters")
     filters, channels, *kernel = w.shape
     along = _along(site, image, kernel)
@@ -151,7 +167,7 @@ def conv(site: NodeSite) -> None:
         [tensor],
     )
     _filters(site, made, (filters, channels, *(1,) * (2 - image.axes), *kernel))
-    _give_image(site, image, made)
+    give_image(site, image, made)
 
 
 def _filters(site: NodeSite, made: str, shape: tuple[int, ...]) -> None:
@@ -164,7 +180,7 @@ def _filters(site: NodeSite, made: str, shape: tuple[int, ...]) -> None:
 
 @operator("ConvTranspose")
 def conv_transpose(site: NodeSite) -> None:
-    image = _image(site)
+    image = image_of(site)
     w = site.known(1, "filters")
     channels, filters, *kernel = w.shape
     along = _along(site, image, kernel)
@@ -187,13 +203,13 @@ def conv_transpose(site: NodeSite) -> None:
         [image.tensor],
     )
     _filters(site, made, (channels, filters, *(1,) * (2 - image.axes), *kernel))
-    _give_image(site, image, made)
+    give_image(site, image, made)
 
 
 @operator("MaxPool", "AveragePool")
 def pool(site: NodeSite) -> None:
     site.refuse_other_outputs()
-    image = _image(site)
+    image = image_of(site)
     along = _along(site, image, site.attribute("kernel_shape"))
     if any(each.dilation > 1 for each in along):
         raise Refused("has dilated windows, which [Pooling] does not")
@@ -201,7 +217,9 @@ def pool(site: NodeSite) -> None:
     counts = bool(site.attribute("count_include_pad", 0)) and not largest
     mode = "max" if largest else "avg_include_padding" if counts else "avg_exclude_padding"
     wanted = image.both(site.result()[2:], 1)
-    entries: dict[str, object] = {"pool_mode": mode, **_windows(along, dilated=False)}
+    entries: dict[str, object] = {
+        "pool_mode": mode, **_windows(along, dilated=False), **site.zero_point,
+    }  # fmt: skip
     rounding = "ceil" if site.attribute("ceil_mode", 0) else "floor"
     if _fits(along, wanted, rounding, counts=counts):
         entries |= {**_pads(along), "round_mode": rounding}
@@ -210,7 +228,7 @@ def pool(site: NodeSite) -> None:
         made = site.layer("Pooling", entries, [image.tensor])
     else:
         made = _pool_padded(site, image, along, wanted, entries)
-    _give_image(site, image, made)
+    give_image(site, image, made)
 
 
 def _fits(along: Sequence[_Along], wanted: Sequence[int], rounding: str, *, counts: bool) -> bool:
@@ -235,7 +253,7 @@ def _positions(along: _Along, rounding: str) -> int:
 
 def _pool_padded(
     site: NodeSite,
-    image: _Image,
+    image: Image,
     along: Sequence[_Along],
     wanted: Sequence[int],
     entries: dict[str, object],
@@ -259,12 +277,19 @@ def _pool_padded(
 
 @operator("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(site: NodeSite) -> None:
-    image = _image(site)
+    image = image_of(site)
     mode = "max" if site.operator.kind == "GlobalMaxPool" else "avg_exclude_padding"
     h, w = image.shape[2:]
-    entries = {"pool_mode": mode, "kernel_size_h": h, "kernel_size_w": w, "pad": 0, "stride": 1}
+    entries: dict[str, object] = {
+        "pool_mode": mode,
+        "kernel_size_h": h,
+        "kernel_size_w": w,
+        "pad": 0,
+        "stride": 1,
+    }
+    entries |= site.zero_point
     made = site.layer("Pooling", entries, [image.tensor])
-    _give_image(site, image, made)
+    give_image(site, image, made)
 
 
 @operator("BatchNormalization")

@@ -19,7 +19,7 @@ MOST = 16  # inputs of [Concat], outputs of [Slice]
 
 @operator("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 def reshape(site: NodeSite) -> None:
-    if site.value(0).element not in FLOATS:
+    if site.value(0).element not in FLOATS and not site.keeps_integers:
         raise Refused("changes the extents of indices")
     site.give(site.seen(site.tensor(), site.shape(), site.result() or (1,), ""))
 

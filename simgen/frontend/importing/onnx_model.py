@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from difflib import get_close_matches
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from simgen.errors import LONGEST_WORD, ConfigError, cut, one_line, printable
+from simgen.errors import ConfigError, cut, one_line, printable, resembling
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
 from simgen.frontend.importing import images as images
-from simgen.frontend.importing import model_file
+from simgen.frontend.importing import integers, masks, model_file, patterns
 from simgen.frontend.importing import moving as moving
 from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
@@ -30,10 +31,11 @@ from simgen.frontend.importing.table import OPERATORS
 from simgen.frontend.importing.values import MAX_ELEMENTS, Operator, Refused, Value, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import onnx
+    from numpy.typing import NDArray
 
 DOMAINS = ("", "ai.onnx")
 MOST_NAMES = 8  # of nodes that one reason is given for
@@ -59,12 +61,9 @@ def read(path: Path, settings: Mapping[str, str]) -> Imported:
     """
     model, where = model_file.load(path), one_line(str(path))
     values = Values(model, where, path.parent)
-    needed = _needed(model)
-    readers = Counter(name for node in needed for name in node.input if name)
-    readers.update(each.name for each in model.graph.output)
-    draft = Draft(values, readers)
+    draft = Draft(values, Counter())
     variables = _inputs(model, draft, where, settings)
-    refused = _translate(model, needed, draft)
+    refused = _translate(model, _needed(model), draft)
     if refused:
         raise ConfigError(where, _refusal(refused))
     filled = {name: settings[name] for name in variables}
@@ -73,7 +72,25 @@ def read(path: Path, settings: Mapping[str, str]) -> Imported:
         for each in model.graph.output
         if each.name in draft.tensors
     }
-    return Imported(_config(str(path), draft, filled), draft.parameters, outputs)
+    parameters = {
+        name: (shape, partial(_told, where, name, made))
+        for name, (shape, made) in draft.parameters.items()
+    }
+    return Imported(_config(str(path), draft, filled), parameters, outputs)
+
+
+def _told(where: str, buffer: str, made: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """The values of a parameter, which nodes of the model may compute when they are wanted.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    try:
+        return made()
+    except (Refused, *MALFORMED) as error:
+        fact = f"the values of {printable(buffer)} cannot be had"
+        told = cut(one_line(str(error)), 150)
+        raise ConfigError(where, f"{fact} ({told}); correct the model") from None
 
 
 def _needed(model: onnx.ModelProto) -> list[onnx.NodeProto]:
@@ -112,22 +129,12 @@ def _inputs(
         noun = "extent" if len(lacking) == 1 else "extents"
         text = "x".join(each.removeprefix("${").removesuffix("}") for each in shapes[first])
         fact = f"no value for the {noun} {', '.join(lacking)} (input {printable(first)}: {text})"
-        cure = _resembling(lacking, settings) or "give them with --set NAME=VALUE"
+        cure = resembling(lacking, settings) or "give them with --set NAME=VALUE"
         raise ConfigError(where, f"{fact}; {cure}")
     for each in model.graph.input:
         if each.name in shapes:
             _input(each, shapes[each.name], draft, where, settings)
     return tuple(variables)
-
-
-def _resembling(lacking: Iterable[str], settings: Iterable[str]) -> str:
-    """The cure where a setting nearly has the name of an extent that lacks a value; or nothing."""
-    folded = {name.lower(): name for name in lacking}
-    for given in settings:
-        near = get_close_matches(given.lower(), folded, n=1) if len(given) <= LONGEST_WORD else []
-        if near:
-            return f"--set {given}: did you mean {printable(folded[near[0]])}?"
-    return ""
 
 
 def _extents(given: onnx.ValueInfoProto, variables: dict[str, str], where: str) -> list[str]:
@@ -177,32 +184,60 @@ def _input(
 
 
 def _translate(
-    model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto], draft: Draft
+    model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto], draft: Draft
 ) -> list[tuple[Operator, str]]:
     """Adds the layers of all nodes; those that cannot be imported, with the reason."""
     versions = {each.domain: each.version for each in model.opset_import}
-    refused: list[tuple[Operator, str]] = []
-    lost: set[str] = set()
+    losses = _Losses()
+    met = []
     for node in nodes:
-        operator = _plain(node)
-        try:
-            if lost.intersection(node.input):
-                lost.update(node.output)
-                if operator.kind not in OPERATORS:
-                    raise Refused("no layer computes it")
-                continue
-            operator = _met(node, operator, versions, draft)
+        plain = _plain(node)
+        with losses.watched(plain) as goes_on:
+            if goes_on:
+                met.append(_met(node, plain, versions, draft))
+    outputs = [each.name for each in model.graph.output]
+    of_integers = integers.recognised(met, draft.values)
+    of_integers = masks.recognised(of_integers, draft.values)
+    operators = patterns.recognised(of_integers, draft.values, (*outputs, *losses.read))
+    draft.readers = Counter(name for each in operators for name in each.inputs if name)
+    draft.readers.update((*outputs, *losses.read))
+    for operator in operators:
+        with losses.watched(operator) as goes_on:
             first = next(name for name in operator.outputs if name)
-            if not draft.values.known[first].is_known:
+            if goes_on and not draft.values.known[first].is_known:
                 _one(operator, draft)
+    places = {name: at for at, node in enumerate(nodes) for name in node.output}
+    return sorted(losses.refused, key=lambda each: places.get(each[0].outputs[0], 0))
+
+
+@dataclass
+class _Losses:
+    """Nodes that cannot be imported, and what is lost with them."""
+
+    refused: list[tuple[Operator, str]] = field(default_factory=list)
+    values: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)  # by nodes that were not met
+
+    @contextmanager
+    def watched(self, operator: Operator) -> Iterator[bool]:
+        """Whether the node's inputs are there; what is raised meanwhile refuses the node."""
+        goes_on = not self.values.intersection(operator.inputs)
+        try:
+            yield goes_on
+            if not goes_on and operator.kind not in OPERATORS:
+                raise Refused("no layer computes it")
         except Refused as reason:
-            refused.append((operator, str(reason)))
-            lost.update(node.output)
+            self._lose(operator, str(reason))
         except MALFORMED as error:
             text = cut(one_line(f"{type(error).__name__}: {error}"), 100)
-            refused.append((operator, f"is not as its operator has it ({text})"))
-            lost.update(node.output)
-    return refused
+            self._lose(operator, f"is not as its operator has it ({text})")
+        if not goes_on:
+            self._lose(operator)
+
+    def _lose(self, operator: Operator, reason: str = "") -> None:
+        self.refused += [(operator, reason)] if reason else []
+        self.values.update(operator.outputs)
+        self.read.update(filter(None, operator.inputs))
 
 
 def _plain(node: onnx.NodeProto) -> Operator:
@@ -233,6 +268,9 @@ def _met(
         schema = defs.get_schema(node.op_type, version)
     except Exception:
         raise Refused(f"operator set {version} has no such operator") from None
+    for at, wanted in enumerate(schema.inputs[: schema.min_input]):
+        if at >= len(node.input) or not node.input[at]:
+            raise Refused(f"has no input {wanted.name}")
     unknown = [name for name in node.input if name and name not in draft.values.known]
     if unknown:
         raise Refused(f"reads {printable(unknown[0])}, which nothing gives before it")

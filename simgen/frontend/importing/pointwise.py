@@ -32,7 +32,7 @@ LARGEST = 3.4028234663852886e38  # of float32
 
 
 def _activation(site: NodeSite, mode: str, **entries: float) -> None:
-    given = {"activation_mode": mode, **entries}
+    given = {"activation_mode": mode, **entries, **site.zero_point}
     site.give(site.layer("Activation", given, [site.tensor()]))
 
 
@@ -87,9 +87,10 @@ def prelu(site: NodeSite) -> None:
 
 @operator("HardSigmoid", "HardSwish")
 def hard(site: NodeSite) -> None:
+    """HardSwish has a slope and an offset of its own where exporters wrote its parts."""
     swish = site.operator.kind == "HardSwish"
-    slope = 1 / 6 if swish else float(site.attribute("alpha", 0.2))
-    offset = 0.5 if swish else float(site.attribute("beta", 0.5))
+    slope = float(site.attribute("alpha", 1 / 6 if swish else 0.2))
+    offset = float(site.attribute("beta", 0.5))
     _piecewise(site, "hard_swish" if swish else "hard_sigmoid", slope=slope, offset=offset)
 
 
@@ -116,7 +117,8 @@ def identity(site: NodeSite) -> None:
     site.refuse_other_outputs()
     if site.operator.kind == "Dropout" and site.has(2) and any(site.numbers(2, "training_mode")):
         raise Refused("drops elements, in training mode; export the model for inference")
-    site.give(site.indices(0) if site.value(0).element not in FLOATS else site.tensor())
+    is_index = site.value(0).element not in FLOATS and not site.keeps_integers
+    site.give(site.indices(0) if is_index else site.tensor())
 
 
 @operator("Cast")

@@ -37,24 +37,25 @@ def softmax(site: NodeSite) -> None:
     site.give(site.seen(site.layer("Softmax", entries, [seen]), whole, shape))
 
 
-@operator("LayerNormalization")
+@operator("LayerNormalization", "RMSNormalization")
 def layer_norm(site: NodeSite) -> None:
     site.refuse_other_outputs()
+    by_mean = site.operator.kind == "LayerNormalization"
     shape = site.shape()
     axis = int(site.attribute("axis", -1)) % len(shape)
     row = shape[axis:]
     whole = shape if axis else (1, *shape)
     seen = site.seen(site.tensor(), shape, whole, "rows")
     entries = {"axis": axis or 1, "epsilon": float(site.attribute("epsilon", 1e-5))}
-    made = site.layer("LayerNorm", entries, [seen])
+    made = site.layer("LayerNorm" if by_mean else "RMSNorm", entries, [seen])
     w = site.known(1, "scale")
     if prod(w.shape) != prod(row):
         raise Refused("its scale is none of a row")
     site.parameter(made, "gamma", row, lambda: np.broadcast_to(w.array(), row))
-    if site.has(2):
+    if by_mean and site.has(2):
         b = site.known(2, "bias")
         site.parameter(made, "beta", row, lambda: np.broadcast_to(b.array(), row))
-    else:
+    elif by_mean:
         site.parameter(made, "beta", row, lambda: np.zeros(row, np.float32))
     site.give(site.seen(made, whole, shape))
 

@@ -32,7 +32,7 @@ from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
 from simgen.layers.product.matrix_product import sum_of
-from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling
+from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, rows_over_items
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
 from simgen.numerics.spread import Spread
@@ -137,15 +137,10 @@ class LayerNorm(Layer):
         """How rows are spread: as in softmax, neighbouring work-items have neighbouring elements
         of a row, which one work-group has whole. It reads so many `tensors`."""
         _, length = self.view(shape)
-        vector = 4 if length % 4 == 0 else 1
-        each = vector
-        if vector > 1 and self._by_halves:
-            # Of one tensor, twice as many: each element of gamma and beta serves more rows.
-            twice = tensors == 1 and power_of_two(length) == length
-            each = 2 * EACH if twice else EACH
-        slices = min(BLOCK, power_of_two(ceil(length / each)))
-        held = ceil(length / (slices * vector)) * vector
-        return Tiling(length, BLOCK // slices, slices, vector, held)
+        # Of one tensor, twice as many: each element of gamma and beta serves more rows.
+        twice = tensors == 1 and power_of_two(length) == length
+        each = (2 * EACH if twice else EACH) if self._by_halves else 0
+        return rows_over_items(length, each)
 
     @property
     def _by_halves(self) -> bool:

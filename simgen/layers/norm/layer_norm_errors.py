@@ -49,6 +49,14 @@ class LayerNormErrors:
         y_error = weighted_error + U * (np.abs(y) + weighted_error)
         return {"y": y_error, "mean": mean_error, "invstd": r_error}
 
+    def by_root_mean_square(self, x: Array, gamma: Array, epsilon: float) -> Array:
+        """Of y of [RMSNorm]. Rounded: each square that is not fused, and the division."""
+        length = self.tiling.elements
+        square = np.square(x).mean(axis=1, keepdims=True)
+        error = self._sum(np.square(x), 1) / length + self._inverse * square
+        r, r_error = inverse_root(square, error * (1 + 2 * U), epsilon)
+        return product(x * r, product(x, 0.0, r, r_error), gamma, 0.0)
+
     def data(self, given: Tensors) -> Tensors:
         """Of dx. mean and r are given: the difference to the mean is rounded once."""
         d, r, g = given["x"] - given["mean"], given["invstd"], given["dy"] * given["gamma"]

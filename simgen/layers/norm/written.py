@@ -93,6 +93,13 @@ def _rows(c: Values, block: int) -> Iterator[Writes]:
         yield Writes(at, cut(Places(rows), group=group), items=items)
 
 
+@writes("rms_norm")
+def _own_rows(c: Values, block: int) -> list[Writes]:
+    group = c["group_rows"]
+    x = cut(Places(c["rows"], c["axis"]), group=group)
+    return [Writes(-1, x, inside=(Places(c["axis"]),), items=group * c["slices"])]
+
+
 @writes("layer_norm_apply", "layer_norm_apply_backward")
 def _rest_of_rows(c: Values, block: int) -> list[Writes]:
     return [dense(-1, c["size"], c["vector"], block)]

@@ -1,8 +1,10 @@
 """One time step as one kernel: the product with the recurrent weights, then the cell.
 
 A work-group has `units` units of `samples` samples with all of their gates. Along k, both sides
-pass through local memory in pieces of DEPTH; `slices` work-items share a sum and leave partial
-sums, which are added in order: no atomics, the same result on every run.
+pass through local memory in pieces of DEPTH, or of more on NVIDIA's GPUs: their compute units have
+few work-groups of a step each, and what counts is how much each of them waits for at once. `slices`
+work-items share a sum and leave partial sums, which are added in order: no atomics, the same result
+on every run.
 
 Of 16-bit floats, NVIDIA's matrix instructions multiply (templates/kernels/recurrent_matrix.h),
 where rows of weights are whole runs of 16 bytes. Both factors have the type of the weights then:
@@ -17,7 +19,7 @@ are compute units, and NVIDIA's GPUs run many steps in one launch, which reads t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from simgen.ir import Kernel
@@ -45,6 +47,12 @@ else:
 
 BLOCK = 256  # work-items
 DEPTH = 64  # of k, in local memory
+# Where what is read next is on its way, in registers, while work-items multiply:
+DEPTHS = (256, 128)  # of k, if local memory has room
+SAMPLES_AHEAD = (1, 2, 4, 8, 16, 32)
+OWN = (1, 2, 4, 8)  # units of a work-item
+MOST_SUMS = 32  # of a work-item
+L2_NBYTES = 32  # that a compute unit gets in a cycle
 SAMPLES = 16  # of a work-group, at most
 LANES = 4  # work-items along the samples, at most: each has some of them
 UNITS = (16, 8, 4)  # of a work-group: the most that leave no compute unit idle
@@ -69,6 +77,8 @@ class StepTile:
     block: int = BLOCK  # work-items
     kept: int = 0  # terms of a sum whose weights stay in local memory; 0: they pass through it
     sums: int = 1  # of each unit and sample; only what is kept takes room by them
+    piece: int = DEPTH  # of k, in local memory at a time, where nothing is kept
+    own: int = 1  # units of a work-item
 
     @property
     def held(self) -> int:
@@ -78,17 +88,17 @@ class StepTile:
     @property
     def slices(self) -> int:
         """Work-items that share a sum."""
-        return self.block * self.held // (self.units * self.samples)
+        return self.block * self.held * self.own // (self.units * self.samples)
 
     @property
     def depth(self) -> int:
         """Of k, in local memory at a time."""
         run = VECTOR * self.slices
-        return ceil(self.kept / run) * run if self.kept else DEPTH
+        return ceil(self.kept / run) * run if self.kept else self.piece
 
     @property
     def constants(self) -> Constants:
-        names = ("units", "samples", "held", "slices", "depth")
+        names = ("units", "samples", "held", "own", "slices", "depth")
         return tuple((name, getattr(self, name)) for name in names)
 
     def lds_nbytes(self, staged: int) -> int:
@@ -132,7 +142,7 @@ class MatrixTile:
     sums: int
     block: int = BLOCK
     kept: int = 0  # as StepTile has it
-    held = 1
+    held = own = 1
     depth = DEPTH
 
     @property
@@ -142,7 +152,7 @@ class MatrixTile:
 
     @property
     def constants(self) -> Constants:
-        names = ("units", "samples", "held", "slices", "depth")
+        names = ("units", "samples", "held", "own", "slices", "depth")
         return tuple((name, getattr(self, name)) for name in names)
 
     def grid(self, batch: int, hidden: int) -> tuple[int, int, int]:
@@ -183,17 +193,48 @@ def tile_of(
     type."""
     if by_matrix(machine, dtype, hidden):
         return _matrix_tile(machine, batch, hidden, sums)
+    if waits(machine):
+        return _waiting_tile(machine, batch, hidden, sums)
     samples = min(SAMPLES, power_of_two(batch))
     fitting = [
         StepTile(units, samples)
         for units in UNITS
         if units * min(LANES, samples) * DEPTH >= BLOCK * VECTOR  # a slice has a whole access
     ]
-    for tile in fitting:
-        x, y, _ = tile.grid(batch, hidden)
-        if x * y >= machine.units:
-            return tile
-    return fitting[-1]
+    filling = (tile for tile in fitting if prod(tile.grid(batch, hidden)) >= machine.units)
+    return next(filling, fitting[-1])
+
+
+def waits(machine: Machine) -> bool:
+    """Whether what work-groups read next is on its way while they multiply."""
+    return machine.arch.startswith("sm_")
+
+
+def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepTile:
+    """That which needs the fewest cycles for each of k, on a compute unit with as many work-groups
+    as any: 128 bytes of a warp's loads and stores of local memory take one, 32 of L2 another."""
+
+    def cycles(tile: StepTile) -> tuple[float, int]:
+        rows = tile.samples + sums * tile.units
+        share = 1 / tile.held + 1 / (tile.own * sums)  # of a load of local memory, for each product
+        inside = (tile.units * tile.samples * sums * share + rows) / WARP
+        groups = ceil(prod(tile.grid(batch, hidden)) / machine.units)
+        return groups * (inside + rows * FLOAT / L2_NBYTES), -tile.piece
+
+    fitting = [
+        tile
+        for samples in SAMPLES_AHEAD
+        if samples == 1 or samples < 2 * batch
+        for units in UNITS
+        for own in OWN
+        if units % own == 0
+        for piece in (*DEPTHS, DEPTH)
+        if own * sums * (tile := StepTile(units, samples, piece=piece, own=own)).held <= MOST_SUMS
+        and tile.slices * VECTOR <= piece
+        and FLOAT * (samples + sums * units) * (piece + VECTOR) <= machine.group_lds_nbytes
+        and FLOAT * tile.slices * (sums * samples * units + 1) <= machine.group_lds_nbytes
+    ]
+    return min(fitting, key=cycles)
 
 
 def _matrix_tile(machine: Machine, batch: int, hidden: int, sums: int) -> MatrixTile:
@@ -298,6 +339,10 @@ class StepKernels:
             ("first", int(first)),
             *self.tile.constants,
             ("with_matrix", int(self.by_matrix)),
+            (
+                "with_prefetch",
+                int(waits(self.machine) and not self.by_matrix and not self.tile.kept),
+            ),
             ("with_held", int(self.tile.kept > 0)),
             *constant("weightelement", self.weights),
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from simgen.compile import render
 from simgen.errors import UsageError
-from simgen.ir import Language
+from simgen.ir import FOR_AMD, Language
 from simgen.targets.base import (
     File,
     Package,
@@ -126,7 +126,7 @@ class Gem5Se(Target):
 
     @property
     def own_languages(self) -> tuple[Language, ...]:  # type: ignore[override]
-        return tuple(Language) if self._launcher.takes_own else ()
+        return FOR_AMD if self._launcher.takes_own else ()
 
     @property
     def needs(self) -> Requirements:

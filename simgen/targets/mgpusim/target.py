@@ -20,7 +20,7 @@ from simgen import machine
 from simgen.compile import code_object, render, stages
 from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import DamagedError, printable
-from simgen.ir import Language, to_json
+from simgen.ir import FOR_AMD, Language, to_json
 from simgen.storage.files import read_regular
 from simgen.targets import kernargs, machine_file
 from simgen.targets.base import (
@@ -133,7 +133,7 @@ class MGPUSim(Target):
         ),
     }
 
-    own_languages: ClassVar[tuple[Language, ...]] = tuple(Language)
+    own_languages: ClassVar[tuple[Language, ...]] = FOR_AMD
 
     arch: str = setting("gfx942", "the GPU to compile kernels for", DEFAULT_GPU)
     legalise: bool = setting(True, "leave in instructions that MGPUSim lacks or gets wrong")

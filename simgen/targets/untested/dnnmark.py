@@ -29,12 +29,14 @@ from simgen.layers.norm.batch_norm import BatchNorm
 from simgen.targets.untested import miopen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from simgen.ir import Node, Workload
     from simgen.layers import Layer
     from simgen.machine import Machine
     from simgen.targets.untested.miopen_key import Dims, Dispatch
+
+    _Dispatches = Callable[[Layer, Pass, Dims, Dims], tuple[Dispatch, ...]]
 
 WINDOW = ("kernel_size_h", "kernel_size_w", "pad_h", "pad_w", "stride_h", "stride_w")
 KEYS = {  # kind -> keys of its section that say something to DNNMark built for ROCm
@@ -155,16 +157,19 @@ def config(run: DnnmarkPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dispatches(run: DnnmarkPlan) -> Iterator[tuple[str, Pass, tuple[Dispatch, ...]]]:
-    """(layer, pass, its launches) in the order in which DNNMark runs them."""
+def dispatches(
+    run: DnnmarkPlan, of: _Dispatches = miopen.dispatches
+) -> Iterator[tuple[str, Pass, tuple[Dispatch, ...]]]:
+    """(layer, pass, its launches) in the order in which DNNMark runs them; `of` a version of
+    MIOpen."""
     if run.forward:
         for each in run.layers:
-            found = miopen.dispatches(each.layer, Pass.FORWARD, each.x, each.y)
+            found = of(each.layer, Pass.FORWARD, each.x, each.y)
             yield each.name, Pass.FORWARD, found
     for each in reversed(run.layers):
         for direction in each.passes:
             if direction is not Pass.FORWARD:
-                found = miopen.dispatches(each.layer, direction, each.x, each.y)
+                found = of(each.layer, direction, each.x, each.y)
                 yield each.name, direction, found
 
 

@@ -29,7 +29,7 @@ from simgen.targets.gem5.launcher import (
     memory_for,
     memory_text,
 )
-from simgen.targets.untested import dnnmark, miopen
+from simgen.targets.untested import dnnmark, miopen, miopen_17
 from simgen.tensors import mmap_file
 
 if TYPE_CHECKING:
@@ -165,11 +165,16 @@ class DnnMark(Launcher):
         return [f"{', '.join(names)}: {text}" for text, names in layers.items()]
 
 
-def keys(run: dnnmark.DnnmarkPlan) -> list[tuple[str, str]]:
-    """(program, arguments) of every kernel that a run may ask the database for, each once."""
+def keys(run: dnnmark.DnnmarkPlan, version: str = miopen.VERSION) -> list[tuple[str, str]]:
+    """(program, arguments) of every kernel that a run may ask the database for, each once.
+
+    Raises:
+        UsageError: what this version of MIOpen asks for is not known.
+    """
+    of = {each.VERSION: each.dispatches for each in (miopen_17, miopen)}[version]
     found = [
         (dispatch.program, text)
-        for _, _, launches in dnnmark.dispatches(run)
+        for _, _, launches in dnnmark.dispatches(run, of)
         for dispatch in launches
         for text in dispatch.arguments
     ]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen import machine
 from simgen.compile import render, toolchain
 from simgen.compile.legalise import Model
-from simgen.ir import Language
+from simgen.ir import FOR_AMD, Language
 from simgen.targets import launch_rows
 from simgen.targets.base import (
     EVERYTHING,
@@ -60,7 +60,7 @@ class Hip(Target):
         ),
     }
 
-    own_languages: ClassVar[tuple[Language, ...]] = tuple(Language)
+    own_languages: ClassVar[tuple[Language, ...]] = FOR_AMD
 
     arch: str = setting("gfx90a", "the GPU to compile kernels for", toolchain.AMD_ARCHS)
     l1: str = l1_setting()

@@ -52,7 +52,7 @@ def dispatches(layer: Layer, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatc
     return _LAYERS[layer.kind](vars(layer), direction, x, y)
 
 
-def _softmax(layer: Fields, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatch, ...]:
+def softmax(layer: Fields, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatch, ...]:
     c = x[1]
     batch = max(2, power_of_two(BLOCK // c)) if c < BLOCK else 1
     sizes: dict[str, int | str] = {"NUM_BATCH": batch}
@@ -251,7 +251,7 @@ def _fully_connected(layer: Fields, direction: Pass, x: Dims, y: Dims) -> tuple[
 
 
 _LAYERS = {
-    "softmax": _softmax,
+    "softmax": softmax,
     "activation": _activation,
     "bypass": _activation,
     "pool": _pooling,

@@ -158,7 +158,6 @@ class KernelDatabase(KernelCache):
 
 
 VERSIONS: Mapping[str, type[KernelCache]] = {"1.7.0": KernelFiles, "2.9.0": KernelDatabase}
-KNOWN = "2.9.0"  # whose launches are known of a layer (miopen.py)
 
 
 def build(

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from simgen.targets.untested.miopen_key import Defines, Dims, Fields
 
 HUGE = 32 * 2**20  # elements of a channel in the whole batch
+# Kernels of a channel that is too large for one work-group.
+FORWARD_PARTS = ("MeanVariance", "FinalMeanVariance", "Norm")
+BACKWARD_PARTS = ("DScaleDBias", "FinalDScaleDBias", "DX")
 
 
 def lrn(layer: Fields, direction: Pass, x: Dims, y: Dims) -> tuple[Dispatch, ...]:
@@ -159,7 +162,7 @@ def _lds(block: int) -> Defines:
     return {"MIO_BN_LDS_SIZE": block, "MIO_BN_LDSGCN_SIZE": block // 64}
 
 
-def _in_parts(x: Dims, saved: Defines) -> str:
+def in_parts(x: Dims, saved: Defines) -> str:
     """The arguments of the kernels that share a channel, which is too large for one work-group."""
     first, last = _sizes(x)
     groups: Defines = {"MIO_BN_NGRPS": ceil(x[2] * x[3] / 1024)}
@@ -172,9 +175,8 @@ def _spatial_forward(x: Dims) -> tuple[Dispatch, ...]:
     kernel, program = "MIOpenBatchNormFwdTrainSpatial", "MIOpenBatchNormFwdTrainSpatial.cl"
     single = (n * h * w < HUGE and h * w > 1024) or h * w <= 512
     if not single or (n > 768 and h * w > 150):
-        text = _in_parts(x, SAVED)
-        parts = ("MeanVariance", "FinalMeanVariance", "Norm")
-        return tuple(Dispatch(kernel + part, program, (text,)) for part in parts)
+        text = in_parts(x, SAVED)
+        return tuple(Dispatch(kernel + part, program, (text,)) for part in FORWARD_PARTS)
     small = (h * w < 256 and n < 256) or (h * w < 100 and n <= 256)
     block = 256 if small else 1024
     variant: Defines = {"MIO_BN_VARIANT": 1 if h * w > 1024 else 0, **_lds(block)}
@@ -198,9 +200,13 @@ def _spatial_backward(x: Dims) -> tuple[Dispatch, ...]:
     elif h * w <= 512:
         variant, block = (3, rounded) if n > 64 and h * w > 160 else (0, 1024)
     else:
-        text = _in_parts(x, saved)
-        parts = ("DScaleDBias", "FinalDScaleDBias", "DX")
-        return tuple(Dispatch(kernel + part, program, (text,)) for part in parts)
+        text = in_parts(x, saved)
+        return tuple(Dispatch(kernel + part, program, (text,)) for part in BACKWARD_PARTS)
+    return (Dispatch(kernel, program, (at_once(x, saved, variant, block),)),)
+
+
+def at_once(x: Dims, saved: Defines, variant: int, block: int) -> str:
+    """The arguments of a kernel in which a work-group has a channel to itself."""
     first, last = _sizes(x)
     tail: Defines = {**_lds(block), "MIO_BN_VARIANT": variant, **_group(block, 1)}
-    return (Dispatch(kernel, program, (arguments(FLOAT_MIXED, saved, first, last, tail),)),)
+    return arguments(FLOAT_MIXED, saved, first, last, tail)

@@ -126,7 +126,12 @@ func explain(text string) {
 		fail(exitSimulator, "%sMGPUSim cannot execute %s (%s); %s", running.place(), found, text,
 			running.kernel.cure)
 	}
-	fail(exitSimulator, "%sMGPUSim panicked (%s); read the log for where", running.place(), text)
+	cure := "read the log for where"
+	if strings.Contains(text, "earlier than current time") {
+		// Akita takes a time for a tick of a clock that lies less than a twentieth of a cycle before it.
+		cure = "give a --gpu-clock whose ratio to 1 GHz is of whole numbers below 20, such as 1.5GHz or 875MHz"
+	}
+	fail(exitSimulator, "%sMGPUSim panicked (%s); %s", running.place(), text, cure)
 }
 
 // culprit tells which instruction a panic is about, "" if nothing tells: the one that a wavefront

@@ -63,7 +63,7 @@ var models = map[string]hardware{
 		units: 120, ofArray: 6, wavefronts: 8, registers: 512, lds: 64 * kib, l1: 32 * kib, l1Latency: 7,
 		l2: 32 * mib, l2Latency: 14, banks: 16, dramLatency: 5, frequency: 1700 * sim.MHz,
 		fixed: fixed{
-			alu:  func(s emu.StorageAccessor) emu.ALU { return cdna3.NewALU(s) },
+			alu:  func(s emu.StorageAccessor) emu.ALU { return newFast(cdna3.NewALU(s)) },
 			rows: true, wide: true, l2Requests: 64, l2MSHRs: 512, l2InFlight: 512, l2Directory: 2, pageSets: 64,
 			first: 5400, later: 1800, after: 1800, switching: 15, toHost: 150, toDevice: 250,
 		},
@@ -72,7 +72,7 @@ var models = map[string]hardware{
 		units: 64, ofArray: 4, wavefronts: 10, registers: 256, lds: 64 * kib, l1: 16 * kib, l1Latency: 20,
 		l2: 2 * mib, l2Latency: 10, banks: 16, dramLatency: 100, frequency: 1 * sim.GHz,
 		fixed: fixed{
-			alu:        func(s emu.StorageAccessor) emu.ALU { return emu.NewALU(s) },
+			alu:        func(s emu.StorageAccessor) emu.ALU { return newFast(emu.NewALU(s)) },
 			l2Requests: 16, l2MSHRs: 64, l2InFlight: 128, pageSets: gpuMemory >> log2Page / pageWays,
 			switching: 140, toHost: 300, toDevice: 500,
 		},

@@ -67,6 +67,12 @@ func loadKernels(b *bundle, s *sharding, p *probe, o options) map[string]*kernel
 		}
 		kernels[k.Name] = &kernel{k.Name, k.Block, group, lds, object, decode(s.Workload.place(k.Name), object, o, cure), made.Legalise, cure}
 		if o.timing {
+			// Its compute units put ids into one register for each dimension, whatever the GPU:
+			// packed ones would be those of the first dimension, and 0.
+			if object.Version == insts.CodeObjectV5 && group[1]*group[2] > 1 {
+				fail(exitRefused, "kernel %s: the timing model gives %s no ids of work-items in the second and third "+
+					"dimension; give it a block of one dimension, or run it with --mode emu", k.Name, o.gpu.name)
+			}
 			o.hardware.holds(kernels[k.Name])
 		}
 	}
@@ -96,6 +102,30 @@ func disassembler(o options) *insts.Disassembler {
 	made := insts.NewDisassembler()
 	made.IsCDNA3 = o.gpu.mach == machGfx942
 	return made
+}
+
+// decoder is MGPUSim's, and remembers what it has decoded: every wavefront comes upon the same
+// instructions, again in each round of a loop.
+type decoder struct {
+	*insts.Disassembler
+	known map[uint64]*insts.Inst // by the first two words
+}
+
+func newDecoder(o options) *decoder { return &decoder{disassembler(o), map[uint64]*insts.Inst{}} }
+
+func (d *decoder) Decode(code []byte) (*insts.Inst, error) {
+	if len(code) < 8 {
+		return d.Disassembler.Decode(code)
+	}
+	words := binary.LittleEndian.Uint64(code)
+	if inst, known := d.known[words]; known {
+		return inst, nil
+	}
+	inst, err := d.Disassembler.Decode(code)
+	if err == nil {
+		d.known[words] = inst
+	}
+	return inst, err
 }
 
 // tryDecode is Decode with its panics (SDWA modifiers, formats without a decoder) as errors.

@@ -9,10 +9,8 @@ import (
 
 	"github.com/sarchlab/akita/v4/sim"
 	"github.com/sarchlab/akita/v4/simulation"
-	"github.com/sarchlab/mgpusim/v4/amd/arch"
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
 	"github.com/sarchlab/mgpusim/v4/amd/kernels"
-	"github.com/sarchlab/mgpusim/v4/amd/samples/runner/emusystem"
 	"github.com/sarchlab/mgpusim/v4/amd/sampling"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/cp"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
@@ -20,14 +18,13 @@ import (
 
 type gpuModel struct {
 	name string
-	mach byte // of the code objects that it runs
-	arch arch.Type
+	mach byte   // of the code objects that it runs
 	cure string // how to get those
 }
 
 var gpuModels = map[string]gpuModel{
-	"mi300a": {"mi300a", machGfx942, arch.CDNA3, "build it with --arch gfx942, or run it with --gpu r9nano"},
-	"r9nano": {"r9nano", machGfx803, arch.GCN3, "build it with --arch gfx803, or run it with --gpu mi300a"},
+	"mi300a": {"mi300a", machGfx942, "build it with --arch gfx942, or run it with --gpu r9nano"},
+	"r9nano": {"r9nano", machGfx803, "build it with --arch gfx803, or run it with --gpu mi300a"},
 }
 
 const (
@@ -94,7 +91,7 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 		sampling.InitSampledEngine() // off, but the compute units ask it
 		buildPlatform(s, o.hardware, o.gpus)
 	} else {
-		emusystem.MakeBuilder().WithSimulation(s).WithNumGPUs(o.gpus).WithArchitecture(o.gpu.arch).Build()
+		buildEmulator(s, o)
 	}
 	correctUnits(s, o)
 	keepLittle(s)
@@ -123,13 +120,16 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 //   - Those of the MI300A decode for GCN3, and take a load or store with a scalar base (most of what
 //     clang makes) for one without: it would access wrong addresses.
 //   - The lanes of a vector register file lie 256 registers apart, however many it has. Where it has
-//     more, as in the MI300A, wavefronts write into registers of other lanes once they fill it.
+//     more, as in the MI300A, wavefronts write into registers of other lanes once they fill it. Here they
+//     lie as far apart as needed, and a line more: at powers of two, lanes would share a few sets of the
+//     host's first-level cache.
 func correctUnits(s *simulation.Simulation, o options) {
+	decoder := newDecoder(o)
 	for _, component := range s.Components() {
 		if unit, ok := component.(*cu.ComputeUnit); ok {
-			unit.Decoder = disassembler(o)
+			unit.Decoder = decoder
 			for i := range unit.VRegFile {
-				lane := o.registers * 4
+				lane := o.registers*4 + lineNbytes
 				unit.VRegFile[i] = cu.NewSimpleRegisterFile(uint64(lane*wavefrontSize), lane)
 			}
 		}

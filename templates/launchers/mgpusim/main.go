@@ -58,10 +58,11 @@ func main() {
 	if tries != nil {
 		options.hardware.alu = tries.guard(options.hardware.alu)
 	}
+	collecting := debug.SetGCPercent(-1) // all of a machine stays, but for a few tables that are made anew
 	m := newMachine(options, shares.Workload.ArenaNbytes)
+	debug.SetGCPercent(collecting)
 	if tries != nil {
 		tries.code = func(k *kernel) uint64 { return uint64(m.gpus[0].code[k]) }
-		tries.guardEmulator(m.simulation)
 	}
 	version := moduleVersion("github.com/sarchlab/mgpusim/v4")
 	facts{version, modeName(options.timing), options.gpu.name, options.gpus, options.changed}.leave(options.results)

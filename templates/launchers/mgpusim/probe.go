@@ -14,12 +14,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
-	"unsafe"
 
-	"github.com/sarchlab/akita/v4/simulation"
 	"github.com/sarchlab/mgpusim/v4/amd/emu"
 	"github.com/sarchlab/mgpusim/v4/amd/insts"
 )
@@ -145,18 +142,7 @@ func (p *probe) place(state emu.InstEmuState) (name string, at uint64, tried boo
 	return k.name, 0, false
 }
 
-// guard is the factory of ALUs for the compute units of the timing model.
+// guard is the factory of ALUs for the compute units.
 func (p *probe) guard(made emu.ALUFactory) emu.ALUFactory {
 	return func(s emu.StorageAccessor) emu.ALU { return guarded{made(s), p} }
-}
-
-// guardEmulator does the same for those of the emulator, whose builder takes no factory.
-func (p *probe) guardEmulator(s *simulation.Simulation) {
-	for _, component := range s.Components() {
-		if unit, ok := component.(*emu.ComputeUnit); ok {
-			field := reflect.ValueOf(unit).Elem().FieldByName("alu")
-			field = reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
-			field.Set(reflect.ValueOf(guarded{field.Interface().(emu.ALU), p}))
-		}
-	}
 }

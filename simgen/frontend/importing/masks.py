@@ -1,0 +1,186 @@
+"""What hides keys of attention from queries, as [Mask]; and choices that the model knows.
+
+    Where(known condition, scores, low)                  low where the condition is false
+    Add(scores, known mask)                              0 and low
+    Where(Less(0, 1, ..., lengths), scores, low)         an input of the model has the lengths
+
+With Softmax over keys behind it, any low number gives such keys the weight 0, so that [Mask] gives
+what the model does. A condition that is another, or has another reader, is a product and a sum.
+
+Source: masks of torch.nn.functional.scaled_dot_product_attention and of Transformers' models, as
+PyTorch exports them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from simgen.frontend.importing.draft import INTEGERS, NodeSite
+from simgen.frontend.importing.table import OPERATORS, operator
+from simgen.frontend.importing.values import Operator, Refused, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from simgen.frontend.importing.values import Values
+else:
+    from simgen import arrays as np
+
+MASK = "Mask"
+LOW = -1e4  # and less: next to it, scores of attention count as 0
+LEAST = -3.4028234663852886e38  # of float32
+FLOAT = 1  # TensorProto.FLOAT
+LARGEST = 2**24  # elements of a condition that is looked at
+VIEWS = ("Unsqueeze", "Reshape", "Cast", "Identity")
+
+
+def recognised(operators: Sequence[Operator], values: Values) -> list[Operator]:
+    """The operators with masks of attention as one."""
+    makers = {name: each for each in operators for name in each.outputs if name}
+    readers: defaultdict[str, list[Operator]] = defaultdict(list)
+    for each in operators:
+        for name in each.inputs:
+            readers[name].append(each)
+    ends = {each.name for each in values.model.graph.output}
+    found = []
+    for each in operators:
+        made = None
+        if each.kind in ("Where", "Add") and not ends.intersection(each.outputs):
+            shape = values.known[each.outputs[0]].shape
+            if all(_over_keys(reader, len(shape)) for reader in readers[each.outputs[0]]):
+                made = _causal(each, values, shape) or _lengths(each, values, makers, shape)
+        found.append(made or each)
+    return found
+
+
+def _over_keys(node: Operator, rank: int) -> bool:
+    axis = int(node.attributes.get("axis", -1))
+    return node.kind == "Softmax" and rank >= 3 and axis in (-1, rank - 1)
+
+
+def _known(values: Values, name: str) -> NDArray[Any] | None:
+    value = values.known.get(name)
+    known = value is not None and value.is_known and value.size <= LARGEST
+    return value.array() if value is not None and known else None
+
+
+def _causal(node: Operator, values: Values, shape: tuple[int, ...]) -> Operator | None:
+    """A mask whose place of hidden keys the model knows."""
+    if node.kind == "Add":
+        for x, other in (node.inputs, node.inputs[::-1]):
+            mask = _known(values, other)
+            if mask is not None and mask.dtype.kind == "f":
+                hides = mask <= LOW
+                plain = bool((hides | (mask == 0)).all())
+                return _mask(node, x, shape, values) if plain and _later(hides, shape) else None
+        return None
+    condition = _known(values, node.inputs[0])
+    for at in (1, 2):
+        low = _known(values, node.inputs[3 - at])
+        if condition is not None and low is not None and bool((low <= LOW).all()):
+            hides = condition.astype(bool) ^ (at == 1)
+            return _mask(node, node.inputs[at], shape, values) if _later(hides, shape) else None
+    return None
+
+
+def _later(hides: NDArray[Any], shape: tuple[int, ...]) -> bool:
+    """Whether it hides the keys behind each query, and no others."""
+    queries, keys = shape[-2:]
+    if hides.ndim < 2 or hides.shape[-2:] != (queries, keys) or keys < queries:
+        return False
+    rows = np.arange(queries)[:, np.newaxis]
+    return bool((hides == (np.arange(keys) > rows + keys - queries)).all())
+
+
+def _mask(
+    node: Operator, x: str, shape: tuple[int, ...], values: Values, *lengths: str
+) -> Operator | None:
+    if values.known[x].shape != shape or values.known[x].is_known:
+        return None
+    return Operator(node.node, MASK, 0, (x, *lengths), node.outputs, {})
+
+
+def _lengths(
+    node: Operator, values: Values, makers: Mapping[str, Operator], shape: tuple[int, ...]
+) -> Operator | None:
+    """A mask of padding, of which an input of the model has the lengths."""
+    test = makers.get(node.inputs[0])
+    if node.kind != "Where" or test is None or test.kind not in ("Less", "Greater"):
+        return None
+    places, wanted = test.inputs if test.kind == "Less" else test.inputs[::-1]
+    each, low = _known(values, places), _known(values, node.inputs[2])
+    if each is None or low is None or not bool((low <= LOW).all()):
+        return None
+    batch, keys = shape[0], shape[-1]
+    counts = each.shape[-1:] == (keys,) and each.size == keys
+    if not counts or not np.array_equal(each.reshape(-1), np.arange(keys)):
+        return None
+    if values.known[wanted].shape != (batch, *(1,) * (len(shape) - 1)):
+        return None
+    while wanted in makers and makers[wanted].kind in VIEWS:
+        wanted = makers[wanted].inputs[0]
+    source = values.known[wanted]
+    if wanted in makers or source.element not in INTEGERS or source.shape != (batch,):
+        return None
+    return _mask(node, node.inputs[1], shape, values, wanted)
+
+
+@operator(MASK)
+def mask(site: NodeSite) -> None:
+    lengths = [site.indices(1)] if site.has(1) else []
+    entries = {"mask": "lengths" if lengths else "causal"}
+    site.give(site.layer("Mask", entries, [site.tensor(), *lengths]))
+
+
+# ---- By products and sums ----
+
+
+def _one(site: NodeSite, kind: str, *inputs: str, output: str = "") -> str:
+    """A node in place of this one, or before it."""
+    known, last = site.draft.values.known, site.operator.outputs[0]
+    name = output and f"{last}_{output}"
+    if name:
+        shape = np.broadcast_shapes(*(known[each].shape for each in inputs))
+        known[name] = Value(tuple(shape), FLOAT)
+    made = replace(site.operator, kind=kind, inputs=inputs, outputs=(name or last,))
+    OPERATORS[kind](NodeSite(made, site.draft))
+    return made.outputs[0]
+
+
+def _number(site: NodeSite, values: NDArray[Any], name: str) -> str:
+    made = f"{site.operator.outputs[0]}_{name}"
+    held = values.astype(np.float32)
+    site.draft.values.known[made] = Value(held.shape, FLOAT, lambda: held)
+    return made
+
+
+@operator("Where")
+def where(site: NodeSite) -> None:
+    condition = site.known(0, "condition").array()
+    at = 2 if site.value(1).is_known else 1
+    other = site.known(3 - at, "other choice").array()
+    if site.value(at).element != FLOAT:
+        raise Refused("chooses among others than float32; export the model so")
+    keeps = condition.astype(bool) ^ (at == 2)
+    kept = _number(site, keeps, "kept")
+    rest = _number(site, np.where(keeps, 0.0, np.maximum(other, LEAST)), "rest")
+    part = _one(site, "Mul", site.operator.inputs[at], kept, output="part")
+    _one(site, "Add", part, rest)
+
+
+@operator("Neg")
+def negative(site: NodeSite) -> None:
+    _one(site, "Mul", site.operator.inputs[0], _number(site, np.array(-1.0), "minus"))
+
+
+@operator("Pow")
+def power(site: NodeSite) -> None:
+    exponent = site.known(1, "exponent")
+    if exponent.size != 1 or float(exponent.array().reshape(-1)[0]) != 2:
+        raise Refused("is another power than a square, which no layer computes")
+    _one(site, "Mul", site.operator.inputs[0], site.operator.inputs[0])

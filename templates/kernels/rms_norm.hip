@@ -1,0 +1,36 @@
+/* Normalisation of rows by their root mean square, forward: each row by its own, times gamma. */
+#include "prelude.h"
+#include "constants/layer_norm.h"
+#include "layer_norm.h"
+
+extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
+    const Element* __restrict__ x, const float* __restrict__ gamma, Element* __restrict__ y)
+{
+    alignas(16) __shared__ float squares[BLOCK];
+    const unsigned slice = threadIdx.x % SLICES;
+    const unsigned row = blockIdx.x * GROUP_ROWS + threadIdx.x / SLICES;
+    Share values(x, row);
+
+    float square = 0;
+#pragma unroll UNROLL
+    for (unsigned k = 0; k < HELD; k += VECTOR) {
+        float part[VECTOR];
+        values.first(part, k, slice);
+#pragma unroll
+        for (unsigned j = 0; j < VECTOR; j++)
+            square = fused(part[j], part[j], square);
+    }
+    const float scale = fast_rcp(fast_sqrt(row_sum(square, squares) * INVERSE + EPSILON));
+
+#pragma unroll UNROLL
+    for (unsigned k = 0; k < HELD; k += VECTOR) {
+        const unsigned at = place(k, slice);
+        float part[VECTOR], weight[VECTOR];
+        values.again(part, k, slice);
+        fetch(weight, gamma, at, inside(row, at));
+#pragma unroll
+        for (unsigned j = 0; j < VECTOR; j++)
+            part[j] = part[j] * scale * weight[j];
+        put(y + row * AXIS, at, part, inside(row, at));
+    }
+}
