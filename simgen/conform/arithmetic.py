@@ -142,7 +142,7 @@ class Computed:
             elif self.control is not None:
                 expected = self.control.bits(expected, reads)
             kind = "mask" if type_ in ("vcc", "exec") else type_
-            if self.control is not None and self.control.places:
+            if self.control is not None and self.control.places and kind != "mask":
                 kind = "u32"
             results.append(self._in_lanes(Wanted(kind, expected, self.upper, kept), lanes))
         return results

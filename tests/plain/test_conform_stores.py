@@ -7,6 +7,7 @@ import pytest
 
 from simgen.conform import bundling, description, judging
 from simgen.conform.arithmetic import KEPT
+from simgen.conform.forms import forms
 from simgen.conform.judging import Found
 from simgen.conform.stores import SOME, stores
 
@@ -65,3 +66,11 @@ def test_words_of_windows_lie_lane_by_lane():
     form = _of("global_store_dwordx4 ", "offset 0")
     region = np.arange(form.window * 1024, dtype=np.uint32)
     assert judging.left(form, region)[:, 1].tolist() == list(range(8, 16))
+
+
+@pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
+def test_as_many_words_are_looked_at_as_are_stored(arch: str):
+    for form in forms(arch):
+        if form.mnemonic.endswith(("_sdwa", "_dpp")) and "v_add" in form.mnemonic:
+            outcomes = form.outcome(bundling.tried(form.signature, form.scalar))
+            assert sum(each.words for each in outcomes) == len(form.outputs), form.text
