@@ -140,7 +140,13 @@ def test_a_mutant_is_caught(
     )
     ((name, text),) = render.kernels(planned).items()
     assert mutant.old in text
-    made = make(tmp_path, planned, builder, sources={name: text.replace(mutant.old, mutant.new)})
+    made = make(
+        tmp_path,
+        planned,
+        builder,
+        sources={name: text.replace(mutant.old, mutant.new)},
+        optimise=False,
+    )
     (verdict,) = made.good().values()
     assert verdict.passed is (mutant is MUTANTS[0])
     if verdict.passed:
