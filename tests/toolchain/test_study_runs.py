@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import shutil
 import subprocess
-import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,8 +90,8 @@ def test_what_ran_elsewhere_is_taken_as_if_it_had_run_here(study: Study, tmp_pat
     for again in ("classes-n1-host: host\n", "classes-n1-host: host is there\n"):
         told = subprocess.run([there / "host.sh"], capture_output=True, text=True, check=True)
         assert again in told.stdout
-    with tarfile.open(there / "host-results.tar.gz") as packed:
-        packed.extractall(home, filter="data")
+    packed = there / "host-results.tar.gz"
+    subprocess.run(["tar", "-xzf", packed, "-C", home], check=True)
     made = make()
     assert not made.waiting
     lines = list(csv.DictReader((home / "figures/times.csv").read_text().splitlines()))
