@@ -57,7 +57,7 @@ def write(output: Path, points: Sequence[StudyPoint], scope: Scope) -> None:
 def cure(target: str, output: Path) -> str:
     """What a user does to have its results."""
     return (
-        f"copy {output}/{script(target)} and {output}/{measuring.RUNS}/*-{target}* there, "
+        f"copy {script(target)} and {measuring.RUNS}/*-{target}* of {output} there, as they lie, "
         f"run {script(target)}, unpack {packed(target)} here (tar -xzf {packed(target)} -C "
         f"{output}), and give the same command again"
     )

@@ -149,7 +149,9 @@ def to_csv(found: Sequence[Row]) -> str:
 
 def correlations(found: Sequence[Row]) -> list[Correlation]:
     """Every two targets, over the layers and passes that both measured in the same bundle."""
-    return correlation.of(_points(found), {row.target: row.shortfall for row in found})
+    # Of several machines of a target the last one decides: a slow one, or one nobody measured.
+    doubtful = sorted(found, key=lambda row: (bool(row.shortfall), row.shortfall is None))
+    return correlation.of(_points(found), {row.target: row.shortfall for row in doubtful})
 
 
 def write(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simgen.study import correlation
+from simgen.study import correlation, page
+from simgen.study.row import Row
 
 
 def layers(**values):
@@ -180,3 +181,19 @@ def test_two_simulators_are_compared_whatever_their_rates_are():
     measured = layers(mgpusim=SECONDS, gem5_se=SECONDS)
     found = correlation.of(measured, {"mgpusim": "slow", "gem5-se": None})
     assert {each.quantity: each.note for each in found}["seconds"] == ""
+
+
+def test_of_two_machines_of_a_target_the_slow_one_decides():
+    def row(bundle, target, at, shortfall):
+        return Row(bundle, "net", "", f"l{at}", "fwd", "f32", target, 1, 1, {"seconds": at + 1.0},
+                   shortfall=shortfall)  # fmt: skip
+
+    for order in (("", "slow", None), ("slow", None, ""), (None, "", "slow")):
+        rows = [
+            row(f"b{nth}", target, at, told if target == "mgpusim" else "")
+            for nth, told in enumerate(order)
+            for target in ("mgpusim", "cuda")
+            for at in range(3)
+        ]
+        (seconds,) = (each for each in page.correlations(rows) if each.quantity == "seconds")
+        assert seconds.note.startswith("refused: slow")
