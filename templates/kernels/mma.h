@@ -1,5 +1,6 @@
 /* NVIDIA's matrix instructions of a warp, mma.sync, as a fragment of a product (tile.h): of 16-bit factors and of 8-bit
- * integers, whose sums are exact in 32 bits, and of float32 cut off to tf32, of which 13 bits less are read; from sm_80 on.
+ * integers, whose sums are exact in 32 bits, and of float32 cut off to tf32, of which 13 bits less are read; from sm_80 on. From sm_89
+ * on of 8-bit floats, of whose sums an instruction keeps few bits: each adds from zero, and float32 additions add up what it makes.
  *
  * An instruction adds to D, 16 x 8, the product of A, 16 x K, and B, K x 8; a row of A and a column of B have 32 bytes. Lane l holds
  * of A the words l % 4 and 4 + l % 4 of rows l / 4 and 8 + l / 4, of B the same words of column l / 4, and of D the columns
@@ -15,6 +16,17 @@
 #pragma once
 #include "tile.h"
 
+/* 8-bit floats with 3 bits of a fraction, or with 2. */
+template <class Stored>
+struct F8 {
+    static constexpr bool value = false;
+};
+template <unsigned EXPONENT, unsigned MANTISSA, int BIAS, Special SPECIAL>
+struct F8<Narrow<EXPONENT, MANTISSA, BIAS, SPECIAL>> {
+    static constexpr bool value = 1 + EXPONENT + MANTISSA == 8;
+    static constexpr bool FOUR_THREE = value && EXPONENT == 4;
+};
+
 template <class Tile, class Stored>
 struct Mma {
     template <class>
@@ -22,6 +34,7 @@ struct Mma {
     static constexpr bool BY_ROW = true;
     static constexpr unsigned DEPTH = 32 / sizeof(Stored);
     static constexpr unsigned RUN = 16 / sizeof(Stored); /* what lies in a row of ldmatrix */
+    static constexpr bool APART = F8<Stored>::value;     /* whether an instruction adds from zero */
     /* A warp's part of the tile, in 16 x 16 results. */
     static constexpr unsigned DOWN = Tile::ITEM_M / 2;
     static constexpr unsigned ACROSS = Tile::ITEM_N / 4;
@@ -78,6 +91,8 @@ struct Mma {
                          "{%0, %1, %2, %3};"
                          : "+f"(x), "+f"(y), "+f"(below_x), "+f"(below_y)
                          : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[0]), "r"(b[1]));
+        else if constexpr (APART)
+            add_apart(a, b, x, y, below_x, below_y);
         else if constexpr (Stored::HALF)
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                          "{%0, %1, %2, %3};"
@@ -88,6 +103,26 @@ struct Mma {
                          "{%0, %1, %2, %3};"
                          : "+f"(x), "+f"(y), "+f"(below_x), "+f"(below_y)
                          : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[0]), "r"(b[1]));
+    }
+
+    static __device__ __forceinline__ void add_apart(
+        const Words& a, const unsigned* b, float& x, float& y, float& below_x, float& below_y)
+    {
+        float sums[4];
+        if constexpr (F8<Stored>::FOUR_THREE)
+            asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                         "{%10, %10, %10, %10};"
+                         : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+                         : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+        else
+            asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                         "{%10, %10, %10, %10};"
+                         : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+                         : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+        x += sums[0];
+        y += sums[1];
+        below_x += sums[2];
+        below_y += sums[3];
     }
 
     static __device__ __forceinline__ void add(const Words& a, const unsigned* b, int& x, int& y, int& below_x, int& below_y)
@@ -145,15 +180,22 @@ struct Mma {
             rights[warp][j][lane()] = right[j];
         __syncthreads();
         for (unsigned i = 0; i < Tile::ITEM_M; i++)
-            for (unsigned j = 0; j < Tile::ITEM_N; j++)
+            for (unsigned j = 0; j < Tile::ITEM_N; j++) {
+                auto total = sum[i][j];
+                if constexpr (APART)
+                    total = 0;
                 for (unsigned k = 0; k < DEPTH; k++) {
                     const unsigned word = k / OF_WORD;
                     const unsigned shift = k % OF_WORD * 8 * sizeof(Stored);
                     const unsigned x = 2 * (lane() % 4) + j % 2; /* the instruction's column */
                     const unsigned a = lefts[warp][i / 2][lane() / 4 * 4 + word % 4].words[word / 4 * 2 + i % 2];
                     const unsigned b = rights[warp][j / 4][x * 4 + word % 4].words[j % 4 / 2 * 2 + word / 4];
-                    sum[i][j] = fused(factor(a >> shift), factor(b >> shift), sum[i][j]);
+                    total = fused(factor(a >> shift), factor(b >> shift), total);
                 }
+                if constexpr (APART)
+                    total += sum[i][j];
+                sum[i][j] = total;
+            }
         __syncthreads();
     }
 #endif

@@ -2,7 +2,7 @@
  * by all columns of B, both in LDS as staged.h says; the tensor memory accelerator moves them there, by tensor maps that the launcher
  * makes (templates/launchers/cuda_run.py), and fills what is beyond the end of a matrix with zeros.
  *
- * An instruction adds to D, 64 x N, the product of A, 64 x 16, and B, 16 x N; of 8-bit integers, with 32
+ * An instruction adds to D, 64 x N, the product of A, 64 x 16, and B, 16 x N; of 8-bit integers and floats, with 32
  * of k, of tf32, with 8. Lane l of warp w of a warpgroup holds of D what it would
  * hold by mma.sync of rows 16 w to 16 w + 15 (PTX ISA, "Matrix Fragments for wgmma.mma_async.m64nNk16"). So this CPU multiplies as
  * there (StagedMma). */
@@ -39,8 +39,17 @@
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" REGISTERS "}, " A ", " B ", 1, 1, 1;" \
                  : __VA_ARGS__ \
                  : "l"(a), "l"(b))
+#define WGMMA_F8(N, TYPE, REGISTERS, A, B, ...) \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." #TYPE "." #TYPE " {" REGISTERS "}, " A ", " B ", 1, 1, 1;" \
+                 : __VA_ARGS__ \
+                 : "l"(a), "l"(b))
 #define WGMMA_OF(N, REGISTERS, A, B, TURNED_A, TURNED_B, D) \
-    if constexpr (sizeof(Stored) == 1) \
+    if constexpr (APART) { \
+        if constexpr (F8<Stored>::FOUR_THREE) \
+            WGMMA_F8(N, e4m3, REGISTERS, A, B, D("+f")); \
+        else \
+            WGMMA_F8(N, e5m2, REGISTERS, A, B, D("+f")); \
+    } else if constexpr (sizeof(Stored) == 1) \
         WGMMA_S8(N, REGISTERS, A, B, D("+r")); \
     else if constexpr (sizeof(Stored) == 4) \
         WGMMA_TF32(N, REGISTERS, A, B, D("+f")); \
@@ -55,6 +64,7 @@ struct WarpgroupProduct {
     using Fragment = StagedMma<Tile, Stored>; /* which says where results lie */
     using A = Moved<Left, Tile::M, Tile::K, Tile::ITEMS>;
     using B = Moved<Right, Tile::N, Tile::K, Tile::ITEMS>;
+    static constexpr bool APART = Fragment::APART; /* whether a step is added up from zero */
     static constexpr unsigned STAGE = A::NBYTES + B::NBYTES;
     static constexpr unsigned NBYTES = COUNT * STAGE + COUNT * 16; /* with two barriers for each stage */
     static constexpr unsigned DEPTH = 32 / sizeof(Stored);
@@ -90,10 +100,27 @@ struct WarpgroupProduct {
         for (unsigned i = 0; i < Tile::ITEM_M; i++)
 #pragma unroll
             for (unsigned j = 0; j < Tile::ITEM_N; j++)
-                if constexpr (sizeof(Stored) == 1)
+                if constexpr (sizeof(Stored) == 1 && !APART)
                     asm volatile("" : "+r"(sum[i][j])::"memory");
                 else
                     asm volatile("" : "+f"(sum[i][j])::"memory");
+    }
+
+    static __device__ __forceinline__ void clear(typename Tile::Sum& sum)
+    {
+#pragma unroll
+        for (unsigned i = 0; i < Tile::ITEM_M; i++)
+#pragma unroll
+            for (unsigned j = 0; j < Tile::ITEM_N; j++)
+                sum[i][j] = 0;
+    }
+    static __device__ __forceinline__ void add(typename Tile::Sum& sum, const typename Tile::Sum& more)
+    {
+#pragma unroll
+        for (unsigned i = 0; i < Tile::ITEM_M; i++)
+#pragma unroll
+            for (unsigned j = 0; j < Tile::ITEM_N; j++)
+                sum[i][j] += more[i][j];
     }
 
     /* Barriers are in LDS: a phase ends when as many have arrived as begin() says, and all bytes that were expected. */
@@ -195,14 +222,28 @@ struct WarpgroupProduct {
         unsigned stage = 0, phase = 0, done = 0, done_phase = 0; /* the stage of a step, and of the one before */
         for (unsigned step = 0; step < steps; step++) {
             wait(full + stage * 8, phase);
-            hold(sum);
+            typename Tile::Sum apart; /* used of 8-bit floats only */
+            auto& added = [&]() -> typename Tile::Sum& {
+                if constexpr (APART)
+                    return apart;
+                else
+                    return sum;
+            }();
+            if constexpr (APART)
+                clear(apart);
+            hold(added);
             asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
             const unsigned long long a = descriptor<A::ALONG_K>(lds + stage * STAGE + own);
             const unsigned long long b = descriptor<B::ALONG_K>(lds + stage * STAGE + A::NBYTES);
 #pragma unroll
             for (unsigned k = 0; k < Tile::K / DEPTH; k++)
-                multiply(sum, a + k * (A::ALONG_K ? 2 : DEPTH * 8), b + k * (B::ALONG_K ? 2 : DEPTH * 8));
+                multiply(added, a + k * (A::ALONG_K ? 2 : DEPTH * 8), b + k * (B::ALONG_K ? 2 : DEPTH * 8));
             asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory");
+            if constexpr (APART) {
+                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                hold(apart);
+                add(sum, apart);
+            }
             if (step > 0) { /* the one before is multiplied */
                 if (threadIdx.x % 128 == 0)
                     arrive(empty + done * 8);

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from simgen.compile.build import Builder
     from simgen.layers.product.tile import Tile
+    from simgen.machine import Machine
 
 pytestmark = pytest.mark.skipif(
     bool(Host().needs.missing()), reason="this machine cannot run the host target"
@@ -49,6 +50,8 @@ STAGED = (
     ("bf16", "64x64x64_m16x16w4s4", LYING, True),
     ("f16", "64x128x64_wgw4s4", {**WHOLE, "a_t": "true", "k": "64"}, False),
     ("f32", "64x64x32_m16x8w4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
+    ("f8e4m3fn", "64x64x128_m16x32w4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
+    ("f8e5m2", "64x64x128_wgw4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
     ("i8", "64x64x128_m16x32w4s4", {**LYING, "a_t": "false", "b_t": "true", "beta": "1"}, False),
 )
 
@@ -57,12 +60,12 @@ def problem(parameters: dict[str, str]) -> dict[str, Problem]:
     return {"gemm": Problem(Variant("gemm", tuple(parameters.items())), (1, 1, 1, 1))}
 
 
-def named(factors: str, wanted: str) -> Tile:
+def named(factors: str, wanted: str, machine: Machine = MACHINE) -> Tile:
     """A tile of either kind."""
-    waiting = fragment.staged(MACHINE, factors, (64, True), (64, True))
-    return next(
-        each for each in (*fragment.tiles(MACHINE, factors), *waiting) if str(each) == wanted
-    )
+    waiting = fragment.staged(machine, factors, (64, True), (64, True))
+    along_k = factors in fragment.F8  # which have no tiles of the other kind
+    others = () if along_k else fragment.tiles(machine, factors)
+    return next(each for each in (*others, *waiting) if str(each) == wanted)
 
 
 @pytest.mark.parametrize(("factors", "wanted", "parameters", "sanitize"), [*CASES, *STAGED])
@@ -75,11 +78,12 @@ def test_products_are_right(
     parameters: dict[str, str],
     sanitize: bool,
 ) -> None:
-    forced(monkeypatch, named(factors, wanted), splits=sanitize)
+    machine = find("h200,matrix=yes", "test") if factors in fragment.F8 else MACHINE
+    forced(monkeypatch, named(factors, wanted, machine), splits=sanitize)
     along_k = DType.table[factors].nbytes != 2  # what lies so in the forward pass alone
     passes = (Pass.FORWARD,) if along_k else (Pass.FORWARD, Pass.BACKWARD)
     given = problem(parameters), *passes
-    planned = plan(*given, dtype=DType.table[factors], machine=MACHINE)
+    planned = plan(*given, dtype=DType.table[factors], machine=machine)
     assert all(wanted in kernel.name for kernel in planned.kernels if kernel.template == "gemm.hip")
     tiled = [kernel for kernel in planned.kernels if kernel.template == "gemm.hip"]
     assert len(tiled) == 2 * len(passes) - 1

@@ -28,6 +28,13 @@ Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
     f16, bf16                  products are exact; 8 of them (16 on Hopper) and the sum are cut off
                                at 2^-24 (2^-25) of the largest of them, or less, and added; that
                                is cut off to float32; wgmma adds as mma.sync does on Hopper
+    f8                         so are 16 or 32 products and the sum, at 2^-13 of the largest, and
+                               the result has 13 bits of a fraction, by mma.sync on Ada and by
+                               wgmma; Hopper's mma.sync has the 2^-25 of other types
+
+So few bits are lost of a long sum over and over (DeepSeek-V3, arXiv 2412.19437, 3.3.2): kernels
+have 8-bit floats added up from zero, 32 of k by mma.sync and a step of 128 by wgmma, and add these sums
+in float32. F8_LOST is what one of them may lose.
 
 gem5 adds products one after the other, in order of k, and rounds each product before
 (Inst_VOP3P_MAI__V_MFMA in src/arch/amdgpu/vega/insts/instructions.hh). What all of these have in
@@ -79,7 +86,15 @@ MFMA = frozenset(
 # (element type of the factors, m, n and k) of NVIDIA's.
 MMA = frozenset((("f16", 16, 8, 16), ("bf16", 16, 8, 16)))
 # The same of those that multiply only what waits in LDS, and lies along k.
-MMA_ALONG_K = frozenset((("i8", 16, 8, 32), ("tf32", 16, 8, 8)))
+MMA_ALONG_K = frozenset(
+    (("i8", 16, 8, 32), ("tf32", 16, 8, 8), ("f8e4m3fn", 16, 8, 32), ("f8e5m2", 16, 8, 32))
+)
+F8 = frozenset(("f8e4m3fn", "f8e5m2"))
+# Of a step of wgmma, four instructions one after the other, relative to the sum of absolute values:
+# each cuts off 32 products, the sum so far and the result, at 2^-13 at most. Of mma.sync, one with
+# 16 products twice loses less.
+F8_LOST = (1 + 34 * 2.0**-13) ** 4 - 1
+F8_COLUMNS = 128  # of a tile of wgmma at most: sums of a step have registers of their own
 TF32_PLACE = 2.0**-10  # of a factor, of which lower bits are cut off, as instructions for tf32 do
 # The same of RDNA's, from gfx11 on.
 WMMA = frozenset((name, 16, 16, 16) for name in ("f16", "bf16", "i8"))
@@ -236,6 +251,8 @@ def staged(
     run = RUN_NBYTES // DType.table[factors].nbytes if " " not in factors else 1
     if factors == DType.F32.name and machine.use_matrix == TF32:
         factors = TF32
+    if factors in F8 and not _asked(machine):  # not seen on a GPU yet
+        return ()
     if left[1] and right[1]:
         along_k = (each for each in machine.matrix if each.factors == factors)
         found += tuple(each for each in along_k if (factors, each.m, each.n, each.k) in MMA_ALONG_K)
@@ -277,6 +294,8 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
     found = {(each.n, each.k): each for each in machine.matrix if _of_warpgroups(each, factors)}
     for rows, columns, groups, rate in WARPGROUP_TILES:
         each = found.get((columns, 32 // nbytes))
+        if factors in F8 and columns > F8_COLUMNS:
+            continue
         room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
         stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES + 16))
         if each and stages >= 2:
@@ -309,8 +328,11 @@ def _mma_tiles(found: tuple[Matrix, ...]) -> tuple[Tile, ...]:
     return tuple(made)
 
 
-def whole(machine: Machine, *factors: Array) -> bool:
-    """Whether matrix instructions multiply float32 factors as they are: tf32 has all their bits."""
+def whole(machine: Machine, *factors: Array, dtype: DType = DType.F32) -> bool:
+    """Whether matrix instructions multiply factors as they are: tf32 has all bits of float32 ones.
+    Of 8-bit floats they lose bits of sums."""
+    if _loses_bits(dtype, machine):
+        return False
     if machine.use_matrix != TF32:
         return True
     cut = (2 * np.frexp(each)[0] / TF32_PLACE for each in factors)  # 11 bits before the point
@@ -341,6 +363,8 @@ def lost(a: Array, b: Array, dtype: DType, machine: Machine) -> Array | float:
     float32: |a| is (m, k), |b| (k, n), of elements of a type."""
     found: Array | float = 0.0
     least = 2.0**dtype.least_exponent
+    if _loses_bits(dtype, machine):
+        return F8_LOST * (_counted(a, least) @ _counted(b, least))
     if biased(dtype, machine):
         counted_a, counted_b = _counted(a, least), _counted(b, least)
         if counted_a is not a or counted_b is not b:
@@ -399,6 +423,8 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
     relative = absolute = 0.0
     largest, least = (float(t.max(initial=0.0)) for t in (a, b)), 2.0**dtype.least_exponent
     most, other = largest
+    if _loses_bits(dtype, machine):
+        return F8_LOST, F8_LOST * terms * least * (most + other + least)
     if biased(dtype, machine):
         some = [bool(((t > 0) & (t < least)).any()) for t in (a, b)]
         absolute += CUT_OFF * U * terms * least * (some[0] * other + some[1] * most)
@@ -423,10 +449,15 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
 def biased(dtype: DType, machine: Machine) -> bool:
     """Whether sums are cut off downwards: those of narrow floats on CDNA3 and CDNA4, and those of
     factors of which lower bits are cut off."""
-    if dtype == DType.F32 and machine.use_matrix == TF32:
+    if dtype == DType.F32 and machine.use_matrix == TF32 or _loses_bits(dtype, machine):
         return True
     arch, model = machine.arch, machine.name.startswith(MODELS)
     return dtype.is_narrow and dtype.is_float and arch in ("gfx942", "gfx950") and not model
+
+
+def _loses_bits(dtype: DType, machine: Machine) -> bool:
+    """Whether the machine's matrix instructions have fewer bits for sums than float32 has."""
+    return dtype.name in F8 and machine.arch.startswith("sm_") and _asked(machine)
 
 
 def _asked(machine: Machine) -> bool:

@@ -404,7 +404,8 @@ class FullyConnected(Layer):
             grains["db"] = exactness.grain(tensors["dy"])
         if not any(grains.values()):
             return {}
-        if not fragment.whole(self.machine, *(given[factor] for factor in factors)):
+        multiplied = (given[factor] for factor in factors)
+        if not fragment.whole(self.machine, *multiplied, dtype=self._dtype):
             return {}
         scales = self._alpha(self._dtype, direction) * self._columns(tensors)
         if np.ndim(scales) or scales != 1:  # the product with it is rounded

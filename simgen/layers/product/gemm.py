@@ -603,7 +603,7 @@ def _exact(
 ) -> Array | None:
     """The results that are not rounded, or once, by a factor; NaN elsewhere. None where all are."""
     grain = exactness.grain(a, b)
-    if not grain or not fragment.whole(product.machine, a, b):
+    if not grain or not fragment.whole(product.machine, a, b, dtype=product.elements.left):
         return None
     alpha, beta = product.alpha, product.beta
     magnitudes = np.abs(a) @ np.abs(b)
