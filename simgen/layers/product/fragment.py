@@ -33,8 +33,8 @@ Models of NVIDIA Tensor Cores", 2025 (arXiv 2512.07004), from sm_80 on:
                                wgmma; Hopper's mma.sync has the 2^-25 of other types
 
 So few bits are lost of a long sum over and over (DeepSeek-V3, arXiv 2412.19437, 3.3.2): kernels
-have 8-bit floats added up from zero, 32 of k by mma.sync and a step of 128 by wgmma, and add these sums
-in float32. F8_LOST is what one of them may lose.
+have 8-bit floats added up from zero, 32 of k by mma.sync and a step of 128 by wgmma, and add
+these sums in float32. F8_LOST is what one of them may lose.
 
 gem5 adds products one after the other, in order of k, and rounds each product before
 (Inst_VOP3P_MAI__V_MFMA in src/arch/amdgpu/vega/insts/instructions.hh). What all of these have in
@@ -176,6 +176,8 @@ def tiles(machine: Machine, factors: str = "f32") -> tuple[Tile, ...]:
         return ()
     found = instructions(machine, factors)
     if _asked(machine) and not found:
+        if factors in F8 and machine.arch.startswith("sm_") and _has(machine, factors):
+            return ()  # there are some of what lies along k: other passes have scalars
         named = {each.factors for each in machine.matrix}
         having = sorted(each for each in named if instructions(machine, each))
         types = f"; it has some for {', '.join(having)}" if having else ""
@@ -449,7 +451,7 @@ def lost_of(terms: int, a: Array, b: Array, dtype: DType, machine: Machine) -> t
 def biased(dtype: DType, machine: Machine) -> bool:
     """Whether sums are cut off downwards: those of narrow floats on CDNA3 and CDNA4, and those of
     factors of which lower bits are cut off."""
-    if dtype == DType.F32 and machine.use_matrix == TF32 or _loses_bits(dtype, machine):
+    if (dtype == DType.F32 and machine.use_matrix == TF32) or _loses_bits(dtype, machine):
         return True
     arch, model = machine.arch, machine.name.startswith(MODELS)
     return dtype.is_narrow and dtype.is_float and arch in ("gfx942", "gfx950") and not model
@@ -458,6 +460,10 @@ def biased(dtype: DType, machine: Machine) -> bool:
 def _loses_bits(dtype: DType, machine: Machine) -> bool:
     """Whether the machine's matrix instructions have fewer bits for sums than float32 has."""
     return dtype.name in F8 and machine.arch.startswith("sm_") and _asked(machine)
+
+
+def _has(machine: Machine, factors: str) -> bool:
+    return any(each.factors == factors for each in machine.matrix)
 
 
 def _asked(machine: Machine) -> bool:
