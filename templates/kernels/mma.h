@@ -16,15 +16,15 @@
 #pragma once
 #include "tile.h"
 
-/* 8-bit floats with 3 bits of a fraction, or with 2. */
-template <class Stored>
+/* 8-bit floats, with 3 bits of a fraction or with 2; what is no Narrow (elements.h) has no SHIFT. */
+template <class Stored, class = unsigned>
 struct F8 {
     static constexpr bool value = false;
 };
-template <unsigned EXPONENT, unsigned MANTISSA, int BIAS, Special SPECIAL>
-struct F8<Narrow<EXPONENT, MANTISSA, BIAS, SPECIAL>> {
-    static constexpr bool value = 1 + EXPONENT + MANTISSA == 8;
-    static constexpr bool FOUR_THREE = value && EXPONENT == 4;
+template <class Stored>
+struct F8<Stored, decltype(0u + Stored::SHIFT)> {
+    static constexpr bool value = Stored::BITS == 8;
+    static constexpr bool FOUR_THREE = Stored::SHIFT == 20;
 };
 
 template <class Tile, class Stored>
