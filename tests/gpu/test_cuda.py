@@ -14,6 +14,7 @@ import narrow
 import pytest
 from layer_bundles import Problem, distinct_kernels, failures, plan, worst
 from layer_variants import Variant, accepts, inputs_of, lowered, shapes_of, variants
+from quantised_model import check_on
 from test_channels_last import PASSES as CONV_PASSES
 from test_channels_last import PROBLEMS as CONVOLUTIONS
 from test_structured_matrix import CASES as STRUCTURED
@@ -233,6 +234,10 @@ def test_a_network_of_narrow_tensors_is_right(tmp_path: Path, dtype: str) -> Non
     bundle = bundles.write(tmp_path / "b", work, [Cuda()], builder, PROVENANCE)
     folder = process.run(bundle, "cuda", timeout=600)
     assert narrow.wrong(bundle, results.collect(bundle, Cuda(), folder)) == []
+
+
+def test_a_quantised_model_is_right_to_the_bit(tmp_path: Path) -> None:
+    check_on("cuda", tmp_path)
 
 
 def test_several_queues_compute_the_same(tmp_path: Path) -> None:
