@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise.empty_exec import Step, unguarded
+from simgen.compile.legalise.empty_exec import MaskStep, unguarded
 from simgen.compile.legalise.gem5 import HALF
 from simgen.lint.naming import modifiers, name
 from simgen.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG
@@ -101,10 +101,12 @@ class Gem5:
         return ""
 
 
-def _step(item: Decoded, word: str) -> Step:
+def _step(item: Decoded, word: str) -> MaskStep:
     scalar = item.format in ("SOP1", "SOP2")
     result = "exec" if scalar and item.bits(16, 22) in (_EXEC, _EXEC + 1) else ""
-    return Step(item.offset, word, result, "-1" if scalar and item.bits(0, 7) == _MINUS_ONE else "")
+    return MaskStep(
+        item.offset, word, result, "-1" if scalar and item.bits(0, 7) == _MINUS_ONE else ""
+    )
 
 
 def _is_vector(item: Decoded) -> bool:

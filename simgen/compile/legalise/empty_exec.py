@@ -24,7 +24,7 @@ _MEMORY = ("ds_", "flat_", "global_", "scratch_", "buffer_", "tbuffer_")
 _SAVES = re.compile(r"s_(\w+)_saveexec_b64\Z")
 
 
-class Step(NamedTuple):
+class MaskStep(NamedTuple):
     """What of an instruction matters here."""
 
     at: int  # line or offset
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     source: str  # the first one: "-1", "exec", or anything else
 
 
-def unguarded(steps: Iterable[Step]) -> Iterator[int]:
+def unguarded(steps: Iterable[MaskStep]) -> Iterator[int]:
     """Places that access memory where EXEC may be empty.
 
     EXEC is narrowed and widened as brackets are, which is how compilers write structured control
@@ -48,7 +48,7 @@ def unguarded(steps: Iterable[Step]) -> Iterator[int]:
             narrowed = _after(narrowed, step)
 
 
-def _after(narrowed: int, step: Step) -> int:
+def _after(narrowed: int, step: MaskStep) -> int:
     verb, result, source = step.mnemonic, step.result, step.source
     if verb in ("s_cbranch_execz", "s_branch", "s_endpgm"):
         return 0
@@ -84,7 +84,7 @@ def guard(text: str, arch: str) -> str:
     return "\n".join(lines)
 
 
-def _steps(items: dict[int, Instruction]) -> Iterator[Step]:
+def _steps(items: dict[int, Instruction]) -> Iterator[MaskStep]:
     for at, item in items.items():
         result, source, *_ = (*item.operands, "", "")
-        yield Step(at, item.mnemonic, result.removesuffix("_lo").removesuffix("_hi"), source)
+        yield MaskStep(at, item.mnemonic, result.removesuffix("_lo").removesuffix("_hi"), source)
