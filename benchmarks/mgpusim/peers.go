@@ -82,7 +82,7 @@ func runPeers(words []string) {
 	if !chosen.run(peerMachine{made, m.driver}, size) {
 		verdict = "WRONG"
 	}
-	newTable(*output, &sharding{}, o.timing).add(l.rows)
+	newTable(*output, &sharding{}, o.timing, false).add(l.rows)
 	fmt.Println(verdict)
 }
 

@@ -76,7 +76,8 @@ def diff(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
-    required=True,
+    default="report",
+    show_default=True,
     metavar="DIR",
     callback=folder_of_page,
     help="The folder to write to.",
@@ -103,8 +104,8 @@ def report(
     DIR/trace.sqlite3    metrics of each launch, tied to layer, pass and kernel, to be queried
 
     \b
-    simgen report softmax_fwd -o report
-    simgen report alexnet vgg16 -o report
+    simgen report softmax_fwd
+    simgen report alexnet vgg16 -o side_by_side
     simgen report alexnet --baseline gem5-se@num_compute_units=4 -o report
     simgen report caches/store.sqlite3 -o report
 

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 @click.command(cls=BuildCommand)
 @workload_options
 @click.option(
-    "--run", "and_run", is_flag=True, help="Run it too, on the first target that can run here."
+    "--run",
+    "and_run",
+    is_flag=True,
+    help="Run it too, on the first target that can run here; the others are named.",
 )
 @click.option(
     "--replace",
@@ -76,8 +79,19 @@ def build(and_run: bool, replace_results: bool, quiet: bool, verbose: bool, **gi
         from simgen.running.runs import Wish
 
         _run(made, None, {}, Wish(), quiet, verbose, verified=True)
+        if not quiet:
+            _say_not_run(made)
     elif not quiet:
         print(f"next: simgen run {shlex.quote(str(output))}")
+
+
+def _say_not_run(made: Bundle) -> None:
+    """The other targets that this machine could run, and has no results of."""
+    from simgen.running import process
+
+    for name in made.targets:
+        if not made.has(name) and not process.obstacles(made, name):
+            print(f"not run: {name}; simgen run {shlex.quote(str(made.path))} --on {name}")
 
 
 def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:

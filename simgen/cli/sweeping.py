@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from simgen.cli import present
 from simgen.cli.following import Printing, say_ran
 from simgen.errors import one_line
+from simgen.running import siblings
 from simgen.running.sweeps import SweepListener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from simgen.bundle.planning import Told
     from simgen.bundle.writing import Bundle
     from simgen.errors import SimgenError
     from simgen.running.runs import Ended
-    from simgen.running.sweeps import Swept
+    from simgen.running.sweeps import RanPoint, Swept
 
 
 class PrintingSweep(Printing, SweepListener):
@@ -53,26 +54,56 @@ class PrintingSweep(Printing, SweepListener):
 
 
 def table(swept: Swept) -> None:
-    """A line for each point: its settings, simulated time, that of the first divided by it, and the
-    instructions; what the target does not count is left out."""
+    """A line for each point: its settings, simulated time, and instructions; what the target does
+    not count is left out.
+
+    Points of one workload have a speed-up over the first of them. Where the workload itself is
+    swept (its sizes, say), times of several tell nothing about each other: then operations in a
+    second stand beside them, and a speed-up only between points of one workload.
+    """
     if not swept.points:
         return
-    sums = [_sums(each.result.launches) for each in swept.points]
     given = [{**each.point.built, **each.point.options} for each in swept.points]
+    workloads = [siblings.workload_of(each.bundle, each.point) for each in swept.points]
+    measured = [_measured(each) for each in swept.points]
+    firsts: dict[tuple[str, ...], float] = {}
+    for workload, (_, sums) in zip(workloads, measured, strict=True):
+        if sums.get("seconds"):
+            firsts.setdefault(tuple(workload.values()), sums["seconds"])
+    several = len({tuple(each.values()) for each in workloads}) > 1
+    repeated = len(firsts) < len(swept.points)
+    counted = any("instructions" in sums for _, sums in measured)
     heads = list(given[0])
-    rows: list[list[object]] = [list(settings.values()) for settings in given]
-    first = sums[0].get("seconds")
-    for row, each in zip(rows, sums, strict=True):
-        if first:
-            time = each.get("seconds")
-            row += [present.seconds(time), f"{first / time:.3g}"] if time else ["", ""]
-        if "instructions" in sums[0]:
-            row.append(present.count(each.get("instructions", 0.0)))
-    heads += ["time", "speed-up"] if first else []
-    heads += ["instructions"] if "instructions" in sums[0] else []
+    heads += ["time"] if firsts else []
+    heads += ["operations/s"] if firsts and several else []
+    heads += [_speed_up(workloads[0] if several else {})] if firsts and repeated else []
+    heads += ["instructions"] if counted else []
+    rows: list[list[object]] = []
+    for settings, workload, (operations, sums) in zip(given, workloads, measured, strict=True):
+        row: list[object] = list(settings.values())
+        time = sums.get("seconds")
+        if firsts:
+            row.append(present.seconds(time) if time else "")
+        if firsts and several:
+            row.append(present.count(operations / time) if time else "")
+        if firsts and repeated:
+            row.append(f"{firsts[tuple(workload.values())] / time:.3g}" if time else "")
+        if counted:
+            row.append(present.count(sums.get("instructions", 0.0)))
+        rows.append(row)
     present.table(None, heads, rows)
 
 
-def _sums(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for each in launches for name in each)
-    return {name: sum(each.get(name, 0.0) for each in launches) for name in names}
+def _speed_up(varying: Mapping[str, str]) -> str:
+    """The head of the column; `varying` are the settings that are another workload."""
+    return f"speed-up at that {', '.join(varying)}" if varying else "speed-up"
+
+
+def _measured(ran: RanPoint) -> tuple[int, dict[str, float]]:
+    """The operations that the algorithm needs of what ran, and the sums of its metrics."""
+    from simgen.study import page
+
+    rows = page.rows(ran.bundle, [ran.result])
+    names = dict.fromkeys(name for row in rows for name in row.metrics)
+    sums = {name: sum(row.metrics.get(name, 0.0) for row in rows) for name in names}
+    return sum(row.operations for row in rows), sums

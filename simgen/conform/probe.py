@@ -19,6 +19,7 @@ import numpy as np
 
 from simgen.compile import cache
 from simgen.conform import assembly, bundling, description, judging
+from simgen.conform.atomics import atomics
 from simgen.conform.forms import forms
 from simgen.conform.judging import Found
 from simgen.conform.movements import movements
@@ -114,7 +115,7 @@ class Trial:
         pattern = re.compile(self.only)
         arch = self.arch_name
         known = description.words(arch)
-        every = [*forms(arch), *movements(arch, known), *stores(arch, known)]
+        every = [*forms(arch), *movements(arch, known), *stores(arch, known), *atomics(arch, known)]
         chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.compile.legalise.empty_exec import MaskStep, unguarded
 from simgen.compile.legalise.gem5 import HALF
 from simgen.lint.naming import modifiers, name
 from simgen.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _CLAMP_CURE = "write limits as minimum and maximum"
 _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
+
+_IDLE = "goes on counting what a wavefront without active lanes asks for, and ends later"
+_EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 
 _VGPRS = 256  # the first of them, as sources are numbered
 _ROW_HALF_MIRROR = 0x141  # of DPP's controls
@@ -38,9 +42,15 @@ class Gem5:
     def judged(self, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
         """What is to be said of a function's instructions."""
         arch = self.model.arch
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            if found := self._one(item, following, name(item, arch)):
+        named = [(item, name(item, arch)) for item in items]
+        idle = set[int]()
+        if "empty_exec" in self.rewritings:
+            idle = set(unguarded(_step(*each) for each in named))
+        for (item, word), following in zip(named, [*items[1:], None], strict=True):
+            if found := self._one(item, following, word):
                 yield item, found
+            elif item.offset in idle:
+                yield item, (ENDS, f"{self.title} {_IDLE}", LEGALISE)
 
     def _one(self, item: Decoded, following: Decoded | None, word: str) -> Judged | None:
         if not word:
@@ -89,6 +99,14 @@ class Gem5:
         if "upper_halves" in self.rewritings and _leaves_half(item, following, word):
             return "gem5 leaves the upper half of the result's register as it was"
         return ""
+
+
+def _step(item: Decoded, word: str) -> MaskStep:
+    scalar = item.format in ("SOP1", "SOP2")
+    result = "exec" if scalar and item.bits(16, 22) in (_EXEC, _EXEC + 1) else ""
+    return MaskStep(
+        item.offset, word, result, "-1" if scalar and item.bits(0, 7) == _MINUS_ONE else ""
+    )
 
 
 def _is_vector(item: Decoded) -> bool:

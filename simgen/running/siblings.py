@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from simgen.bundle.planning import Told
     from simgen.bundle.recipe import Recipe
     from simgen.bundle.writing import Bundle
+    from simgen.running.sweep_points import SweepPoint
     from simgen.targets import Target
 
 
@@ -124,6 +125,13 @@ class Family:
         _ = plan.workload  # what cannot be lowered is said before anything is built
         others = {name: finding.target_of(self.bundle, name) for name in self.bundle.targets}
         return plan, tuple({**others, chosen.name: chosen}.values())
+
+
+def workload_of(bundle: Bundle, point: SweepPoint) -> dict[str, str]:
+    """The settings of a point that make its workload another one: keys of the config, with their
+    values. What is left says how the same work is done."""
+    own = {each.name for each in fields(finding.target_of(bundle, point.target))}
+    return {name: text for name, text in point.built.items() if name not in {*OPTIONS, *own}}
 
 
 def _read(name: str, text: str, read: Callable[[str], Any]) -> Any:

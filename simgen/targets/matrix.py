@@ -23,7 +23,6 @@ LANES = 64  # of an AMD wavefront; half as many of a warp
 SCALARS = "scalars"  # constant `multiply` of kernels without
 # Constants of kernels: the type of factors in C++, where it is not float.
 STORED = ("leftelement", "filterelement", "resultelement")
-NIBBLES = "Nibbles<"  # how the type of factors of i4 starts
 
 
 def instruction(kernel: Kernel) -> Matrix | None:
@@ -95,36 +94,3 @@ def check(target: Target, workload: Workload) -> None:
                 f"{target.name}: kernel {kernel.name}: {machine.name} has no matrix instruction "
                 f"{form}; build with --matrix no, or with --plan-for {machine.name}"
             )
-        if target.model and target.model.simulator == "gem5" and ends_gem5(kernel):
-            constants = dict(kernel.constants)
-            tile = f"{constants['tile_m']}x{constants['tile_n']}x{constants['tile_k']}"
-            raise RefusedError(
-                f"{target.name}: kernel {kernel.name}: with weights of i4 on matrix instructions, "
-                f"tiles of {tile} leave a wavefront nothing to load, and gem5 may end at the next "
-                "launch; build with --matrix no"
-            )
-
-
-def ends_gem5(kernel: Kernel) -> bool:
-    """Whether a kernel multiplies weights of i4 by MFMA, in tiles of which one has a load in which
-    a wavefront of the work-group has no part.
-
-    Seen to panic at the next launch ("LM write counter for wavefront non-zero") with a tile of
-    16x64x32: 128 loads of the first factor for 256 work-items (the second has two for each). Of
-    f16 beside i4, kernels in which all wavefronts load were seen to run. The cause, a write to LDS
-    that no lane makes and that stays counted, is inferred, not proven.
-    """
-    constants = dict(kernel.constants)
-    if constants.get("multiply") != "mfma":
-        return False
-    if not str(constants.get("rightelement", "")).startswith(NIBBLES):
-        return False
-    rows, columns = int(constants["tile_m"]), int(constants["tile_n"])
-    items = rows // int(constants["item_m"]) * (columns // int(constants["item_n"]))
-    loads = (
-        extent * int(constants["tile_k"]) // int(constants[width])
-        for extent, width in ((rows, "left_width"), (columns, "right_width"))
-    )
-    # The last of a work-item's loads is made by the first `each % items`: whole wavefronts are left
-    # out where those are no more than all wavefronts but one.
-    return any(0 < each % items <= items - LANES for each in loads)

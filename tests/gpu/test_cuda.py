@@ -235,6 +235,13 @@ def test_a_network_of_narrow_tensors_is_right(tmp_path: Path, dtype: str) -> Non
     assert narrow.wrong(bundle, results.collect(bundle, Cuda(), folder)) == []
 
 
+def test_a_quantised_model_is_right_to_the_bit(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="no onnx on this machine")  # the others run without it
+    from quantised_model import check_on
+
+    check_on("cuda", tmp_path)
+
+
 def test_several_queues_compute_the_same(tmp_path: Path) -> None:
     """Streams with events: a training step of LeNet-5, whose gradients and updates overlap."""
     made = {}

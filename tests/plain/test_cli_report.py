@@ -93,10 +93,12 @@ def test_names_are_no_mathematics_and_none_is_hidden(simgen, tmp_path):
         assert page.count(json.dumps(f"{name}, cuda")) > 1
 
 
-def test_a_seed_may_have_64_bits(simgen, tmp_path):
+def test_a_seed_may_have_64_bits_and_the_folder_a_name_by_itself(simgen, tmp_path):
     ran(tmp_path / "one", seed=2**64 - 1)
-    assert simgen("report one -o out").code == 0
-    assert asked(tmp_path / "out/trace.sqlite3", "SELECT seed FROM bundle") == [(str(2**64 - 1),)]
+    assert simgen("report one").out.endswith("page: report/report.html\n")
+    assert asked(tmp_path / "report/trace.sqlite3", "SELECT seed FROM bundle") == [
+        (str(2**64 - 1),)
+    ]
 
 
 def test_the_machine_is_that_of_the_run_and_not_that_of_the_report(simgen, tmp_path):

@@ -22,7 +22,6 @@ from simgen.targets import matrix
 if TYPE_CHECKING:
     from typing import Any
 
-    from simgen.ir import Workload
     from simgen.layers.product.tile import Tile
     from simgen.numerics.rounding import Array
 
@@ -111,29 +110,6 @@ def test_a_target_whose_machine_lacks_them_is_refused(name: str) -> None:
         matrix.check(target, planned)
     (host,) = planning.chosen_targets(["host"], {})
     matrix.check(host, planned)
-
-
-def test_i4_that_leaves_a_wavefront_nothing_to_load_is_refused_for_gem5_alone() -> None:
-    """The shape that was seen to end gem5, and one beside it that was seen to run."""
-    weights = {"transb": "true", "b_type": "i4", "b_scale": 0.02}
-
-    def made(choice: str, **shape: int) -> Workload:
-        settings: dict[str, Any] = {**weights, **shape}
-        machine = "gem5-se-gfx90a"
-        planned = simgen.plan("gemm_fwd", plan_for=machine, type="f16", matrix=choice, set=settings)
-        return planned.workload
-
-    ends = {"m": 33, "n": 50, "k": 128, "group_size": 128}
-    runs = {"m": 33, "n": 20, "k": 96, "group_size": 48, "batch": 3}
-    (gem5,) = planning.chosen_targets(["gem5-se"], {"arch": "gfx90a"})
-    (host,) = planning.chosen_targets(["host"], {})
-    with pytest.raises(
-        RefusedError, match=r"i4 .* tiles of 16x64x32 leave a wavefront .*; build with --matrix no$"
-    ):
-        matrix.check(gem5, made("yes", **ends))
-    matrix.check(host, made("yes", **ends))
-    matrix.check(gem5, made("no", **ends))
-    matrix.check(gem5, made("yes", **runs))
 
 
 def rounded(product: float, dtype: DType, version: str) -> float:

@@ -12,64 +12,16 @@ import numpy as np
 import onnx
 import pytest
 from imported_models import by_evaluator, by_references, random_inputs
-from onnx import TensorProto, helper, numpy_helper
+from quantised_model import Quantised
 
 from simgen.bundle.planning import Choices, Plan
 from simgen.errors import SimgenError
 from simgen.frontend.importing import onnx_model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class Quantised:
-    """A model whose tensors have a scale and a zero point."""
-
-    def __init__(self, kind: type[np.integer[Any]] = np.int8) -> None:
-        self.kind = kind
-        self.random = np.random.default_rng(3)
-        self.nodes: list[onnx.NodeProto] = []
-        self.tensors: list[onnx.TensorProto] = []
-
-    def known(self, values: Any, kind: Any = np.float32) -> str:
-        self.tensors.append(numpy_helper.from_array(np.array(values, kind), self.name("t")))
-        return self.tensors[-1].name
-
-    def name(self, word: str) -> str:
-        return f"{word}{len(self.nodes)}_{len(self.tensors)}"
-
-    def node(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        made = self.name(kind.lower())
-        self.nodes.append(helper.make_node(kind, list(inputs), [made], made, **attributes))
-        return made
-
-    def scale(self, scale: Any, zero: Any = 0, kind: Any = None) -> tuple[str, str]:
-        return self.known(scale), self.known(zero, kind or self.kind)
-
-    def q(self, x: str, scale: float, zero: int = 0) -> str:
-        """Quantised, and real again."""
-        own = self.scale(scale, zero)
-        return self.node("DequantizeLinear", self.node("QuantizeLinear", x, *own), *own)
-
-    def weights(self, shape: Sequence[int], scale: Any, axis: int = 0, zero: int = 0) -> str:
-        values = self.random.integers(-100, 100, shape)
-        zeros = np.full(np.shape(scale), zero)
-        of = self.known(values, np.int8), *self.scale(scale, zeros, np.int8)
-        return self.node("DequantizeLinear", *of, axis=axis)
-
-    def bias(self, count: int, scale: Any) -> str:
-        values = self.known(self.random.integers(-900, 900, count), np.int32)
-        zeros = np.zeros(np.shape(scale))
-        return self.node("DequantizeLinear", values, *self.scale(scale, zeros, np.int32), axis=0)
-
-    def model(self, inputs: dict[str, Sequence[int]], outputs: Sequence[str]) -> onnx.ModelProto:
-        given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
-        made = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        graph = helper.make_graph(self.nodes, "quantised", given, made, self.tensors)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
 
 
 def judged(path: Path, model: onnx.ModelProto, opset: int = 21) -> list[str]:

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from simgen.conform import assembly, bundling, description
+from simgen.conform.atomics import atomics
 from simgen.conform.forms import forms
 from simgen.conform.movements import movements
 from simgen.conform.stores import stores
@@ -18,7 +19,8 @@ ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 def test_the_assembler_takes_every_form(arch: str):
     groups: dict[tuple[bool, bool], list] = {}
     known = description.words(arch)
-    for form in (*forms(arch), *movements(arch, known), *stores(arch, known)):
+    moved = (*movements(arch, known), *stores(arch, known), *atomics(arch, known))
+    for form in (*forms(arch), *moved):
         groups.setdefault((form.scalar, form.flush), []).append(form)
     for members in groups.values():
         made = assembly.assembled("k", members, arch)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from imported_models import by_evaluator, random_inputs
 from onnx import TensorProto, helper, numpy_helper
+from quantised_model import check_on
 
 import simgen
 from simgen.frontend.importing import onnx_model
@@ -82,3 +83,7 @@ def test_a_mobile_network(tmp_path: Path) -> None:
     found = result.outputs[onnx_model.read(path, {}).outputs[end]].values
     expected = by_evaluator(model, inputs)[end]
     np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_quantised_network(tmp_path: Path) -> None:
+    check_on("host", tmp_path)

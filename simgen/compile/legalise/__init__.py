@@ -13,7 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from simgen.compile.legalise import cache_policy, code_object_version, gem5, instruction_rules
+from simgen.compile.legalise import (
+    cache_policy,
+    code_object_version,
+    empty_exec,
+    gem5,
+    instruction_rules,
+)
 from simgen.compile.legalise.rewritten import Legalised as Legalised
 from simgen.compile.legalise.simulators import Model as Model
 from simgen.compile.legalise.simulators import as_it_says as as_it_says
@@ -44,6 +50,7 @@ REWRITINGS: dict[str, Rewriting] = {
     "scalar_offset": _text(gem5.scalar_offset),
     "shift_add": _text(gem5.shift_add),
     "packed_floats": _text(gem5.packed_floats),
+    "empty_exec": _text(empty_exec.guard),
     BYPASS_L1: _text(cache_policy.bypass),
     CODE_OBJECT_4: _text(code_object_version.four),
 }

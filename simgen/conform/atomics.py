@@ -1,0 +1,196 @@
+"""Atomics in memory and LDS: each lane has a window of its own, as stores have.
+
+The first word or two of the window are the first source (v4, v5), which the instruction changes
+with the second (v6, v7) and, where it takes one more, the third (v8, v9); what it returns goes to
+v10 and v11.
+Lanes do not meet, so that each has one right answer; all other bytes have to stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simgen.conform.arithmetic import KEPT, Computed, Modifiers, Wanted, bits_of
+from simgen.conform.description import Described
+from simgen.conform.expected import Expected, is_subnormal
+from simgen.conform.forms import Form
+from simgen.conform.stores import ALL, SOME, WINDOW, add_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from simgen.conform.values import Words
+
+    # What was there, and two sources -> what is there then.
+    Changes = Callable[[Any, Any, Any], Any]
+
+_BACK = 32  # the first of the registers to which a window of LDS comes back
+
+
+def _signed(values: Any) -> Any:
+    return values.view(f"i{values.dtype.itemsize}")
+
+
+def _sum(old: Any, a: Any, _: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return (old.view(np.float32) + a.view(np.float32)).view(np.uint32)
+
+
+_COMMON: dict[str, Changes] = {
+    "add": lambda old, a, _: old + a,
+    "sub": lambda old, a, _: old - a,
+    "rsub": lambda old, a, _: a - old,
+    "smin": lambda old, a, _: np.where(_signed(a) < _signed(old), a, old),
+    "smax": lambda old, a, _: np.where(_signed(a) > _signed(old), a, old),
+    "umin": lambda old, a, _: np.minimum(a, old),
+    "umax": lambda old, a, _: np.maximum(a, old),
+    "and": lambda old, a, _: old & a,
+    "or": lambda old, a, _: old | a,
+    "xor": lambda old, a, _: old ^ a,
+    "inc": lambda old, a, _: np.where(old >= a, old.dtype.type(0), old + old.dtype.type(1)),
+    "dec": lambda old, a, _: np.where((old == 0) | (old > a), a, old - old.dtype.type(1)),
+    "swap": lambda _, a, __: a,
+    "cmpswap": lambda old, a, b: np.where(old == b, a, old),
+    "cmpst": lambda old, a, b: np.where(old == a, b, old),  # LDS: what is compared comes first
+    "mskor": lambda old, a, b: old & ~a | b,
+    "add_f32": _sum,
+}
+_MEMORY = ("add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec", "swap",
+           "cmpswap")  # fmt: skip
+# Of LDS: the mnemonic's words, before and behind "rtn", and what it does.
+_LDS = (
+    ("add", "u", "add"), ("sub", "u", "sub"), ("rsub", "u", "rsub"), ("inc", "u", "inc"),
+    ("dec", "u", "dec"), ("min", "i", "smin"), ("max", "i", "smax"), ("min", "u", "umin"),
+    ("max", "u", "umax"), ("and", "b", "and"), ("or", "b", "or"), ("xor", "b", "xor"),
+    ("mskor", "b", "mskor"), ("cmpst", "b", "cmpst"), ("wrxchg", "b", "swap"),
+)  # fmt: skip
+_PAIRS = ("cmpswap", "cmpst", "mskor")  # they take two sources
+
+
+@dataclass(frozen=True)
+class Atomic(Computed):
+    """What an atomic returns, if it does, and leaves in the windows."""
+
+    change: str = ""
+    wide: bool = False  # 64 bits
+    returns: bool = False
+
+    def outcome(self, words: Words, lanes: int) -> list[Wanted]:
+        """As `Computed.outcome`.
+
+        Whether sums in memory keep subnormals is not the kernel's to say: those are free.
+        """
+        active = bits_of(lanes, words.shape[2])
+        old, a, b = (_whole(words[at], wide=self.wide) for at in range(3))
+        new = np.where(active, _COMMON[self.change](old, a, b), old)
+        found = []
+        if self.returns:
+            found += [Wanted("b32", Expected(np.where(active, each, np.uint32(KEPT))))
+                      for each in _parts(old)]  # fmt: skip
+        if self.change == "add_f32":
+            small = [is_subnormal(each.view(np.float32)) for each in (old, a, new)]
+            free = active & (small[0] | small[1] | small[2])
+            found.append(Wanted("f32", Expected(new.view(np.float32), free)))
+        else:
+            found += [Wanted("b32", Expected(each)) for each in _parts(new)]
+        kept = np.full(words.shape[2], KEPT, np.uint32)
+        found += [Wanted("b32", Expected(kept))] * (WINDOW - 1 - self.wide)
+        return found
+
+
+def _whole(source: Any, *, wide: bool) -> Any:
+    if not wide:
+        return source[0]
+    return source[0].astype(np.uint64) | source[1].astype(np.uint64) << np.uint64(32)
+
+
+def _parts(values: Any) -> list[Any]:
+    if values.dtype == np.uint32:
+        return [values]
+    low = values & np.uint64(0xFFFFFFFF)
+    return [low.astype(np.uint32), (values >> np.uint64(32)).astype(np.uint32)]
+
+
+def atomics(arch: str, known: frozenset[str]) -> Iterator[Form]:
+    """The forms of an architecture."""
+    for form in (*_in_memory(arch), *_in_lds()):
+        if form.mnemonic in known:
+            yield form
+
+
+def _signature(change: str, wide: bool) -> tuple[str, ...]:
+    return ("f32" if change == "add_f32" else "b64" if wide else "b32",) * 3
+
+
+def _register(first: int, count: int) -> str:
+    return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
+
+
+def _in_memory(arch: str) -> Iterator[Form]:
+    old = arch.startswith("gfx8")
+    add, addc = add_words(arch)
+    tail = "" if old else ", off"
+    store = "flat_store_dword" if old else "global_store_dword"
+    returning = " sc0" if arch == "gfx942" else " glc"
+    places = [("flat", "v[14:15], {}")]
+    if not old:
+        places += [("global", "v[14:15], {}, off"), ("global", "v18, {}, s[6:7]")]
+    kinds = [(change, wide) for change in _MEMORY for wide in (False, True)]
+    for change, wide in [*kinds, ("add_f32", False)]:
+        setup = [f"{store} v[14:15], v4{tail}"]
+        if wide:
+            setup += [f"{add} v30, vcc, 4, v14", f"{addc} v31, vcc, 0, v15, vcc",
+                      f"{store} v[30:31], v5{tail}"]  # fmt: skip
+        setup.append("s_waitcnt vmcnt(0) lgkmcnt(0)")
+        pair = change in _PAIRS
+        if pair and not wide:
+            setup.append("v_mov_b32_e32 v7, v8")
+        data = _register(6, (1 + wide) * (1 + pair))
+        for segment, operands in places:
+            word = f"{segment}_atomic_{change}{'_x2' if wide else ''}"
+            base = "scalar base" if "s[" in operands else "address"
+            for returns in (False, True):
+                to = f"{_register(10, 1 + wide)}, " if returns else ""
+                line = f"{word} {to}{operands.format(data)}{returning if returns else ''}"
+                what = f"{base}, {'returning' if returns else 'not returning'}"
+                for lanes in (ALL, SOME) if base == "address" else (ALL,):
+                    of = Described(word, "FLAT", (), _signature(change, wide), "mov")
+                    plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
+                                  returns=returns)  # fmt: skip
+                    outputs = tuple(f"v{10 + n}" for n in range((1 + wide) * returns))
+                    yield Form(of, line, what + (", some lanes" if lanes != ALL else ""),
+                               of.sources, tuple(setup), outputs, plan, lanes=lanes,
+                               window=WINDOW)  # fmt: skip
+
+
+def _in_lds() -> Iterator[Form]:
+    rows = [(word, f"{kind}{bits}", change, bits == 64)
+            for word, kind, change in _LDS for bits in (32, 64)]  # fmt: skip
+    for word, type_, change, wide in [*rows, ("add", "f32", "add_f32", False)]:
+        setup = (
+            "v_lshlrev_b32_e32 v14, 5, v0", f"v_mov_b32_e32 v15, {KEPT:#x}", "ds_write_b32 v14, v4",
+            *(f"ds_write_b32 v14, v{5 if wide and n == 1 else 15} offset:{4 * n}"
+              for n in range(1, WINDOW)), "s_waitcnt lgkmcnt(0)",
+        )  # fmt: skip
+        after = (*(f"ds_read_b32 v{_BACK + n}, v14 offset:{4 * n}" for n in range(WINDOW)),
+                 "s_waitcnt lgkmcnt(0)")  # fmt: skip
+        data = _register(6, 1 + wide)
+        if change in _PAIRS:
+            data += f", {_register(8, 1 + wide)}"
+        for returns in (False, True):
+            if word == "wrxchg" and not returns:
+                continue
+            name = f"ds_{word}_rtn_{type_}" if returns else f"ds_{word}_{type_}"
+            to = f"{_register(10, 1 + wide)}, " if returns else ""
+            for lanes in (ALL, SOME):
+                of = Described(name, "DS", (), _signature(change, wide), "mov")
+                plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
+                              returns=returns)  # fmt: skip
+                outputs = (*(f"v{10 + n}" for n in range((1 + wide) * returns)),
+                           *(f"v{_BACK + n}" for n in range(WINDOW)))  # fmt: skip
+                yield Form(of, f"{name} {to}v14, {data}",
+                           "all lanes" if lanes == ALL else "some lanes", of.sources, setup,
+                           outputs, plan, lanes=lanes, after=after)  # fmt: skip
