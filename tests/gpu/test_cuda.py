@@ -115,6 +115,8 @@ def test_matrix_instructions_agree_with_the_reference(tmp_path: Path, dtype: str
         ("f32", "a100,matrix=tf32"),
         ("i8", "h200"),
         ("i8", "a100"),
+        ("f8e4m3fn", "h200,matrix=yes"),
+        ("f8e5m2", "h200,matrix=yes"),
     ],
 )
 def test_factors_along_k_agree_with_the_reference(tmp_path: Path, dtype: str, machine: str) -> None:

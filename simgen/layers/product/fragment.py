@@ -253,7 +253,7 @@ def staged(
     run = RUN_NBYTES // DType.table[factors].nbytes if " " not in factors else 1
     if factors == DType.F32.name and machine.use_matrix == TF32:
         factors = TF32
-    if factors in F8 and not _asked(machine):  # not seen on a GPU yet
+    if factors in F8 and not _asked(machine):  # they lose bits
         return ()
     if left[1] and right[1]:
         along_k = (each for each in machine.matrix if each.factors == factors)
