@@ -118,7 +118,7 @@ MATRIX = [  # each type on each GPU, each form, and each layer that has them
     ("gfx942", "bf16", "gemm_fwd", {"m": 67, "n": 132, "k": 70}),
     ("gfx942", "bf16", "conv_bwd", {"n": 1, "c": 16, "h": 8, "w": 8, "num_output": 32,
                                     "algo": "implicit_gemm"}),
-    # Two launches, of which the first has a store to LDS that two of four wavefronts have no lane for.
+    # The first of two launches has a store to LDS for which two of four wavefronts have no lane.
     ("gfx90a", "f16", "gemm_fwd", {"m": 33, "n": 50, "k": 128, "transb": "true", "b_type": "i4",
                                    "b_scale": 0.02, "group_size": 128}),
 ]  # fmt: skip
