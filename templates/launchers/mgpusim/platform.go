@@ -12,8 +12,8 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
 )
 
-// buildPlatform makes equal GPUs, two at a switch, as samples/runner/timingconfig does.
-func buildPlatform(s *simulation.Simulation, h hardware, gpus int) {
+// buildPlatform makes equal GPUs, two at a switch, as samples/runner/timingconfig does; their memory.
+func buildPlatform(s *simulation.Simulation, h hardware, gpus int) *directMemory {
 	engine := s.GetEngine()
 	storage := mem.NewStorage(uint64(gpus+1) * gpuMemory)
 	table := vm.NewPageTable(log2Page)
@@ -43,4 +43,5 @@ func buildPlatform(s *simulation.Simulation, h hardware, gpus int) {
 		network.PlugInDevice(place, made.Ports())
 	}
 	network.EstablishRoute()
+	return &directMemory{storage, table}
 }
