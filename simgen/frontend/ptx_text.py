@@ -23,7 +23,7 @@ _OPAQUE = re.compile(r"\.(texref|samplerref|surfref)\b")
 
 
 @dataclass(frozen=True)
-class Parameter:
+class PtxParameter:
     """One of a kernel's."""
 
     name: str
@@ -58,7 +58,7 @@ def check(text: str, entry: str, file: str, given: list[tuple[str, int]], place:
             )
 
 
-def parameters(text: str, entry: str, place: str) -> list[Parameter]:
+def parameters(text: str, entry: str, place: str) -> list[PtxParameter]:
     """Those of the kernel, in order.
 
     Raises:
@@ -75,7 +75,7 @@ def parameters(text: str, entry: str, place: str) -> list[Parameter]:
     return found
 
 
-def _parameter(said: str, line: int, place: str) -> Parameter:
+def _parameter(said: str, line: int, place: str) -> PtxParameter:
     match = _PARAM.fullmatch(said)
     if match and (opaque := _OPAQUE.search(match["said"])):
         raise ExpressionError(
@@ -89,7 +89,7 @@ def _parameter(said: str, line: int, place: str) -> Parameter:
             "as .param .u64 x"
         )
     nbytes = int(types[0] or 32) // 8
-    return Parameter(match["name"], nbytes * int(match["count"] or 1), line)
+    return PtxParameter(match["name"], nbytes * int(match["count"] or 1), line)
 
 
 def _without_comments(text: str) -> str:
