@@ -12,10 +12,11 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.compile import legalise, toolchain
+from simgen.compile import cures, legalise, toolchain
 from simgen.compile.code_object import MACHINES
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import RefusedError, UsageError, printable
+from simgen.ir import Language
 from simgen.lint import disassembly, functions, metadata, naming
 from simgen.lint.elf import opened
 
@@ -60,7 +61,11 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
     made: list[Legalised] = []
 
     def change(text: str) -> str:
-        made.append(legalise.rewrite(text, model))
+        try:
+            made.append(legalise.rewrite(text, model))
+        except RefusedError as refusal:
+            cures.fit(refusal, Language.ASSEMBLY)
+            raise
         return made[-1].text
 
     return changed(elf, place, change), made[0]

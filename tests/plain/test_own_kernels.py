@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from command_line import ROOT, fails
 
-from simgen.compile import triton
+from simgen.compile import cures, triton
 from simgen.dtypes import DType
 from simgen.errors import ConfigError, MissingError
 from simgen.frontend import kernel_text, own_kernel, ptx_text
-from simgen.ir import Distribution, TensorSpec, from_json, to_json
+from simgen.ir import Distribution, Language, TensorSpec, from_json, to_json
 from simgen.layers.own import Definition, expression, inexact, layer
 from simgen.layers.own.expression import ExpressionError
 
@@ -132,6 +132,30 @@ def test_programs_that_return_no_numbers_are_refused(simgen, tmp_path, body, wor
 def test_no_layer_imitates_kernels_of_users(simgen, tmp_path):
     described(tmp_path)
     fails(simgen("synthesise k.toml -o m.dnnmark"), 2, "kernels of your own")
+
+
+@pytest.mark.parametrize(
+    ("language", "said", "cure"),
+    [
+        (
+            Language.TRITON,
+            "kernel s_k: v_rcp_f16_e32: it ends there; compile with -mllvm",
+            "float32",
+        ),
+        (Language.TRITON, "kernel k: buffer_inv: it panics; keep arrays out", 'sem="relaxed"'),
+        (Language.TRITON, "v_foo_b32: it panics; anything", "write the function without"),
+        (Language.HIP, "kernel k: v_foo_b32: it panics; clear the sign bit", "clear the sign bit"),
+        (Language.HIP, "kernel k: v_foo_b32: it panics; use fused()", "without what becomes that"),
+        (Language.OPENCL, "kernel k: s_sendmsg (gfx90a): it ends; use --algo", "printf"),
+        (Language.ASSEMBLY, "kernel k: s_foo: it ends; use --algo", "without what becomes that"),
+        (Language.HIP, "kernel k: it takes 3 arguments; write 3 args", "write 3 args"),
+        (None, "kernel k: s_foo: it ends; use --algo", "use --algo"),
+    ],
+)
+def test_cures_are_for_the_kind_of_source(language, said, cure):
+    fact, _, found = cures.fitting(said, language).rpartition("; ")
+    assert fact == said.rpartition("; ")[0]
+    assert cure in found
 
 
 def test_whole_numbers_wrap_around_as_in_c():
