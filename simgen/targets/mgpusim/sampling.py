@@ -162,7 +162,7 @@ def _of_part(
     if "cycles" in row and row.get("seconds"):
         clock = row["cycles"] / row["seconds"]
         estimates["cycles"] = Extrapolated(time * clock, PART_ERROR * time * clock)
-    row |= {name: each.value for name, each in estimates.items()}
+    row |= {name: float(each.value) for name, each in estimates.items()}
     errors = {name: each.half for name, each in estimates.items() if name in row and each.half}
     return replace(sample, warm=(), pages=(), errors=errors)
 
@@ -206,7 +206,7 @@ def _estimated(
 def _lines(workload: Workload, launch: int) -> float:
     """Cache lines of the tensors of a launch."""
     names = dict.fromkeys(workload.launches[launch].args)
-    return sum(ceil(workload.buffer(name).spec.held / LINE) for name in names)
+    return 1.0 * sum(ceil(workload.buffer(name).spec.held / LINE) for name in names)
 
 
 def _bound(estimates: dict[str, Extrapolated], lines: float) -> None:
