@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 FIRST = 2  # waves at the begin: the first one is not like the others
 CLUSTER = 3  # waves at another place: the first one is not like the others
 CONFIDENCE = 0.95
+MOST_PARTS = 64
 Number = Annotated[int, Within(0, 2**40)]
 Range = tuple[Number, Number]  # the first work-group, and how many
 
@@ -52,6 +53,13 @@ class Sample:
     launch: Annotated[int, Within(0, 2**31)]  # index in the workload
     wave: Annotated[int, Within(1, 2**31)]  # work-groups that the machine holds at once
     ranges: tuple[Range, ...]  # in order
+    # Of a launch on a part of the machine (`of_part`): the part, 8 being an eighth; what is in L2
+    # and in its TLB when it begins, as places in the arena (offset, bytes), least recently used
+    # first; and whether its code is there.
+    part: Annotated[int, Within(1, MOST_PARTS)] = 1
+    warm: tuple[Range, ...] = ()
+    pages: tuple[Range, ...] = ()
+    code: bool = False
     # Of a result, metric -> half of the interval that holds it in 95 of 100 cases.
     errors: Mapping[str, Annotated[float, Within(0)]] = field(default_factory=dict)
 
@@ -66,6 +74,8 @@ class Sample:
 
     def fits(self, groups: int) -> bool:
         """Whether it is one of a grid of so many work-groups, as `ranges` makes them."""
+        if self.part > 1:
+            return (self.ranges, self.wave) == of_part(groups, self.part)
         *waves, last = self.ranges or ((0, 0),)
         ends = [0, *(first + count for first, count in waves)]
         ordered = all(end <= first for end, (first, _) in zip(ends, self.ranges))
@@ -131,6 +141,17 @@ def ranges(groups: int, wave: int, rate: float) -> tuple[Range, ...] | None:
     starts = [FIRST + int(between * (at + 0.5) - CLUSTER / 2) for at in range(places)]
     middle = [(at * wave, CLUSTER * wave) for at in starts]
     return ((0, FIRST * wave), *middle, (waves * wave, rest))
+
+
+def of_part(groups: int, part: int) -> tuple[tuple[Range, ...], int]:
+    """The work-groups that run on an eighth of the machine, if `part` is 8, and how many they are.
+
+    They follow each other, as those do that run at the same time, and begin where a whole number
+    of such parts ends, about in the middle: so grids with y and z are cut between these, where they
+    can be, and a part of a product has all of one factor and an eighth of the other.
+    """
+    count = -(-groups // part)
+    return ((groups // count // 2 * count, count),), count
 
 
 def of_groups(grid: Grid, numbers: Sequence[int], counted: Sequence[float]) -> Extrapolated:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from dataclasses import replace
+from itertools import chain
 from math import gamma, pi, prod, sqrt
 from random import Random
 
@@ -12,6 +14,7 @@ import pytest
 from command_line import fails
 from handmade import lowered
 
+import simgen
 from simgen.bundle import sampled
 from simgen.check.compare import Comparison, proves_nothing
 from simgen.layers.written import Places, Writes, cut, partial_sums
@@ -19,7 +22,7 @@ from simgen.layers.written_elements import elements, of_groups
 from simgen.running import sampling
 from simgen.targets.mgpusim import sampling as timing_samples
 from simgen.tensors import state_file
-from simgen.workload import samples
+from simgen.workload import cached, samples
 from simgen.workload.pieces import Piece
 from simgen.workload.samples import Extrapolated, Sample
 
@@ -123,6 +126,40 @@ def test_more_lines_than_there_are_make_the_interval_wide():
     assert found["dram_reads"] == Extrapolated(100.0, 300.0)
     assert found["dram_read_bytes"] == Extrapolated(6400.0, 19200.0)
     assert found["seconds"] == Extrapolated(4.0, 3.0)
+
+
+# ---- On a part of the machine ----
+
+
+@pytest.mark.parametrize("part", [2, 8, 64])
+@pytest.mark.parametrize("groups", [1, 2, 7, 64, 200, 784])
+def test_a_part_is_as_large_as_it_says(groups, part):
+    ((first, count),), wave = samples.of_part(groups, part)
+    assert count == wave == -(-groups // part)
+    assert first % count == 0
+    assert first + count <= groups
+    sample = Sample(0, wave, ((first, count),), part)
+    assert sample.fits(groups)
+    assert not replace(sample, wave=wave + 1).fits(groups)
+    assert not replace(sample, ranges=((first, count + 1),)).fits(groups)
+
+
+@pytest.mark.parametrize("nbytes", [1 << 10, 60 << 10, 1 << 30])
+def test_a_cache_holds_what_was_touched_last(nbytes):
+    """Against a cache that is simulated, word by word."""
+    workload = simgen.plan("lenet5", set={"n": 1}).workload
+    held = OrderedDict()
+    for launch, places in zip(workload.launches, cached.found(workload, nbytes), strict=True):
+        own = [workload.buffer(name) for name in dict.fromkeys(launch.args)]
+        words = [range(each.offset, each.offset + each.spec.held, 4) for each in own]
+        there = {word for word in chain(*words) if word in held}
+        assert there == set(chain(*(range(at, at + size, 4) for at, size in places)))
+        for word in chain(*words):
+            held[word] = None
+            held.move_to_end(word)
+            if len(held) > nbytes // 4:
+                held.popitem(last=False)
+    assert there or nbytes < 60 << 10
 
 
 # ---- Elements ----

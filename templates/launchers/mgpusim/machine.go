@@ -53,6 +53,7 @@ type machine struct {
 	recorder    *recorder
 	memory      *directMemory // of the timing model
 	sampler     *sampler
+	warmer      *warmer // once a launch needs it
 	tables      observations
 	processors  []*cp.CommandProcessor
 	timing      bool
@@ -212,6 +213,7 @@ func (m *machine) run(s step, dispatches []*dispatch) row {
 	if d := dispatches[0]; d.sample != nil {
 		m.sampler.samples[d.command.Packet] = d.sample
 		m.recorder.seen = newSeen(d.sample)
+		m.warm(d)
 	}
 	start := time.Now()
 	for _, d := range dispatches {
