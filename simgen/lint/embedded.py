@@ -72,7 +72,7 @@ def code_objects(
         while at >= 0:
             behind = at + len(IDENT)
             if _is_header(content, at, end):
-                code = _whole(content[at:end])
+                code = _whole(memoryview(content)[at:end])  # no copy: there may be gigabytes
                 if code is None:
                     raise DamagedError(
                         f"{place}: the code object at {at:#x} is not whole; build the program again"
@@ -99,7 +99,7 @@ def _is_header(content: bytes, at: int, end: int) -> bool:
     )
 
 
-def _whole(content: bytes) -> tuple[int, bytes] | None:
+def _whole(content: memoryview) -> tuple[int, bytes] | None:
     """(bytes that it takes, ELF) of the code object that `content` begins with."""
     ident, *rest = _HEADER.unpack_from(content, 0)
     segments_at, sections_at, segment_count, section_count, names = (
@@ -114,7 +114,7 @@ def _whole(content: bytes) -> tuple[int, bytes] | None:
     ends = [_HEADER.size, segments_at + segment_count * _SEGMENT.size]
     if section_count and (found := _sections_end(content, sections_at, section_count, names)):
         ends += [found, *(each.offset + each.nbytes for each in segments if each.kind == PT_LOAD)]
-        return (max(ends), content[: max(ends)]) if max(ends) <= len(content) else None
+        return (max(ends), bytes(content[: max(ends)])) if max(ends) <= len(content) else None
     image = section_count > 0  # its sections are not there: segments lie at their addresses
     code = False
     for each in segments:
@@ -138,7 +138,7 @@ def _whole(content: bytes) -> tuple[int, bytes] | None:
     return max(ends), bytes(elf)
 
 
-def _sections_end(content: bytes, at: int, count: int, names: int) -> int:
+def _sections_end(content: memoryview, at: int, count: int, names: int) -> int:
     """Where the table of sections and they end; 0 where there is no such table."""
     end = at + count * _SECTION.size
     if end > len(content) or not 0 < names < count or content[at : at + 64] != _NO_SECTION:

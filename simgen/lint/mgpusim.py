@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from simgen.lint.verdicts import Judged
 
 _FLOATS = (240, 248)  # the numbers of constants that are floats, as sources are numbered
+_NARROW = "takes constants of 32 bits for those of 64"
 # Why, where it is known, by the beginnings of mnemonics: what `simgen conform` has found.
 _BECAUSE = {
     "gfx942": {"flat_": "adds s[0:1] to the address"},
@@ -37,8 +38,15 @@ _BUT_FOR = {
     **dict.fromkeys(("v_ashrrev_i64", "v_lshlrev_b64"), _COUNTS),
 }
 
-# Right but for SCC, which hardly anybody reads there, and which no rule mends:
-_SCC = {"s_abs_i32": "does not tell in SCC whether the result is 0"}
+# The same of what no rule mends: what is rounded otherwise, SCC that hardly anybody reads.
+_TWICE = "rounds the product before it adds"
+_AS_IT_IS = {
+    "gfx942": dict.fromkeys(
+        ("v_fma_f32", "v_fmac_f32_e32", "v_fmamk_f32", "v_fmaak_f32", "v_pk_fma_f32"), _TWICE
+    ),
+    "": {"s_abs_i32": "does not tell in SCC whether the result is 0"},
+}
+_QUIETS = "takes |a| of a signalling NaN for a quiet one"
 
 
 def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
@@ -60,17 +68,36 @@ def judged(model: Model, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Ju
             else:
                 cure = NO_CONTROLS.get(item.form, OTHERWISE)
                 yield item, (WRONG, f"{title} is not known to execute this form right", cure)
-        elif has and item.offset not in changed and naming.name(item, model.arch) in _SCC:
-            yield item, (EDGES, f"{title} {_SCC[naming.name(item, model.arch)]}", OTHERWISE)
-        elif has and item.offset in changed and naming.name(item, model.arch) in _BUT_FOR:
-            reason = _BUT_FOR[naming.name(item, model.arch)]
+        elif has and item.offset not in changed:
+            if found := _as_it_is(item, model.arch):
+                yield item, (found[0], f"{title} {found[1]}", OTHERWISE)
+        elif has and (reason := _but_for(item, model.arch)):
             yield item, (EDGES, f"{title} {reason}", LEGALISE)
-        elif item.offset in changed or not has:
+        else:
             cure = OTHERWISE if changed.get(item.offset, "no rule") else LEGALISE
             if has:
                 yield item, (WRONG, f"{title} {_why(item, model.arch)}", cure)
             else:
                 yield item, (ENDS, f"{title} has no such instruction and panics", cure)
+
+
+def _as_it_is(item: Decoded, arch: str) -> tuple[str, str] | None:
+    """Verdict and reason of what no rule changes."""
+    word = naming.name(item, arch)
+    for known in (_AS_IT_IS.get(arch, {}), _AS_IT_IS[""]):
+        if word in known:
+            return EDGES, known[word]
+    if word == "v_cmp_class_f32_e64" and "abs" in naming.modifiers(item):
+        return EDGES, _QUIETS
+    if word == "v_rcp_f64_e32" and _FLOATS[0] <= item.bits(0, 8) <= _FLOATS[1]:
+        return WRONG, _NARROW
+    return None
+
+
+def _but_for(item: Decoded, arch: str) -> str:
+    """For which values alone something is wrong; empty where it is more."""
+    limited = {"clamp", "omod"} & set(naming.modifiers(item))
+    return "" if limited else _BUT_FOR.get(naming.name(item, arch), "")
 
 
 def _why(item: Decoded, arch: str) -> str:
@@ -80,7 +107,7 @@ def _why(item: Decoded, arch: str) -> str:
             if word.startswith(start):
                 return why
     if "f64" in word and any(_FLOATS[0] <= source <= _FLOATS[1] for source in _sources(item)):
-        return "takes constants of 32 bits for those of 64"
+        return _NARROW
     return "does not execute it right, or not in this form"
 
 

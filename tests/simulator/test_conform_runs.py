@@ -7,15 +7,33 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simgen.compile import toolchain
+from simgen.compile.legalise import Model
 from simgen.conform.judging import Found
 from simgen.conform.probe import Trial
+from simgen.lint import functions, linting, naming
 from simgen.targets.mgpusim.target import MGPUSim
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from simgen.conform.judging import Seen
+
 lacks = MGPUSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
+
+
+def told(found: dict[tuple[str, str], Seen]) -> set[tuple[str, str]]:
+    """Those of which lint says something, whatever reads their results."""
+    head = '.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n.type f,@function\nf:\n'
+    text = head + "".join(f"{each.form.text}\n" for each in found.values()) + ".size f, .-f\n"
+    code = toolchain.assemble_foreign(text, "gfx942", "forms")
+    (_, (function,), _) = functions.of(code, "forms")
+    items = naming.decoded(function.code)
+    judge = linting.judge_of(Model("mgpusim", "4.2.0", "gfx942"))
+    assert not isinstance(judge, str)
+    at = {item.offset for item, _ in judge(items)}
+    return {key for key, item in zip(found, items, strict=True) if item.offset in at}
 
 
 def test_mgpusim(tmp_path: Path):
@@ -44,6 +62,7 @@ def test_mgpusim(tmp_path: Path):
     assert kinds["global_store_byte", "offset 0"] is Found.MISSING
     assert kinds["ds_write_b32", "offset 0, some lanes"] is Found.RIGHT
     assert kinds["ds_write_b64", "offset 0"] is Found.MISSING
+    assert not {key for key, kind in kinds.items() if kind is not Found.RIGHT} - told(found)
     moved = found["v_mov_b64", "e32"]
     assert moved.wrong == moved.lanes == 1024
     assert not list(tmp_path.iterdir())

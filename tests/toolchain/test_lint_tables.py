@@ -94,6 +94,13 @@ MGPUSIM_FORMS = {
     "v_med3_u32 v10, v4, v6, v6": "where two sources are equal",
     "s_abs_i32 s0, s1": "SCC",
     "s_not_b32 s0, s1": "SCC",
+    "v_rcp_f64_e32 v[10:11], -4.0": "takes constants of 32 bits",
+    "v_rcp_f64_e32 v[10:11], v[4:5]": "",
+    "v_fma_f32 v10, v4, v6, v8": "rounds the product",
+    "v_max3_f32 v10, v4, v6, v8": "where operands are NaN",
+    "v_max3_f32 v10, v4, v6, v8 mul:2": "does not execute it right",
+    "v_cmp_class_f32_e64 s[30:31], |v4|, v6": "signalling NaN",
+    "v_cmp_class_f32_e64 s[30:31], v4, v6": "",
 }
 
 
