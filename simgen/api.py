@@ -35,6 +35,7 @@ from simgen.study import reporting
 from simgen.study.reporting import Report
 from simgen.targets import TARGETS, Target
 from simgen.workload.pieces import Warm
+from simgen.workload.samples import MOST_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -274,6 +275,7 @@ class BuiltBundle:
         jobs: int | None = None,
         warm: str = "previous",
         sample: float | None = None,
+        scale_model: int | None = None,
         options: Mapping[str, str | int] | None = None,
         progress: Progress | None = None,
         notice: Notice | None = None,
@@ -291,6 +293,7 @@ class BuiltBundle:
             jobs: simulate pieces of the network side by side, so many at a time.
             warm: what fills the caches of a piece: "previous", the layer before it, or "none".
             sample: simulate about this part of a launch's work-groups (0.05) and extrapolate.
+            scale_model: simulate an eighth of each launch (8) on an eighth of the machine.
             options: options of the target, as in `simgen run --help`: {"num_compute_units": 8}.
             progress: called as the input data are checked, and as launches end, where the target
                 tells.
@@ -302,7 +305,7 @@ class BuiltBundle:
             RunError: the run failed or took too long.
             DamagedError: a file of the bundle is not what was built.
         """
-        cutting = _cutting(representatives, jobs, warm, sample)
+        cutting = _cutting(representatives, jobs, warm, sample, scale_model)
         source = os.fspath(inputs) if inputs else None
         wish = Wish(timeout, _joined(layers), source, resume, cutting)
         with bundles.opened(self.path) as made:
@@ -320,6 +323,7 @@ class BuiltBundle:
         jobs: int | None = None,
         warm: str = "previous",
         sample: float | None = None,
+        scale_model: int | None = None,
         options: Mapping[str, str | int] | None = None,
         again: bool = False,
         progress: Progress | None = None,
@@ -336,7 +340,8 @@ class BuiltBundle:
                 or setting of the build, such as {"n": [1, 4], "algo": ["direct", "winograd"]}.
             options: options that have one value throughout.
             again: run the points that have a result, too.
-            timeout, representatives, jobs, warm, sample, progress, notice: as in `run`, for each
+            timeout, representatives, jobs, warm, sample, scale_model, progress, notice:
+                as in `run`, for each
                 point.
 
         Returns:
@@ -349,7 +354,7 @@ class BuiltBundle:
         words = [f"{name}={','.join(map(_text, values))}" for name, values in grid.items()]
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
-        wish = Wish(timeout, cutting=_cutting(representatives, jobs, warm, sample))
+        wish = Wish(timeout, cutting=_cutting(representatives, jobs, warm, sample, scale_model))
         with bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
@@ -453,7 +458,7 @@ def _check_options(bundle: bundles.Bundle, target: str | None, options: Mapping[
 
 
 def _cutting(
-    representatives: bool, jobs: int | None, warm: str, sample: float | None
+    representatives: bool, jobs: int | None, warm: str, sample: float | None, part: int | None
 ) -> Cutting | None:
     """How a network is to be cut; None: it is run whole."""
     if warm not in list(Warm):
@@ -462,8 +467,10 @@ def _cutting(
         raise UsageError(f"--jobs {jobs}: write a whole number, 1 or more")
     if sample is not None and not 0 < sample <= 0.5:
         raise UsageError(f"--sample {sample!r}: write a part of the whole, such as 0.05")
-    if representatives or jobs is not None or sample is not None:
-        return Cutting(representatives, Warm(warm), jobs or 1, sample or 0.0)
+    if part is not None and not 2 <= part <= MOST_PARTS:
+        raise UsageError(f"--scale-model {part}: write a whole number, 2 to {MOST_PARTS}")
+    if representatives or jobs is not None or sample is not None or part is not None:
+        return Cutting(representatives, Warm(warm), jobs or 1, sample or 0.0, part or 0)
     return None
 
 

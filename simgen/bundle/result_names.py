@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MARK = "@"  # between a target and a point
 # What runs by pieces are called; the last may stand behind another.
-CUTS = REPRESENTATIVES, PIECES, SAMPLED = "representatives", "pieces", "sampled"
+CUTS = REPRESENTATIVES, PIECES, SAMPLED, SCALED = "representatives", "pieces", "sampled", "scaled"
 UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([KMG]i|[kMG])?(?:B|Hz)?")
 

@@ -124,6 +124,7 @@ def _commands(plan: Plan, target: Target, chosen: Chosen, given: dict[str, Any])
     run += ["--representatives"] if chosen.representatives else []
     run += ["--jobs", str(chosen.jobs)] if chosen.jobs > 1 else []
     run += ["--sample", f"{chosen.sample:.0%}"] if chosen.sample else []
+    run += ["--scale-model", str(chosen.scale_model)] if chosen.scale_model else []
     if own and not given["output"]:
         own += ["-o", str(output)]
     return f"{words} {shlex.join(own)}".rstrip(), shlex.join(run)

@@ -179,6 +179,13 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
     "extrapolate its figures.",
 )
 @click.option(
+    "--scale-model",
+    type=Whole(2, 64),
+    metavar="K",
+    help="Simulate a K-th of the work-groups of each launch on a K-th of the machine: of its "
+    "compute units, banks of L2 and memory.",
+)
+@click.option(
     "--piece",
     type=Whole(1),
     metavar="K",
@@ -202,6 +209,7 @@ def run(
     jobs: int | None,
     warm: str | None,
     sample: float | None,
+    scale_model: int | None,
     piece: int | None,
     resume: bool,
     executor: str | None,
@@ -239,7 +247,9 @@ def run(
     from simgen.running.runs import Wish
 
     given = {name: value for name, value in options.items() if value is not None}
-    wish = Wish(timeout, layers, inputs, resume, _cutting(representatives, jobs, warm, sample))
+    wish = Wish(
+        timeout, layers, inputs, resume, _cutting(representatives, jobs, warm, sample, scale_model)
+    )
     if grid and layers is not None and not wish.cutting:
         raise UsageError(
             "--layers: a sweep runs the whole network; leave out --layers or --sweep, or add "
@@ -295,20 +305,28 @@ def _piece(
 
 
 def _cutting(
-    representatives: bool, jobs: int | None, warm: str | None, sample: float | None
+    representatives: bool,
+    jobs: int | None,
+    warm: str | None,
+    sample: float | None,
+    part: int | None,
 ) -> Cutting | None:
     """How the network is to be cut; None: it is run whole."""
     from simgen.running.pieces import Cutting
     from simgen.workload.pieces import Warm
 
-    if not representatives and jobs is None and sample is None:
+    if part and warm:
+        raise UsageError("--warm: --scale-model fills the caches by itself; leave it out")
+    if not (representatives or jobs or sample or part):
         if warm:
             raise UsageError(
                 "--warm: a run of the whole network has the caches that it has; leave it out, or "
                 "add --representatives, --sample or --jobs"
             )
         return None
-    return Cutting(representatives, Warm(warm or Warm.PREVIOUS), jobs or 1, sample or 0.0)
+    return Cutting(
+        representatives, Warm(warm or Warm.PREVIOUS), jobs or 1, sample or 0.0, part or 0
+    )
 
 
 def _sweep(

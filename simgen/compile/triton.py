@@ -95,16 +95,24 @@ def assembly(own: OwnSource, arch: str, place: str, cache: Cache, *, matrix: boo
         )
     taken = sum(kind != "constexpr" for _, kind in own.triton.signature)
     code = base64.b64decode(made["content"])
+    return of_llvm(code, arch, own.entry, made["lds_nbytes"], taken, place, cache)
+
+
+def of_llvm(
+    code: bytes, arch: str, entry: str, lds_nbytes: int, taken: int, place: str, cache: Cache
+) -> str:
+    """Assembly text by clang of what Triton made in LLVM's language, as text or bits: with the LDS
+    that it asks for, and of the kernel's arguments the first `taken` in use."""
     flags = toolchain.llvm_flags(arch)
     key = Key("triton assembly")
-    key.add("label", f"triton assembly {arch} {own.entry}")
+    key.add("label", f"triton assembly {arch} {entry}")
     key.add("compiler", toolchain.identity())
     key.add("flags", "\n".join(flags))
     key.add("source", hashlib.sha256(code).hexdigest())
     text = cache.get_or_build(
         key, lambda: toolchain.own_assembly(code, flags, "source.ll", place).encode()
     ).decode()
-    return with_its_own(text, made["lds_nbytes"], taken)
+    return with_its_own(text, lds_nbytes, taken)
 
 
 def with_its_own(text: str, lds_nbytes: int, taken: int) -> str:

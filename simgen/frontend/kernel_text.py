@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
-from simgen.frontend import triton_text
+from simgen.frontend import ptx_text, triton_text
 from simgen.ir import Language, OwnSource
 from simgen.layers.own.expression import ExpressionError
 from simgen.machine import architectures
@@ -47,7 +47,6 @@ _KERNELS = {
         r"(?:__attribute__\s*\(\(.*?\)\)\s*)*(\w+)\s*\("
     ),
     Language.ASSEMBLY: re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M),
-    Language.PTX: re.compile(r"^[^\n/]*\.entry\s+([\w$]+)", re.M),
 }
 # What programs fill from the host, or kernels change: `__constant__ float mask[9];`.
 _VARIABLE = re.compile(
@@ -99,6 +98,8 @@ class Files:
         names = list(dict.fromkeys(pattern.findall(source.text))) if pattern else []
         if source.language is Language.TRITON:
             names = list(triton_text.functions(source.text))
+        if source.language is Language.PTX:
+            names = ptx_text.entries(source.text)
         if len(names) != 1:
             have = f"the source has {', '.join(names)}" if names else "the source has none"
             have = "nobody can tell of it" if source.language is Language.OBJECT else have
@@ -112,7 +113,7 @@ class Files:
             ExpressionError: it has others.
         """
         if source.language is Language.PTX:
-            there = _KERNELS[source.language].findall(source.text)
+            there = ptx_text.entries(source.text)
             if entry not in there:
                 raise ExpressionError(
                     f"{place}: the PTX has no .entry {printable(entry)}; "

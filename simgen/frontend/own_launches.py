@@ -10,7 +10,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, printable
-from simgen.frontend import own_tensors, triton_text
+from simgen.frontend import own_tensors, ptx_text, triton_text
 from simgen.ir import ByValue, Kernel, Language, Launch, OwnSource, TritonBuild
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
@@ -32,6 +32,7 @@ MOST_ITEMS = 1024  # of a work-group
 MOST_LDS = 2**16
 MOST_LAUNCHES = 10_000
 MOST_ARGS = 64
+POINTER = 8  # bytes
 
 
 @dataclass
@@ -44,6 +45,7 @@ class Launches:
     files: Files
     _kernels: dict[tuple[object, ...], Kernel] = field(default_factory=dict)
     _launches: list[Launch] = field(default_factory=list)
+    _checked: set[tuple[object, ...]] = field(default_factory=set)  # arguments for PTX
     _kinds: dict[int, str] = field(default_factory=dict)  # of the arguments by value read last
 
     @property
@@ -129,7 +131,25 @@ class Launches:
         if lds > MOST_LDS:
             raise ExpressionError(f"{place}: {lds} bytes of LDS; {MOST_LDS} at most")
         kernel = self._kernel(place, source, said, block, lds)
+        if source.language is Language.PTX:
+            self._check_ptx(place, kernel, args, values)
         self._launches.append(Launch(kernel.name, grid, args, values=_placed(values)))
+
+    def _check_ptx(
+        self, place: str, kernel: Kernel, args: Sequence[str], values: Sequence[ByValue]
+    ) -> None:
+        """Refuse arguments that are not the kernel's; the compiler tells of other languages'."""
+        given = [(f"the tensor {name} is an address of", POINTER) for name in args]
+        for each in values:
+            if each.local:
+                raise ExpressionError(f"{place}: local is of OpenCL; declare .shared in the PTX")
+            given.insert(each.at, (f"{self._kinds[each.at]} has", each.nbytes))
+        key = (kernel.name, *(nbytes for _, nbytes in given))
+        if key not in self._checked:
+            self._checked.add(key)
+            assert kernel.source is not None
+            file = str(self.said["source"])
+            ptx_text.check(kernel.source.text, kernel.source.entry, file, given, place)
 
     def _triton_launch(
         self, place: str, source: OwnSource, said: Mapping[str, Any], known: Mapping[str, Any]

@@ -3,5 +3,5 @@
 `containers` finds code objects in whatever holds them, `naming` says what their instructions are
 called, `tables` what a version of a simulator does with each, and `linting` brings them together.
 
-May import: errors, machine, resources, storage, compile.
+May import: errors, ir, machine, resources, storage, compile.
 """

@@ -1,7 +1,8 @@
 """Code objects of AMD GPUs in files of all kinds.
 
     ELF for an AMD GPU                  a code object, linked or not
-    ELF for a CPU                       programs and libraries of HIP: section .hip_fatbin
+    ELF for a CPU                       programs and libraries of HIP: section .hip_fatbin; others:
+                                        code objects and their memory images among their constants
     __CLANG_OFFLOAD_BUNDLE__            a fat binary: code objects of several processors
     CCOB                                the same, compressed by zlib or Zstandard
     !<arch>                             a static library of any of these
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError, MissingError, UsageError, one_line
-from simgen.lint import assembling, elf
+from simgen.lint import assembling, elf, embedded
 from simgen.storage.files import read_regular
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 ELF, BUNDLE, COMPRESSED, ARCHIVE = b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n"
 MAGICS = (ELF, BUNDLE, COMPRESSED, ARCHIVE)
-EM_AMDGPU = 224
 FATBIN = ".hip_fatbin"
 MOST_NBYTES = 2**31  # of a file, or of what a compressed one holds
 MOST_ENTRIES = 4096  # of a fat binary
@@ -103,11 +103,14 @@ def _held(path: Path, inside: str, content: bytes, depth: int) -> Iterator[Held]
         raise DamagedError(f"{path}: containers in containers; take out the code object")
     place = f"{path}({inside})" if inside else str(path)
     if content.startswith(ELF):
-        if len(content) > 20 and struct.unpack_from("<H", content, 18)[0] == EM_AMDGPU:
+        if struct.unpack_from("<H", content.ljust(20), 18)[0] == embedded.EM_AMDGPU:
             yield Held(path, inside, content)
-        else:
-            for at, section in enumerate(_fat_sections(content, place)):
-                yield from _held(path, f"{inside}{FATBIN}{at or ''}", section, depth + 1)
+            return
+        fat, constants = _in_program(content, place)
+        for at, section in enumerate(fat):
+            yield from _held(path, f"{inside}{FATBIN}{at or ''}", section, depth + 1)
+        for start, code in constants:
+            yield Held(path, _joined(inside, 0, f"at {start:#x}"), code)
     elif content.startswith((BUNDLE, COMPRESSED)):
         for part, name, code in _bundles(content, place):
             yield from _held(path, _joined(inside, part, name), code, depth + 1)
@@ -121,10 +124,23 @@ def _joined(inside: str, part: int, name: str) -> str:
     return f"{inside}/{named}" if inside else named
 
 
-def _fat_sections(content: bytes, place: str) -> list[bytes]:
+def _in_program(content: bytes, place: str) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+    """A program's fat binaries, and (offset, code) of the code objects outside of them."""
     with elf.opened(content, place, "ELF file", "copy it again") as file:
         fat = [each for each in file.iter_sections() if each.name == FATBIN]
-        return [bytes(each.data()) for each in fat if each["sh_type"] != "SHT_NOBITS"]
+        fat = [each for each in fat if each["sh_type"] != "SHT_NOBITS"]
+        outside = embedded.loaded(file)
+        for each in fat:
+            start, end = each["sh_offset"], each["sh_offset"] + each["sh_size"]
+            outside = [
+                piece
+                for low, high in outside
+                for piece in ((low, min(high, start)), (max(low, end), high))
+                if piece[0] < piece[1]
+            ]
+        return [bytes(each.data()) for each in fat], list(
+            embedded.code_objects(content, sorted(outside), place)
+        )
 
 
 def _bundles(content: bytes, place: str) -> Iterator[tuple[int, str, bytes]]:

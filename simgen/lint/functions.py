@@ -7,9 +7,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile.code_object import MACHINES
+from simgen.compile.code_object import DESCRIPTOR, DESCRIPTOR_NBYTES, MACHINES, PF_X
 from simgen.errors import DamagedError, UsageError
-from simgen.lint import naming
+from simgen.lint import metadata, naming
 from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ EXECUTABLE = 4  # flag of a section
 # Of code objects of version 2: the type of kernels' symbols (10), and the bytes before their code.
 KERNELS_V2 = ("STT_LOOS", "STT_GNU_IFUNC")
 HEADER_V2 = 256
+CODE_ALIGNMENT = 256  # of a kernel's first instruction
 MOST_LINES = 2**22  # rows of a line table
 
 
@@ -82,9 +83,12 @@ def of(elf: bytes, place: str) -> tuple[str, list[Function], Lines]:
 
 
 def _functions(file: ELFFile) -> Iterator[Function]:
-    """By symbols; of a section without any, the whole."""
+    """By symbols; of a section without any, the whole; without sections, by descriptors."""
     from elftools.elf.sections import SymbolTableSection
 
+    if not file.num_sections():
+        yield from _described(file)
+        return
     table = file.get_section_by_name(".symtab") or file.get_section_by_name(".dynsym")
     symbols = list(table.iter_symbols()) if isinstance(table, SymbolTableSection) else []
     kernels = {s.name.removesuffix(".kd") for s in symbols if s.name.endswith(".kd")}
@@ -111,6 +115,48 @@ def _functions(file: ELFFile) -> Iterator[Function]:
             yield Function(symbol.name, number, symbol["st_value"] + ahead, code[ahead:], is_kernel)
         if not inside and data:
             yield Function(section.name, number, base, data, False)
+
+
+def _described(file: ELFFile) -> Iterator[Function]:
+    """The kernels of a code object without sections: descriptors tell where they begin, metadata
+    what they are called."""
+    from elftools.elf.segments import NoteSegment
+
+    segments = list(file.iter_segments("PT_LOAD"))
+    held = (each for each in file.iter_segments("PT_NOTE") if isinstance(each, NoteSegment))
+    notes = [note for segment in held for note in segment.iter_notes()]
+    told = metadata.of_notes(notes).get("amdhsa.kernels", [])
+    for number, segment in enumerate(segments):
+        if not segment["p_flags"] & PF_X:
+            continue
+        code, base = bytes(segment.data()), segment["p_vaddr"]
+        starts = {  # address -> bytes of arguments
+            start: nbytes
+            for other in segments
+            if not other["p_flags"] & PF_X
+            for start, nbytes in _entries(bytes(other.data()), other["p_vaddr"])
+            if base <= start < base + len(code)
+        }
+        names = [f"kernel at {start:#x}" for start in starts]
+        if [each[".kernarg_segment_size"] for each in told] == list(starts.values()):
+            names = [str(each[".name"]) for each in told]
+        named = sorted(zip(starts, names, strict=True))
+        if not named and code:
+            yield Function("", number, base, code, False)
+        ends = [*(start for start, _ in named[1:]), base + len(code)]
+        for (start, name), end in zip(named, ends[: len(named)], strict=True):
+            yield Function(name, number, start, code[start - base : end - base], True)
+
+
+def _entries(data: bytes, base: int) -> Iterator[tuple[int, int]]:
+    """(address of the first instruction, bytes of arguments) of what may be descriptors."""
+    for at in range(
+        -base % DESCRIPTOR_NBYTES, len(data) - DESCRIPTOR_NBYTES + 1, DESCRIPTOR_NBYTES
+    ):
+        _, _, arguments, entry, *_ = DESCRIPTOR.unpack_from(data, at)
+        start = base + at + entry
+        if entry > 0 and start % CODE_ALIGNMENT == 0 and not any(data[at + 24 : at + 44]):
+            yield start, arguments
 
 
 def _line_rows(elf: bytes) -> Iterator[tuple[int, str]]:

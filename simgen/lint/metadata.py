@@ -9,8 +9,12 @@ from __future__ import annotations
 import json
 import re
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NT_METADATA = 32
 DEEPEST = 16
 _FIXED = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b",
           0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}  # fmt: skip
@@ -29,6 +33,20 @@ def unpacked(data: bytes) -> Any:
         return _value(data, 0, 0)[0]
     except (struct.error, IndexError, UnicodeDecodeError, TypeError) as error:
         raise ValueError(f"metadata: {error}") from None
+
+
+def of_notes(notes: Iterable[Any]) -> dict[str, Any]:
+    """The metadata among an ELF file's notes, as pyelftools gives them; empty where there is none.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    for note in notes:
+        if note["n_type"] in (NT_METADATA, "NT_AMDGPU_METADATA"):
+            value = note["n_descdata"]
+            found = unpacked(value if isinstance(value, bytes) else value.encode("latin1"))
+            return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _value(data: bytes, at: int, depth: int) -> tuple[Any, int]:

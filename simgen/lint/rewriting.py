@@ -12,10 +12,11 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from simgen.compile import legalise, toolchain
+from simgen.compile import cures, legalise, toolchain
 from simgen.compile.code_object import MACHINES
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import RefusedError, UsageError, printable
+from simgen.ir import Language
 from simgen.lint import disassembly, functions, metadata, naming
 from simgen.lint.elf import opened
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from simgen.compile.legalise import Legalised
     from simgen.lint.functions import Function
 
-NT_METADATA = 32
 VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
 MOST_SGPRS = 102
 _DESCRIPTOR = struct.Struct("<IIIxxxxq20xIIIHHxxxx")
@@ -61,7 +61,11 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
     made: list[Legalised] = []
 
     def change(text: str) -> str:
-        made.append(legalise.rewrite(text, model))
+        try:
+            made.append(legalise.rewrite(text, model))
+        except RefusedError as refusal:
+            cures.fit(refusal, Language.ASSEMBLY)
+            raise
         return made[-1].text
 
     return changed(elf, place, change), made[0]
@@ -79,6 +83,10 @@ def changed(
         DamagedError: it is not a whole code object.
     """
     arch, found, _ = functions.of(elf, place)
+    with opened(elf, place) as file:
+        if not file.num_sections():
+            fact = "a memory image, which has no symbols"
+            raise UsageError(f"{place}: {fact}; give the code object that it was made of")
     kernels = [_kernel(elf, each, arch, place) for each in found if each.is_kernel]
     if not kernels:
         raise UsageError(f"{place}: no kernel in it; give a code object that has one")
@@ -151,15 +159,8 @@ def metadata_of(opened: ELFFile) -> dict[str, object]:
     """The metadata of a code object; empty where there is none."""
     from elftools.elf.sections import NoteSection
 
-    for section in opened.iter_sections():
-        for note in section.iter_notes() if isinstance(section, NoteSection) else ():
-            if note["n_type"] in (NT_METADATA, "NT_AMDGPU_METADATA"):
-                value = note["n_descdata"]
-                found = metadata.unpacked(
-                    value if isinstance(value, bytes) else value.encode("latin1")
-                )
-                return found if isinstance(found, dict) else {}
-    return {}
+    sections = (each for each in opened.iter_sections() if isinstance(each, NoteSection))
+    return metadata.of_notes(note for section in sections for note in section.iter_notes())
 
 
 def _module(kernels: Sequence[_Kernel], told: Sequence[str], arch: str) -> list[str]:

@@ -2,9 +2,9 @@
 
 In this order: nothing; equal launches, which are simulated once; as many processes at a time as the
 machine has processors and memory for; smaller and smaller samples of large launches, where the
-target takes them; then the batch; then, of a network, height and width by halves as long as all its
-layers fit, where windows that had the whole image still have it; of one layer, its extents by whole
-tiles (simgen.frontend.scaling).
+target takes them; smaller and smaller parts of the machine; then the batch; then, of a network,
+height and width by halves as long as all its layers fit, where windows that had the whole image
+still have it; of one layer, its extents by whole tiles (simgen.frontend.scaling).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from simgen.bundle import sampled
 from simgen.bundle.planning import Plan
-from simgen.errors import ConfigError, UnsupportedError, UsageError
+from simgen.errors import ConfigError, RefusedError, UnsupportedError, UsageError
 from simgen.frontend import whole_images
 from simgen.running import capacity, estimates, sampling
 from simgen.workload import costs, pieces, samples
@@ -34,6 +34,7 @@ HALVES = 8  # of height and width, at most
 LEAST = 1e3  # operations that a layer is made smaller to, at the least
 STEP = 2.0  # each try has so much fewer operations
 RATES = (0.25, 0.1, 0.05, 0.02, 0.01)  # of samples, each about half of the one before
+PARTS = (2, 4, 8)  # of the machine
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Chosen:
         scale_to: operations that the layer is made smaller to.
         representatives, jobs: of the run.
         sample: the part of the work-groups of large launches; 0: all.
+        scale_model: 8 for an eighth of the machine; 0: all of it.
         seconds: of this machine, that it will take.
         given_up: what is not simulated as asked for, in words with numbers.
     """
@@ -54,6 +56,7 @@ class Chosen:
     representatives: bool
     jobs: int
     sample: float
+    scale_model: int
     seconds: float
     given_up: tuple[str, ...]
 
@@ -70,13 +73,13 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
         found = estimates.estimate(workload, target, factor)
         shrunk = _shrunk(plan.workload, workload)
         if found.whole.host <= seconds:
-            return Chosen(settings, scale_to, False, 1, 0.0, found.whole.host, shrunk)
+            return Chosen(settings, scale_to, False, 1, 0.0, 0, found.whole.host, shrunk)
         once = _once(workload)
-        for jobs, rate, part, told in _ways(workload, target, found):
-            took = part.by_pieces(workload, jobs)
+        for jobs, rate, part, cost, told in _ways(workload, target, found):
+            took = cost.by_pieces(workload, jobs, filled=part > 0)
             if took <= seconds:
                 given_up = (*once, *told, *shrunk)
-                return Chosen(settings, scale_to, True, jobs, rate, took, given_up)
+                return Chosen(settings, scale_to, True, jobs, rate, part, took, given_up)
             least = took if least is None else min(least, took)
     raise UsageError(
         f"--budget: the smallest that can be planned takes about {least or 0.0:.0f} s on "
@@ -86,17 +89,28 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
 
 def _ways(
     workload: Workload, target: Target, found: Estimate
-) -> Iterator[tuple[int, float, Estimate, tuple[str, ...]]]:
+) -> Iterator[tuple[int, float, int, Estimate, tuple[str, ...]]]:
     """Ways to run representatives, from that which gives up least: processes, the rate of samples,
-    what launches take then, and what is left out of them."""
+    the part of the machine, what launches take then, and what is left out of them."""
     processes = tuple(dict.fromkeys((1, _processes(found))))
     for jobs in processes:
-        yield jobs, 0.0, found, ()
+        yield jobs, 0.0, 0, found, ()
     for rate in RATES:
         shares = _shares(workload, target, rate)
-        part, told = found.sampled(shares), _left_out(workload, shares)
+        cost, told = found.sampled(shares), _left_out(workload, shares)
         for jobs in processes if shares else ():
-            yield jobs, rate, part, told
+            yield jobs, rate, 0, cost, told
+    for part in PARTS:
+        shares = _shares_of_part(workload, target, part)
+        cost = found.sampled(shares)
+        for jobs in processes if shares else ():
+            yield (
+                jobs,
+                0.0,
+                part,
+                cost,
+                (f"1/{part} of each launch runs, on as much of the machine",),
+            )
 
 
 def _shares(workload: Workload, target: Target, rate: float) -> dict[int, float]:
@@ -106,8 +120,7 @@ def _shares(workload: Workload, target: Target, rate: float) -> dict[int, float]
     compiled code tells. Here they are as many as it has places for wavefronts, so a launch with few
     waves may have a sample that is not counted on. Empty where a run could be refused.
     """
-    options = {"mode": "timing"} if "mode" in target.run_options else {}
-    if target.unsampled(options):
+    if target.unsampled(_timed(target)):
         return {}
     machine = workload.machine
     found = {}
@@ -124,6 +137,26 @@ def _shares(workload: Workload, target: Target, rate: float) -> dict[int, float]
         if ranges is not None:
             found[at] = sum(count for _, count in ranges) / groups
     return found
+
+
+def _shares_of_part(workload: Workload, target: Target, part: int) -> dict[int, float]:
+    """Of all launches, the part of the work-groups that runs on a part of the machine; empty where
+    a run is refused."""
+    measured = pieces.representatives(workload).steps
+    cuts = [pieces.Piece((), measured)]
+    try:
+        if target.unsampled(_timed(target)):
+            return {}
+        found = sampling.of_part(workload, target, {}, part, cuts)
+    except (RefusedError, UsageError):
+        return {}
+    groups = [prod(launch.grid) for launch in workload.launches]
+    return {each.launch: each.groups / groups[each.launch] for each in found}
+
+
+def _timed(target: Target) -> dict[str, str]:
+    """The run options that make it tell times."""
+    return {"mode": "timing"} if "mode" in target.run_options else {}
 
 
 def _left_out(workload: Workload, shares: Mapping[int, float]) -> tuple[str, ...]:

@@ -109,14 +109,16 @@ class Estimate:
         ]
         return replace(self, launches=tuple(launches))
 
-    def by_pieces(self, workload: Workload, jobs: int) -> float:
-        """Host seconds of a run of representatives, so many pieces at a time.
+    def by_pieces(self, workload: Workload, jobs: int, *, filled: bool = False) -> float:
+        """Host seconds of a run of representatives, so many pieces at a time; with caches that are
+        `filled`, so that no step runs uncounted.
 
         Pieces begin in their order, each when a process has ended.
         """
         survey = pieces.representatives(workload)
         free = [0.0] * jobs
-        for piece in pieces.cut(workload, survey.steps, Warm.PREVIOUS, jobs):
+        warm = Warm.NONE if filled else Warm.PREVIOUS
+        for piece in pieces.cut(workload, survey.steps, warm, jobs, gaps=filled):
             took = sum(self.of(workload, at).host for at in piece.all) + self.start
             free[free.index(min(free))] += took
         return max(free)

@@ -54,11 +54,13 @@ class Cutting:
     warm: Warm = Warm.PREVIOUS
     jobs: int = 1
     sample: float = 0.0  # the part of a launch's work-groups that are simulated; 0: all
+    part: int = 0  # 8: an eighth of them, on an eighth of the machine; 0: all
 
     @property
     def word(self) -> str:
         words = [result_names.REPRESENTATIVES] if self.representatives else []
         words += [result_names.SAMPLED] if self.sample else []
+        words += [result_names.SCALED] if self.part else []
         return ",".join(words) or result_names.PIECES
 
     @property
@@ -66,7 +68,7 @@ class Cutting:
         """The first of those that made it."""
         if self.representatives:
             return "--representatives"
-        return "--sample" if self.sample else "--jobs"
+        return "--scale-model" if self.part else "--sample" if self.sample else "--jobs"
 
     def result(self, target: str, layers: str | None) -> str:
         """The name of the result of a run of these layers, or of all."""
@@ -94,6 +96,8 @@ def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Surv
     make = pieces.representatives if cutting.representatives else pieces.everything
     wanted = None if layers is None else selection.selected(workload, layers)
     survey = make(workload, wanted)
+    if cutting.part:  # caches are filled, so nothing has to run before a piece
+        return survey, pieces.cut(workload, survey.steps, Warm.NONE, cutting.jobs, gaps=True)
     return survey, pieces.cut(workload, survey.steps, cutting.warm, cutting.jobs)
 
 
@@ -106,8 +110,10 @@ def check(target: Target, cutting: Cutting, options: Mapping[str, str | int]) ->
     option = cutting.option
     if reason := target.whole_only():
         raise UsageError(f"{option}: {target.name}: {reason}")
-    if cutting.sample and (reason := target.unsampled(options)):
-        raise UsageError(f"--sample: {target.name}: {reason}")
+    if (cutting.sample or cutting.part) and (reason := target.unsampled(options)):
+        raise UsageError(f"{option}: {target.name}: {reason}")
+    if cutting.sample and cutting.part:
+        raise UsageError("--scale-model: it is a sample by itself; leave out --sample")
     if int(options.get("gpus", target.sharing())) > 1:
         raise UsageError(f"{option}: several GPUs share the batch; run it with --gpus 1")
     if options.get("keep") == "yes":
@@ -220,6 +226,8 @@ def _work(
         bundle, target, environment, survey.steps, about, selection.REFERENCE
     )
     taken = sampling.choose(bundle, target, environment, cutting.sample, cuts)
+    if cutting.part:
+        taken = sampling.of_part(bundle.workload, target, environment, cutting.part, cuts)
     record = replace(record, pieces=tuple(cuts), inferred=survey.inferred, samples=taken)
     return PieceWork(bundle, target, record, environment, timeout, name)
 
@@ -234,7 +242,7 @@ def _told(workload: Workload, run: Run, done: int, cutting: Cutting) -> str:
     how = f"in {len(cuts)} pieces, {min(cutting.jobs, len(cuts))} at a time"
     how = "in one piece" if len(cuts) == 1 else how
     kept = f"; {done} pieces were simulated before" if done else ""
-    part = f"; {sampling.told(workload, run)}" if cutting.sample else ""
+    part = f"; {sampling.told(workload, run)}" if cutting.sample or cutting.part else ""
     return f"{', '.join(parts)}, {how}{part}{kept}"
 
 

@@ -15,7 +15,7 @@ from simgen.bundle import sampled
 from simgen.errors import RefusedError
 from simgen.frontend.network import make_layer
 from simgen.ir import Role
-from simgen.workload import samples
+from simgen.workload import cached, samples
 from simgen.workload.samples import Sample
 
 if TYPE_CHECKING:
@@ -46,11 +46,7 @@ def choose(
     if not rate:
         return ()
     workload = bundle.workload
-    options = {
-        name: environment[option.variable]
-        for name, option in target.run_options.items()
-        if option.variable in environment
-    }
+    options = _options(target, environment)
     found = []
     for at, launch in candidates(workload, {step for piece in cuts for step in piece.all}):
         kernel = workload.kernel(launch.kernel)
@@ -65,6 +61,49 @@ def choose(
             )
         found.append(Sample(at, held, ranges))
     return tuple(found)
+
+
+def of_part(
+    workload: Workload,
+    target: Target,
+    environment: Mapping[str, str],
+    part: int,
+    cuts: Sequence[Piece],
+) -> tuple[Sample, ...]:
+    """Of each launch of these pieces, what a part of the machine is to run; 8 is an eighth of it.
+
+    Raises:
+        RefusedError: of a launch, there is no part.
+        UsageError: the machine has no such part.
+    """
+    caches = target.caches_of_part(workload, _options(target, environment), part)
+    steps = sorted({step for piece in cuts for step in piece.all})
+    wanted = {place for step in steps for place in _places(workload, step)}
+    able = dict(candidates(workload, steps))
+    warm, pages = (list(cached.found(workload, nbytes)) for nbytes in caches)
+    found, ran = [], set[str]()
+    for at, launch in enumerate(workload.launches):
+        if at in wanted:
+            kernel = workload.kernel(launch.kernel)
+            if at not in able or not sampled.is_declared(kernel):
+                raise RefusedError(
+                    f"--scale-model: kernel {kernel.name}: its work-groups may need what others of "
+                    "them write; run it whole, or leave its layer out with --layers"
+                )
+            ranges, count = samples.of_part(launch.grid, part)
+            code = launch.kernel in ran
+            found.append(Sample(at, count, ranges, part, warm[at], pages[at], code))
+        ran.add(launch.kernel)
+    return tuple(found)
+
+
+def _options(target: Target, environment: Mapping[str, str]) -> dict[str, str]:
+    """The run options that somebody gave."""
+    return {
+        name: environment[option.variable]
+        for name, option in target.run_options.items()
+        if option.variable in environment
+    }
 
 
 def candidates(workload: Workload, steps: Collection[int]) -> Iterator[tuple[int, Launch]]:
@@ -141,5 +180,7 @@ def told(workload: Workload, run: Run) -> str:
         return "none has enough work-groups for a sample"
     groups = sum(each.groups for each in taken)
     whole = sum(prod(launches[each.launch].grid) for each in taken)
+    if taken[0].part > 1:
+        return f"{groups} of {whole} work-groups run, on 1/{taken[0].part} of the machine"
     of = "1 launch" if len(taken) == 1 else f"{len(taken)} launches"
     return f"of {of}, {groups} of {whole} work-groups run"

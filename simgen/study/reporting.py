@@ -130,10 +130,14 @@ def _part(bundle: Bundle, result: Result) -> list[str]:
     how = word.split(",")
     words += ["--representatives"] if result_names.REPRESENTATIVES in how else []
     words += ["--sample", _rate(bundle, result)] if result_names.SAMPLED in how else []
+    if result_names.SCALED in how:
+        words += ["--scale-model", str(next(iter(results.samples(result).values())).part)]
     made = [Piece(tuple(each["warm"]), tuple(each["steps"])) for each in cuts]
     ran = [piece.steps for piece in made]
+    scaled = result_names.SCALED in how
+    usual = Warm.NONE if scaled else Warm.PREVIOUS
     for jobs in range(1, len(made) + 1):
-        found = pieces.cut(bundle.workload, part["steps"], Warm.PREVIOUS, jobs)
+        found = pieces.cut(bundle.workload, part["steps"], usual, jobs, gaps=scaled)
         if [piece.steps for piece in found] == ran:
             words += ["--jobs", str(jobs)]
             return words if found == made else [*words, "--warm", Warm.NONE.value]

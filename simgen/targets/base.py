@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from simgen.ir import Kernel, Language
+    from simgen.ir import Kernel, Language, Workload
 
 EVERYTHING = "all of it"
 # Patterns of options, as gem5 writes them.
@@ -184,6 +184,20 @@ class Target(ABC):
         """Work-groups of a kernel that the machine of a run with these options holds at once;
         `folder` is the target's in the bundle."""
         raise NotImplementedError
+
+    def caches_of_part(
+        self, workload: Workload, options: Mapping[str, str | int], part: int
+    ) -> tuple[int, int]:
+        """Bytes that L2 holds, and the pages of its TLB, on a part of the machine of a run with
+        these options; 8 is an eighth.
+
+        Raises:
+            UsageError: it has no such part.
+        """
+        raise UsageError(
+            f"--scale-model: {self.name}: it simulates whole machines; use --on mgpusim "
+            "--mode timing"
+        )
 
     def whole_only(self) -> str | None:
         """Why no part of a workload can be run, and no run continued ("fact; cure"), or None."""

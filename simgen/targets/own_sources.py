@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simgen.compile import code_object, own, stages, toolchain
+from simgen.compile import code_object, cures, own, stages, toolchain
 from simgen.compile.cache import Key
 from simgen.compile.legalise import Legalised
 from simgen.errors import RefusedError, SimgenError
@@ -65,7 +65,13 @@ def products(
         for name, text in sources.items()
         if not _is_machine_code(known[name])
     }
-    found = builder.products(made_by, compiled)
+    # All kernels of users in a workload are of one source.
+    language = next((each.source.language for each in workload.kernels if each.source), None)
+    try:
+        found = builder.products(made_by, compiled)
+    except RefusedError as refusal:
+        cures.fit(refusal, language)
+        raise
     for name, products in found.items():
         if known[name].source:
             whole = model.simulator != MGPUSIM  # which copies a function, and nothing beside it
@@ -78,12 +84,15 @@ def products(
             _check_loadable(known[name], products[stages.CODE_OBJECT])
         # The stages rewrite all text of simgen's kernels for MGPUSim, by the rules that lint asks.
         if builder.linted and (known[name].source or model.simulator != MGPUSIM):
-            refuse(name, products[stages.CODE_OBJECT], model, builder.cache)
+            refuse(name, products[stages.CODE_OBJECT], model, builder.cache, language)
     return made
 
 
-def refuse(name: str, elf: bytes, model: Model, cache: Cache) -> None:
-    """Refuse machine code of a kernel that lint would refuse for a version of a simulator.
+def refuse(
+    name: str, elf: bytes, model: Model, cache: Cache, language: Language | None = None
+) -> None:
+    """Refuse machine code of a kernel that lint would refuse for a version of a simulator;
+    `language` is that of a user's source.
 
     The stages rewrite text: what a source writes as data (`.long` in inline assembly) is seen here.
 
@@ -108,7 +117,7 @@ def refuse(name: str, elf: bytes, model: Model, cache: Cache) -> None:
 
     if why := cache.kept(key, look).decode():
         command = f"simgen lint --simulator {model.simulator}@{model.version}"
-        raise RefusedError(f"kernel {name}: {why} ({command})")
+        raise RefusedError(f"kernel {name}: {cures.fitting(why, language)} ({command})")
 
 
 def _is_machine_code(kernel: Kernel) -> bool:

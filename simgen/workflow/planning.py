@@ -217,6 +217,7 @@ def _how(cutting: Cutting | None, layers: str | None) -> list[str]:
     words = ["--representatives"] if cutting.representatives else []
     words += ["--jobs", str(cutting.jobs), "--warm", cutting.warm.value]
     words += ["--sample", repr(cutting.sample)] if cutting.sample else []
+    words += ["--scale-model", str(cutting.part)] if cutting.part else []
     return [*words, *(["--layers", layers] if layers is not None else [])]
 
 

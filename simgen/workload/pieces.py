@@ -82,11 +82,13 @@ def representatives(workload: Workload, wanted: Collection[int] | None = None) -
     return Survey(tuple(steps), tuple(inferred))
 
 
-def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list[Piece]:
+def cut(
+    workload: Workload, steps: Sequence[int], warm: Warm, jobs: int, *, gaps: bool = False
+) -> list[Piece]:
     """Pieces of these steps, for so many processes at a time.
 
-    A piece ends where a step follows that is not measured, and where it has a part of all that is
-    to be done that is large enough to be worth a process.
+    A piece ends where a step follows that is not measured, unless it may have `gaps`, and where it
+    has a part of all that is to be done that is large enough to be worth a process.
     """
     weights = _weights(workload)
     whole = sum(weights[at] for at in steps)
@@ -94,7 +96,7 @@ def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list
     runs: list[list[int]] = []
     held = 0.0
     for at in steps:
-        if not runs or runs[-1][-1] != at - 1 or held + weights[at] > most:
+        if not runs or (runs[-1][-1] != at - 1 and not gaps) or held + weights[at] > most:
             runs.append([])
             held = 0.0
         runs[-1].append(at)

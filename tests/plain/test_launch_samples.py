@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from dataclasses import replace
+from itertools import chain
 from math import gamma, pi, prod, sqrt
 from random import Random
 
@@ -12,6 +14,7 @@ import pytest
 from command_line import fails
 from handmade import lowered
 
+import simgen
 from simgen.bundle import sampled
 from simgen.check.compare import Comparison, proves_nothing
 from simgen.layers.written import Places, Writes, cut, partial_sums
@@ -19,7 +22,7 @@ from simgen.layers.written_elements import elements, of_groups
 from simgen.running import sampling
 from simgen.targets.mgpusim import sampling as timing_samples
 from simgen.tensors import state_file
-from simgen.workload import samples
+from simgen.workload import cached, samples
 from simgen.workload.pieces import Piece
 from simgen.workload.samples import Extrapolated, Sample
 
@@ -33,14 +36,14 @@ def test_a_sample_lacks_whole_waves_and_has_both_ends(groups, wave, rate):
         assert rate * groups / wave < 20  # too few waves
         return
     sample = Sample(0, wave, found)
-    assert sample.fits(groups)
+    assert sample.fits((groups, 1, 1))
     assert found[0][0] == 0
     assert sum(found[-1]) == groups
     assert sample.groups <= max(rate * groups + 5 * wave, 6 * wave)
     assert samples.ranges(groups, wave, sample.rate(groups)) == found
     assert list(sample.numbers()) == sorted(set(sample.numbers()))
-    assert not replace(sample, wave=wave + 1).fits(groups)
-    assert not sample.fits(groups + wave)
+    assert not replace(sample, wave=wave + 1).fits((groups, 1, 1))
+    assert not sample.fits((groups + wave, 1, 1))
 
 
 def starts(durations, wave, numbers):
@@ -123,6 +126,56 @@ def test_more_lines_than_there_are_make_the_interval_wide():
     assert found["dram_reads"] == Extrapolated(100.0, 300.0)
     assert found["dram_read_bytes"] == Extrapolated(6400.0, 19200.0)
     assert found["seconds"] == Extrapolated(4.0, 3.0)
+
+
+# ---- On a part of the machine ----
+
+
+@pytest.mark.parametrize("part", [2, 4, 8, 64])
+@pytest.mark.parametrize(
+    "grid",
+    [(1, 1, 1), (7, 1, 1), (784, 1, 1), (98, 8, 1), (7, 4, 16), (7, 6, 1), (49, 1, 6), (2, 8, 29)],
+)
+def test_a_part_is_a_block_of_about_its_size(grid, part):
+    ranges, count = samples.of_part(grid, part)
+    sample = Sample(0, count, ranges, part)
+    numbers = list(sample.numbers())
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == count
+    assert numbers[-1] < prod(grid)
+    places = [(at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])) for at in numbers]
+    sides = [len(set(along)) for along in zip(*places, strict=True)]
+    assert prod(sides) == count
+    assert prod(grid) / part / 2 <= count <= max(1, 1.5 * prod(grid) / part)
+    assert sample.fits(grid)
+    assert not replace(sample, wave=count + 1).fits(grid)
+    assert not replace(sample, ranges=((0, prod(grid) + 1),)).fits(grid)
+
+
+def test_a_part_reads_an_eighth_of_the_weights():
+    assert samples.of_part((98, 8, 1), 8) == (((4 * 98, 98),), 98)
+    ranges, count = samples.of_part((7, 4, 16), 8)  # a fourth of the rows, half of the sum
+    assert count == 56
+    assert {first // 7 % 4 for first, _ in ranges} == {2}
+    assert [first // 28 for first, _ in ranges] == list(range(8, 16))
+
+
+@pytest.mark.parametrize("nbytes", [1 << 10, 60 << 10, 1 << 30])
+def test_a_cache_holds_what_was_touched_last(nbytes):
+    """Against a cache that is simulated, word by word."""
+    workload = simgen.plan("lenet5", set={"n": 1}).workload
+    held = OrderedDict()
+    for launch, places in zip(workload.launches, cached.found(workload, nbytes), strict=True):
+        own = [workload.buffer(name) for name in dict.fromkeys(launch.args)]
+        words = [range(each.offset, each.offset + each.spec.held, 4) for each in own]
+        there = {word for word in chain(*words) if word in held}
+        assert there == set(chain(*(range(at, at + size, 4) for at, size in places)))
+        for word in chain(*words):
+            held[word] = None
+            held.move_to_end(word)
+            if len(held) > nbytes // 4:
+                held.popitem(last=False)
+    assert there or nbytes < 60 << 10
 
 
 # ---- Elements ----

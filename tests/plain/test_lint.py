@@ -14,7 +14,8 @@ from command_line import fails
 
 from simgen import resources
 from simgen.cli import main
-from simgen.errors import DamagedError, RefusedError, SimgenError, UsageError
+from simgen.compile import code_object
+from simgen.errors import DamagedError, MissingError, RefusedError, SimgenError, UsageError
 from simgen.lint import containers, functions, linting, metadata, rewriting, tables
 from simgen.lint.containers import Held
 
@@ -80,16 +81,53 @@ def test_code_is_found_in_its_containers(tmp_path, code, wrapped):
     assert len(list(containers.found(tmp_path))) == len(held)
 
 
+def program(constants: bytes) -> bytes:
+    """A program for a CPU, of which nothing but its constants is in memory."""
+    header = b"\x7fELF\2\1\1" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    nbytes = len(constants)
+    return header + struct.pack("<IIQQQQQQ", 1, 4, 120, 120, 120, nbytes, nbytes, 8) + constants
+
+
+def test_code_among_a_programs_constants(tmp_path, code):
+    """Whole, as a memory image, and with bytes around that only begin like code."""
+    image = code_object.memory_image(code)
+    like = b"\x7fELF\2\1\1 of a text" + bytes(40)
+    whole = code_objects("gfx902", 2)[1]
+    constants = like + b"x" + whole + like + image + bytes(5) + image + whole + like[:20]
+    path = tmp_path / "program"
+    path.write_bytes(program(constants))
+    held = list(containers.found(path))
+    starts = [path.read_bytes().index(each) for each in (whole, image)]
+    assert [each.inside for each in held[:2]] == [f"at {start:#x}" for start in starts]
+    assert [each.code == whole for each in held] == [True, False, False, True]
+    (kernel,) = (each for each in functions.of(code, "")[1] if each.is_kernel)
+    for each in held[1:3]:
+        arch, (found,), _ = functions.of(each.code, each.place)
+        assert (arch, found.name, found.address) == ("gfx902", kernel.name, kernel.address)
+        assert found.code.startswith(kernel.code)
+        with pytest.raises(UsageError, match="memory image"):
+            rewriting.rewritten(each.code, each.place, "gem5", "24.0")
+    path.write_bytes(program(like))
+    with pytest.raises(UsageError, match="no code for an AMD GPU"):
+        list(containers.found(path))
+    path.write_bytes(program(image[:2000]))
+    with pytest.raises(DamagedError, match=r"the code object at 0x78 is not whole"):
+        list(containers.found(path))
+
+
 def test_damaged_code_is_one_line(tmp_path, code):
     """Whatever bytes are there: findings, or an error of simgen's."""
     draw = random.Random(5)
     path = tmp_path / "file"
-    for _ in range(60):
-        content = bytearray(draw.choice([code, fat(code), compressed(fat(code)), archive(code)]))
+    image = code_object.memory_image(code)
+    forms = [code, fat(code), compressed(fat(code)), archive(code), program(code), program(image)]
+    for _ in range(90):
+        content = bytearray(draw.choice(forms))
         for _ in range(draw.randint(1, 12)):
             content[draw.randrange(min(len(content), 4096))] = draw.randrange(256)
         path.write_bytes(content[: draw.choice([len(content), draw.randrange(len(content))])])
-        with contextlib.suppress(UsageError, DamagedError):
+        with contextlib.suppress(UsageError, DamagedError, MissingError):
             for looked in linting.code_objects(containers.found(path), "gem5", "24.0"):
                 assert looked.arch
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from command_line import ROOT, fails
 
-from simgen.compile import triton
+from simgen.compile import cures, triton
 from simgen.dtypes import DType
 from simgen.errors import ConfigError, MissingError
-from simgen.frontend import kernel_text, own_kernel
-from simgen.ir import Distribution, TensorSpec, from_json, to_json
+from simgen.frontend import kernel_text, own_kernel, ptx_text
+from simgen.ir import Distribution, Language, TensorSpec, from_json, to_json
 from simgen.layers.own import Definition, expression, inexact, layer
 from simgen.layers.own.expression import ExpressionError
 
@@ -132,6 +132,30 @@ def test_programs_that_return_no_numbers_are_refused(simgen, tmp_path, body, wor
 def test_no_layer_imitates_kernels_of_users(simgen, tmp_path):
     described(tmp_path)
     fails(simgen("synthesise k.toml -o m.dnnmark"), 2, "kernels of your own")
+
+
+@pytest.mark.parametrize(
+    ("language", "said", "cure"),
+    [
+        (
+            Language.TRITON,
+            "kernel s_k: v_rcp_f16_e32: it ends there; compile with -mllvm",
+            "float32",
+        ),
+        (Language.TRITON, "kernel k: buffer_inv: it panics; keep arrays out", 'sem="relaxed"'),
+        (Language.TRITON, "v_foo_b32: it panics; anything", "write the function without"),
+        (Language.HIP, "kernel k: v_foo_b32: it panics; clear the sign bit", "clear the sign bit"),
+        (Language.HIP, "kernel k: v_foo_b32: it panics; use fused()", "without what becomes that"),
+        (Language.OPENCL, "kernel k: s_sendmsg (gfx90a): it ends; use --algo", "printf"),
+        (Language.ASSEMBLY, "kernel k: s_foo: it ends; use --algo", "without what becomes that"),
+        (Language.HIP, "kernel k: it takes 3 arguments; write 3 args", "write 3 args"),
+        (None, "kernel k: s_foo: it ends; use --algo", "use --algo"),
+    ],
+)
+def test_cures_are_for_the_kind_of_source(language, said, cure):
+    fact, _, found = cures.fitting(said, language).rpartition("; ")
+    assert fact == said.rpartition("; ")[0]
+    assert cure in found
 
 
 def test_whole_numbers_wrap_around_as_in_c():
@@ -445,6 +469,53 @@ def test_ptx_goes_to_nvidia_gpus_as_it_is(simgen, tmp_path):
     assert (tmp_path / "k/cuda/own/twice.ptx").read_text() == PTX
     (tmp_path / "k.toml").write_text(OF_PTX.replace('kernel = "twice"', 'kernel = "twise"'))
     fails(simgen("build k.toml --target cuda -o other"), 2, "did you mean 'twice'?")
+
+
+BAD_PTX = [
+    (
+        'args = ["x", "y"]',
+        'args = ["x"]',
+        "twice takes 2 arguments (k.ptx, line 4), and args has 1",
+    ),
+    ('args = ["x", "y"]', 'args = ["x", "y", "i32 3"]', "args has 3; write 2"),
+    ('args = ["x", "y"]', 'args = ["x", "i32 3"]', ".param y has 8 bytes (k.ptx, line 4), and i32"),
+    ('args = ["x", "y"]', 'args = ["x", "local 64"]', "local is of OpenCL"),
+    (
+        ".param .u64 y",
+        "/* , */ .param\n.align 4 .b8 y[12]",
+        ".param y has 12 bytes (k.ptx, line 4)",
+    ),
+    (".param .u64 y", "\n.param .u32 y", "(k.ptx, line 5), and the tensor y is an address of 8;"),
+    (".param .u64 y", ".param .texref y", "line 4: .param y is a texref"),
+    (".param .u64 y", ".param .u6 y", "line 4: '.param .u6 y' is no parameter of a kernel"),
+    ("(.param .u64 x, .param .u64 y)", "", "takes 0 arguments"),
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"), BAD_PTX, ids=[new[:60] or "none" for _, new, _ in BAD_PTX]
+)
+def test_arguments_that_are_not_those_of_the_ptx(simgen, tmp_path, old, new, words):
+    assert (old in PTX) != (old in OF_PTX)
+    (tmp_path / "k.ptx").write_text(PTX.replace(old, new))
+    (tmp_path / "k.toml").write_text(OF_PTX.replace(old, new))
+    fails(simgen("build k.toml --target cuda"), 2, words)
+    assert not (tmp_path / "k").exists()
+
+
+def test_parameters_that_compilers_write():
+    """As clang, nvcc and Triton do; of the kernel that is asked for."""
+    text = """/* .entry k(.param .u8 no) */
+.visible .entry a(.param .u32 a_0) { ret; }
+.weak .entry k$1 // (.param .u8 no)
+( .param .u64 .ptr .global .align 16 k_0,
+  .param .align 8 .b8 k_1[24], .param .b16 k_2 ,
+  .param .f32 k_3, .param .f16x2 %k_4 )
+.maxntid 128, 1, 1 { ret; }
+"""
+    assert ptx_text.entries(text) == ["a", "k$1"]
+    found = ptx_text.parameters(text, "k$1", "")
+    assert [(each.nbytes, each.line) for each in found] == [(8, 4), (24, 5), (2, 5), (4, 6), (4, 6)]
 
 
 def test_cpp_goes_to_nvidia_gpus_behind_names_of_hip(simgen, tmp_path):

@@ -66,6 +66,47 @@ def test_a_sample_is_extrapolated_and_judged(bundle):
     assert "nothing is said of it" in " ".join(pair.reports[-1].notes)
 
 
+def test_a_part_of_the_machine_runs_a_part_of_each_launch(bundle):
+    hardware = {"mode": "timing", "num_compute_units": 4, "num_tccs": 4, "cu_per_sa": 2}
+    whole = bundle.run("mgpusim", options=hardware)
+    part = bundle.run("mgpusim", scale_model=2, options=hardware)
+    assert part.name == "mgpusim@scaled"
+    assert [each["ranges"] for each in part.provenance["samples"]] == [[[10, 10]]] * 2
+    for truth, found in zip(whole.launches, part.launches, strict=True):
+        for metric in ("instructions", "f32_fma_operations", "vector_memory_reads", "wavefronts"):
+            assert found[metric] == truth[metric]
+        assert found["work_groups"] == 20
+        assert found["dram_reads"] <= 2 * truth["dram_reads"]
+        assert found["seconds"] > 0
+    # The second layer reads what the first one left, of which half ran.
+    assert part.launches[1]["dram_reads"] < part.launches[0]["dram_reads"] / 4
+    judged = bundle.diff(part.name)
+    assert judged
+    compared = [verdict.comparison.elements for verdict in judged.reports[0].verdicts]
+    assert compared == [10 * 1024, 10 * 1024]
+
+
 def test_what_has_no_time_is_not_sampled(bundle):
     with pytest.raises(UsageError, match=r"--sample: mgpusim: the emulator has no time"):
         bundle.run("mgpusim", sample=0.05)
+    with pytest.raises(UsageError, match=r"--scale-model: mgpusim: the emulator has no time"):
+        bundle.run("mgpusim", scale_model=8)
+
+
+@pytest.mark.parametrize(
+    ("said", "options"),
+    [
+        (
+            "--scale-model 3: a GPU of 120 compute units and 16 banks .* up to 16",
+            {"scale_model": 3},
+        ),
+        ("--scale-model 16: a GPU of 8 .* up to 8", {"scale_model": 16, "num_compute_units": 8}),
+        ("--scale-model 65: write a whole number, 2 to 64", {"scale_model": 65}),
+        ("--scale-model: it is a sample by itself", {"scale_model": 2, "sample": 0.1}),
+    ],
+)
+def test_a_part_that_is_none(bundle, said, options):
+    how = {key: options[key] for key in options.keys() & {"scale_model", "sample"}}
+    hardware = {key: options[key] for key in options.keys() - how.keys()}
+    with pytest.raises(UsageError, match=said):
+        bundle.run("mgpusim", options={"mode": "timing", **hardware}, **how)

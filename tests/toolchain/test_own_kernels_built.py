@@ -113,6 +113,12 @@ REFUSED = [
     ("double half", "float half", RefusedError, "argument 4 takes 4 bytes"),
     ("__global__ void k", "__constant__ float c[3];\n__global__ void k", UsageError, "pass it as"),
     ("int i = blockIdx", 'printf("%d", n); int i = blockIdx', UsageError, "printf"),
+    (
+        "int i = blockIdx",
+        "__builtin_amdgcn_s_sendmsg(1, 0); int i = blockIdx",
+        RefusedError,
+        "s_sendmsg .*; leave out printf and asserts$",
+    ),
     ("void unused", "void k", UsageError, "several kernels are called so"),
 ]
 

@@ -11,12 +11,14 @@ from math import ceil, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.compile import code_object
-from simgen.errors import DamagedError
+from simgen.errors import DamagedError, UsageError
+from simgen.ir import PAGE
 from simgen.targets import launch_rows, machine_file
 from simgen.workload import samples as sampling
+from simgen.workload.samples import Extrapolated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from simgen.ir import Kernel, Workload
@@ -28,8 +30,15 @@ if TYPE_CHECKING:
 WAVES, GROUPS = "waves.csv", "groups.csv"
 MOST_ROWS = 10**6
 LINE = 64  # bytes of a cache line
+# Half of the interval that holds the time of 95 of 100 launches, in parts of the time that a part
+# of the machine takes: measured (benchmarks/sampling/SCALED.md), not derived.
+PART_ERROR = 0.2
 # What its command processor knows of a unit: scalar registers, and granules of what it gives.
 AT_THE_END = {"cu_active_cycles", "wavefront_slot_cycles"}  # what counts when a unit is idle again
+OF_UNITS = {"cu_cycles"}  # what passes in every unit, busy or not
+ALL = 2**40
+BANKS = 16  # of L2, each with a memory controller
+TLB_NBYTES = {"mgpusim-mi300a": 64 * 64 * PAGE}  # pages that the L2 TLB holds; else, all
 SCALARS, SCALAR_GRANULE, LDS_GRANULE = 3200, 16, 256
 
 
@@ -52,6 +61,25 @@ def held(kernel: Kernel, elf: bytes, machine: Machine) -> int:
     return max(groups, 1) * machine.units
 
 
+def caches_of_part(
+    machine: Machine, options: Mapping[str, str | int], part: int
+) -> tuple[int, int]:
+    """Bytes that L2 holds, and the pages of its TLB, on a part of the machine: all of both
+    (`ofWhole` in templates/launchers/mgpusim/hardware.go).
+
+    Raises:
+        UsageError: its units or banks cannot be divided so.
+    """
+    banks = int(options.get("num_tccs", BANKS))
+    if banks % part or machine.units < part:
+        most = min(banks & -banks, machine.units)
+        raise UsageError(
+            f"--scale-model {part}: a GPU of {machine.units} compute units and {banks} banks of L2 "
+            f"has no such part; write a power of two up to {most}"
+        )
+    return machine.l2_nbytes, TLB_NBYTES.get(machine.name, ALL)
+
+
 def whole(
     results: Path, workload: Workload, samples: Sequence[Sample], rows: Sequence[Row]
 ) -> tuple[Sample, ...]:
@@ -64,6 +92,9 @@ def whole(
     changed = "tcc_size" in str(machine_file.read(results).get("hardware", ""))
     done = []
     for sample in samples:
+        if sample.part > 1:
+            done.append(_of_part(results, workload, sample, rows[sample.launch], waves, groups))
+            continue
         fits = not changed and (
             LINE * _lines(workload, sample.launch) <= workload.machine.l2_nbytes
         )
@@ -84,6 +115,56 @@ def whole(
         row |= values
         done.append(replace(sample, errors={k: v for k, v in errors.items() if k in row}))
     return tuple(done)
+
+
+def _of_part(
+    results: Path,
+    workload: Workload,
+    sample: Sample,
+    row: Row,
+    waves: Mapping[int, Sequence[Row]],
+    groups: Mapping[int, Sequence[Row]],
+) -> Sample:
+    """Make the metrics of a launch on a part of the machine those of the whole launch.
+
+    It takes as long. What belongs to a work-group is added up by strata; what belongs to a unit,
+    by parts of the machine; the rest, by work-groups. Each line is read from DRAM once, at most.
+    """
+    grid = workload.launches[sample.launch].grid
+    try:
+        own = [dict(each) for each in groups[sample.launch]]
+        last = dict(waves[sample.launch][-1])
+        numbers = [int(each.pop("group")) for each in own]
+        if numbers != list(sample.numbers()) or int(last.pop("groups")) != sample.groups:
+            raise ValueError("not the work-groups of the sample")
+        for each in own:
+            del each["begin"], each["end"]
+        total = grid[0] * grid[1] * grid[2]
+        time = last.pop("seconds")
+        estimates = {
+            name: Extrapolated(value * total / sample.groups, 0.0) for name, value in last.items()
+        }
+        estimates |= {
+            name: Extrapolated(last[name] * sample.part, 0.0) for name in OF_UNITS & last.keys()
+        }
+        estimates |= {
+            name: sampling.of_groups(grid, numbers, [each[name] for each in own]) for name in own[0]
+        }
+        estimates["work_groups"] = Extrapolated(float(total), 0.0)
+        estimates["seconds"] = Extrapolated(time, PART_ERROR * time)
+        lines = _lines(workload, sample.launch)
+        if "dram_reads" in estimates and estimates["dram_reads"].value > lines:
+            estimates["dram_reads"] = Extrapolated(lines, 0.0)
+            estimates["dram_read_bytes"] = Extrapolated(lines * LINE, 0.0)
+    except (KeyError, ValueError, IndexError, ZeroDivisionError) as error:
+        fact = f"of launch {sample.launch}: {error}"
+        raise DamagedError(f"{results / WAVES}: damaged ({fact}); run it again") from None
+    if "cycles" in row and row.get("seconds"):
+        clock = row["cycles"] / row["seconds"]
+        estimates["cycles"] = Extrapolated(time * clock, PART_ERROR * time * clock)
+    row |= {name: float(each.value) for name, each in estimates.items()}
+    errors = {name: each.half for name, each in estimates.items() if name in row and each.half}
+    return replace(sample, warm=(), pages=(), errors=errors)
 
 
 def _estimated(
@@ -107,7 +188,7 @@ def _estimated(
         name: sampling.of_groups(grid, numbers, [each[name] for each in groups])
         for name in groups[0]
     }
-    estimates["work_groups"] = sampling.Extrapolated(float(total), 0.0)
+    estimates["work_groups"] = Extrapolated(float(total), 0.0)
     variation = _variation(spans[sample.wave : -sample.ranges[-1][1]])
     for name in waves[0]:
         if name not in estimates:
@@ -117,7 +198,7 @@ def _estimated(
     time, sampled = estimates["seconds"], waves[-1]["seconds"]
     for name in AT_THE_END & waves[0].keys():
         share = waves[-1][name] / sampled
-        estimates[name] = sampling.Extrapolated(share * time.value, share * time.half)
+        estimates[name] = Extrapolated(share * time.value, share * time.half)
     values = {name: max(each.value, 0.0) for name, each in estimates.items()}
     return values, {name: each.half for name, each in estimates.items()}
 
@@ -125,10 +206,10 @@ def _estimated(
 def _lines(workload: Workload, launch: int) -> float:
     """Cache lines of the tensors of a launch."""
     names = dict.fromkeys(workload.launches[launch].args)
-    return sum(ceil(workload.buffer(name).spec.held / LINE) for name in names)
+    return 1.0 * sum(ceil(workload.buffer(name).spec.held / LINE) for name in names)
 
 
-def _bound(estimates: dict[str, sampling.Extrapolated], lines: float) -> None:
+def _bound(estimates: dict[str, Extrapolated], lines: float) -> None:
     """Correct what a launch whose tensors fit into L2 reads from DRAM: each line once, at most.
 
     Where sampled waves miss lines that others of the launch would have loaded before, these are
@@ -142,9 +223,9 @@ def _bound(estimates: dict[str, sampling.Extrapolated], lines: float) -> None:
         return
     for name, size in (("dram_reads", 1), ("dram_read_bytes", LINE)):
         half = max(estimates[name].half, (reads.value - most) * size)
-        estimates[name] = sampling.Extrapolated(most * size, half)
+        estimates[name] = Extrapolated(most * size, half)
     too_long = time.value * (1 - most / reads.value)
-    estimates["seconds"] = sampling.Extrapolated(time.value, max(time.half, too_long))
+    estimates["seconds"] = Extrapolated(time.value, max(time.half, too_long))
 
 
 def _variation(values: Sequence[float]) -> float:

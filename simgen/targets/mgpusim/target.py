@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from simgen.compile.build import Builder
     from simgen.ir import Kernel, Workload
+    from simgen.machine import Machine
     from simgen.targets.base import Job
     from simgen.workload.samples import Sample
 
@@ -162,11 +163,19 @@ class MGPUSim(Target):
         return None
 
     def held(self, folder: Path, kernel: Kernel, options: Mapping[str, str | int]) -> int:
+        elf = read_regular(folder / "kernels" / f"{kernel.name}.co", code_object.MOST_NBYTES)
+        return sampling.held(kernel, elf, self._simulated(options))
+
+    def caches_of_part(
+        self, workload: Workload, options: Mapping[str, str | int], part: int
+    ) -> tuple[int, int]:
+        return sampling.caches_of_part(self._simulated(options), options, part)
+
+    def _simulated(self, options: Mapping[str, str | int]) -> Machine:
+        """The machine of a run."""
         name = f"mgpusim-{options.get('gpu', DEFAULT_GPU[self.arch])}"
         hardware = {key: options[key] for key in options.keys() & machine.OPTIONS.keys()}
-        simulated = machine.find(name, self.name).with_options(hardware, self.name)
-        elf = read_regular(folder / "kernels" / f"{kernel.name}.co", code_object.MOST_NBYTES)
-        return sampling.held(kernel, elf, simulated)
+        return machine.find(name, self.name).with_options(hardware, self.name)
 
     @property
     def needs(self) -> Requirements:

@@ -25,7 +25,7 @@ func (m *machine) refresh() {
 		others = append(others, [2][]sim.Port{each.L1ICaches, each.L2Caches})
 		each.L1ICaches, each.L2Caches = nil, nil
 	}
-	m.read(&m.gpus[0], 0, 4)
+	m.copyBack(&m.gpus[0], make([]byte, 4), m.gpus[0].arena)
 	for i, each := range m.processors {
 		each.L1ICaches, each.L2Caches = others[i][0], others[i][1]
 	}

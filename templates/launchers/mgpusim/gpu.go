@@ -130,9 +130,9 @@ func (a *assembly) addL2() {
 func (a *assembly) addProcessor(others mem.AddressToPortMapper) {
 	engine := a.simulation.GetEngine()
 	a.processor = cp.MakeBuilder().WithEngine(engine).WithVisTracer(a.simulation.GetVisTracer()).
-		WithFreq(a.frequency).WithMonitor(a.simulation.GetMonitor()).
-		WithConstantKernelLaunchOverhead(a.first).WithSubsequentKernelLaunchOverhead(a.later).
-		WithConstantKernelOverhead(a.after).Build(a.name + ".CommandProcessor")
+		WithFreq(a.frequency / sim.Freq(a.part)).WithMonitor(a.simulation.GetMonitor()).
+		WithConstantKernelLaunchOverhead(a.first / a.part).WithSubsequentKernelLaunchOverhead(a.later / a.part).
+		WithConstantKernelOverhead(a.after / a.part).Build(a.name + ".CommandProcessor")
 	a.simulation.RegisterComponent(a.processor)
 	a.copies = cp.NewDMAEngine(a.name+".DMA", engine, nil)
 	a.simulation.RegisterComponent(a.copies)
@@ -146,7 +146,7 @@ func (a *assembly) addProcessor(others mem.AddressToPortMapper) {
 func (a *assembly) addPages(pages *mmu.Comp) {
 	top := pages.GetPortByName("Top").AsRemote()
 	a.pages = tlb.MakeBuilder().WithEngine(a.simulation.GetEngine()).WithFreq(a.frequency).
-		WithNumWays(pageWays).WithNumSets(a.pageSets).WithNumMSHREntry(64).WithNumReqPerCycle(1024).
+		WithNumWays(pageWays).WithNumSets(a.pageSets).WithNumMSHREntry(64 / a.part).WithNumReqPerCycle(1024 / a.part).
 		WithPageSize(1 << log2Page).WithLowModule(top).
 		WithTranslationProviderMapper(&mem.SinglePortMapper{Port: top}).Build(a.name + ".L2TLB")
 	a.simulation.RegisterComponent(a.pages)

@@ -36,6 +36,7 @@ type hardware struct {
 	banks       int // of L2, each with a memory controller
 	dramLatency int // cycles of a controller; of a bank's pipeline, where rows are modelled
 	frequency   sim.Freq
+	part        int // what it is of the GPU: 8 is an eighth
 
 	fixed
 }
@@ -51,7 +52,7 @@ type fixed struct {
 	l2Directory  int // cycles
 	pageSets     int // of the L2 TLB, of 64 ways
 	first, later int // cycles that launches take before their first work-group
-	after        int // cycles after the last one; 0: MGPUSim's default
+	after        int // cycles after the last one
 	switching    int // cycles of the connection with the driver
 	toHost       int // cycles of a copy
 	toDevice     int
@@ -74,7 +75,7 @@ var models = map[string]hardware{
 		fixed: fixed{
 			alu:        func(s emu.StorageAccessor) emu.ALU { return newFast(emu.NewALU(s)) },
 			l2Requests: 16, l2MSHRs: 64, l2InFlight: 128, pageSets: gpuMemory >> log2Page / pageWays,
-			switching: 140, toHost: 300, toDevice: 500,
+			after: 3600, switching: 140, toHost: 300, toDevice: 500,
 		},
 	},
 }
@@ -83,6 +84,7 @@ var models = map[string]hardware{
 // gem5 has for the same.
 func newHardware(gpu, list string) hardware {
 	h := models[gpu]
+	h.part = 1
 	arrays := false
 	for _, each := range strings.FieldsFunc(list, func(c rune) bool { return c == ',' }) {
 		name, text, _ := strings.Cut(each, "=")
@@ -107,6 +109,27 @@ func newHardware(gpu, list string) hardware {
 		}
 	}
 	h.check()
+	return h
+}
+
+// ofWhole is a part of this GPU for as large a part of a launch: fewer compute units, banks of L2 and
+// controllers of memory, so that there are as many work-groups for each. The command processor, which
+// serves one work-group after the other, has fewer of them to serve in the same time. All of L2 is
+// there, because each part of a launch reads what all of them read.
+func (h hardware) ofWhole(part int) hardware {
+	if part < 2 {
+		return h
+	}
+	if h.banks%part != 0 || h.units < part {
+		fail(exitUsage, "runner: no GPU with %d compute units and %d banks has parts of 1/%d; call it through "+
+			"simgen run", h.units, h.banks, part)
+	}
+	h.part, h.banks = part, h.banks/part
+	h.units = (h.units + part/2) / part
+	h.first = h.later // each of the processor's dispatchers has a first launch, in a process that has a piece
+	for h.units%h.ofArray != 0 {
+		h.ofArray--
+	}
 	return h
 }
 

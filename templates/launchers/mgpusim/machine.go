@@ -51,11 +51,14 @@ type machine struct {
 	queues      []*driver.CommandQueue // of launches that run at once
 	gpus        []gpu
 	recorder    *recorder
+	memory      *directMemory // of the timing model
 	sampler     *sampler
+	warmer      *warmer // once a launch needs it
 	tables      observations
 	processors  []*cp.CommandProcessor
 	timing      bool
 	stale       bool // whether caches may hold what launches have read
+	unwritten   bool // whether they may hold what launches wrote and memory has not
 	allocations int  // of memory of the GPUs
 }
 
@@ -87,16 +90,17 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 			"make it smaller with --set", arenaNbytes>>20, (gpuMemory-reserved)>>20)
 	}
 	s := simulation.MakeBuilder().WithoutMonitoring().WithOutputFileName(noRecord).Build()
+	var memory *directMemory
 	if o.timing {
 		sampling.InitSampledEngine() // off, but the compute units ask it
-		buildPlatform(s, o.hardware, o.gpus)
+		memory = buildPlatform(s, o.hardware, o.gpus)
 	} else {
 		buildEmulator(s, o)
 	}
 	correctUnits(s, o)
 	keepLittle(s)
 	d := s.GetComponentByName("Driver").(*driver.Driver)
-	m := &machine{simulation: s, driver: d, recorder: newRecorder(s, d), timing: o.timing,
+	m := &machine{simulation: s, driver: d, recorder: newRecorder(s, d), timing: o.timing, memory: memory,
 		sampler: &sampler{map[*kernels.HsaKernelDispatchPacket]*sample{}}, tables: observations{results: o.results}}
 	d.GetPortByName("GPU").AcceptHook(m.sampler)
 	d.Run()
@@ -137,11 +141,17 @@ func correctUnits(s *simulation.Simulation, o options) {
 }
 
 // write copies bytes to the arena of a GPU; fill gets each part of them, and how many came before it.
+// No kernel has run before.
 func (m *machine) write(g *gpu, offset, nbytes uint64, fill func(part []byte, done uint64)) {
 	for at := uint64(0); at < nbytes; at += chunkNbytes {
 		part := make([]byte, min(chunkNbytes, nbytes-at))
 		fill(part, at)
-		m.driver.EnqueueMemCopyH2D(g.queue, g.arena+driver.Ptr(offset+at), part)
+		place := g.arena + driver.Ptr(offset+at)
+		if m.memory != nil {
+			m.memory.write(m.process(), place, part)
+			continue
+		}
+		m.driver.EnqueueMemCopyH2D(g.queue, place, part)
 		m.drain()
 	}
 }
@@ -149,9 +159,23 @@ func (m *machine) write(g *gpu, offset, nbytes uint64, fill func(part []byte, do
 // read copies bytes from the arena of a GPU.
 func (m *machine) read(g *gpu, offset, nbytes uint64) []byte {
 	part := make([]byte, nbytes)
-	m.driver.EnqueueMemCopyD2H(g.queue, part, g.arena+driver.Ptr(offset))
-	m.drain()
+	place := g.arena + driver.Ptr(offset)
+	if m.memory == nil {
+		m.copyBack(g, part, place)
+		return part
+	}
+	if m.unwritten { // the driver has all caches write back what they hold before it copies anything
+		m.copyBack(g, part[:min(nbytes, 4)], place)
+		m.unwritten = false
+	}
+	m.memory.read(m.process(), place, part)
 	return part
+}
+
+// copyBack copies from a GPU as the driver does.
+func (m *machine) copyBack(g *gpu, part []byte, place driver.Ptr) {
+	m.driver.EnqueueMemCopyD2H(g.queue, part, place)
+	m.drain()
 }
 
 // dispatches are those of one launch on all GPUs.
@@ -182,13 +206,14 @@ func (m *machine) run(s step, dispatches []*dispatch) row {
 		}
 	}
 	m.refresh()
-	m.stale = true
+	m.stale, m.unwritten = true, true
 	k := dispatches[0].kernel
 	running = current{k, s, m.recorder.suspect}
 	m.recorder.reset()
 	if d := dispatches[0]; d.sample != nil {
 		m.sampler.samples[d.command.Packet] = d.sample
 		m.recorder.seen = newSeen(d.sample)
+		m.warm(d)
 	}
 	start := time.Now()
 	for _, d := range dispatches {

@@ -52,8 +52,11 @@ func main() {
 	}
 	shares := readSharding(b, options.gpus)
 	checkMemory(shares.Workload, options)
+	samples := readSamples(options, &b.Workload)
+	options.hardware = options.hardware.ofWhole(partOf(samples))
 	tries := readProbe(b, options.results)
 	kernels := loadKernels(b, shares, tries, options)
+	findRecent(&b.Workload, kernels, samples)
 	data := openData(b)
 	if tries != nil {
 		options.hardware.alu = tries.guard(options.hardware.alu)
@@ -72,7 +75,7 @@ func main() {
 	m.restore(&b.Workload, shares, kept)
 	rows := newTable(filepath.Join(options.results, "launches.csv"), shares, options.timing,
 		len(b.Workload.Queues) > 0)
-	plan := m.plan(shares, kept, kernels, readSamples(options, &b.Workload))
+	plan := m.plan(shares, kept, kernels, samples)
 	say("allocations", strconv.Itoa(m.allocations))
 	if len(b.Workload.Queues) > 0 && options.timing && options.gpus == 1 {
 		for _, found := range m.runQueues(&b.Workload, plan) {

@@ -11,9 +11,13 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"unsafe"
 
+	"github.com/sarchlab/akita/v4/mem/mem"
+	"github.com/sarchlab/akita/v4/mem/vm"
 	"github.com/sarchlab/akita/v4/sim"
 	"github.com/sarchlab/akita/v4/simulation"
+	"github.com/sarchlab/mgpusim/v4/amd/driver"
 	"github.com/sarchlab/mgpusim/v4/amd/emu"
 	"github.com/sarchlab/mgpusim/v4/amd/protocol"
 )
@@ -28,6 +32,47 @@ const (
 	wavefrontNbytes   = 600
 	wavefrontSize     = 64
 )
+
+// directMemory is that of the GPUs of the timing model, where it takes no time. Of copies between host
+// and GPU nobody reads the time, and the model's take minutes of this machine for a network's tensors.
+type directMemory struct {
+	storage *mem.Storage
+	table   vm.PageTable
+}
+
+func (d *directMemory) write(pid vm.PID, to driver.Ptr, content []byte) {
+	d.each(pid, to, content, d.storage.Write)
+}
+
+func (d *directMemory) read(pid vm.PID, from driver.Ptr, content []byte) {
+	d.each(pid, from, content, func(place uint64, part []byte) error {
+		found, err := d.storage.Read(place, uint64(len(part)))
+		copy(part, found)
+		return err
+	})
+}
+
+// each calls a function for the part of the bytes in each page.
+func (d *directMemory) each(pid vm.PID, at driver.Ptr, content []byte, do func(place uint64, part []byte) error) {
+	for len(content) > 0 {
+		page, found := d.table.Find(pid, uint64(at))
+		inside := uint64(at) - page.VAddr
+		n := min(uint64(len(content)), page.PageSize-inside)
+		if !found || do(page.PAddr+inside, content[:n]) != nil {
+			panic(fmt.Sprintf("no memory at %#x", at))
+		}
+		at, content = at+driver.Ptr(n), content[n:]
+	}
+}
+
+// process is the number of this program's address space.
+func (m *machine) process() vm.PID { return vm.PID(inside(m.context, "pid").Uint()) }
+
+// inside is a field of what a pointer points to, of which only its own package knows the name.
+func inside(of any, name string) reflect.Value {
+	field := reflect.ValueOf(of).Elem().FieldByName(name)
+	return reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
+}
 
 // checkMemory refuses what this machine has not the memory to simulate: it would swap for hours, or
 // the kernel of the system would end the run without a word.

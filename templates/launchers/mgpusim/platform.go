@@ -12,13 +12,15 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
 )
 
-// buildPlatform makes equal GPUs, two at a switch, as samples/runner/timingconfig does.
-func buildPlatform(s *simulation.Simulation, h hardware, gpus int) {
+const pageWalks = 16 // at a time
+
+// buildPlatform makes equal GPUs, two at a switch, as samples/runner/timingconfig does; their memory.
+func buildPlatform(s *simulation.Simulation, h hardware, gpus int) *directMemory {
 	engine := s.GetEngine()
 	storage := mem.NewStorage(uint64(gpus+1) * gpuMemory)
 	table := vm.NewPageTable(log2Page)
 	pages := mmu.MakeBuilder().WithEngine(engine).WithFreq(slowClock).WithPageWalkingLatency(100).
-		WithLog2PageSize(log2Page).WithPageTable(table).Build("MMU")
+		WithMaxNumReqInFlight(pageWalks / h.part).WithLog2PageSize(log2Page).WithPageTable(table).Build("MMU")
 	s.RegisterComponent(pages)
 	d := driver.MakeBuilder().WithEngine(engine).WithPageTable(table).WithLog2PageSize(log2Page).
 		WithGlobalStorage(storage).WithD2HCycles(h.toHost).WithH2DCycles(h.toDevice).Build("Driver")
@@ -43,4 +45,5 @@ func buildPlatform(s *simulation.Simulation, h hardware, gpus int) {
 		network.PlugInDevice(place, made.Ports())
 	}
 	network.EstablishRoute()
+	return &directMemory{storage, table}
 }

@@ -58,7 +58,7 @@ func (m *machine) runQueues(w *workload, plan []task) [][]row {
 	rows := make([][]row, len(w.Steps))
 	for _, part := range epochs(w, plan) {
 		m.refresh()
-		m.stale = true
+		m.stale, m.unwritten = true, true
 		m.runEpoch(w, part, rows)
 	}
 	return rows

@@ -24,6 +24,22 @@ type sample struct {
 	Launch int      // index in the workload
 	Wave   int      // work-groups that the GPU holds at once
 	Ranges [][2]int // the first work-group and how many; in order, x fastest
+
+	// On a part of the machine: 8 is an eighth; what L2 and its TLB hold when the launch begins, as
+	// places in the arena (offset, bytes), least recently used first; and whether its code is there.
+	Part        int
+	Warm, Pages [][2]uint64
+	Code        bool
+	recent      bool // whether the code is in caches of instructions, too
+}
+
+// partOf is the part of the machine that all samples run on: 8 is an eighth.
+func partOf(samples map[int]*sample) int {
+	part := 1
+	for _, s := range samples {
+		part = max(part, s.Part)
+	}
+	return part
 }
 
 // readSamples returns those of a run, by launch; none where all work-groups run.
@@ -44,6 +60,11 @@ func readSamples(o options, w *workload) map[int]*sample {
 	for _, s := range run.Samples {
 		if s.Launch < 0 || s.Launch >= len(launches) || !s.fits(int(launches[s.Launch].groups())) {
 			fail(exitDamaged, "run.json: a sample of work-groups that are not there; run it again")
+		}
+		for _, place := range slices.Concat(s.Warm, s.Pages) {
+			if place[0] > w.ArenaNbytes || place[1] > w.ArenaNbytes-place[0] {
+				fail(exitDamaged, "run.json: a sample of memory that is not there; run it again")
+			}
 		}
 		found[s.Launch] = s
 	}
