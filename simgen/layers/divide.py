@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port
+from simgen.layers.binary import Binary
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.pair import Pair
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics.rounding import RCP, SECOND_ORDER, TINY, U
 
@@ -34,7 +34,7 @@ else:
 
 
 @dataclass(frozen=True)
-class Divide(Pair):
+class Divide(Binary):
     kind = "divide"
     section = "Divide"
     contract: ClassVar[Contract] = Contract(rounds=True)  # reciprocals are any numbers

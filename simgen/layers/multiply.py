@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, Sums
+from simgen.layers.binary import Binary
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.pair import Pair
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U
@@ -35,7 +35,7 @@ GRADIENTS = (("dx0", "x1"), ("dx1", "x0"))  # what is written, and what dy is mu
 
 
 @dataclass(frozen=True)
-class Multiply(Pair):
+class Multiply(Binary):
     kind = "multiply"
     section = "Multiply"
 

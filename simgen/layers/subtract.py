@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
 from simgen.layers.base import Lowering, Port, Sums
+from simgen.layers.binary import Binary
 from simgen.layers.contract import Contract
 from simgen.layers.elementwise import BLOCK, VECTOR
-from simgen.layers.pair import Pair
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import exactness
 from simgen.numerics.rounding import U
@@ -35,7 +35,7 @@ GRADIENTS = ("dx0", "dx1")
 
 
 @dataclass(frozen=True)
-class Subtract(Pair):
+class Subtract(Binary):
     kind = "subtract"
     section = "Subtract"
     contract: ClassVar[Contract] = Contract(copies=(Pass.BACKWARD,))

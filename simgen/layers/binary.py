@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Pair(Layer):
+class Binary(Layer):
     """A layer with two inputs: by itself of one shape, in a network those of `previous_layer`."""
 
     passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
