@@ -275,13 +275,14 @@ def errors(result: Result, launches: Collection[int]) -> dict[str, float]:
     """Of the figures of some launches together, half of the interval that holds each in 95 of 100
     cases; none of what is not sampled.
 
-    What was sampled apart errs independently, and what is inferred from one sample, together.
+    What was sampled apart errs independently, and what is inferred from one sample, together; so
+    does all that ran on a part of the machine, of which nobody knows that errors cancel.
     """
     taken, like = samples(result), inferred(result)
     summed: dict[tuple[str, int], float] = {}
     for at in launches:
         for name, half in taken[at].errors.items() if at in taken else ():
-            key = name, like.get(at, at)
+            key = name, like.get(at, at) if taken[at].part == 1 else -1
             summed[key] = summed.get(key, 0.0) + half
     found: dict[str, float] = {}
     for (name, _), half in summed.items():

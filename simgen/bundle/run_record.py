@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import os
 import platform
 import re
@@ -92,7 +91,7 @@ def check_samples(samples: Sequence[Sample], workload: Workload, place: str) -> 
     known = {each.launch for each in samples}
     if len(known) < len(samples) or any(at >= len(launches) for at in known):
         raise SchemaError("not launches of the workload").under(place)
-    if any(not each.fits(math.prod(launches[each.launch].grid)) for each in samples):
+    if any(not each.fits(launches[each.launch].grid) for each in samples):
         raise SchemaError("not work-groups of a launch").under(place)
 
 

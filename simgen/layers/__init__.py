@@ -12,6 +12,7 @@ from simgen.layers import attention_sum as attention_sum
 from simgen.layers import bypass as bypass
 from simgen.layers import cast as cast
 from simgen.layers import concat as concat
+from simgen.layers import divide as divide
 from simgen.layers import dropout as dropout
 from simgen.layers import embedding as embedding
 from simgen.layers import fused as fused
@@ -26,6 +27,7 @@ from simgen.layers import reshape as reshape
 from simgen.layers import sgd as sgd
 from simgen.layers import slice as slice
 from simgen.layers import softmax as softmax
+from simgen.layers import subtract as subtract
 from simgen.layers import transpose as transpose
 from simgen.layers.base import LAYERS as LAYERS
 from simgen.layers.base import Layer as Layer

@@ -12,19 +12,18 @@ memory", 1997.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from simgen.ir import Distribution, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
 from simgen.layers import elementwise
-from simgen.layers.base import Layer, Lowering, Port, Sums
+from simgen.layers.base import Lowering, Port, Sums
+from simgen.layers.binary import Binary
 from simgen.layers.elementwise import BLOCK, VECTOR
 from simgen.layers.written import Writes, dense, writes
 from simgen.numerics import exactness
 from simgen.numerics.rounding import TINY, U
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
 
     from simgen.layers.base import Tensors
@@ -36,29 +35,9 @@ GRADIENTS = (("dx0", "x1"), ("dx1", "x0"))  # what is written, and what dy is mu
 
 
 @dataclass(frozen=True)
-class Multiply(Layer):
+class Multiply(Binary):
     kind = "multiply"
     section = "Multiply"
-    passes: ClassVar[tuple[Pass, ...]] = (Pass.FORWARD, Pass.BACKWARD)
-    input_names: ClassVar[tuple[str, ...]] = ("x0", "x1")
-    rank: ClassVar[int | None] = None
-    per_sample = True
-    any_float = True
-    sample: ClassVar[Mapping[str, str]] = {"n": "100", "c": "256", "h": "56", "w": "56"}
-
-    def workload_inputs(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
-        return (x, x)
-
-    def output(self, inputs: tuple[TensorSpec, ...]) -> TensorSpec:
-        if len(inputs) != 2:
-            raise ValueError("[Multiply] has one input; name two in previous_layer")
-        x0, x1 = inputs
-        if x0.shape != x1.shape:
-            one, other = (" x ".join(map(str, each.shape)) for each in inputs)
-            raise ValueError(f"x0 is {one}, but x1 is {other}; give them the same extents")
-        if x0.dtype != x1.dtype:
-            raise ValueError(f"x0 is {x0.dtype}, but x1 is {x1.dtype}; insert [Cast] before it")
-        return x0
 
     def count(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> OpCount:
         """A product for each element of what is written."""
@@ -85,9 +64,6 @@ class Multiply(Layer):
             args = [("dy", factor, made) for made, factor in GRADIENTS]
         launches = (Launch(name, elementwise.grid(x.size), each) for each in args)
         return Lowering((kernel,), tuple(launches))
-
-    def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
-        return ("x0", "x1", "y", "dy", "dx0", "dx1")
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         if direction is Pass.FORWARD:

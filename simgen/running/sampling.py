@@ -90,7 +90,7 @@ def of_part(
                     f"--scale-model: kernel {kernel.name}: its work-groups may need what others of "
                     "them write; run it whole, or leave its layer out with --layers"
                 )
-            ranges, count = samples.of_part(prod(launch.grid), part)
+            ranges, count = samples.of_part(launch.grid, part)
             code = launch.kernel in ran
             found.append(Sample(at, count, ranges, part, warm[at], pages[at], code))
         ran.add(launch.kernel)

@@ -27,7 +27,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Mapping  # noqa: TC003 - a schema's types are read when it is used
 from dataclasses import dataclass, field
-from math import sqrt
+from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING, Annotated
 
 from simgen.storage.schema import Within
@@ -72,10 +72,11 @@ class Sample:
         for first, count in self.ranges:
             yield from range(first, first + count)
 
-    def fits(self, groups: int) -> bool:
-        """Whether it is one of a grid of so many work-groups, as `ranges` makes them."""
+    def fits(self, grid: Grid) -> bool:
+        """Whether it is one of such a grid of work-groups, as `ranges` or `of_part` makes them."""
         if self.part > 1:
-            return (self.ranges, self.wave) == of_part(groups, self.part)
+            return (self.ranges, self.wave) == of_part(grid, self.part)
+        groups = prod(grid)
         *waves, last = self.ranges or ((0, 0),)
         ends = [0, *(first + count for first, count in waves)]
         ordered = all(end <= first for end, (first, _) in zip(ends, self.ranges))
@@ -143,15 +144,27 @@ def ranges(groups: int, wave: int, rate: float) -> tuple[Range, ...] | None:
     return ((0, FIRST * wave), *middle, (waves * wave, rest))
 
 
-def of_part(groups: int, part: int) -> tuple[tuple[Range, ...], int]:
+def of_part(grid: Grid, part: int) -> tuple[tuple[Range, ...], int]:
     """The work-groups that run on an eighth of the machine, if `part` is 8, and how many they are.
 
-    They follow each other, as those do that run at the same time, and begin where a whole number
-    of such parts ends, about in the middle: so grids with y and z are cut between these, where they
-    can be, and a part of a product has all of one factor and an eighth of the other.
+    They are a block from about the middle of the grid, with fewer along y if that goes, then along
+    z, then along x: in a product, x goes over what layers before left in the caches, y over rows of
+    weights and z over parts of the sum, so that a part reads an eighth of the weights, of few
+    pages.
     """
-    count = -(-groups // part)
-    return ((groups // count // 2 * count, count),), count
+    left, extents = float(part), [0, 0, 0]
+    for axis in (1, 2, 0):
+        extents[axis] = max(1, round(grid[axis] / left) if axis == 0 else ceil(grid[axis] / left))
+        left = max(1.0, left * extents[axis] / grid[axis])
+    x, y, z = (grid[axis] // extents[axis] // 2 * extents[axis] for axis in range(3))
+    found: list[Range] = []
+    for k, j in itertools.product(range(z, z + extents[2]), range(y, y + extents[1])):
+        first = (k * grid[1] + j) * grid[0] + x
+        if found and sum(found[-1]) == first:
+            found[-1] = (found[-1][0], found[-1][1] + extents[0])
+        else:
+            found.append((first, extents[0]))
+    return tuple(found), extents[0] * extents[1] * extents[2]
 
 
 def of_groups(grid: Grid, numbers: Sequence[int], counted: Sequence[float]) -> Extrapolated:

@@ -36,14 +36,14 @@ def test_a_sample_lacks_whole_waves_and_has_both_ends(groups, wave, rate):
         assert rate * groups / wave < 20  # too few waves
         return
     sample = Sample(0, wave, found)
-    assert sample.fits(groups)
+    assert sample.fits((groups, 1, 1))
     assert found[0][0] == 0
     assert sum(found[-1]) == groups
     assert sample.groups <= max(rate * groups + 5 * wave, 6 * wave)
     assert samples.ranges(groups, wave, sample.rate(groups)) == found
     assert list(sample.numbers()) == sorted(set(sample.numbers()))
-    assert not replace(sample, wave=wave + 1).fits(groups)
-    assert not sample.fits(groups + wave)
+    assert not replace(sample, wave=wave + 1).fits((groups, 1, 1))
+    assert not sample.fits((groups + wave, 1, 1))
 
 
 def starts(durations, wave, numbers):
@@ -131,17 +131,33 @@ def test_more_lines_than_there_are_make_the_interval_wide():
 # ---- On a part of the machine ----
 
 
-@pytest.mark.parametrize("part", [2, 8, 64])
-@pytest.mark.parametrize("groups", [1, 2, 7, 64, 200, 784])
-def test_a_part_is_as_large_as_it_says(groups, part):
-    ((first, count),), wave = samples.of_part(groups, part)
-    assert count == wave == -(-groups // part)
-    assert first % count == 0
-    assert first + count <= groups
-    sample = Sample(0, wave, ((first, count),), part)
-    assert sample.fits(groups)
-    assert not replace(sample, wave=wave + 1).fits(groups)
-    assert not replace(sample, ranges=((first, count + 1),)).fits(groups)
+@pytest.mark.parametrize("part", [2, 4, 8, 64])
+@pytest.mark.parametrize(
+    "grid",
+    [(1, 1, 1), (7, 1, 1), (784, 1, 1), (98, 8, 1), (7, 4, 16), (7, 6, 1), (49, 1, 6), (2, 8, 29)],
+)
+def test_a_part_is_a_block_of_about_its_size(grid, part):
+    ranges, count = samples.of_part(grid, part)
+    sample = Sample(0, count, ranges, part)
+    numbers = list(sample.numbers())
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == count
+    assert numbers[-1] < prod(grid)
+    places = [(at % grid[0], at // grid[0] % grid[1], at // (grid[0] * grid[1])) for at in numbers]
+    sides = [len(set(along)) for along in zip(*places, strict=True)]
+    assert prod(sides) == count
+    assert prod(grid) / part / 2 <= count <= max(1, 1.5 * prod(grid) / part)
+    assert sample.fits(grid)
+    assert not replace(sample, wave=count + 1).fits(grid)
+    assert not replace(sample, ranges=((0, prod(grid) + 1),)).fits(grid)
+
+
+def test_a_part_reads_an_eighth_of_the_weights():
+    assert samples.of_part((98, 8, 1), 8) == (((4 * 98, 98),), 98)
+    ranges, count = samples.of_part((7, 4, 16), 8)  # a fourth of the rows, half of the sum
+    assert count == 56
+    assert {first // 7 % 4 for first, _ in ranges} == {2}
+    assert [first // 28 for first, _ in ranges] == list(range(8, 16))
 
 
 @pytest.mark.parametrize("nbytes", [1 << 10, 60 << 10, 1 << 30])

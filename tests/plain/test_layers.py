@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from enum import StrEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -624,6 +625,15 @@ def multiply(variant: Variant, x0: Array, x1: Array) -> Array:
     return np.einsum("...,...->...", x0, x1)
 
 
+def subtract(variant: Variant, x0: Array, x1: Array) -> Array:
+    return np.einsum("i,i...->...", [1.0, -1.0], np.stack([x0, x1]))
+
+
+def divide(variant: Variant, x0: Array, x1: Array) -> Array:
+    pairs = zip(x0.flat, x1.flat, strict=True)
+    return np.array([float(Fraction(a) / Fraction(b)) for a, b in pairs]).reshape(x0.shape)
+
+
 def attention_sum(variant: Variant, x: Array, ids: Array, candidates: Array) -> Array:
     given = dict(variant.parameters)
     with_log = given["log"] == "true"
@@ -649,6 +659,8 @@ INDEPENDENT = {
     "rearrange": rearrange,
     "piecewise": piecewise,
     "multiply": multiply,
+    "subtract": subtract,
+    "divide": divide,
     "attention_sum": attention_sum,
     "embedding": embedding,
     "mask": mask,

@@ -273,6 +273,17 @@ def test_rows_by_their_root_mean_square(tmp_path: Path) -> None:
     assert made == ["RMSNorm"] * 3 + ["Activation", "Multiply", "Multiply"]
 
 
+def test_differences_and_quotients_of_what_is_computed(tmp_path: Path) -> None:
+    """Of two activations, of a number by one, and with rows and columns broadcast."""
+    n = Chain()
+    gate = n("Add", n("Sigmoid", "x"), 0.5)
+    outputs = [n("Sub", "x", gate), n("Div", "x", gate), n("Sub", 1.0, gate), n("Div", 2.0, gate)]
+    row = n("ReduceMean", gate, axes=[2])
+    outputs += [n("Sub", "x", row), n("Div", "x", row), n("Div", row, gate)]
+    made = n.judged(tmp_path / "m.onnx", outputs, {"x": (2, 3, 8)}, 15)
+    assert [made.count(each) for each in ("Subtract", "Divide")] == [3, 4]
+
+
 def test_masks_of_attention(tmp_path: Path) -> None:
     """As GPT-2 and scaled_dot_product_attention are exported; then a choice that is no mask."""
     n = Chain()

@@ -39,6 +39,8 @@ PROBLEMS: dict[str, Problem] = {
     "attention": problem("attention_sum", (3, 17), candidates="9", log="true"),
     "means": problem("reduce_mean", (2, 4, 37)),
     "product": problem("multiply", REST),
+    "difference": problem("subtract", REST),
+    "quotient": problem("divide", REST),
     "turned": problem("transpose", (3, 67, 5)),
     "leaky": problem("piecewise", (3, 7, 11, 9)),  # two work-groups, seven fours, three elements
     "clip": problem("piecewise", FOURS, piecewise_mode="clip"),
@@ -78,6 +80,8 @@ MORE: dict[str, Problem] = {
     "means_one": problem("reduce_mean", (1, 1, 1)),
     "means_wide": problem("reduce_mean", (2, 2053, 3)),
     "product_one": problem("multiply", ONE),
+    "difference_one": problem("subtract", ONE),
+    "quotient_one": problem("divide", ONE),
     "sampled_one": problem("sampled_softmax", (1, 1, 1), vocabulary="1", samples="1"),
     "leaky_one": problem("piecewise", ONE),
     "swish_whole": problem("piecewise", (2, 1, 32, 32), piecewise_mode="hard_swish"),

@@ -130,6 +130,17 @@ MISTAKES: dict[tuple[DType, str, Pass], list[tuple[str, str]]] = {
     ],
     (F32, "means", B): [("FACTOR * sum;", "sum;"), ("FROM * INNER", "(0 * FROM + TO) * INNER")],
     (F32, "product", F): [("left.z * right.z", "left.z * right.y"), ("load(a, k) *", "")],
+    (F32, "difference", F): [("left.z - right.z", "right.z - left.z"), ("load(a, k) -", "")],
+    (F32, "difference", B): [
+        ("^ 0x80000000u", ""),
+        ("store(db, k, opposite(in))", "store(db, k, in)"),
+    ],
+    (F32, "quotient", F): [("fast_rcp(right.z)", "right.z"), ("* fast_rcp(load(b, k))", "")],
+    (F32, "quotient", B): [
+        ("-(da * (a * r))", "da * (a * r)"),
+        ("(a * r)", "a"),
+        ("made.y", "made.x"),
+    ],
     (F32, "turned", F): [("row % FIRST", "row / SECOND % FIRST"), ("+ at % INNER", "")],
     (F32, "turned", B): [("/ FIRST % SECOND", "% SECOND")],
     (F32, "sampled", F): [
@@ -286,7 +297,7 @@ def test_each_mistake_is_seen(tmp_path: Path, builder: Builder, dtype: DType, nu
             assert own, f"no kernel of {place} holds {right}"
             mistaken |= {name: texts[name].replace(right, by) for name in own}
             writes[place] = {buffer for _, buffer in step.writes}
-    made = make(tmp_path, work, builder, sources=mistaken)
+    made = make(tmp_path, work, builder, sources=mistaken, optimise=dtype != F32)
     done = made.run()
     assert done.returncode == 0, done.stderr
     folder = made.bundle.results("host")

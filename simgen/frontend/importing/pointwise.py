@@ -181,27 +181,37 @@ def _bias(site: NodeSite) -> bool:
 
 @operator("Mul")
 def multiply(site: NodeSite) -> None:
-    sources = [fitted(site, at, site.result()) for at in range(2)]
-    site.give(site.layer("Multiply", {}, sources))
+    _of_two(site, "Multiply")
 
 
 @operator("Div")
 def divide(site: NodeSite) -> None:
-    _with_other(site, "Multiply", lambda v: (1 / v.astype(np.float64)).astype(v.dtype), "divides")
+    """By what the model knows, a product with its reciprocal."""
+    if not site.value(1).is_known:
+        _of_two(site, "Divide")
+        return
+    _with_other(site, "Multiply", lambda v: (1 / v.astype(np.float64)).astype(v.dtype))
 
 
 @operator("Sub")
 def subtract(site: NodeSite) -> None:
-    _with_other(site, "Add", np.negative, "subtracts")
+    """Of what the model knows, a sum with its opposite."""
+    if not site.value(1).is_known:
+        _of_two(site, "Subtract")
+        return
+    _with_other(site, "Add", np.negative)
+
+
+def _of_two(site: NodeSite, section: str) -> None:
+    sources = [fitted(site, at, site.result()) for at in range(2)]
+    site.give(site.layer(section, {}, sources))
 
 
 def _with_other(
-    site: NodeSite, section: str, change: Callable[[NDArray[Any]], NDArray[Any]], what: str
+    site: NodeSite, section: str, change: Callable[[NDArray[Any]], NDArray[Any]]
 ) -> None:
     """With a second tensor that the model knows, the reverse is a sum or product with another."""
     second: Value = site.value(1)
-    if not second.is_known:
-        raise Refused(f"{what} a tensor that is computed, and no layer does")
     name = site.operator.input(1)
     shape = second.shape or (1,)
     made = site.draft.add(f"{site.operator.node}_{name}", "Input", {"shape": shape})

@@ -32,7 +32,7 @@ MOST_ROWS = 10**6
 LINE = 64  # bytes of a cache line
 # Half of the interval that holds the time of 95 of 100 launches, in parts of the time that a part
 # of the machine takes: measured (benchmarks/sampling/SCALED.md), not derived.
-PART_ERROR = 0.25
+PART_ERROR = 0.2
 # What its command processor knows of a unit: scalar registers, and granules of what it gives.
 AT_THE_END = {"cu_active_cycles", "wavefront_slot_cycles"}  # what counts when a unit is idle again
 OF_UNITS = {"cu_cycles"}  # what passes in every unit, busy or not

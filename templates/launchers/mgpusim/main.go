@@ -56,6 +56,7 @@ func main() {
 	options.hardware = options.hardware.ofWhole(partOf(samples))
 	tries := readProbe(b, options.results)
 	kernels := loadKernels(b, shares, tries, options)
+	findRecent(&b.Workload, kernels, samples)
 	data := openData(b)
 	if tries != nil {
 		options.hardware.alu = tries.guard(options.hardware.alu)

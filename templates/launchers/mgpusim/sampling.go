@@ -30,6 +30,7 @@ type sample struct {
 	Part        int
 	Warm, Pages [][2]uint64
 	Code        bool
+	recent      bool // whether the code is in caches of instructions, too
 }
 
 // partOf is the part of the machine that all samples run on: 8 is an eighth.

@@ -4,16 +4,21 @@
 package main
 
 import (
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/sarchlab/akita/v4/mem/cache"
 	"github.com/sarchlab/akita/v4/mem/cache/writeback"
+	"github.com/sarchlab/akita/v4/mem/cache/writethrough"
 	"github.com/sarchlab/akita/v4/mem/mem"
 	"github.com/sarchlab/akita/v4/mem/vm"
 	"github.com/sarchlab/akita/v4/mem/vm/tlb"
 	"github.com/sarchlab/mgpusim/v4/amd/driver"
 )
+
+const codeNbytes = 32 << 10 // of a cache of instructions
 
 // warmer reaches what MGPUSim 4.2.0 has no door to: the directories of L2 and the sets of its TLB.
 type warmer struct {
@@ -21,6 +26,7 @@ type warmer struct {
 	pid   vm.PID
 	banks []warmBank
 	pages reflect.Value // the sets of the L2 TLB: each an interface
+	code  []warmBank    // caches of instructions
 }
 
 type warmBank struct {
@@ -39,8 +45,13 @@ func (m *machine) warm(d *dispatch) {
 	engine := m.simulation.GetEngine()
 	engine.Pause()
 	defer engine.Continue()
+	m.warmer.forget()
+	code := d.gpu.code[d.kernel]
 	if d.sample.Code {
-		m.warmer.touch(d.gpu.code[d.kernel], uint64(len(d.kernel.object.Data)), true, true)
+		m.warmer.touch(code, uint64(len(d.kernel.object.Data)), true, true)
+	}
+	if d.sample.recent {
+		m.warmer.fetch(code, d.kernel.object.Data)
 	}
 	for _, each := range d.sample.Warm {
 		m.warmer.touch(d.gpu.arena+driver.Ptr(each[0]), each[1], true, false)
@@ -58,6 +69,12 @@ func (m *machine) newWarmer() *warmer {
 			w.banks = append(w.banks, warmBank{
 				inside(each, "directory").Interface().(cache.Directory), inside(each, "storage").Interface().(*mem.Storage),
 			})
+		case *writethrough.Comp:
+			if strings.HasSuffix(each.Name(), ".L1ICache") {
+				w.code = append(w.code, warmBank{
+					inside(each, "directory").Interface().(cache.Directory), inside(each, "storage").Interface().(*mem.Storage),
+				})
+			}
 		case *tlb.Comp:
 			if strings.HasSuffix(each.Name(), ".L2TLB") {
 				w.pages = inside(each, "sets")
@@ -65,6 +82,44 @@ func (m *machine) newWarmer() *warmer {
 		}
 	}
 	return w
+}
+
+// forget empties L2 and its TLB: of launches of which a part ran, they hold less, and so for longer. A
+// TLB that has room for all of memory loses nothing.
+func (w *warmer) forget() {
+	for _, bank := range w.banks {
+		for _, set := range bank.directory.GetSets() {
+			for _, block := range set.Blocks {
+				if block.IsValid && !block.IsLocked && block.ReadCount == 0 {
+					w.writeBack(bank, block)
+					block.IsValid, block.IsDirty = false, false
+				}
+			}
+		}
+	}
+	if w.pages.Len()*pageWays<<log2Page >= gpuMemory {
+		return
+	}
+	for i := range w.pages.Len() {
+		set := w.pages.Index(i).Elem()
+		for way := range pageWays { // pages of nobody
+			nobody := vm.Page{PID: math.MaxUint32, VAddr: uint64(way) << log2Page}
+			set.MethodByName("Update").Call([]reflect.Value{reflect.ValueOf(way), reflect.ValueOf(nobody)})
+		}
+	}
+}
+
+// writeBack gives memory what a block of L2 has and memory has not.
+func (w *warmer) writeBack(bank warmBank, block *cache.Block) {
+	if !block.IsDirty {
+		return
+	}
+	content, _ := bank.storage.Read(block.CacheAddress, lineNbytes)
+	for i, changed := range block.DirtyMask {
+		if changed {
+			_ = w.storage.Write(block.Tag+uint64(i), content[i:i+1])
+		}
+	}
 }
 
 // touch makes nbytes from an address on what was used last in L2, in its TLB, or in both. Nothing may
@@ -116,17 +171,52 @@ func (w *warmer) touchLine(address uint64) {
 		if block.IsLocked || block.ReadCount > 0 {
 			return
 		}
-		if block.IsValid && block.IsDirty {
-			old, _ := bank.storage.Read(block.CacheAddress, lineNbytes)
-			for i, changed := range block.DirtyMask {
-				if changed {
-					_ = w.storage.Write(block.Tag+uint64(i), old[i:i+1])
-				}
-			}
+		if block.IsValid {
+			w.writeBack(bank, block)
 		}
 		content, _ := w.storage.Read(address, lineNbytes)
 		_ = bank.storage.Write(block.CacheAddress, content)
 		block.PID, block.Tag, block.IsValid, block.IsDirty, block.DirtyMask = 0, address, true, false, nil
 	}
 	bank.directory.Visit(block)
+}
+
+// fetch puts code into all caches of instructions, which know it by the addresses of the process.
+func (w *warmer) fetch(from driver.Ptr, code []byte) {
+	for at := uint64(from); at < uint64(from)+uint64(len(code)); at += lineNbytes {
+		line := make([]byte, lineNbytes)
+		copy(line, code[at-uint64(from):])
+		for _, each := range w.code {
+			block := each.directory.Lookup(w.pid, at)
+			if block == nil {
+				block = each.directory.FindVictim(at)
+				if block.IsLocked || block.ReadCount > 0 {
+					continue
+				}
+				_ = each.storage.Write(block.CacheAddress, line)
+				block.PID, block.Tag, block.IsValid = w.pid, at, true
+			}
+			each.directory.Visit(block)
+		}
+	}
+}
+
+// findRecent tells of samples on a part of the machine whether their code is in caches of instructions:
+// of kernels that ran before, those hold what was fetched last.
+func findRecent(w *workload, kernels map[string]*kernel, samples map[int]*sample) {
+	var last []string // kernels, the last one at the end
+	number := 0
+	for _, s := range w.Steps {
+		for _, l := range s.Launches {
+			held := 0
+			for i := len(last) - 1; i >= 0 && held < codeNbytes; i-- {
+				held += len(kernels[last[i]].object.Data)
+				if last[i] == l.Kernel && held <= codeNbytes && samples[number] != nil {
+					samples[number].recent = samples[number].Part > 1
+				}
+			}
+			last = append(slices.DeleteFunc(last, func(name string) bool { return name == l.Kernel }), l.Kernel)
+			number++
+		}
+	}
 }

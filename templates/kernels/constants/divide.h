@@ -1,0 +1,7 @@
+#pragma once
+
+#define KERNEL divide_sample
+constexpr unsigned BLOCK = 256;
+constexpr unsigned SIZE = 1001; /* elements */
+constexpr unsigned VECTOR = 4; /* elements of a work-item */
+using Element = float; /* of tensors in memory */
