@@ -70,7 +70,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     using Product = StepProduct<1, WeightElement>;
     constexpr unsigned KINDS = GATES + (CELL == Cell::GRU); /* of gradients: a GRU's third gate has two */
     constexpr unsigned KEPT = WITH_HELD ? Product::template KEPT<GATES * HIDDEN> : 0;
-    STEP_LDS(kept, KEPT + Product::STAGED + KINDS * SAMPLES * UNITS);
+    STEP_LDS(kept, KEPT + Product::template PASSING<KINDS * SAMPLES * UNITS>);
     float* const held = kept + KEPT;
     float* const staged = held + Product::STAGED;
     const auto unit_at = [=](unsigned row, unsigned& offset) {

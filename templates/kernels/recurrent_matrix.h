@@ -1,9 +1,13 @@
 /* The product of a time step by NVIDIA's matrix instructions, mma.sync, of 16-bit factors that both lie along k in memory.
  *
  * A warp has ROWS of the work-group's samples with all of its COLUMNS (units of all gates), and every SLICES-th piece of k; slices leave
- * partial sums. Both factors go from memory to registers at once: each work-item reads 16 bytes of a row. An instruction takes two words
- * of a row from a lane, l % 4 and 4 + l % 4 of 8 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"); here they are
- * words 0 and 1, then 2 and 3, of those that the lane has read. So k goes in another order, which is the same one in both factors.
+ * partial sums. Each work-item reads 16 bytes of a row at once. An instruction takes two words of a row from a lane, l % 4 and 4 + l % 4
+ * of 8 (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"); here they are words 0 and 1, then 2 and 3, of those that
+ * the lane has read. So k goes in another order, which is the same one in both factors.
+ *
+ * Where weights do not stay in LDS, both factors pass through it, STAGES - 1 pieces ahead: loaded into registers, less than two pieces were
+ * on their way at once, as ptxas orders them, however far the loop is unrolled. A lane reads what it has moved itself, so that no barrier is
+ * needed until partial sums take the same place.
  *
  * On this CPU, lanes exchange what they hold, and each multiplies for its own results. */
 #pragma once
@@ -19,10 +23,12 @@ struct StepProduct {
     static constexpr unsigned DOWN = ROWS / 16, ACROSS = COLUMNS / 8;
     static_assert(SAMPLES % (WARPS / SLICES) == 0 && ROWS % 16 == 0 && UNITS % 8 == 0 && WARPS % SLICES == 0);
     static constexpr unsigned STAGED = (SLICES * PARTIAL<SUMS> + 3) / 4 * 4; /* where results lie that are stored by fours */
-    /* As many pieces at a time as registers hold. */
-    static constexpr unsigned FREE = WITH_HELD ? (112 - 4 * DOWN * ACROSS) / (8 * DOWN) : (208 - 4 * DOWN * ACROSS) / (4 * (2 * DOWN + ACROSS));
-    static constexpr unsigned MOST = WITH_HELD ? 8 : 4;
-    static constexpr unsigned UNROLLED = FREE < 1 ? 1 : FREE > MOST ? MOST : FREE;
+    static constexpr unsigned STAGES = DEPTH / (PIECE * SLICES);
+    static constexpr unsigned LOADS = 2 * DOWN + ACROSS; /* of a lane, of a piece */
+    static constexpr unsigned RING = WITH_HELD ? 0 : STAGES * WARPS * LOADS * 32 * 4; /* words of LDS, of what is on its way */
+    /* Words of LDS beside the weights that stay there, where STORED results follow the partial sums. */
+    template <unsigned STORED>
+    static constexpr unsigned PASSING = STAGED + STORED > RING ? STAGED + STORED : RING;
 
     struct alignas(16) Words {
         unsigned words[4];
@@ -58,6 +64,8 @@ struct StepProduct {
         const unsigned slice = warp % SLICES, first_row = warp / SLICES * ROWS;
         Sums sum = {};
 #if WITH_HELD /* as many loads of the left at a time as registers hold, then what they are multiplied with */
+        constexpr unsigned FREE = (112 - 4 * DOWN * ACROSS) / (8 * DOWN);
+        constexpr unsigned UNROLLED = FREE < 1 ? 1 : FREE > 8 ? 8 : FREE;
         constexpr unsigned TOGETHER = UNROLLED * PIECE * SLICES;
         for (unsigned first = 0; first < K; first += TOGETHER) {
             Words loaded[UNROLLED][2 * DOWN];
@@ -85,19 +93,40 @@ struct StepProduct {
             }
         }
 #else
-#pragma unroll UNROLLED
-        for (unsigned first = 0; first < K; first += PIECE * SLICES) {
-            const unsigned k = first + slice * PIECE + lane % 4 * 8;
-            const bool inside = K % (PIECE * SLICES) == 0 || k < K;
+        constexpr unsigned TURNS = (K + PIECE * SLICES - 1) / (PIECE * SLICES);
+        Words* const ring = reinterpret_cast<Words*>(partial) + warp * (LOADS * 32) + lane;
+        const auto begin = [&](unsigned turn, unsigned stage) {
+            const unsigned k = (turn * SLICES + slice) * PIECE + lane % 4 * 8;
+            Words* const to = ring + stage * (WARPS * LOADS * 32);
+            if (turn < TURNS) {
+#pragma unroll
+                for (unsigned i = 0; i < 2 * DOWN; i++)
+                    bring(to + i * 32, left, row_of_left, first_row + i * 8 + lane / 4, k, K % (PIECE * SLICES) == 0 || k < K);
+#pragma unroll
+                for (unsigned j = 0; j < ACROSS; j++)
+                    bring(to + (2 * DOWN + j) * 32, right, row_of_right, j * 8 + lane / 4, k, K % (PIECE * SLICES) == 0 || k < K);
+            }
+            end_turn();
+        };
+#pragma unroll
+        for (unsigned stage = 0; stage < STAGES - 1; stage++)
+            begin(stage, stage);
+        unsigned stage = 0, free = STAGES - 1;
+        for (unsigned turn = 0; turn < TURNS; turn++) {
+            wait<STAGES - 2>();
             Piece piece;
 #pragma unroll
             for (unsigned i = 0; i < 2 * DOWN; i++)
-                piece.left[i] = words_of(left, row_of_left, first_row + i * 8 + lane / 4, k, inside);
+                piece.left[i] = ring[(stage * WARPS * LOADS + i) * 32];
 #pragma unroll
             for (unsigned j = 0; j < ACROSS; j++)
-                piece.right[j] = words_of(right, row_of_right, j * 8 + lane / 4, k, inside);
+                piece.right[j] = ring[(stage * WARPS * LOADS + 2 * DOWN + j) * 32];
+            begin(turn + STAGES - 1, free); /* where what the turn before has multiplied lay */
             add(piece, sum);
+            free = stage;
+            stage = stage + 1 == STAGES ? 0 : stage + 1;
         }
+        __syncthreads(); /* all have read what lay where partial sums go */
 #endif
 #pragma unroll
         for (unsigned i = 0; i < DOWN; i++)
@@ -129,6 +158,25 @@ struct StepProduct {
     }
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+    /* 16 bytes of a row, or zeros, that come to LDS without a register: cp.async. */
+    template <class RowOf>
+    static __device__ __forceinline__ void bring(Words* to, const Stored* from, RowOf row_of, unsigned row, unsigned k, bool inside)
+    {
+        unsigned offset = 0;
+        const bool there = row_of(row, offset) && inside;
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+                     :
+                     : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from + (there ? offset + k : 0)), "r"(there ? 16 : 0)
+                     : "memory");
+    }
+    /* Behind those of a turn; and until those of all but the last COUNT turns are there. */
+    static __device__ __forceinline__ void end_turn() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+    template <unsigned COUNT>
+    static __device__ __forceinline__ void wait()
+    {
+        asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
+    }
+
     static __device__ __forceinline__ void add(const Piece& piece, Sums& sum)
     {
 #pragma unroll
@@ -154,6 +202,17 @@ struct StepProduct {
                          : "r"(above[0]), "r"(below[0]), "r"(above[1]), "r"(below[1]), "r"(b[0]), "r"(b[1]));
     }
 #elif !defined(__AMDGCN__)
+    template <class RowOf>
+    static void bring(Words* to, const Stored* from, RowOf row_of, unsigned row, unsigned k, bool inside)
+    {
+        *to = words_of(from, row_of, row, k, inside);
+    }
+    static void end_turn() {}
+    template <unsigned COUNT>
+    static void wait()
+    {
+    }
+
     static void add(const Piece& piece, Sums& sum)
     {
         __shared__ Piece held[BLOCK / 32][32];

@@ -61,7 +61,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
 #if WITH_MATRIX
     using Product = StepProduct<GATES, WeightElement>;
     constexpr unsigned KEPT = WITH_HELD ? Product::template KEPT<HIDDEN> : 0;
-    STEP_LDS(kept, KEPT + Product::STAGED + SAMPLES * UNITS);
+    STEP_LDS(kept, KEPT + Product::template PASSING<SAMPLES * UNITS>);
     float* const held = kept + KEPT;
 #if WITH_HELD
     Product::template keep<HIDDEN>(kept, r, weights_at);

@@ -8,7 +8,8 @@ on every run.
 
 Of 16-bit floats, NVIDIA's matrix instructions multiply (templates/kernels/recurrent_matrix.h),
 where rows of weights are whole runs of 16 bytes. Both factors have the type of the weights then:
-what goes from step to step is stored in it too, once rounded, for the next step to multiply.
+what goes from step to step is stored in it too, once rounded, for the next step to multiply. They
+wait in local memory, as many pieces of k ahead as it has room for.
 
 Kept (persistent.py says where that fits), the weights of a work-group lie in local memory along all
 of k, and so do the states or gradients of its samples. No more work-groups are launched than there
@@ -18,7 +19,7 @@ are compute units, and NVIDIA's GPUs run many steps in one launch, which reads t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,9 @@ MATRIX_PIECE = 32  # of k, that four work-items read of a row at once
 MATRIX_ROWS = 32  # samples of a warp, at most
 MATRIX_COLUMNS = 8  # units, or gates of them, of an instruction
 MATRIX_SAMPLES, MATRIX_UNITS = (16, 32, 64), (8, 16, 32)  # of a work-group
+GROUPS_AT_ONCE = 2  # work-groups of a compute unit that shall fit, where it has as many
+LDS_OF_GROUP = 1024  # bytes that each work-group takes besides
+MOST_STAGES = 8  # pieces of k in local memory
 MOST_STAGED = 5  # gradients of a unit that are stored rounded: of an LSTM 4, of a GRU 3 and another
 
 
@@ -142,8 +146,8 @@ class MatrixTile:
     sums: int
     block: int = BLOCK
     kept: int = 0  # as StepTile has it
+    stages: int = 0  # pieces of k in local memory, where nothing is kept
     held = own = 1
-    depth = DEPTH
 
     @property
     def slices(self) -> int:
@@ -151,20 +155,32 @@ class MatrixTile:
         return self.block // WARP // ceil(self.samples / MATRIX_ROWS)
 
     @property
+    def depth(self) -> int:
+        """Of k, in local memory at a time."""
+        return self.stages * MATRIX_PIECE * self.slices or DEPTH
+
+    @property
     def constants(self) -> Constants:
         names = ("units", "samples", "held", "own", "slices", "depth")
         return tuple((name, getattr(self, name)) for name in names)
+
+    @property
+    def stage_nbytes(self) -> int:
+        """Of local memory: what a piece of k of all warps takes."""
+        rows = min(self.samples, MATRIX_ROWS) + self.sums * self.units  # of a warp, 4 lanes each
+        return self.block // WARP * rows * MATRIX_PIECE * 2
 
     def grid(self, batch: int, hidden: int) -> tuple[int, int, int]:
         return ceil(hidden / self.units), ceil(batch / self.samples), 1
 
     def lds_nbytes(self, staged: int) -> int:
-        """What is kept, partial sums, and `staged` results of each unit and sample."""
+        """What is kept; and partial sums with `staged` results of each unit and sample, or before
+        them pieces of k, whichever is more."""
         partial = self.slices * (self.sums * self.samples * self.units + 1)
         lane = VECTOR * self.sums * self.units // MATRIX_COLUMNS  # words, of a piece of k
         kept = ceil(self.kept / (MATRIX_PIECE * self.slices)) * self.slices * lane * WARP
         moving = ceil(partial / VECTOR) * VECTOR + staged * self.samples * self.units
-        return FLOAT * (kept + moving)
+        return FLOAT * kept + max(FLOAT * moving, self.stages * self.stage_nbytes)
 
     def sums_of(self, left: Array, right: Array, *, proxy: bool | None) -> Bounded:
         """As StepTile has it: two roundings of each product at most (product/fragment.py), then
@@ -239,22 +255,28 @@ def _waiting_tile(machine: Machine, batch: int, hidden: int, sums: int) -> StepT
 
 def _matrix_tile(machine: Machine, batch: int, hidden: int, sums: int) -> MatrixTile:
     """That of which a compute unit reads the least: of each k a row of samples and one of weights,
-    for each of the work-groups that it has."""
+    for each of the work-groups that it has. Of equal ones, that of which fewer read the same
+    weights: there are more of these."""
     staged = sums + 1 if sums > 1 else MOST_STAGED
+    room = max(machine.asked_lds_nbytes, machine.group_lds_nbytes)
     fitting = [
         tile
         for samples in MATRIX_SAMPLES
         for units in MATRIX_UNITS
         if (samples == MATRIX_SAMPLES[0] or samples < 2 * batch)
-        and (tile := MatrixTile(units, samples, sums)).lds_nbytes(staged)
-        <= machine.asked_lds_nbytes
+        and (tile := MatrixTile(units, samples, sums, stages=2)).lds_nbytes(staged) <= room
     ]
 
-    def read(tile: MatrixTile) -> tuple[int, int]:
-        x, y, _ = tile.grid(batch, hidden)
-        return ceil(x * y / machine.units) * (tile.samples + tile.sums * tile.units), -tile.units
+    def groups(tile: MatrixTile) -> int:
+        """Of a compute unit."""
+        return ceil(prod(tile.grid(batch, hidden)) / machine.units)
 
-    return min(fitting, key=read)
+    def read(tile: MatrixTile) -> tuple[int, int, int]:
+        return groups(tile) * (tile.samples + sums * tile.units), -tile.samples, -tile.units
+
+    tile = min(fitting, key=read)
+    shared = (room + LDS_OF_GROUP) // min(groups(tile), GROUPS_AT_ONCE) - LDS_OF_GROUP
+    return replace(tile, stages=max(2, min(MOST_STAGES, shared // tile.stage_nbytes)))
 
 
 @dataclass(frozen=True)
