@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--as",
     "form",
     metavar="F",
-    help="Print products and convolutions as problem strings (string), or as command lines of "
+    help="Print layers that libraries have as problem strings (string), or as command lines of "
     "MIOpenDriver (miopen), rocblas-bench (rocblas), hipblaslt-bench (hipblaslt), cutlass_profiler "
     "(cutlass), benchdnn, or DeepBench's own programs (deepbench).",
 )

@@ -9,16 +9,20 @@ from simgen.errors import UsageError
 from simgen.frontend.drivers import table
 from simgen.frontend.operation import (
     TYPES,
+    AllReduceOperation,
     Cell,
     ConvOperation,
     FilterMode,
     GemmOperation,
     RnnOperation,
+    SparseOperation,
 )
+from simgen.layers.all_reduce import AllReduce
 from simgen.layers.conv.convolution import ConvMode, Convolution
 from simgen.layers.product.fully_connected import FullyConnected
 from simgen.layers.product.gemm import Gemm
 from simgen.layers.recurrent.recurrent import Recurrent
+from simgen.layers.sparse.sparse_gemm import SparseGemm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +84,14 @@ def of_layer(
         return [_conv(layer, node, directions, dtype)]
     if type(layer) is Recurrent and not layer.reverse:
         return [_rnn(layer, node, directions, dtype)]
+    if type(layer) is SparseGemm:
+        plan = layer.plan(node.inputs)
+        stored = plan.nonzeros / (plan.m * plan.k)
+        sparsity = 1 - stored if layer.nonzeros else layer.sparsity
+        return [SparseOperation(plan.m, plan.n, plan.k, sparsity, plan.side, type=dtype)]
+    if type(layer) is AllReduce:
+        ranks, *extents = node.inputs[0].shape
+        return [AllReduceOperation(prod(extents), ranks, layer.route, dtype)]
     return []
 
 

@@ -321,9 +321,10 @@ class SparseOperation(LibraryOperation):
 
     @property
     def notes(self) -> tuple[str, ...]:
+        stored = "blocks in compressed rows (BSR)" if self.side > 1 else "compressed rows (CSR)"
         return (
-            "a in compressed rows (CSR), with elements in random places; b and y lie by rows, "
-            "where DeepBench's programs have them by columns",
+            f"a in {stored}, with elements in random places; b and y lie by rows, where "
+            "DeepBench's programs have them by columns",
         )
 
     def section(self, where: Place) -> Section:

@@ -272,6 +272,17 @@ def test_a_workload_of_each_form_is_shown_in_each_form(simgen):
     fails(simgen(f"show '{string}' --as miopn"), 2, "did you mean 'miopen'?")
 
 
+def test_sparse_products_and_all_reduces_are_written_as_strings(simgen):
+    for string in (
+        "sparse:m=64,n=9,k=32,sparsity=0.75,side=8",
+        "allreduce:elements=10,ranks=8,route=tree",
+    ):
+        assert simgen(f"show {string} --as string").out == f"{string}\n"
+    given = "show sparse_gemm_fwd --set m=30 --set n=8 --set k=20 --set nonzeros=96 --as string"
+    assert simgen(given).out == "sparse:m=30,n=8,k=20,sparsity=0.84\n"
+    fails(simgen(f"show {string} --as rocblas"), 2, "no line for an all-reduce")
+
+
 def test_layers_of_a_network_that_no_library_has_are_named(simgen):
     done = simgen("show lenet5 --as miopen --json").json()
     assert [line.split()[1] for line in done["lines"]] == ["conv", "conv", "gemm", "gemm"]

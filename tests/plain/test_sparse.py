@@ -139,3 +139,10 @@ def test_groups_are_whole(simgen):
 def test_strings_of_sparse_products_are_read_again():
     made = operation.read("sparse:m=7680,n=1,k=2560,sparsity=0.95")
     assert operation.read(str(made)) == made
+
+
+def test_show_says_why_scalars_multiply_with_structured_sparsity(simgen):
+    shown = "show structured_gemm_fwd --type f16 --plan-for"
+    assert "V_SMFMAC is not used" in simgen(f"{shown} mi300a").out
+    assert "mma.sp is for k of whole 32s" in simgen(f"{shown} h200 --set k=36").out
+    assert "matrix cores" not in simgen(f"{shown} mi210").out

@@ -80,10 +80,13 @@ class StructuredGemm(SparseProduct):
         together = structured_matrix.TOGETHER if by_matrix else 0
         return RowPlan(m, n, k, m * k // 2, together=together)
 
+    @property
+    def _dtype(self) -> DType:
+        return self.types[0] if self.types else self.type
+
     def _tile(self, m: int, n: int, k: int) -> StructuredTile | None:
         """Of matrix instructions; None: scalars multiply."""
-        dtype = self.types[0] if self.types else self.type
-        return structured_matrix.tile_of(self.machine, dtype, m, n, k)
+        return structured_matrix.tile_of(self.machine, self._dtype, m, n, k)
 
     def ports(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[Port, ...]:
         plan, b = self.plan(inputs), self._b(inputs)
@@ -132,7 +135,9 @@ class StructuredGemm(SparseProduct):
         plan = self.plan(inputs)
         tile = self._tile(plan.m, plan.n, plan.k)
         if tile is None:
-            return super().choices(inputs, direction)
+            why = structured_matrix.why_scalars(self.machine, self._dtype)
+            scalars = (Choice("matrix cores", "no", why),) if why else ()
+            return (*scalars, *super().choices(inputs, direction))
         why = f"{self.machine.name} has them for 2:4 sparsity"
         tiled = Choice("tile", f"{tile.rows}x{tile.columns}", "the largest that fills the machine")
         return (Choice("matrix cores", "yes", why), tiled)

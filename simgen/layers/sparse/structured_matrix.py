@@ -5,7 +5,9 @@ their positions choose: half as many products as of whole factors.
 The kernel is templates/kernels/structured_matrix.hip. A step of both factors waits in local memory,
 as in staged.h: 64 stored elements of a row, and 128 rows of b.
 
-AMD's V_SMFMAC has no kernel here: there scalars multiply.
+AMD's V_SMFMAC (gfx942, gfx950) has no kernel here: no simulator runs it. gem5's decoder knows its
+name and ends there ("Trying to decode instruction without a class"), and MGPUSim has no matrix
+instructions. There scalars multiply, as on machines without.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ STEP_STORED, STEP = 64, 128  # stored elements of a row in a step, and the colum
 STAGES = 4  # steps in local memory, at most
 TOGETHER = 16  # stored elements of a row that an instruction takes
 LEAST_ROWS = 16  # of an instruction
+UNUSED = ("gfx940", "gfx941", "gfx942", "gfx950")  # have V_SMFMAC
 WARP = 32  # work-items
 
 
@@ -83,6 +86,20 @@ def tile_of(machine: Machine, dtype: DType, m: int, n: int, k: int) -> Structure
         if across * down >= machine.units:
             return tile
     return fitting[-1] if fitting else None
+
+
+def why_scalars(machine: Machine, dtype: DType) -> str:
+    """Why scalars multiply where the machine has matrix instructions for this type; "" where it
+    has none."""
+    if dtype.nbytes != 2:
+        return ""
+    if machine.arch in UNUSED:
+        return "V_SMFMAC is not used: no simulator runs it, so that nothing could check it"
+    if not machine.arch.startswith("sm_") or not fragment.instructions(machine, dtype.name):
+        return ""
+    if machine.use_matrix == NO:
+        return "--matrix no"
+    return f"mma.sp is for k of whole {OF_WORD}s, n of whole {RUN}s and m from {LEAST_ROWS} on"
 
 
 def kernel(
