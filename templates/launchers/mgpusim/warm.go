@@ -204,6 +204,9 @@ func (w *warmer) fetch(from driver.Ptr, code []byte) {
 // findRecent tells of samples on a part of the machine whether their code is in caches of instructions:
 // of kernels that ran before, those hold what was fetched last.
 func findRecent(w *workload, kernels map[string]*kernel, samples map[int]*sample) {
+	if partOf(samples) < 2 { // shares of several GPUs have kernels of their own
+		return
+	}
 	var last []string // kernels, the last one at the end
 	number := 0
 	for _, s := range w.Steps {
