@@ -35,7 +35,6 @@ from simgen.study import reporting
 from simgen.study.reporting import Report
 from simgen.targets import TARGETS, Target
 from simgen.workload.pieces import Warm
-from simgen.workload.samples import MOST_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -340,9 +339,8 @@ class BuiltBundle:
                 or setting of the build, such as {"n": [1, 4], "algo": ["direct", "winograd"]}.
             options: options that have one value throughout.
             again: run the points that have a result, too.
-            timeout, representatives, jobs, warm, sample, scale_model, progress, notice:
-                as in `run`, for each
-                point.
+            timeout, representatives, jobs, warm, sample, scale_model, progress, notice: as in
+                `run`, for each point.
 
         Returns:
             The results of all points, by their names, TARGET@SETTING=VALUE,...
@@ -467,8 +465,8 @@ def _cutting(
         raise UsageError(f"--jobs {jobs}: write a whole number, 1 or more")
     if sample is not None and not 0 < sample <= 0.5:
         raise UsageError(f"--sample {sample!r}: write a part of the whole, such as 0.05")
-    if part is not None and not 2 <= part <= MOST_PARTS:
-        raise UsageError(f"--scale-model {part}: write a whole number, 2 to {MOST_PARTS}")
+    if part is not None and part < 2:
+        raise UsageError(f"--scale-model {part}: write a whole number, 2 or more")
     if representatives or jobs is not None or sample is not None or part is not None:
         return Cutting(representatives, Warm(warm), jobs or 1, sample or 0.0, part or 0)
     return None

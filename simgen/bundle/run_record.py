@@ -91,6 +91,8 @@ def check_samples(samples: Sequence[Sample], workload: Workload, place: str) -> 
     known = {each.launch for each in samples}
     if len(known) < len(samples) or any(at >= len(launches) for at in known):
         raise SchemaError("not launches of the workload").under(place)
+    if len({each.part for each in samples}) > 1:
+        raise SchemaError("samples of several parts of the machine").under(place)
     if any(not each.fits(launches[each.launch].grid) for each in samples):
         raise SchemaError("not work-groups of a launch").under(place)
 

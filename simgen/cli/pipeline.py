@@ -180,7 +180,7 @@ def _say_built(made: Bundle, layers: int, cache: Cache, verbose: bool) -> None:
 )
 @click.option(
     "--scale-model",
-    type=Whole(2, 64),
+    type=Whole(2),
     metavar="K",
     help="Simulate a K-th of the work-groups of each launch on a K-th of the machine: of its "
     "compute units, banks of L2 and memory.",
@@ -233,13 +233,14 @@ def run(
     simgen run alexnet --on gem5-se --resume
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 8
     simgen run conv_fwd --on mgpusim --mode timing --sample 5%
+    simgen run resnet50 --on mgpusim --mode timing --representatives --scale-model 8
     simgen run resnet50 --on mgpusim --mode timing --representatives --jobs 40 --executor slurm
 
     Each point of a sweep has a result of its own, TARGET@OPTION=VALUE,..., in a bundle of its own,
     BUNDLE@SETTING=VALUE,..., for settings of the build. Points that have one are not run again, so
     the same command continues after an interruption. The result of --layers is TARGET@LAYERS, of
-    --representatives TARGET@representatives, of --sample TARGET@sampled, of --jobs alone
-    TARGET@pieces; these go on where they were interrupted, too.
+    --representatives TARGET@representatives, of --sample TARGET@sampled, of --scale-model
+    TARGET@scaled, of --jobs alone TARGET@pieces; these go on where they were interrupted, too.
 
     Exit code 5: the run failed, or points of the sweep did.
     """

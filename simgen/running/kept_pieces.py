@@ -78,8 +78,8 @@ def check_cut(work: PieceWork) -> None:
     if count:
         raise UsageError(
             f"{work.name}: {count} finished piece{'' if count == 1 else 's'} of another cut or of "
-            f"other options are kept; use the same --jobs, --warm, --sample and options, or remove "
-            f"{work.home}"
+            f"other options are kept; use the same --jobs, --warm, --sample, --scale-model and "
+            f"options, or remove {work.home}"
         )
 
 

@@ -111,7 +111,8 @@ def check(target: Target, cutting: Cutting, options: Mapping[str, str | int]) ->
     if reason := target.whole_only():
         raise UsageError(f"{option}: {target.name}: {reason}")
     if (cutting.sample or cutting.part) and (reason := target.unsampled(options)):
-        raise UsageError(f"{option}: {target.name}: {reason}")
+        wish = "--scale-model" if cutting.part else "--sample"
+        raise UsageError(f"{wish}: {target.name}: {reason}")
     if cutting.sample and cutting.part:
         raise UsageError("--scale-model: it is a sample by itself; leave out --sample")
     if int(options.get("gpus", target.sharing())) > 1:

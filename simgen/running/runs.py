@@ -152,7 +152,7 @@ def check(wish: Wish, target: Target, options: Options) -> None:
         other = "--resume" if wish.resume else "--inputs"
         raise UsageError(
             f"{other}: a run by pieces has the inputs of the reference, and goes on by itself; "
-            "leave it out, or leave out --representatives, --jobs and --sample"
+            "leave it out, or leave out --representatives, --jobs, --sample and --scale-model"
         )
     if wish.cutting:
         pieces.check(target, wish.cutting, options)

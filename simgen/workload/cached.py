@@ -19,17 +19,20 @@ Place = tuple[int, int]  # in the arena: offset and bytes
 def found(workload: Workload, nbytes: int) -> Iterator[tuple[Place, ...]]:
     """For each launch, what a cache of so many bytes holds of its own tensors, those that were used
     last at the end."""
-    touched: list[str] = []  # buffers, least recently used first
+    touched: dict[str, None] = {}  # buffers, least recently used first
     for launch in workload.launches:
-        names = list(dict.fromkeys(launch.args))
-        room, places = nbytes, []
+        names = dict.fromkeys(launch.args)
+        wanted, room, places = touched.keys() & names, nbytes, []
         for name in reversed(touched):
-            spec = workload.buffer(name)
-            size = min(spec.spec.held, room)
-            if name in names:  # of what has been evicted in part, the end is there
-                places.append((spec.offset + spec.spec.held - size, size))
-            room -= size
-            if not room:
+            if not wanted or not room:
                 break
+            buffer = workload.buffer(name)
+            size = min(buffer.spec.held, room)
+            if name in wanted:  # of what has been evicted in part, the end is there
+                places.append((buffer.offset + buffer.spec.held - size, size))
+                wanted.remove(name)
+            room -= size
         yield tuple(reversed(places))
-        touched = [name for name in touched if name not in names] + names
+        for name in names:
+            touched.pop(name, None)
+            touched[name] = None

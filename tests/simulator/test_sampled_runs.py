@@ -91,6 +91,8 @@ def test_what_has_no_time_is_not_sampled(bundle):
         bundle.run("mgpusim", sample=0.05)
     with pytest.raises(UsageError, match=r"--scale-model: mgpusim: the emulator has no time"):
         bundle.run("mgpusim", scale_model=8)
+    with pytest.raises(UsageError, match=r"--scale-model: mgpusim: the emulator has no time"):
+        bundle.run("mgpusim", scale_model=8, representatives=True)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,8 @@ def test_what_has_no_time_is_not_sampled(bundle):
             {"scale_model": 3},
         ),
         ("--scale-model 16: a GPU of 8 .* up to 8", {"scale_model": 16, "num_compute_units": 8}),
-        ("--scale-model 65: write a whole number, 2 to 64", {"scale_model": 65}),
+        ("--scale-model 65: .* up to 16", {"scale_model": 65}),
+        ("--scale-model 1: write a whole number, 2 or more", {"scale_model": 1}),
         ("--scale-model: it is a sample by itself", {"scale_model": 2, "sample": 0.1}),
     ],
 )

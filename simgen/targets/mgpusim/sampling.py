@@ -36,9 +36,9 @@ PART_ERROR = 0.2
 # What its command processor knows of a unit: scalar registers, and granules of what it gives.
 AT_THE_END = {"cu_active_cycles", "wavefront_slot_cycles"}  # what counts when a unit is idle again
 OF_UNITS = {"cu_cycles"}  # what passes in every unit, busy or not
-ALL = 2**40
 BANKS = 16  # of L2, each with a memory controller
-TLB_NBYTES = {"mgpusim-mi300a": 64 * 64 * PAGE}  # pages that the L2 TLB holds; else, all
+TLB_NBYTES = {"mgpusim-mi300a": 64 * 64 * PAGE}  # of the pages that the L2 TLB holds
+ALL_NBYTES = 2**40  # the same of other GPUs, whose TLB has room for all of memory
 SCALARS, SCALAR_GRANULE, LDS_GRANULE = 3200, 16, 256
 
 
@@ -77,7 +77,7 @@ def caches_of_part(
             f"--scale-model {part}: a GPU of {machine.units} compute units and {banks} banks of L2 "
             f"has no such part; write a power of two up to {most}"
         )
-    return machine.l2_nbytes, TLB_NBYTES.get(machine.name, ALL)
+    return machine.l2_nbytes, TLB_NBYTES.get(machine.name, ALL_NBYTES)
 
 
 def whole(
@@ -162,7 +162,7 @@ def _of_part(
     if "cycles" in row and row.get("seconds"):
         clock = row["cycles"] / row["seconds"]
         estimates["cycles"] = Extrapolated(time * clock, PART_ERROR * time * clock)
-    row |= {name: float(each.value) for name, each in estimates.items()}
+    row |= {name: each.value for name, each in estimates.items()}
     errors = {name: each.half for name, each in estimates.items() if name in row and each.half}
     return replace(sample, warm=(), pages=(), errors=errors)
 
@@ -206,7 +206,7 @@ def _estimated(
 def _lines(workload: Workload, launch: int) -> float:
     """Cache lines of the tensors of a launch."""
     names = dict.fromkeys(workload.launches[launch].args)
-    return 1.0 * sum(ceil(workload.buffer(name).spec.held / LINE) for name in names)
+    return float(sum(ceil(workload.buffer(name).spec.held / LINE) for name in names))
 
 
 def _bound(estimates: dict[str, Extrapolated], lines: float) -> None:

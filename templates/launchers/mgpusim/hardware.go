@@ -126,7 +126,7 @@ func (h hardware) ofWhole(part int) hardware {
 	}
 	h.part, h.banks = part, h.banks/part
 	h.units = (h.units + part/2) / part
-	h.first = h.later // each of the processor's dispatchers has a first launch, in a process that has a piece
+	h.first = h.later // or each of the processor's dispatchers would have a first launch in each process
 	for h.units%h.ofArray != 0 {
 		h.ofArray--
 	}
