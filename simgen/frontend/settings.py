@@ -76,8 +76,11 @@ def with_algorithm(named: dict[str, Section], kept: set[str], algorithm: str) ->
 
 
 def with_layout(named: dict[str, Section], kept: set[str], layout: str) -> dict[str, Section]:
-    """The sections with the storage format in each layer of the slice that has a choice."""
-    entry = Entry(LAYOUT, layout, Place(f"--layout {printable(layout)}", 0))
+    """The sections with the storage format in each layer of the slice that has a choice.
+
+    `NHWC` is `nhwc`: the libraries that have the choice write it in capitals.
+    """
+    entry = Entry(LAYOUT, layout.lower(), Place(f"--layout {printable(layout)}", 0))
     having = _having(named, kept, entry, "no layer here has a choice of storage formats")
     return {n: _replaced(s, entry) if n in having else s for n, s in named.items()}
 

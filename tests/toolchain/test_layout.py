@@ -90,5 +90,5 @@ def test_matrix_cores_read_channels_last_as_they_are_stored(tmp_path, name, copi
 def test_what_passes_between_layers_has_one_format():
     with pytest.raises(simgen.errors.ConfigError, match="stores nhwc, which layers before"):
         simgen.plan("alexnet", layout="nhwc")
-    alone = simgen.plan("alexnet", layout="nhwc", layers="conv2").workload
+    alone = simgen.plan("alexnet", layout="NHWC", layers="conv2").workload
     assert alone.inputs[0].spec.shape[1:] == (27, 27, 96)
