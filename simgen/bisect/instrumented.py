@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simgen.compile.code_object import PACKED_IDS
 from simgen.compile.legalise import assembly
 from simgen.compile.legalise.assembly import AssemblyKernel, Instruction, Label
 from simgen.errors import RefusedError
@@ -34,7 +35,6 @@ GIVEN = "given"
 SPECIAL = ("vcc_lo", "vcc_hi", "exec_lo", "exec_hi")
 SUFFIX = "_stores"  # of the name of a kernel that stores its registers
 OWN_SCALARS, OWN_VECTORS = 14, 6
-_PACKED = ("gfx90a", "gfx942")  # all work-item ids in v0, of 10 bits
 # Scalar registers that a kernel is given, by the bits of kernel_code_properties in its descriptor.
 _USER = ((0, 4), (1, 2), (2, 2))  # before the address of the arguments
 
@@ -336,7 +336,7 @@ class _Storing:
             f"{self.add} {self.lane}, vcc, {self.low}, {self.lane}",
             f"{self.addc} {self.lane_high}, vcc, {self.at}, {self.lane_high}, vcc",
         ]  # fmt: skip
-        ids = 1 if self.of.arch in _PACKED else 1 + (self.rsrc2 >> 11 & 3)
+        ids = 1 if self.of.arch in PACKED_IDS else 1 + (self.rsrc2 >> 11 & 3)
         lines += [f"v_mov_b32_e32 v{n}, 0" for n in range(ids, self.of.vgprs)]
         lines += [f"s_mov_b32 s{n}, 0" for n in range(given, self.of.sgprs)]
         return [*lines, f"s_mov_b32 {self.count}, 0", "s_mov_b64 vcc, 0", "s_cmp_lg_u32 0, 0"]
@@ -344,7 +344,7 @@ class _Storing:
     def _item(self) -> list[str]:
         """The work-item's number in its group, to `at`."""
         x, y, z = self.launched.group
-        if self.of.arch in _PACKED:
+        if self.of.arch in PACKED_IDS:
             ids = [
                 [f"v_lshrrev_b32_e32 {self.other}, {10 * axis}, v0",
                  f"v_and_b32_e32 {self.other}, 0x3ff, {self.other}"]

@@ -44,6 +44,8 @@ MACHINES = {
 # and dies of an invalid opcode or of an unmapped page. So instructions follow every kernel.
 FETCH_AHEAD = 256  # bytes
 S_NOP = struct.pack("<I", 0xBF800000)
+# Their kernels find the ids of a work-item in v0, 10 bits each; others in v0, v1 and v2.
+PACKED_IDS = ("gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
 
 # Clang puts a one-byte object of this name into every HIP module; no instruction refers to it.
 MODULE_ID = "__hip_cuid_"

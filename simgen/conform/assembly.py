@@ -7,7 +7,8 @@ can be replaced by s_nop, nothing of a block is read by the next.
     kernel(values, results)
 
 Vector kernels: lane l of work-group g has tuple 64 g + l. Scalar kernels: work-group g goes through
-64 tuples, and lane l keeps what tuple 64 g + l gave.
+64 tuples, and lane l keeps what tuple 64 g + l gave. A kernel of ids has one block and a shape of
+its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.compile import toolchain
-from simgen.compile.code_object import S_NOP
+from simgen.compile.code_object import PACKED_IDS, S_NOP
 from simgen.conform import values
 from simgen.conform.arithmetic import BITS, KEPT, VCC
 from simgen.conform.forms import RESULT, SOURCE, Form
@@ -26,6 +27,8 @@ from simgen.conform.movements import LDS_NBYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from simgen.conform.forms import Shape
 
 BLOCKS = 128  # of a kernel
 PLANE = values.TUPLES * 4  # bytes: a word of each tuple
@@ -91,19 +94,24 @@ def words(form: Form) -> int:
 
 
 def text(name: str, blocks: Sequence[Form], arch: str) -> str:
-    """The assembly of a kernel; its blocks are all scalar or all not, and have one `flush`."""
+    """The assembly of a kernel; its blocks are all scalar or all not, and have one `flush`; one of
+    ids is alone."""
     body: list[str] = []
     make = _scalar_block if blocks[0].scalar else _vector_block
+    if blocks[0].shape:
+        make = _id_block
     place = 0
     for at, form in enumerate(blocks):
         body += [f".Lblock{at}:", *make(form, at, arch, place), f".Lend{at}:"]
         place += words(form) * PLANE
     start = _scalar_start(arch) if blocks[0].scalar else _vector_start(arch)
+    if shape := blocks[0].shape:
+        start = _id_start(shape, arch)
     return "\n".join(
         [f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"', ".text", f".globl {name}", ".p2align 8",
          f".type {name},@function", f"{name}:", *start, *body, "s_endpgm", f".Lend_{name}:",
          f".size {name}, .Lend_{name}-{name}",
-         *_descriptor(name, arch, blocks[0].flush),
+         *_descriptor(name, arch, blocks[0]),
          f'.section {SECTION},"",@progbits',
          *(f".long .Lfrom{at}-{name}, .Lto{at}-.Lfrom{at}, .Lblock{at}-{name}, .Lend{at}-{name}"
            for at in range(len(blocks))), ""]
@@ -268,8 +276,55 @@ def _scalar_block(form: Form, at: int, arch: str, place: int) -> list[str]:
     return lines
 
 
-def _descriptor(name: str, arch: str, flush: bool) -> list[str]:
+def _id_start(shape: Shape, arch: str) -> list[str]:
+    """v4 is the lane, v5 to v7 are the ids of the work-item, v8 to v10 those of its work-group;
+    v[16:17] is where the first result of the work-item with these ids goes."""
+    lines = ["s_load_dwordx4 s[12:15], s[0:1], 0x0", "s_mov_b64 s[16:17], exec"]
+    if arch in PACKED_IDS:
+        for n in range(3):
+            lines += [f"v_lshrrev_b32_e32 v{5 + n}, {10 * n}, v0",
+                      f"v_and_b32_e32 v{5 + n}, 0x3ff, v{5 + n}"]  # fmt: skip
+    else:
+        given = _dimensions(shape)
+        lines += [f"v_mov_b32_e32 v{5 + n}, {f'v{n}' if n < given else 0}" for n in range(3)]
+    for n, axis in enumerate("xyz"):
+        at = shape.ids.find(axis)
+        lines.append(f"v_mov_b32_e32 v{8 + n}, {f's{2 + at}' if at >= 0 else 0}")
+    lines.append("v_mov_b32_e32 v4, 0")  # no mbcnt: MGPUSim lacks it
+    for bit in range(6):
+        mask = sum(1 << lane for lane in range(values.LANES) if lane >> bit & 1)
+        lines += [*_pair("s18", "s19", mask), "s_mov_b64 exec, s[18:19]",
+                  f"v_or_b32_e32 v4, {1 << bit}, v4"]  # fmt: skip
+    lines += ["s_mov_b64 exec, s[16:17]", "v_mov_b32_e32 v1, v10"]
+    (x, y, _), (a, b, c) = shape.grid, shape.group
+    # ((((gz Y + gy) X + gx) c + z) b + y) a + x, or the last place, should ids be too large
+    for extent, register in ((y, 9), (x, 8), (c, 7), (b, 6), (a, 5)):
+        lines += [f"v_mov_b32_e32 v2, {extent:#x}", "v_mul_lo_u32 v1, v1, v2",
+                  f"{_carry(arch)[0]} v1, vcc, v{register}, v1"]  # fmt: skip
+    lines += [
+        f"v_mov_b32_e32 v2, {values.TUPLES - 1:#x}", "v_min_u32_e32 v1, v2, v1",
+        "v_lshlrev_b32_e32 v1, 2, v1", "s_waitcnt lgkmcnt(0)", "s_mov_b32 s6, s14",
+        "s_mov_b32 s7, s15",
+    ]  # fmt: skip
+    return [*lines, *_address(arch, "s6", "s7", 16)]
+
+
+def _id_block(form: Form, at: int, arch: str, place: int) -> list[str]:
+    lines = [f"; {form.text}", f".Lfrom{at}:", "s_nop 0", f".Lto{at}:"]
+    for register in form.outputs:
+        lines += _store(arch, register, place)
+        place += PLANE
+    return lines
+
+
+def _dimensions(shape: Shape) -> int:
+    """Of which the kernel asks for ids of work-items."""
+    return max(n + 1 for n in range(3) if n == 0 or shape.group[n] > 1)
+
+
+def _descriptor(name: str, arch: str, form: Form) -> list[str]:
     """As clang writes it, and how floats are: subnormals kept and IEEE's NaNs, or neither."""
+    flush = form.flush
     told = {
         "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16,
         "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": 40,
@@ -277,8 +332,11 @@ def _descriptor(name: str, arch: str, flush: bool) -> list[str]:
         "float_denorm_mode_32": 0 if flush else 3, "float_denorm_mode_16_64": 3,
         "ieee_mode": 0 if flush else 1, "dx10_clamp": 1,
     }  # fmt: skip
-    if arch in ("gfx90a", "gfx942"):
+    if arch in PACKED_IDS:
         told["accum_offset"] = 40
+    if shape := form.shape:
+        told |= {f"system_sgpr_workgroup_id_{axis}": int(axis in shape.ids) for axis in "xyz"}
+        told["system_vgpr_workitem_id"] = _dimensions(shape) - 1
     return [
         ".rodata", ".p2align 6", f".amdhsa_kernel {name}",
         *(f".amdhsa_{key} {value}" for key, value in told.items()), ".end_amdhsa_kernel", ".text",

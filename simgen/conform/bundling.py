@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from simgen.compile import cache, stages
 from simgen.compile.build import Builder
 from simgen.conform import assembly, values
+from simgen.conform.forms import Shape
 from simgen.ir import (
     GUARD,
     PAGE,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from simgen.targets.base import Target
 
 VALUES, RESULTS = "conform.values", "conform.results"
+VECTOR = Shape((values.LANES, 1, 1), (values.TUPLES // values.LANES, 1, 1), "x")
 SEED = 1
 
 
@@ -55,6 +58,11 @@ class Batch:
     inputs: int  # byte from the start of the values on
     results: int  # byte from the start of the results on
     made: Assembled
+
+    @property
+    def shape(self) -> Shape:
+        """Of its launch."""
+        return self.forms[0].shape or VECTOR
 
     @property
     def places(self) -> list[int]:
@@ -80,12 +88,12 @@ def probe(forms: Sequence[Form], arch: str) -> Probed:
     """Batches of forms that are tried with the same values."""
     groups: dict[tuple[Any, ...], list[Form]] = {}
     for form in forms:
-        groups.setdefault((form.scalar, form.flush, form.signature), []).append(form)
+        groups.setdefault((form.scalar, form.flush, form.signature, form.shape), []).append(form)
     inputs: dict[tuple[Any, ...], int] = {}
     planes: list[NDArray[np.uint32]] = []
     batches: list[Batch] = []
     results = start = 0
-    for (scalar, _, signature), members in groups.items():
+    for (scalar, _, signature, _), members in groups.items():
         key = (scalar, signature)
         if key not in inputs:
             inputs[key] = start
@@ -130,10 +138,12 @@ def workload(of: Probed) -> Workload:
     )
     spec = TensorSpec((of.results_nbytes // 4,), DType.I32)
     results = Buffer(RESULTS, spec, Role.OUTPUT, start)
-    kernels = tuple(Kernel(each.name, "conform", values.LANES) for each in of.batches)
-    grid = (values.TUPLES // values.LANES, 1, 1)
+    kernels = tuple(
+        Kernel(each.name, "conform", prod(each.shape.group), group=each.shape.group)
+        for each in of.batches
+    )
     launches = tuple(
-        Launch(each.name, grid, (VALUES, RESULTS), (each.inputs, each.results))
+        Launch(each.name, each.shape.grid, (VALUES, RESULTS), (each.inputs, each.results))
         for each in of.batches
     )
     step = Step("conform", Pass.FORWARD, (("values", VALUES),), (("results", RESULTS),), launches)

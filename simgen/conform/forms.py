@@ -46,6 +46,15 @@ _EXEC_TOO = ("v_mov_b32", "v_add_f32", "v_cmp_lt_f32", "v_cmpx_lt_f32", "v_cmp_g
 
 
 @dataclass(frozen=True)
+class Shape:
+    """Of the launch of a kernel that tells ids."""
+
+    group: tuple[int, int, int]  # work-items of a work-group
+    grid: tuple[int, int, int]  # work-groups
+    ids: str  # dimensions whose ids of work-groups the kernel asks for, of "xyz"
+
+
+@dataclass(frozen=True)
 class Form:
     """An instruction as it is written once: its text, what goes before it, what comes out."""
 
@@ -60,6 +69,7 @@ class Form:
     lanes: int = (1 << values.LANES) - 1  # EXEC
     after: tuple[str, ...] = ()  # lines behind it, in all lanes
     window: int = 0  # words of memory that each lane has to write to, looked at behind `outputs`
+    shape: Shape | None = None  # a kernel by itself, of ids
 
     @property
     def mnemonic(self) -> str:

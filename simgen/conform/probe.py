@@ -21,6 +21,7 @@ from simgen.compile import cache
 from simgen.conform import assembly, bundling, description, judging
 from simgen.conform.atomics import atomics
 from simgen.conform.forms import forms
+from simgen.conform.ids import ids
 from simgen.conform.judging import Found
 from simgen.conform.movements import movements
 from simgen.conform.stores import stores
@@ -115,7 +116,10 @@ class Trial:
         pattern = re.compile(self.only)
         arch = self.arch_name
         known = description.words(arch)
-        every = [*forms(arch), *movements(arch, known), *stores(arch, known), *atomics(arch, known)]
+        every = [
+            *forms(arch), *movements(arch, known), *stores(arch, known), *atomics(arch, known),
+            *ids(),
+        ]  # fmt: skip
         chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")

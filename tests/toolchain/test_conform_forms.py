@@ -6,9 +6,11 @@ import itertools
 
 import pytest
 
+from simgen.compile import code_object
 from simgen.conform import assembly, bundling, description
 from simgen.conform.atomics import atomics
 from simgen.conform.forms import forms
+from simgen.conform.ids import ids
 from simgen.conform.movements import movements
 from simgen.conform.stores import stores
 
@@ -44,3 +46,22 @@ def test_a_form_that_is_left_out_is_the_one_that_is_named():
     number = real.index(batch.forms[3].text)
     assert assembly.number_of(batch.forms, "gfx942", number) == 3
     assert assembly.number_of(batch.forms, "gfx942", number + 1) is None
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_shape_of_ids_is_a_kernel_that_asks_for_them(arch: str):
+    made = bundling.probe(tuple(ids()), arch)
+    assert len({batch.shape for batch in made.batches}) == len(made.batches) == len(tuple(ids()))
+    planned = bundling.workload(made)
+    for batch, launch in zip(made.batches, planned.launches, strict=True):
+        (form,) = batch.forms
+        assert planned.kernel(batch.name).extents == batch.shape.group
+        assert launch.grid == batch.shape.grid
+        # compute_pgm_rsrc2: which ids of work-groups, and of how many dimensions of work-items
+        at = code_object.kernels(batch.made.code)[batch.name].descriptor_offset
+        image = code_object.memory_image(batch.made.code)
+        rsrc2 = code_object.DESCRIPTOR.unpack_from(image, at)[6]
+        assert [bool(rsrc2 >> 7 + n & 1) for n in range(3)] == [a in batch.shape.ids for a in "xyz"]
+        dimensions = max(n + 1 for n in range(3) if n == 0 or batch.shape.group[n] > 1)
+        assert rsrc2 >> 11 & 3 == dimensions - 1
+        assert form.mnemonic == "ids"

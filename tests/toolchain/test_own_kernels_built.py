@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import simgen
 from simgen.cli.main import cli
 from simgen.errors import RefusedError, UsageError
+from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 
@@ -169,3 +170,12 @@ def test_instructions_written_as_data_are_looked_at_for_mgpusim(data: str, refus
         return
     with pytest.raises(RefusedError, match=r"flat_store_dword: .* adds s\[0:1\] to the address"):
         plan.build("made", target)
+
+
+def test_gem5_gives_code_for_other_gpus_one_dimension() -> None:
+    """apu_se.py runs code for gfx90a as gfx902, whose ids of work-items lie elsewhere."""
+    planned = simgen.plan(str(EXAMPLES / "transpose.toml"))
+    with pytest.raises(RefusedError, match=r"one dimension, or take --arch gfx902$"):
+        planned.build("made", Gem5Se(arch="gfx90a"))
+    assert not Path("made").exists()
+    simgen.plan(str(EXAMPLES / "reduce.toml")).build("flat", Gem5Se(arch="gfx90a"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simgen.compile import code_object, stages
 from simgen.compile.legalise import Model, cache_policy
-from simgen.errors import SimgenError
+from simgen.errors import RefusedError, SimgenError
 from simgen.numerics.powers import power_of_two
 from simgen.targets import fit, own_sources
 from simgen.targets.gem5 import apu_se
@@ -81,10 +81,12 @@ class Simulated:
         """The code object and the resources of each kernel of the workload.
 
         Raises:
-            RefusedError: a kernel has an instruction that this gem5 executes wrongly, or does not
-                fit into the machine that the workload is planned for.
+            RefusedError: a kernel has an instruction that this gem5 executes wrongly, does not
+                fit into the machine that the workload is planned for, or would find other ids.
         """
         sources = job.kernel_sources
+        if builder.linted:
+            self._check_ids(job.workload)
         made = own_sources.products(builder, self.stages(), self.model, job.workload, sources)
         found = []
         for name, products in made.items():
@@ -93,6 +95,23 @@ class Simulated:
             fit.check("gem5-se", self.arch, job.workload, name, info)
             found.append((products[stages.CODE_OBJECT], info))
         return found
+
+    def _check_ids(self, workload: Workload) -> None:
+        """Refuse work-groups whose second and third ids a kernel would look for in vain: code for
+        gfx90a on has all of a work-item in v0, and gem5 puts them where the GPU that it is told
+        to simulate has them (Wavefront::initRegState)."""
+        if self.arch not in code_object.PACKED_IDS or self.gpu.told in (
+            "",
+            *code_object.PACKED_IDS,
+        ):
+            return
+        for kernel in workload.kernels:
+            if kernel.extents[1] * kernel.extents[2] > 1:
+                raise RefusedError(
+                    f"gem5-se: kernel {kernel.name}: code for {self.arch} runs as {self.gpu.told}, "
+                    "which has ids of work-items elsewhere; give it a block of one dimension, or "
+                    f"take --arch {self.gpu.told}"
+                )
 
 
 @dataclass(frozen=True)

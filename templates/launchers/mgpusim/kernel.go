@@ -69,7 +69,7 @@ func loadKernels(b *bundle, s *sharding, p *probe, o options) map[string]*kernel
 		if o.timing {
 			// Its compute units put ids into one register for each dimension, whatever the GPU:
 			// packed ones would be those of the first dimension, and 0.
-			if object.Version == insts.CodeObjectV5 && group[1]*group[2] > 1 {
+			if p == nil && object.Version == insts.CodeObjectV5 && group[1]*group[2] > 1 {
 				fail(exitRefused, "kernel %s: the timing model gives %s no ids of work-items in the second and third "+
 					"dimension; give it a block of one dimension, or run it with --mode emu", k.Name, o.gpu.name)
 			}
