@@ -43,6 +43,7 @@ class Export(ABC):
 
     name: ClassVar[str]  # what --as takes
     what: ClassVar[str]  # half a line for people
+    readers: ClassVar[tuple[str, ...]] = ()  # tools that read it, in small letters and digits alone
     file: ClassVar[bool] = False  # whether PATH becomes a file; if not, a folder
     reads_results: ClassVar[bool] = True
     all_results: ClassVar[bool] = False  # without --result all that ran; if not, the only one
@@ -76,9 +77,16 @@ def find(name: str) -> Export:
     Raises:
         UsageError: there is none.
     """
-    if name not in EXPORTS:
-        raise UsageError(f"--as {name!r}: no such format; {did_you_mean(name, EXPORTS)}")
-    return EXPORTS[name]
+    if name in EXPORTS:
+        return EXPORTS[name]
+    tool = re.sub("[^a-z0-9]", "", name.lower())
+    if "perfetto" in tool:
+        cure = "Perfetto opens timeline.json of: simgen report"
+    elif read := next((each for each in EXPORTS.values() if tool in each.readers), None):
+        cure = f"{printable(name)} reads {read.option}"
+    else:
+        cure = did_you_mean(name, EXPORTS)
+    raise UsageError(f"--as {name!r}: no such format; {cure}")
 
 
 def source(export: Export, bundle: Bundle, wanted: str | None) -> Exported:

@@ -65,6 +65,7 @@ class ChakraTrace(base.Export):
 
     name: ClassVar[str] = "chakra"
     what: ClassVar[str] = "execution traces of a network, for ASTRA-sim: a folder of .et files"
+    readers: ClassVar[tuple[str, ...]] = ("astrasim",)
 
     def write(self, sources: Sequence[Exported], path: Path) -> list[str]:
         (source,) = sources

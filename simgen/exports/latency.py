@@ -95,6 +95,7 @@ class LatencyTables(base.Export):
 
     name: ClassVar[str] = "latency"
     what: ClassVar[str] = "tables of operators with times, for AIConfigurator and LLM simulators"
+    readers: ClassVar[tuple[str, ...]] = ("aiconfigurator", "vidur")
     several: ClassVar[bool] = True
     model_keys: ClassVar[tuple[str, ...]] = MODEL
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -268,6 +269,21 @@ def test_facts_of_a_model_that_are_none_are_refused(facts, name, words):
     with pytest.raises(UsageError) as raised:
         base.with_model(EXPORTS[name], facts)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("ASTRA-sim", "reads --as chakra"),
+        ("AIConfigurator", "reads --as latency"),
+        ("vidur", "reads --as latency"),
+        ("perfetto", "timeline.json of: simgen report"),
+        ("scalesim", "did you mean 'scale-sim'?"),
+    ],
+)
+def test_names_of_tools_lead_to_what_they_read(name, cure):
+    with pytest.raises(UsageError, match=re.escape(cure)):
+        base.find(name)
 
 
 def test_what_gpus_added_up_is_a_table_for_vidur(tmp_path):
