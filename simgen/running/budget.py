@@ -177,8 +177,9 @@ def _sizes(plan: Plan) -> Iterator[tuple[Settings, float | None, Plan]]:
     inputs = plan.network.layers[0].node.inputs
     shape = inputs[0].shape if inputs else ()  # [Gemm] alone has its sizes from keys
     known = set(plan.settable)
-    if "n" in known and shape and shape[0] > 1:
-        yield from _planned(plan, (("n", "1"),))
+    one = (("n", "1"),) if "n" in known and shape and shape[0] > 1 else ()
+    if one:
+        yield from _planned(plan, one)
     if len(plan.network.layers) == 1:
         yield from _scaled(plan)
         return
@@ -189,7 +190,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[Settings, float | None, Plan]]:
         if min(height, width) < 1:
             return
         own = (("h", str(height)), ("w", str(width)))
-        made = list(_covered(plan, ((("n", "1"),) if "n" in known else ()) + own))
+        made = list(_covered(plan, one + own))
         if not made:
             return
         yield from made

@@ -69,6 +69,10 @@ def test_a_budget_gives_up_as_little_as_it_must(resnet):
     assert small.seconds <= 60.0
     assert small.scale_to
     assert any(line.startswith("operations 3.96e+10 -> ") for line in small.given_up)
+    # What is one picture already is not asked for again.
+    smaller = [dict(settings) for settings, _, _ in budget._sizes(resnet) if settings]
+    assert smaller
+    assert all("n" not in settings for settings in smaller)
     with pytest.raises(UsageError, match="--budget: the smallest that can be planned takes"):
         budget.choose(resnet, TARGET, 1.0, 0.001)
 
