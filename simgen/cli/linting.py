@@ -13,7 +13,7 @@ from simgen.cli.options import verbosity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from simgen.lint.linting import Finding, Looked
+    from simgen.lint.linting import Finding, Looked, Unread
 
 MOST_ROWS = 100  # of the table, without --verbose
 
@@ -41,7 +41,8 @@ def lint(
     """Say what a simulator lacks or executes wrongly in FILES.
 
     A file is anybody's: a code object, a fat binary (compressed too), a program or library of HIP,
-    a static library, assembly, or a folder of those, such as a bundle.
+    a static library, assembly, or a folder of those, such as a bundle. Of several, those that are
+    damaged are named, and the others looked at.
 
     A finding is `ends` (the simulation ends there), `wrong` (it goes on, with another result than a
     GPU's), or `edges` (wrong for a few special values; shown with -v). Exit code 4: there is one of
@@ -52,16 +53,19 @@ def lint(
     simgen lint libmine.so build/ --simulator mgpusim --json
     """
     from simgen.errors import RefusedError, UsageError
-    from simgen.lint import containers, linting, tables
+    from simgen.lint import linting, tables
 
     named, version = tables.named(simulator)
-    looked: list[Looked] = []
-    for path in files:
-        looked += linting.code_objects(containers.found(path, arch), named, version)
-    if not looked:
+    looked, unread = linting.of_files(files, arch, named, version)
+    if len(unread) == 1 and not looked:
+        raise unread[0].error
+    if not as_json:
+        for each in unread:
+            click.echo(f"not looked at: {each.error}", err=True)
+    if not looked and not unread:
         raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
     here = [each for each in looked if not each.skipped]
-    if not here:
+    if looked and not here:
         raise RefusedError(
             f"{looked[0].held.place}: {looked[0].skipped}; compile it for a processor that it has"
         )
@@ -69,7 +73,7 @@ def lint(
     refused = [finding for finding in findings if finding.refused]
     title = f"{named} {version}"
     if as_json:
-        print(json.dumps(_json(looked, named, version), indent=1))
+        print(json.dumps(_json(looked, unread, named, version), indent=1))
     elif not quiet:
         for reason in sorted({each.skipped for each in looked if each.skipped}):
             print(f"not looked at: code for another processor ({reason})")
@@ -83,6 +87,11 @@ def lint(
         raise RefusedError(
             f"{first.path}: {title} does not execute {len(refused)} instructions right, in "
             f"{len(kernels)} functions; the first is {first.instruction} in {first.kernel or 'it'}"
+        )
+    if unread:
+        raise type(unread[0].error)(
+            f"{unread[0].path}: {len(unread)} of the files could not be looked at, and the others "
+            f"have nothing that {title} is known to execute wrongly; copy them again"
         )
     if not quiet and not as_json:
         print(f"nothing in it that {title} is known to lack or to execute wrongly")
@@ -132,7 +141,9 @@ def _times(finding: Finding, findings: Sequence[Finding]) -> int:
     return sum(_key(each) == _key(finding) for each in findings)
 
 
-def _json(looked: Sequence[Looked], simulator: str, version: str) -> dict[str, Any]:
+def _json(
+    looked: Sequence[Looked], unread: Sequence[Unread], simulator: str, version: str
+) -> dict[str, Any]:
     from simgen.lint.tables import of_version, versions
 
     known = version in versions(simulator)
@@ -154,4 +165,5 @@ def _json(looked: Sequence[Looked], simulator: str, version: str) -> dict[str, A
             }
             for each in looked
         ],
+        "unread": [{"file": str(each.path), "reason": str(each.error)} for each in unread],
     }  # fmt: skip

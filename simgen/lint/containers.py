@@ -67,9 +67,8 @@ def found(path: Path, arch: str = "") -> Iterator[Held]:
         OSError: it cannot be read.
     """
     if path.is_dir():
-        for each in sorted(path.rglob("*")):
-            if each.is_file() and not each.is_symlink() and _may_hold(each):
-                yield from _of_file(each, arch)
+        for each in files(path):
+            yield from in_folder(each, arch)
         return
     count = 0
     for held in _of_file(path, arch):
@@ -80,6 +79,19 @@ def found(path: Path, arch: str = "") -> Iterator[Held]:
             f"{path}: no code for an AMD GPU in it; give a code object, a fat binary, a program or "
             "library of HIP, or assembly (.s)"
         )
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """All files in a folder, at any depth; links are not followed."""
+    for each in sorted(folder.rglob("*")):
+        if each.is_file() and not each.is_symlink():
+            yield each
+
+
+def in_folder(path: Path, arch: str = "") -> Iterator[Held]:
+    """The code objects in a file of a folder, which may have none. Raises as `found`."""
+    if _may_hold(path):
+        yield from _of_file(path, arch)
 
 
 def _may_hold(path: Path) -> bool:

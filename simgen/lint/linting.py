@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from simgen.compile import legalise
 from simgen.compile.legalise import simulators
 from simgen.compile.legalise.simulators import Model
-from simgen.lint import functions, mgpusim, naming, tables
+from simgen.errors import SimgenError, UsageError
+from simgen.lint import containers, functions, mgpusim, naming, tables
 from simgen.lint.gem5 import Gem5
 from simgen.lint.verdicts import REFUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from simgen.lint.containers import Held
     from simgen.lint.verdicts import Judge
@@ -52,6 +53,43 @@ class Looked:
     instructions: int
     findings: tuple[Finding, ...]
     skipped: str = ""  # why nobody looked: the simulator does not have the processor
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A file that could not be looked at, beside others that were."""
+
+    path: Path
+    error: SimgenError
+
+
+def of_files(
+    paths: Sequence[Path], arch: str, simulator: str, version: str
+) -> tuple[list[Looked], list[Unread]]:
+    """What a version of a simulator makes of the code in files and folders, and which of the files
+    could not be read; `arch` as `containers.found`.
+
+    Raises:
+        SimgenError, OSError: as `containers.found`, where the only file is the one.
+    """
+    looked, unread = list[Looked](), list[Unread]()
+    alone = len(paths) == 1 and not paths[0].is_dir()
+    for path in paths:
+        folder = path.is_dir()
+        for each in containers.files(path) if folder else (path,):
+            held = containers.in_folder(each, arch) if folder else containers.found(each, arch)
+            try:
+                looked += code_objects(held, simulator, version)
+            except SimgenError as error:
+                if alone:
+                    raise
+                unread.append(Unread(each, error))
+            except OSError as error:
+                if alone:
+                    raise
+                fact = f"{each}: {error.strerror or error}; check the path and its permissions"
+                unread.append(Unread(each, UsageError(fact)))
+    return looked, unread
 
 
 def code_objects(held: Iterable[Held], simulator: str, version: str) -> Iterator[Looked]:

@@ -8,6 +8,7 @@ import random
 import struct
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from command_line import fails
@@ -114,6 +115,34 @@ def test_code_among_a_programs_constants(tmp_path, code):
     path.write_bytes(program(image[:2000]))
     with pytest.raises(DamagedError, match=r"the code object at 0x78 is not whole"):
         list(containers.found(path))
+
+
+def test_a_damaged_file_is_named_and_the_others_are_looked_at(tmp_path, code, simgen):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "whole.co").write_bytes(code)
+    damaged = {
+        "cut.co": code[: len(code) // 2],
+        "sections.co": code[:40] + struct.pack("<Q", 1 << 40) + code[48:],
+        "bundle.co": fat(code)[:200],
+        "library.a": archive(code)[:8] + b"x" * 60,
+    }
+    for name, content in damaged.items():
+        (folder / name).write_bytes(content)
+    found = simgen(f"lint {folder} --simulator gem5@24.0 --json")
+    assert found.code == 7
+    told = found.json()
+    assert [Path(each["file"]).name for each in told["code_objects"]] == ["whole.co"]
+    assert {Path(each["file"]).name for each in told["unread"]} == damaged.keys()
+    said = simgen(f"lint {folder} --simulator gem5@24.0").err.splitlines()
+    assert len(said) == len(damaged) + 1
+    assert all(any(f"{folder / name}: " in line for line in said) for name in damaged)
+    # One file is told by itself, and a file of several as one of a folder.
+    alone = simgen(f"lint {folder / 'cut.co'} --simulator gem5@24.0")
+    assert (alone.code, alone.err.count("\n")) == (7, 1)
+    both = simgen(f"lint {folder / 'cut.co'} {folder / 'whole.co'} --simulator gem5@24.0")
+    assert both.code == 7
+    assert "looked at 1 code objects" in both.out
 
 
 def test_damaged_code_is_one_line(tmp_path, code):
