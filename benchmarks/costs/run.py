@@ -1,10 +1,12 @@
 """Fits data/costs.json to runs, and compares what is foretold of each workload with its run.
 
     python benchmarks/costs/run.py collect TARGET     # runs what has not run; rows-TARGET.json
-    python benchmarks/costs/run.py add TARGET BUNDLE  # rows of a bundle that has run
+    python benchmarks/costs/run.py add TARGET BUNDLE [RESULT [FACTOR]]  # rows of one that has run
     python benchmarks/costs/run.py fit TARGET         # data/costs.json, and the table of RESULTS.md
+    python benchmarks/costs/run.py template TARGET TEMPLATE  # that one of data/costs.json alone
 
-A workload is foretold from the others alone: the fit is made again without it for its row.
+A workload is foretold from the others alone: the fit is made again without it for its row. FACTOR
+is what `simgen show --cost --json` says of the machine of that run, where another made the fit.
 """
 
 from __future__ import annotations
@@ -71,6 +73,8 @@ WORKLOADS = (
     "layer_norm_fwd shape=1x64x192",
     "heads_fwd shape=1x48x192 heads=3",
     "bypass_fwd n=10 c=400",
+    "conv_fwd n=1 c=64 h=28 w=28 num_output=64 kernel_size=3 pad=1",
+    "conv_fwd n=1 c=128 h=14 w=14 num_output=128 kernel_size=3 pad=1",
 )
 
 
@@ -116,13 +120,15 @@ def collect(target: str) -> None:
         print(name, flush=True)
 
 
-def add(target: str, folder: str) -> None:
+def add(target: str, folder: str, result: str = "", factor: str = "1") -> None:
     path = Path(f"rows-{target}.json")
     rows = json.loads(path.read_text()) if path.exists() else []
     bundle = bundles.load(Path(folder))
-    name = bundle.workload.name
+    name = Path(folder).resolve().name
     rows = [row for row in rows if row["workload"] != name]
-    path.write_text(json.dumps(rows + rows_of(bundle, name, target)))
+    own = rows_of(bundle, name, result or target)
+    own = [{**row, "host": row["host"] / float(factor)} for row in own]
+    path.write_text(json.dumps(rows + own))
 
 
 def solved(columns: list[list[float]], wanted: list[float]) -> list[float]:
@@ -211,9 +217,33 @@ def fit(target: str) -> None:
     path = resources.folder("data") / FILE
     table = json.loads(path.read_text()) if path.exists() else {}
     table[target] = asdict(fitted(target, rows))
+    write(path, table)
+
+
+def fit_template(target: str, name: str) -> None:
+    """Fit one template that the table lacks; what the table has of others stays."""
+    rows = json.loads(Path(f"rows-{target}.json").read_text())
+    rows = [row for row in rows if row["template"] == name]
+    path = resources.folder("data") / FILE
+    table = json.loads(path.read_text())
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        own = [row for row in rows if row["workload"] == workload]
+        rest = template([row for row in rows if row["workload"] != workload])
+        told = sum(
+            row["wavefronts"] * rest.wavefront + row["operations"] * rest.operation
+            + row["nbytes"] / WORD * rest.word for row in own
+        )  # fmt: skip
+        count = sum(row["count"] for row in own)
+        print(f"| {workload} | {len(own)} | {count:.4g} | {told:.4g} ({told / count - 1:+.0%}) |")
+    table[target]["templates"][name] = asdict(template(rows))
+    write(path, table)
+
+
+def write(path: Path, table: dict) -> None:
     rounded = json.loads(json.dumps(table), parse_float=lambda text: float(f"{float(text):.4g}"))
     path.write_text(json.dumps(rounded, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
-    {"collect": collect, "add": add, "fit": fit}[sys.argv[1]](*sys.argv[2:])
+    commands = {"collect": collect, "add": add, "fit": fit, "template": fit_template}
+    commands[sys.argv[1]](*sys.argv[2:])

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.cli import present
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.bundle.planning import Plan
+    from simgen.ir import Workload
     from simgen.running.budget import Chosen
     from simgen.running.estimates import Cost, Estimate
     from simgen.targets import Target
@@ -89,12 +91,15 @@ def _of_target(
     chosen = budget.choose(plan, target, factor, limit)
     build, run = _commands(plan, target, chosen, given)
     if not as_json:
+        for line in chosen.untaken:
+            print(f"not taken: {line}")
         for line in chosen.given_up:
             print(f"given up: {line}")
         print(f"build: {build}")
         print(f"run, about {duration(chosen.seconds)}: {run}")
     told = {
         "given_up": list(chosen.given_up),
+        "not_taken": list(chosen.untaken),
         "host_seconds": chosen.seconds,
         "build": build,
         "run": run,
@@ -103,31 +108,75 @@ def _of_target(
 
 
 def _total(plan: Plan, target: Target, cost: Estimate, cpus: int) -> None:
-    whole, workload = cost.whole, plan.workload
-    jobs = f", --jobs {cpus} {duration(cost.by_pieces(workload, cpus))}" if cpus > 1 else ""
+    whole = cost.whole
     print(
         f"{target.name}: {present.count(whole.instructions)} instructions of wavefronts, "
         f"{present.seconds(whole.seconds)} simulated, {duration(whole.host)} of this machine, "
-        f"{present.size(cost.memory)} of its memory; with --representatives "
-        f"{duration(cost.by_pieces(workload, 1))}{jobs}"
+        f"{present.size(cost.memory)} of its memory"
     )
+    told = ""
+    for each in _by_pieces(plan.workload, cost, cpus):
+        if each.alone:
+            continue
+        jobs = f" --jobs {each.jobs}" if each.jobs > 1 else ""
+        launches = "" if each.told == told else f": {each.told}"
+        print(f"with --representatives{jobs} {duration(each.seconds)}{launches}")
+        told = each.told
+
+
+@dataclass(frozen=True)
+class _ByPieces:
+    """A run of representatives.
+
+    Attributes:
+        jobs: processes at a time.
+        seconds: that it takes.
+        alone: it is a run of all launches in one process.
+        told: which launches run, in words, and how long those that do not count.
+    """
+
+    jobs: int
+    seconds: float
+    alone: bool
+    told: str
+
+
+def _by_pieces(workload: Workload, cost: Estimate, cpus: int) -> list[_ByPieces]:
+    """Alone and on all processors; none where it would be refused."""
+    from simgen.running import pieces
+    from simgen.running.pieces import Cutting
+
+    found = []
+    for jobs in dict.fromkeys((1, cpus)):
+        try:
+            survey, cuts = pieces.plan(workload, Cutting(True, jobs=jobs), None)
+        except UsageError:
+            return []
+        warm = sum(cost.of(workload, at).host for piece in cuts for at in piece.warm)
+        told = pieces.counts(workload, survey.steps, len(survey.inferred), cuts)
+        told += f"; {duration(warm)} of a process are uncounted" if warm else ""
+        alone = len(cuts) == 1 and not survey.inferred
+        found.append(_ByPieces(jobs, cost.by_pieces(workload, cuts, jobs), alone, told))
+    return found
 
 
 def _commands(plan: Plan, target: Target, chosen: Chosen, given: dict[str, Any]) -> tuple[str, str]:
     """The command lines that build and run what was chosen."""
-    words = reproduce({**given, "targets": (target.name,)})
-    own = [word for key, value in chosen.settings for word in ("--set", f"{key}={value}")]
-    own += ["--scale-to", f"{chosen.scale_to:.6g}"] if chosen.scale_to else []
     output = given["output"] or plan.problem.name
+    own = tuple(f"{key}={value}" for key, value in chosen.settings)
+    changed = {
+        "targets": (target.name,),
+        "settings": (*given["settings"], *own),
+        "scale_to": chosen.scale_to or given["scale_to"],
+        "output": output if own or chosen.scale_to else given["output"],
+    }
     run = ["simgen", "run", str(output), "--on", target.name]
     run += ["--mode", "timing"] if "mode" in target.run_options else []
     run += ["--representatives"] if chosen.representatives else []
     run += ["--jobs", str(chosen.jobs)] if chosen.jobs > 1 else []
     run += ["--sample", f"{chosen.sample:.0%}"] if chosen.sample else []
     run += ["--scale-model", str(chosen.scale_model)] if chosen.scale_model else []
-    if own and not given["output"]:
-        own += ["-o", str(output)]
-    return f"{words} {shlex.join(own)}".rstrip(), shlex.join(run)
+    return reproduce({**given, **changed}), shlex.join(run)
 
 
 def _table(plan: Plan, target: Target, cost: Estimate) -> None:
@@ -147,7 +196,7 @@ def _as_json(plan: Plan, cost: Estimate, factor: float, cpus: int) -> dict[str, 
         "memory_bytes": cost.memory,
         "total": _figures(cost.whole),
         "representatives_host_seconds": {
-            str(jobs): cost.by_pieces(workload, jobs) for jobs in dict.fromkeys((1, cpus))
+            str(each.jobs): each.seconds for each in _by_pieces(workload, cost, cpus)
         },
         "steps": [
             {"layer": step.layer, "pass": str(step.direction), **_figures(cost.of(workload, at))}

@@ -378,7 +378,7 @@ def reproduce(given: dict[str, Any]) -> str:
         words += ["--target", name]
     for name, value in given_settings(given).items():
         words += [spelling(name, value), *([] if isinstance(value, bool) else [str(value)])]
-    for setting in given["settings"]:
+    for setting in _last_ones(given["settings"]):
         words += ["--set", setting]
     if given["inference"] is not None:
         words.append(recipe.PHASES[given["inference"]])
@@ -394,6 +394,12 @@ def reproduce(given: dict[str, Any]) -> str:
     if given["output"]:
         words += ["-o", str(given["output"])]
     return shlex.join(words)
+
+
+def _last_ones(texts: Sequence[str]) -> list[str]:
+    """Of settings of one key, the last one, which is what counts."""
+    keys = [text.partition("=")[0].strip() for text in texts]
+    return [text for at, text in enumerate(texts) if keys[at] not in keys[at + 1 :]]
 
 
 def settings_given(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -18,15 +18,18 @@ from simgen.bundle import sampled
 from simgen.bundle.planning import Plan
 from simgen.errors import ConfigError, RefusedError, UnsupportedError, UsageError
 from simgen.frontend import whole_images
-from simgen.running import capacity, estimates, sampling
-from simgen.workload import costs, pieces, samples
+from simgen.running import capacity, estimates, pieces, sampling
+from simgen.running.pieces import Cutting
+from simgen.workload import costs, samples
+from simgen.workload.pieces import representatives
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from simgen.ir import Workload
     from simgen.running.estimates import Estimate
     from simgen.targets import Target
+    from simgen.workload.pieces import Piece, Survey
 
     Settings = tuple[tuple[str, str], ...]
 
@@ -49,6 +52,7 @@ class Chosen:
         scale_model: 8 for an eighth of the machine; 0: all of it.
         seconds: of this machine, that it will take.
         given_up: what is not simulated as asked for, in words with numbers.
+        untaken: ways that would have given up less, and why none of them goes.
     """
 
     settings: Settings
@@ -59,6 +63,16 @@ class Chosen:
     scale_model: int
     seconds: float
     given_up: tuple[str, ...]
+    untaken: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to run representatives, what that takes, and what it leaves out of them."""
+
+    cutting: Cutting
+    seconds: float
+    left_out: tuple[str, ...]
 
 
 def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
@@ -68,85 +82,124 @@ def choose(plan: Plan, target: Target, factor: float, seconds: float) -> Chosen:
         UsageError: nothing that can be planned is small enough.
     """
     least = None
+    untaken: list[str] = []  # of what is asked for; smaller ones need not be told
     for settings, scale_to, smaller in _sizes(plan):
         workload = smaller.workload
         found = estimates.estimate(workload, target, factor)
         shrunk = _shrunk(plan.workload, workload)
         if found.whole.host <= seconds:
-            return Chosen(settings, scale_to, False, 1, 0.0, 0, found.whole.host, shrunk)
+            told = tuple(dict.fromkeys(untaken))
+            return Chosen(settings, scale_to, False, 1, 0.0, 0, found.whole.host, shrunk, told)
         once = _once(workload)
-        for jobs, rate, part, cost, told in _ways(workload, target, found):
-            took = cost.by_pieces(workload, jobs, filled=part > 0)
-            if took <= seconds:
-                given_up = (*once, *told, *shrunk)
-                return Chosen(settings, scale_to, True, jobs, rate, part, took, given_up)
-            least = took if least is None else min(least, took)
+        for way in _ways(workload, target, found):
+            if isinstance(way, str):
+                untaken += [way] if smaller is plan else []
+                continue
+            if way.seconds <= seconds:
+                cutting, given_up = way.cutting, (*once, *way.left_out, *shrunk)
+                return Chosen(
+                    settings, scale_to, True, cutting.jobs, cutting.sample, cutting.part,
+                    way.seconds, given_up, tuple(dict.fromkeys(untaken)),
+                )  # fmt: skip
+            least = way.seconds if least is None else min(least, way.seconds)
+        least = found.whole.host if least is None else min(least, found.whole.host)
     raise UsageError(
         f"--budget: the smallest that can be planned takes about {least or 0.0:.0f} s on "
         f"{target.name}; give it more, or take a part with --layers"
     )
 
 
-def _ways(
-    workload: Workload, target: Target, found: Estimate
-) -> Iterator[tuple[int, float, int, Estimate, tuple[str, ...]]]:
-    """Ways to run representatives, from that which gives up least: processes, the rate of samples,
-    the part of the machine, what launches take then, and what is left out of them."""
+def _ways(workload: Workload, target: Target, found: Estimate) -> Iterator[_Way | str]:
+    """Ways to run representatives, from that which gives up least; in words, those that do not go
+    and why, where the first of them would be."""
     processes = tuple(dict.fromkeys((1, _processes(found))))
-    for jobs in processes:
-        yield jobs, 0.0, 0, found, ()
-    for rate in RATES:
-        shares = _shares(workload, target, rate)
-        cost, told = found.sampled(shares), _left_out(workload, shares)
-        for jobs in processes if shares else ():
-            yield jobs, rate, 0, cost, told
+    try:
+        wholes = [_cut(workload, target, Cutting(True, jobs=jobs)) for jobs in processes]
+    except UsageError as error:
+        yield str(error)
+        return
+    for jobs, (_, cuts) in zip(processes, wholes):
+        yield _Way(Cutting(True, jobs=jobs), found.by_pieces(workload, cuts, jobs), ())
+    try:
+        for rate in RATES:
+            for jobs, (survey, cuts) in zip(processes, wholes):
+                cutting = Cutting(True, jobs=jobs, sample=rate)
+                pieces.check(target, cutting, _timed(target))
+                shares = _shares(workload, rate, {at for piece in cuts for at in piece.all})
+                took = found.sampled(shares).by_pieces(workload, cuts, jobs)
+                yield _Way(cutting, took, _left_out(workload, shares, survey.steps))
+    except (RefusedError, UsageError) as error:
+        yield str(error)
+    refused = []
     for part in PARTS:
-        shares = _shares_of_part(workload, target, part)
-        cost, words = (
-            found.sampled(shares),
-            f"1/{part} of each launch runs, on as much of the machine",
-        )
-        for jobs in processes if shares else ():
-            yield jobs, 0.0, part, cost, (words,)
+        for jobs in processes:
+            cutting = Cutting(True, jobs=jobs, part=part)
+            try:
+                _, cuts = _cut(workload, target, cutting)
+                shares = _shares_of_part(workload, target, part, cuts)
+            except (RefusedError, UsageError) as error:
+                refused.append(str(error))
+                continue
+            took = found.sampled(shares).by_pieces(workload, cuts, jobs)
+            yield _Way(cutting, took, (f"1/{part} of each launch runs, on as much of the machine",))
+    yield from refused[:1]
 
 
-def _shares(workload: Workload, target: Target, rate: float) -> dict[int, float]:
-    """Of launches that have a sample, the part of the work-groups that runs.
+def _cut(workload: Workload, target: Target, cutting: Cutting) -> tuple[Survey, list[Piece]]:
+    """What a run would be cut into.
+
+    Raises:
+        UsageError: it would be refused.
+    """
+    pieces.check(target, cutting, _timed(target))
+    return pieces.plan(workload, cutting, None)
+
+
+def _shares(workload: Workload, rate: float, steps: Collection[int]) -> dict[int, float]:
+    """Of launches of these steps that have a sample, the part of the work-groups that runs.
 
     How many work-groups a compute unit holds at once depends on registers and LDS, which only
     compiled code tells. Here they are as many as it has places for wavefronts, so a launch with few
-    waves may have a sample that is not counted on. Empty where a run could be refused.
+    waves may have a sample that is not counted on.
+
+    Raises:
+        RefusedError: there is none, or a run could be refused.
     """
-    if target.unsampled(_timed(target)):
-        return {}
     machine = workload.machine
-    found = {}
-    measured = pieces.representatives(workload).steps
-    for at, launch in sampling.candidates(workload, measured):
+    found, most = {}, 0.0
+    for at, launch in sampling.candidates(workload, steps):
         kernel, groups = workload.kernel(launch.kernel), prod(launch.grid)
         if not sampled.is_declared(kernel):
             if samples.ranges(groups, machine.units, rate) is not None:
-                return {}
+                raise RefusedError(
+                    f"--sample: kernel {kernel.name}: nothing says which elements its work-groups "
+                    "write"
+                )
             continue
         slots = machine.simds * machine.wavefronts
         held = max(slots // ceil(kernel.block / machine.wavefront), 1) * machine.units
+        most = max(most, groups / held)
         ranges = samples.ranges(groups, held, rate)
         if ranges is not None:
             found[at] = sum(count for _, count in ranges) / groups
+    if not found:
+        raise RefusedError(
+            f"--sample: no launch has enough work-groups: the largest would fill the machine "
+            f"{most:.2g} times, and a sample is taken from more than {samples.LEAST}"
+        )
     return found
 
 
-def _shares_of_part(workload: Workload, target: Target, part: int) -> dict[int, float]:
-    """Of all launches, the part of the work-groups that runs on a part of the machine; empty where
-    a run is refused."""
-    measured = pieces.representatives(workload).steps
-    cuts = [pieces.Piece((), measured)]
-    try:
-        if target.unsampled(_timed(target)):
-            return {}
-        found = sampling.of_part(workload, target, {}, part, cuts)
-    except (RefusedError, UsageError):
-        return {}
+def _shares_of_part(
+    workload: Workload, target: Target, part: int, cuts: Sequence[Piece]
+) -> dict[int, float]:
+    """Of all launches of these pieces, the part of the work-groups that runs on a part of the
+    machine.
+
+    Raises:
+        RefusedError, UsageError: there is no such part.
+    """
+    found = sampling.of_part(workload, target, {}, part, cuts)
     groups = [prod(launch.grid) for launch in workload.launches]
     return {each.launch: each.groups / groups[each.launch] for each in found}
 
@@ -156,10 +209,17 @@ def _timed(target: Target) -> dict[str, str]:
     return {"mode": "timing"} if "mode" in target.run_options else {}
 
 
-def _left_out(workload: Workload, shares: Mapping[int, float]) -> tuple[str, ...]:
-    groups = {at: prod(workload.launches[at].grid) for at in shares}
-    ran = sum(share * groups[at] for at, share in shares.items())
-    of = "1 launch" if len(shares) == 1 else f"{len(shares)} launches"
+def _left_out(
+    workload: Workload, shares: Mapping[int, float], steps: Collection[int]
+) -> tuple[str, ...]:
+    """What is not measured of the launches of these steps."""
+    firsts = workload.first_launches
+    measured = {
+        firsts[at] + turn for at in steps for turn in range(len(workload.steps[at].launches))
+    }
+    groups = {at: prod(workload.launches[at].grid) for at in shares if at in measured}
+    ran = sum(shares[at] * count for at, count in groups.items())
+    of = "1 launch" if len(groups) == 1 else f"{len(groups)} launches"
     return (f"of {of}, about {ran:.0f} of {sum(groups.values())} work-groups run",)
 
 
@@ -235,7 +295,7 @@ def _scaled(plan: Plan) -> Iterator[tuple[tuple[()], float, Plan]]:
 
 
 def _once(workload: Workload) -> tuple[str, ...]:
-    inferred = len(pieces.representatives(workload).inferred)
+    inferred = len(representatives(workload).inferred)
     count = len(workload.launches)
     return (f"{inferred} of {count} launches are inferred from like ones",) if inferred else ()
 

@@ -23,13 +23,15 @@ from simgen import resources
 from simgen.errors import UsageError, did_you_mean
 from simgen.storage.files import read_regular
 from simgen.storage.schema import Within, from_json, parse
-from simgen.workload import launch_features, pieces
-from simgen.workload.pieces import Warm
+from simgen.workload import launch_features
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simgen.ir import Workload
     from simgen.targets import Target
     from simgen.workload.launch_features import Features
+    from simgen.workload.pieces import Piece
 
 FILE = "costs.json"
 MAX_NBYTES = 2**20
@@ -109,18 +111,18 @@ class Estimate:
         ]
         return replace(self, launches=tuple(launches))
 
-    def by_pieces(self, workload: Workload, jobs: int, *, filled: bool = False) -> float:
-        """Host seconds of a run of representatives, so many pieces at a time; with caches that are
-        `filled`, so that no step runs uncounted.
+    def of_piece(self, workload: Workload, piece: Piece) -> float:
+        """Host seconds of its process: what runs uncounted, what is measured, and the start."""
+        return self.start + sum(self.of(workload, at).host for at in piece.all)
 
-        Pieces begin in their order, each when a process has ended.
+    def by_pieces(self, workload: Workload, cuts: Sequence[Piece], jobs: int) -> float:
+        """Host seconds of these pieces, so many at a time.
+
+        They begin in their order, each when a process has ended.
         """
-        survey = pieces.representatives(workload)
         free = [0.0] * jobs
-        warm = Warm.NONE if filled else Warm.PREVIOUS
-        for piece in pieces.cut(workload, survey.steps, warm, jobs, gaps=filled):
-            took = sum(self.of(workload, at).host for at in piece.all) + self.start
-            free[free.index(min(free))] += took
+        for piece in cuts:
+            free[free.index(min(free))] += self.of_piece(workload, piece)
         return max(free)
 
 

@@ -233,18 +233,24 @@ def _work(
     return PieceWork(bundle, target, record, environment, timeout, name)
 
 
-def _told(workload: Workload, run: Run, done: int, cutting: Cutting) -> str:
-    cuts, inferred = run.pieces, len(run.inferred)
-    measured = sum(len(workload.steps[at].launches) for at in run.steps)
+def counts(workload: Workload, steps: Sequence[int], inferred: int, cuts: Sequence[Piece]) -> str:
+    """How many launches these measured steps have, are like theirs, and run uncounted; in words."""
+    measured = sum(len(workload.steps[at].launches) for at in steps)
     warm = sum(len(workload.steps[at].launches) for piece in cuts for at in piece.warm)
     parts = [f"{measured} of {len(workload.launches)} launches are measured"]
     parts += [f"{inferred} are like them"] if inferred else []
     parts += [f"{warm} run before them, uncounted"] if warm else []
-    how = f"in {len(cuts)} pieces, {min(cutting.jobs, len(cuts))} at a time"
-    how = "in one piece" if len(cuts) == 1 else how
+    parts += ["in one piece" if len(cuts) == 1 else f"in {len(cuts)} pieces"]
+    return ", ".join(parts)
+
+
+def _told(workload: Workload, run: Run, done: int, cutting: Cutting) -> str:
+    cuts = run.pieces
+    found = counts(workload, run.steps, len(run.inferred), cuts)
+    jobs = f", {min(cutting.jobs, len(cuts))} at a time" if len(cuts) > 1 else ""
     kept = f"; {done} pieces were simulated before" if done else ""
     part = f"; {sampling.told(workload, run)}" if cutting.sample or cutting.part else ""
-    return f"{', '.join(parts)}, {how}{part}{kept}"
+    return f"{found}{jobs}{part}{kept}"
 
 
 def _check_memory(target: Target, workload: Workload, jobs: int) -> None:

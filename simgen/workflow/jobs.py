@@ -105,10 +105,7 @@ def requested(point: JobPoint, workload: Workload, target: Target, cutting: Cutt
         return replace(point, memory_mb=asked, minutes=minutes)
     _, cuts = pieces.plan(workload, cutting, layers)
     times = [
-        _minutes(cost.start + sum(cost.of(workload, at).host for at in piece.all))
-        if cost
-        else UNKNOWN_MINUTES
-        for piece in cuts
+        _minutes(cost.of_piece(workload, piece)) if cost else UNKNOWN_MINUTES for piece in cuts
     ]
     return replace(point, memory_mb=asked, minutes=LEAST_MINUTES * 3, pieces=tuple(times))
 

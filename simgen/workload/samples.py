@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 FIRST = 2  # waves at the begin: the first one is not like the others
 CLUSTER = 3  # waves at another place: the first one is not like the others
+LEAST = 2 * (FIRST + CLUSTER)  # whole waves of a launch that can have a sample
 CONFIDENCE = 0.95
 MOST_PARTS = 64
 Number = Annotated[int, Within(0, 2**40)]

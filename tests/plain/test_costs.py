@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import ceil, prod
 
 import pytest
@@ -11,11 +12,13 @@ from handmade import lowered
 from simgen.bundle.planning import Choices, Plan
 from simgen.cli import costing
 from simgen.errors import MissingError, UsageError
-from simgen.running import budget, estimates, probe
+from simgen.running import budget, estimates, pieces, probe
+from simgen.running.pieces import Cutting
 from simgen.running.probe import Probe
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
+from simgen.workload import samples
 
 TARGET = MGPUSim()
 SMALL = (("n", "1"), ("h", "32"), ("w", "32"), ("pool5.kernel_size", "1"))
@@ -36,14 +39,34 @@ def test_sums_are_those_of_the_launches(resnet):
     slow = estimates.estimate(workload, TARGET, 2.0)
     assert slow.whole.host == pytest.approx(2 * found.whole.host)
     assert slow.whole.seconds == found.whole.seconds
-    assert found.by_pieces(workload, 1) < found.whole.host
-    assert found.by_pieces(workload, 4) < found.by_pieces(workload, 1)
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_representatives_take_what_their_pieces_take(resnet, jobs):
+    """Those that a run has: `pieces.plan` is what it cuts by."""
+    workload = resnet.workload
+    found = estimates.estimate(workload, TARGET)
+    survey, cuts = pieces.plan(workload, Cutting(True, jobs=jobs), None)
+    warm = sum(found.of(workload, at).host for piece in cuts for at in piece.warm)
+    measured = sum(found.of(workload, at).host for at in survey.steps)
+    whole = len(cuts) * found.start + warm + measured
+    assert warm
+    assert sum(found.of_piece(workload, piece) for piece in cuts) == pytest.approx(whole)
+    took = found.by_pieces(workload, cuts, jobs)
+    assert whole / jobs <= took * (1 + 1e-9)
+    assert took <= whole / jobs + max(found.of_piece(workload, piece) for piece in cuts)
+    if jobs == 1:
+        assert took == pytest.approx(whole)
 
 
 def test_what_was_measured_is_foretold():
     """Instructions that MGPUSim counted: all that a fit without errors of its own can miss."""
     relu = lowered("activation_fwd", ("n", "16"), ("c", "16"), ("h", "16"), ("w", "16"))
     assert estimates.estimate(relu, TARGET).whole.instructions == pytest.approx(4352, rel=0.1)
+    resnet = Plan("resnet50", Choices(settings=(("n", "1"),)), [Gem5Se()]).workload
+    found = estimates.estimate(resnet, Gem5Se()).whole
+    assert found.instructions == pytest.approx(105e6, rel=0.1)  # gem5's, benchmarks/pieces
+    assert found.seconds == pytest.approx(122e-3, rel=0.2)
     lenet = Plan("lenet5", Choices(), [TARGET]).workload
     found = estimates.estimate(lenet, TARGET).whole
     assert found.instructions == pytest.approx(129_120, rel=0.5)
@@ -59,10 +82,13 @@ def test_a_budget_gives_up_as_little_as_it_must(resnet):
     whole = estimates.estimate(resnet.workload, TARGET)
     rich = budget.choose(resnet, TARGET, 1.0, whole.whole.host + 1)
     assert (rich.settings, rich.representatives, rich.given_up) == ((), False, ())
-    pieces = whole.by_pieces(resnet.workload, 1)
-    once = budget.choose(resnet, TARGET, 1.0, (pieces + whole.whole.host) / 2)
+    assert rich.untaken == ()
+    _, cuts = pieces.plan(resnet.workload, Cutting(True), None)
+    alone = whole.by_pieces(resnet.workload, cuts, 1)
+    once = budget.choose(resnet, TARGET, 1.0, (alone + whole.whole.host) / 2)
     assert once.representatives
     assert not once.settings
+    assert once.untaken == ()
     assert any("are inferred from like ones" in line for line in once.given_up)
     conv = Plan("conv_fwd", Choices(), [TARGET])
     small = budget.choose(conv, TARGET, 1.0, 60.0)
@@ -105,10 +131,51 @@ def test_a_budget_takes_no_sample_of_what_would_be_refused(monkeypatch):
     found = budget.choose(relu, TARGET, 1.0, limit)
     assert found.settings
     assert not found.sample
+    assert found.untaken[0].endswith("nothing says which elements its work-groups write")
     monkeypatch.undo()
     gem5 = Gem5Se()
     limit = estimates.estimate(relu.workload, gem5).whole.host / 2
-    assert not budget.choose(relu, gem5, 1.0, limit).sample
+    found = budget.choose(relu, gem5, 1.0, limit)
+    assert not found.sample
+    assert [each.split(":")[:2] for each in found.untaken] == [
+        ["--sample", " gem5-se"], ["--scale-model", " gem5-se"]
+    ]  # fmt: skip
+
+
+def test_a_budget_says_where_nothing_can_be_sampled(resnet):
+    limit = estimates.estimate(resnet.workload, TARGET).whole.host / 6
+    found = budget.choose(resnet, TARGET, 1.0, limit)
+    assert found.scale_model
+    (told,) = found.untaken
+    assert told.startswith("--sample: no launch has enough work-groups: the largest would fill ")
+    assert samples.ranges(samples.LEAST * 8 + 8, 8, 0.01) is not None
+    assert samples.ranges(samples.LEAST * 8, 8, 0.01) is None
+
+
+def test_a_sample_is_of_the_launches_that_run_uncounted_too():
+    """So a run of representatives with a sample takes a part of all that its pieces run."""
+    settings = (("n", "512"), ("h", "112"), ("w", "112"), ("pool5.kernel_size", "4"))
+    workload = Plan("resnet18", Choices(settings=settings), [TARGET]).workload
+    whole = estimates.estimate(workload, TARGET)
+    survey, cuts = pieces.plan(workload, Cutting(True), None)
+    assert any(piece.warm for piece in cuts)
+    steps = {at for piece in cuts for at in piece.all}
+    both, own = (budget._shares(workload, 0.02, each) for each in (steps, survey.steps))
+    assert own.items() < both.items()
+    took = [whole.sampled(each).by_pieces(workload, cuts, 1) for each in (both, own)]
+    assert took[0] < took[1]
+
+
+@pytest.mark.parametrize("option", ["reuse_memory", "queues"])
+def test_a_budget_takes_no_pieces_that_a_run_would_refuse(option):
+    value = {"reuse_memory": True, "queues": 2}[option]
+    plan = Plan("cifar_quick", Choices(settings=(("n", "2"),), **{option: value}), [TARGET])
+    limit = 0.7 * estimates.estimate(plan.workload, TARGET).whole.host
+    found = budget.choose(plan, TARGET, 1.0, limit)
+    assert (found.representatives, found.jobs) == (False, 1)
+    assert found.settings == (("n", "1"),)
+    assert len(found.untaken) == 1
+    assert found.untaken[0].startswith("--representatives: ")
 
 
 def test_a_budget_keeps_means_of_whole_images():
@@ -178,8 +245,22 @@ def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, 
     found = simgen(few_waves).json()["mgpusim"]["budget"]
     assert "--scale-model" in found["run"]
     assert "--sample" not in found["run"]
+    assert found["not_taken"][0].startswith("--sample: no launch has enough work-groups")
     assert "of each launch runs, on as much of the machine" in str(found["given_up"])
+    again = "show conv_fwd --set n=2 --set n=64 --scale-to 1e9 --target mgpusim --cost"
+    build = simgen(f"{again} --budget 20s --json").json()["mgpusim"]["budget"]["build"]
+    assert build.count("--scale-to") == build.count("--set n=") == 1
+    again = "show resnet18 --set n=2 --set h=64 --set w=64 --set pool5.kernel_size=2"
+    again = f"{again} --target mgpusim --cost --budget 2m"
+    printed = simgen(again).out
+    (build,) = re.findall(r"^build: .*", printed, re.MULTILINE)
+    keys = re.findall(r"--set ([\w.]+)=", build)
+    assert sorted(keys) == ["h", "n", "pool5.kernel_size", "w"]
+    assert "--set n=1 " in build
+    assert "not taken: --sample: no launch has enough" in printed
+    assert re.search(r"with --representatives [\d a-z]+: \d+ of \d+ launches are meas", printed)
     printed = simgen(options).out
+    assert "--representatives" not in printed  # of one launch
     assert "instructions of wavefronts" in printed
     monkeypatch.setattr(probe, "of", lambda target, again: MissingError("no Go"))
     assert "not measured here (no Go)" in simgen(options).err
