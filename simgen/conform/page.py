@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.conform import consequences, description
+from simgen.conform import consequences, description, ids
 from simgen.conform.judging import Found
 
 if TYPE_CHECKING:
@@ -98,10 +98,11 @@ def reproducer(finding: Seen) -> list[str]:
             lines += [f"s_mov_b32 s{20 + 2 * at + n}, 0x{word}" for n, word in enumerate(words)]
         lines.append(f"s_cmp_lg_u32 {example.sources[-1].removeprefix('scc=')}, 0")
     lines += [*form.setup, form.text]
+    where = f"lane {example.number % 64}: " if example else ""
+    if example and form.shape:
+        lines, where = ids.reproducer(form.shape, example.number), ""
     if example:
-        lines.append(
-            f"; lane {example.number % 64}: expected {example.expected}, found {example.found}"
-        )
+        lines.append(f"; {where}expected {example.expected}, found {example.found}")
     return lines[-MOST_LINES:]
 
 
@@ -139,10 +140,13 @@ def text(told: Told) -> str:
 def _section(told: Told, name: str, members: Sequence[Seen]) -> list[str]:
     first = members[0]
     instruction = first.form.instruction
+    what, source = "tuples of values", f"{instruction.format} Instructions in "
+    source += description.manual(told.arch)
+    if first.form.shape:
+        what, source = "work-items", ids.SOURCE
     lines = [
         f"### {name}", "",
-        f"{first.wrong} of {first.lanes} tuples of values differ in `{first.form.text}` "
-        f"({instruction.format} Instructions in {description.manual(told.arch)}).",
+        f"{first.wrong} of {first.lanes} {what} differ in `{first.form.text}` ({source}).",
     ]  # fmt: skip
     if len(members) > 1:
         forms = ", ".join(dict.fromkeys(each.form.what for each in members))
