@@ -39,6 +39,8 @@ EDGES = (
     ("v_div_fixup", r"isinf\(src1", "quotients by an infinity are infinities, and so is 0/0"),
     ("v_cvt_f16_f32", "mxfloat16 out",
      "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
+    ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",
+     "takes quiet NaNs for signalling ones, and these for quiet ones"),
 )  # fmt: skip
 ALIASES = {  # gem5 calls them otherwise, and does the same
     "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_mul_lo_i32", "v_pk_ashrrev_i16",
@@ -48,7 +50,10 @@ _FLOAT = re.compile(r"_[FB]?F(16|32|64)\b|_F(16|32|64)_|_LEGACY")
 _NO_SCALAR = re.compile(r"^\s+VecOperand\w+ (\w+)\(gpuDynInst, \w+\.SRC0\)", re.M)
 # Of DPP's row_half_mirror, -0x7 in place of ~0x7: the lane becomes negative, which is asserted.
 _HALF_MIRROR = re.compile(r"currLane & -0x7\b")
-_NO_INPUTS = re.compile(r"V_(CVT_F\d+_[IU]|CVT_F32_UBYTE|CVT_OFF|CVT_F64_[IU]|LDEXP)")
+# The comparisons F and TRU have the same result whatever their sources are.
+_NO_INPUTS = re.compile(
+    r"V_(CVT_F\d+_[IU]|CVT_F32_UBYTE|CVT_OFF|CVT_F64_[IU]|LDEXP|CMPX?_(F|TRU)_F)"
+)
 
 
 class Sources:
