@@ -89,6 +89,13 @@ GEM5_FORMS = {
     "v_cmp_lt_f64_e64 s[30:31], v[4:5], -|v[6:7]|": False,
     "v_cmp_tru_f32_e64 s[30:31], v4, -v6": False,
     "v_cmp_class_f32_e64 s[30:31], v4, v6": True,
+    "ds_swizzle_b32 v10, v4 offset:swizzle(QUAD_PERM,3,0,2,1)": True,
+    "ds_bpermute_b32 v10, v15, v4": False,
+    "ds_write_b8_d16_hi v14, v4": True,
+    "ds_write_b8 v14, v4": False,
+    "global_atomic_inc v[14:15], v6, off": True,
+    "flat_atomic_dec_x2 v[14:15], v[6:7]": True,
+    "global_atomic_add v[14:15], v6, off": False,
 }
 MGPUSIM_FORMS = {
     "flat_load_dword v10, v[14:15]": "adds s[0:1]",
