@@ -57,15 +57,10 @@ def lint(
 
     named, version = tables.named(simulator)
     looked, unread = linting.of_files(files, arch, named, version)
-    if len(unread) == 1 and not looked:
-        raise unread[0].error
-    if not as_json:
-        for each in unread:
-            click.echo(f"not looked at: {each.error}", err=True)
     if not looked and not unread:
         raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
     here = [each for each in looked if not each.skipped]
-    if looked and not here:
+    if not here and not unread:
         raise RefusedError(
             f"{looked[0].held.place}: {looked[0].skipped}; compile it for a processor that it has"
         )
@@ -74,13 +69,17 @@ def lint(
     title = f"{named} {version}"
     if as_json:
         print(json.dumps(_json(looked, unread, named, version), indent=1))
-    elif not quiet:
+    elif not quiet and looked:
         for reason in sorted({each.skipped for each in looked if each.skipped}):
             print(f"not looked at: code for another processor ({reason})")
         _print(here, findings if verbose else refused, verbose)
         edges = len(findings) - len(refused)
         if edges and not verbose:
             print(f"{edges} more are wrong for a few special values only: -v shows them")
+    # The last line is the error that the command ends with.
+    if not as_json:
+        for each in unread if refused else unread[1:]:
+            click.echo(f"not looked at: {each.error}", err=True)
     kernels = {(f.path, f.inside, f.kernel) for f in refused}
     if refused:
         first = refused[0]
@@ -89,10 +88,7 @@ def lint(
             f"{len(kernels)} functions; the first is {first.instruction} in {first.kernel or 'it'}"
         )
     if unread:
-        raise type(unread[0].error)(
-            f"{unread[0].path}: {len(unread)} of the files could not be looked at, and the others "
-            f"have nothing that {title} is known to execute wrongly; copy them again"
-        )
+        raise unread[0].error
     if not quiet and not as_json:
         print(f"nothing in it that {title} is known to lack or to execute wrongly")
 

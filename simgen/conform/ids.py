@@ -1,9 +1,9 @@
 """Ids of work-items and work-groups in one to three dimensions, as a kernel finds them.
 
 Work-item ids come in v0 to v2, or packed in v0, 10 bits each (gfx90a on); ids of the work-groups
-that a kernel asks for in the scalar registers behind its kernarg address, without gaps (AMDGPU
-usage: initial kernel execution state). Each work-item stores its ids where they say that it is, and
-its lane: so ids that are swapped, repeated or in other lanes leave something else there.
+that a kernel asks for in the scalar registers behind its kernarg address, without gaps (`SOURCE`).
+Each work-item stores its ids where they say that it is, and its lane: so ids that are swapped,
+repeated or in other lanes leave something else there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from simgen.conform.values import Words
 
-SIGNATURE = ("b32",)  # of values that are not read
+SOURCE = "Initial Kernel Execution State in LLVM's User Guide for AMDGPU Backend"
 # Lane, then ids of the work-item and of the work-group: x, y, z.
 OUTPUTS = tuple(f"v{at}" for at in range(4, 11))
 # Work-items of a work-group, work-groups, whose ids the kernel asks for: at most 1,024 work-items,
@@ -68,12 +68,28 @@ def _split(flat: Words, extents: tuple[int, int, int]) -> list[Words]:
     return [*found, flat]
 
 
+def reproducer(shape: Shape, number: int) -> list[str]:
+    """Lines that show the ids of a work-item, by its place among all of the launch."""
+    group, item = divmod(number, prod(shape.group))
+    by = " ".join(f".amdhsa_system_sgpr_workgroup_id_{axis} 1" for axis in shape.ids)
+    grid, extents = ("x".join(map(str, each)) for each in (shape.grid, shape.group))
+    return [
+        f"; {grid} work-groups of {extents}: {by}",
+        "v_and_b32 v5, 0x3ff, v0   ; x where ids are packed (gfx90a on); before, v0, v1 and v2",
+        "v_bfe_u32 v6, v0, 10, 10  ; y",
+        "v_bfe_u32 v7, v0, 20, 10  ; z",
+        *(f"v_mov_b32 v{8 + 'xyz'.index(axis)}, s{2 + at}  ; {axis} of the work-group"
+          for at, axis in enumerate(shape.ids)),
+        f"; work-item {item} of work-group {group}: lane, x, y, z of it, x, y, z of its work-group",
+    ]  # fmt: skip
+
+
 def ids() -> Iterator[Form]:
     """The forms, which all architectures have."""
     of = Described("ids", "ID", (), (), "")
     for shape in SHAPES:
         group, grid = ("x".join(map(str, each)) for each in (shape.group, shape.grid))
-        what = f"work-groups of {group}, {grid} of them, ids in {', '.join(shape.ids)}"
+        what = f"{grid} work-groups of {group} by {shape.ids}"
         made = Numbered(of, Modifiers(), None, False, None, shape=shape)
-        yield Form(of, f"ids of {grid} work-groups of {group} by {shape.ids}", what, SIGNATURE, (),
+        yield Form(of, f"ids of {what}", what, (), (),
                    OUTPUTS, made, shape=shape)  # fmt: skip

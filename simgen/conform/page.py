@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.conform import consequences, description
+from simgen.conform import consequences, description, ids
 from simgen.conform.forms import SOURCE, Form
 from simgen.conform.judging import Found
 from simgen.conform.values import LANES
@@ -98,6 +98,9 @@ def reproducer(finding: Seen) -> list[str]:
     lines = [*_filled(form, holder), form.text, *_read_back(form, holder)]
     if not example:
         return lines
+    if form.shape:
+        made = ids.reproducer(form.shape, example.number)
+        return [*made, f"; expected {example.expected}, found {example.found}"]
     values = []
     given = example.sources[:-1] if form.scalar else example.sources
     register, word = ("s", 20) if form.scalar else ("v", SOURCE)
@@ -189,10 +192,13 @@ def text(told: Told) -> str:
 def _section(told: Told, name: str, members: Sequence[Seen]) -> list[str]:
     first = members[0]
     instruction = first.form.instruction
+    what, source = "tuples of values", f"{instruction.format} Instructions in "
+    source += description.manual(told.arch)
+    if first.form.shape:
+        what, source = "work-items", ids.SOURCE
     lines = [
         f"### {name}", "",
-        f"{first.wrong} of {first.lanes} tuples of values differ in `{first.form.text}` "
-        f"({instruction.format} Instructions in {description.manual(told.arch)}).",
+        f"{first.wrong} of {first.lanes} {what} differ in `{first.form.text}` ({source}).",
     ]  # fmt: skip
     if len(members) > 1:
         forms = ", ".join(dict.fromkeys(each.form.what for each in members))

@@ -81,9 +81,9 @@ def find(name: str) -> Export:
         return EXPORTS[name]
     tool = re.sub("[^a-z0-9]", "", name.lower())
     if "perfetto" in tool:
-        cure = "Perfetto opens timeline.json of: simgen report"
+        cure = "simgen report writes timeline.json, which Perfetto opens"
     elif read := next((each for each in EXPORTS.values() if tool in each.readers), None):
-        cure = f"{printable(name)} reads {read.option}"
+        cure = f"take {read.option}, which {printable(name)} reads"
     else:
         cure = did_you_mean(name, EXPORTS)
     raise UsageError(f"--as {name!r}: no such format; {cure}")

@@ -102,10 +102,8 @@ def _ways(
             yield jobs, rate, 0, cost, told
     for part in PARTS:
         shares = _shares_of_part(workload, target, part)
-        cost, words = (
-            found.sampled(shares),
-            f"1/{part} of each launch runs, on as much of the machine",
-        )
+        cost = found.sampled(shares)
+        words = f"1/{part} of each launch runs, on as much of the machine"
         for jobs in processes if shares else ():
             yield jobs, 0.0, part, cost, (words,)
 

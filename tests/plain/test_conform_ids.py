@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from simgen.conform import values
+from simgen.conform import page, values
 from simgen.conform.ids import SHAPES, ids
 from simgen.conform.judging import Found, judged
 
@@ -21,10 +21,10 @@ def stored(shape, wrong=lambda item, group: (item, group)):
     for group in np.ndindex(shape.grid[::-1]):
         for at in range(prod(shape.group)):
             item = (at % a, at // a % b, at // (a * b))
-            ids, of = wrong(item, group[::-1])
+            told, of = wrong(item, group[::-1])
             number = of[0] + x * (of[1] + y * of[2])
-            place = number * prod(shape.group) + ids[0] + a * (ids[1] + b * ids[2])
-            words[:, min(place, values.TUPLES - 1)] = (at % values.LANES, *ids, *of)
+            place = number * prod(shape.group) + told[0] + a * (told[1] + b * told[2])
+            words[:, min(place, values.TUPLES - 1)] = (at % values.LANES, *told, *of)
     return words
 
 
@@ -44,6 +44,18 @@ def test_right_is_what_a_gpu_leaves(form):
 def test_faults_are_seen_in_some_shape(wrong):
     found = [judged(form, stored(form.shape, wrong)).found for form in ids()]
     assert Found.WRONG in found
+
+
+def test_a_reproducer_says_where_the_ids_are():
+    form = next(each for each in ids() if each.shape.ids == "yz")
+    seen = judged(form, stored(form.shape, lambda item, group: ((item[0], 0, 0), group)))
+    lines = page.reproducer(seen)
+    assert len(lines) <= page.MOST_LINES
+    assert [line for line in lines if line.startswith("v_mov_b32")] == [
+        "v_mov_b32 v9, s2  ; y of the work-group", "v_mov_b32 v10, s3  ; z of the work-group",
+    ]  # fmt: skip
+    assert lines[-1].startswith("; expected 0x")
+    assert not any(each.sources for each in seen.examples)
 
 
 def test_shapes_cover_what_kernels_use():

@@ -274,10 +274,10 @@ def test_facts_of_a_model_that_are_none_are_refused(facts, name, words):
 @pytest.mark.parametrize(
     ("name", "cure"),
     [
-        ("ASTRA-sim", "reads --as chakra"),
-        ("AIConfigurator", "reads --as latency"),
-        ("vidur", "reads --as latency"),
-        ("perfetto", "timeline.json of: simgen report"),
+        ("ASTRA-sim", "take --as chakra, which"),
+        ("AIConfigurator", "take --as latency, which"),
+        ("vidur", "take --as latency, which"),
+        ("perfetto", "simgen report writes timeline.json"),
         ("scalesim", "did you mean 'scale-sim'?"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_damaged_file_is_named_and_the_others_are_looked_at(tmp_path, code, si
     assert [Path(each["file"]).name for each in told["code_objects"]] == ["whole.co"]
     assert {Path(each["file"]).name for each in told["unread"]} == damaged.keys()
     said = simgen(f"lint {folder} --simulator gem5@24.0").err.splitlines()
-    assert len(said) == len(damaged) + 1
+    assert len(said) == len(damaged)
     assert all(any(f"{folder / name}: " in line for line in said) for name in damaged)
     # One file is told by itself, and a file of several as one of a folder.
     alone = simgen(f"lint {folder / 'cut.co'} --simulator gem5@24.0")
@@ -147,6 +147,13 @@ def test_a_damaged_file_is_named_and_the_others_are_looked_at(tmp_path, code, si
     both = simgen(f"lint {folder / 'cut.co'} {folder / 'whole.co'} --simulator gem5@24.0")
     assert both.code == 7
     assert "looked at 1 code objects" in both.out
+    none = simgen(f"lint {folder / 'cut.co'} {folder / 'library.a'} --simulator gem5@24.0")
+    assert (none.code, none.out, none.err.count("\n")) == (7, "", 2)
+    # What is refused counts for more; a file that is no code object is as wrong as it is alone.
+    (tmp_path / "notes.txt").write_text("nothing of a GPU")
+    texts = simgen(f"lint {tmp_path / 'notes.txt'} {folder / 'whole.co'} --simulator gem5@24.0")
+    assert texts.code == 2
+    assert "no code for an AMD GPU" in texts.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -100,10 +100,8 @@ class Simulated:
         """Refuse work-groups whose second and third ids a kernel would look for in vain: code for
         gfx90a on has all of a work-item in v0, and gem5 puts them where the GPU that it is told
         to simulate has them (Wavefront::initRegState)."""
-        if self.arch not in code_object.PACKED_IDS or self.gpu.told in (
-            "",
-            *code_object.PACKED_IDS,
-        ):
+        packed = code_object.PACKED_IDS
+        if self.arch not in packed or (self.gpu.told or self.arch) in packed:
             return
         for kernel in workload.kernels:
             if kernel.extents[1] * kernel.extents[2] > 1:
