@@ -33,12 +33,18 @@ _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod
 WRONG = (
     ("findFirstOneMsb", "gives the number of the highest bit set, not that of the zeros above it"),
     ("REG_PI", "multiplies by the bits of pi taken as a number: nearly all results are wrong"),
+    (r"(?s)data\(gpuDynInst, extData\.DATA0\).*bits\(ds_pattern, 15\)",  # assemblers: in ADDR
+     "takes v0 for its source, where it writes a result at all"),
+    (r"(?s)ConstVecOperandU8 data\(.*bits\(data\[lane\], 23, 16\)",
+     "writes zeros: of the source, it reads the lowest byte alone"),
 )  # fmt: skip
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
     ("v_div_fixup", r"isinf\(src1", "quotients by an infinity are infinities, and so is 0/0"),
     ("v_cvt_f16_f32", "mxfloat16 out",
      "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
+    ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",
+     "takes quiet NaNs for signalling ones, and these for quiet ones"),
 )  # fmt: skip
 ALIASES = {  # gem5 calls them otherwise, and does the same
     "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_mul_lo_i32", "v_pk_ashrrev_i16",
@@ -48,7 +54,11 @@ _FLOAT = re.compile(r"_[FB]?F(16|32|64)\b|_F(16|32|64)_|_LEGACY")
 _NO_SCALAR = re.compile(r"^\s+VecOperand\w+ (\w+)\(gpuDynInst, \w+\.SRC0\)", re.M)
 # Of DPP's row_half_mirror, -0x7 in place of ~0x7: the lane becomes negative, which is asserted.
 _HALF_MIRROR = re.compile(r"currLane & -0x7\b")
-_NO_INPUTS = re.compile(r"V_(CVT_F\d+_[IU]|CVT_F32_UBYTE|CVT_OFF|CVT_F64_[IU]|LDEXP)")
+_UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
+# The comparisons F and TRU have the same result whatever their sources are.
+_NO_INPUTS = re.compile(
+    r"V_(CVT_F\d+_[IU]|CVT_F32_UBYTE|CVT_OFF|CVT_F64_[IU]|LDEXP|CMPX?_(F|TRU)_F)"
+)
 
 
 class Sources:
@@ -60,6 +70,8 @@ class Sources:
         read = [p for p in listed if p.endswith(".cc") and ("decoder" in p or "insts" in p)]
         self.helpers = "".join(self._show(p) for p in listed if p.endswith("insts/inst_util.hh"))
         self.decoder = "".join(self._show(p) for p in read if "decoder" in p)
+        # Of atomics, a functor that all share does the work: these two take no limit.
+        self.unlimited = set(_UNLIMITED.findall(self._show("src/base/amo.hh")))
         self.bodies: dict[str, str] = {}
         for path in read:
             self.bodies |= dict(_EXECUTE.findall(self._show(path)))
@@ -132,6 +144,10 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
             for word in words:
                 key = word.split("_")[0] if name == "FLAT" else name
                 one(word, decoded.get((key, int(opcode))), sources.bodies, made, said)
+                counts = re.match(r"\w+_atomic_(inc|dec)(_x2)?\Z", word)
+                if counts and counts[1].title() in sources.unlimited and word not in made["ends"]:
+                    made["wrong"].add(word)
+                    said[word] = "counts on past its limit"
 
 
 def one(

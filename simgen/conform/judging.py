@@ -40,6 +40,8 @@ class Example:
     sources: tuple[str, ...]
     expected: str
     found: str
+    # Of several results: what holds the first one that differs, what was expected of it, and found.
+    first: tuple[str, str, str] = ("", "", "")
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,21 @@ def _example(
     )
     if form.scalar:
         sources = (*sources, f"scc={given[2, 0, lane]}")
-    expected, found = [], []
+    expected, found, differ = [], [], []
     for outcome, at in outcomes:
         part = words[at : at + outcome.words]
         expected.append(_of(outcome, lane))
         found.append(_got(outcome, part, lane))
-    return Example(lane, sources, " ".join(expected), " ".join(found))
+        if not outcome.right(part)[lane]:
+            differ.append((_holder(form, at), expected[-1], found[-1]))
+    return Example(lane, sources, " ".join(expected), " ".join(found), differ[0])
+
+
+def _holder(form: Form, at: int) -> str:
+    """What holds a word of the results: a register, or a place in the lane's window of memory."""
+    if at < len(form.outputs):
+        return form.outputs[at]
+    return f"byte {4 * (at - len(form.outputs))} of its memory"
 
 
 def _of(outcome: Wanted, lane: int) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.conform import consequences, description, ids
+from simgen.conform.forms import SOURCE, Form
 from simgen.conform.judging import Found
+from simgen.conform.values import LANES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from simgen.conform.judging import Seen
 
-MOST_LINES = 15  # of a reproducer
+MOST_LINES = 15  # of assembly in a reproducer
+_FILLER = "v15"  # holds what LDS is filled with before a store or an atomic
 
 
 @dataclass(frozen=True)
@@ -84,26 +88,74 @@ def rows(told: Told) -> dict[str, Any]:
 
 
 def reproducer(finding: Seen) -> list[str]:
-    """Assembly that shows a finding, with its values as comments."""
+    """Assembly that shows a finding, at most MOST_LINES, and what comes out of it as a comment.
+
+    Of LDS, only the word that differs is filled before and read back, beside what is changed.
+    """
     form = finding.form
-    lines = []
     example = finding.examples[0] if finding.examples else None
-    if example and not form.scalar:
-        for at, value in enumerate(example.sources):
-            words = [value.removeprefix("0x")[n : n + 8] for n in range(0, len(value) - 2, 8)][::-1]
-            lines += [f"v_mov_b32 v{4 + 2 * at + n}, 0x{word}" for n, word in enumerate(words)]
-    elif example:
-        for at, value in enumerate(example.sources[:-1]):
-            words = [value.removeprefix("0x")[n : n + 8] for n in range(0, len(value) - 2, 8)][::-1]
-            lines += [f"s_mov_b32 s{20 + 2 * at + n}, 0x{word}" for n, word in enumerate(words)]
-        lines.append(f"s_cmp_lg_u32 {example.sources[-1].removeprefix('scc=')}, 0")
-    lines += [*form.setup, form.text]
-    where = f"lane {example.number % 64}: " if example else ""
-    if example and form.shape:
-        lines, where = ids.reproducer(form.shape, example.number), ""
-    if example:
-        lines.append(f"; {where}expected {example.expected}, found {example.found}")
-    return lines[-MOST_LINES:]
+    holder, expected, found = example.first if example else ("", "", "")
+    lines = [*_filled(form, holder), form.text, *_read_back(form, holder)]
+    if not example:
+        return lines
+    if form.shape:
+        made = ids.reproducer(form.shape, example.number)
+        return [*made, f"; expected {example.expected}, found {example.found}"]
+    values = []
+    given = example.sources[:-1] if form.scalar else example.sources
+    register, word = ("s", 20) if form.scalar else ("v", SOURCE)
+    for at, value in enumerate(given):
+        words = [value.removeprefix("0x")[n : n + 8] for n in range(0, len(value) - 2, 8)][::-1]
+        values += [(f"{register}{word + 2 * at + n}", each) for n, each in enumerate(words)]
+    read = {each for line in lines for each in _registers(line)}
+    setting = "s_mov_b32" if form.scalar else "v_mov_b32"
+    made = [f"{setting} {to}, 0x{each}" for to, each in values if form.scalar or to in read]
+    if form.scalar:
+        made.append(f"s_cmp_lg_u32 {example.sources[-1].removeprefix('scc=')}, 0")
+    some = "" if form.lanes == Form.lanes else f" with EXEC {form.lanes:#018x} there"
+    if form.after or form.window:
+        some += f", {holder}"
+    else:
+        expected, found = example.expected, example.found
+    comment = f"; lane {example.number % LANES}{some}: expected {expected}, found {found}"
+    return [*made, *lines, comment]
+
+
+def _filled(form: Form, holder: str) -> list[str]:
+    """The lines before a form; of those that fill a window of LDS, the one of the word that
+    differs, and those of sources."""
+    if not form.after:
+        return list(form.setup)
+    places = {_place(line) for line in _read_back(form, holder)}
+    fills = f"ds_write_b32 v14, {_FILLER}"
+    kept = [line for line in form.setup if not line.startswith(fills) or _place(line) in places]
+    if not any(line.startswith(fills) for line in kept):
+        kept = [line for line in kept if not line.startswith(f"v_mov_b32_e32 {_FILLER},")]
+    return kept
+
+
+def _read_back(form: Form, holder: str) -> list[str]:
+    """The lines behind a form without those that read words which do not differ."""
+    return [
+        line
+        for line in form.after
+        if not line.startswith("ds_read") or line.startswith(f"ds_read_b32 {holder},")
+    ]
+
+
+def _place(line: str) -> int:
+    """The offset of an access to LDS; -1 of what is none."""
+    if not line.startswith("ds_"):
+        return -1
+    return int(line.partition("offset:")[2] or 0)
+
+
+def _registers(line: str) -> set[str]:
+    """The vector registers that a line names."""
+    found = set(re.findall(r"\bv\d+\b", line))
+    for low, high in re.findall(r"\bv\[(\d+):(\d+)\]", line):
+        found |= {f"v{n}" for n in range(int(low), int(high) + 1)}
+    return found
 
 
 def text(told: Told) -> str:

@@ -15,9 +15,11 @@ Source: https://clang.llvm.org/docs/ClangOffloadBundler.html.
 from __future__ import annotations
 
 import importlib
+import os
 import struct
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.errors import DamagedError, MissingError, UsageError, one_line
@@ -25,8 +27,7 @@ from simgen.lint import assembling, elf, embedded
 from simgen.storage.files import read_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 ELF, BUNDLE, COMPRESSED, ARCHIVE = b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n"
 MAGICS = (ELF, BUNDLE, COMPRESSED, ARCHIVE)
@@ -67,7 +68,7 @@ def found(path: Path, arch: str = "") -> Iterator[Held]:
         OSError: it cannot be read.
     """
     if path.is_dir():
-        for each in files(path):
+        for each in files(path, _raised):
             yield from in_folder(each, arch)
         return
     count = 0
@@ -81,11 +82,20 @@ def found(path: Path, arch: str = "") -> Iterator[Held]:
         )
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """All files in a folder, at any depth; links are not followed."""
-    for each in sorted(folder.rglob("*")):
-        if each.is_file() and not each.is_symlink():
-            yield each
+def files(folder: Path, refused: Callable[[OSError], None]) -> Iterator[Path]:
+    """All files in a folder, at any depth; links are not followed.
+
+    `refused` is told of each folder that cannot be listed.
+    """
+    for root, folders, names in os.walk(folder, onerror=refused):
+        folders.sort()
+        for each in (Path(root, name) for name in sorted(names)):
+            if each.is_file() and not each.is_symlink():
+                yield each
+
+
+def _raised(error: OSError) -> None:
+    raise error
 
 
 def in_folder(path: Path, arch: str = "") -> Iterator[Held]:
@@ -244,9 +254,9 @@ def _members(content: bytes, place: str) -> Iterator[tuple[str, bytes]]:
             content[at : at + 16].decode(errors="replace").rstrip(),
             content[at + 48 : at + 58],
         )
-        if not size.strip().isdigit():
+        nbytes = int(size) if size.strip().isdigit() else len(content)
+        if at + 60 + nbytes > len(content):
             raise DamagedError(f"{place}: not a whole archive; copy it again")
-        nbytes = int(size)
         member = content[at + 60 : at + 60 + nbytes]
         at += 60 + nbytes + nbytes % 2
         if name == "//":
@@ -256,3 +266,5 @@ def _members(content: bytes, place: str) -> Iterator[tuple[str, bytes]]:
                 start = int(name[1:])
                 name = names[start : names.find(b"\n", start)].decode(errors="replace")
             yield name.rstrip("/"), member
+    if content[at:].strip(b"\n"):  # of a header
+        raise DamagedError(f"{place}: not a whole archive; copy it again")

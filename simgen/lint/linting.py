@@ -74,9 +74,15 @@ def of_files(
     """
     looked, unread = list[Looked](), list[Unread]()
     alone = len(paths) == 1 and not paths[0].is_dir()
+
+    def refused(path: Path, error: OSError) -> None:
+        fact = f"{path}: {error.strerror or error}; check the path and its permissions"
+        unread.append(Unread(path, UsageError(fact)))
+
     for path in paths:
         folder = path.is_dir()
-        for each in containers.files(path) if folder else (path,):
+        listed = containers.files(path, lambda e: refused(Path(e.filename), e))
+        for each in listed if folder else (path,):
             held = containers.in_folder(each, arch) if folder else containers.found(each, arch)
             try:
                 looked += code_objects(held, simulator, version)
@@ -87,8 +93,7 @@ def of_files(
             except OSError as error:
                 if alone:
                     raise
-                fact = f"{each}: {error.strerror or error}; check the path and its permissions"
-                unread.append(Unread(each, UsageError(fact)))
+                refused(each, error)
     return looked, unread
 
 

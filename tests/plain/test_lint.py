@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import struct
 import zlib
@@ -126,6 +127,9 @@ def test_a_damaged_file_is_named_and_the_others_are_looked_at(tmp_path, code, si
         "sections.co": code[:40] + struct.pack("<Q", 1 << 40) + code[48:],
         "bundle.co": fat(code)[:200],
         "library.a": archive(code)[:8] + b"x" * 60,
+        "member.a": archive(b"text" * 40)[:-9],
+        "long.a": archive(b"text").replace(b"4         `", b"9999999999`"),
+        "header.a": archive(b"text") + archive(code)[8:50],
     }
     for name, content in damaged.items():
         (folder / name).write_bytes(content)
@@ -150,6 +154,24 @@ def test_a_damaged_file_is_named_and_the_others_are_looked_at(tmp_path, code, si
     texts = simgen(f"lint {tmp_path / 'notes.txt'} {folder / 'whole.co'} --simulator gem5@24.0")
     assert texts.code == 2
     assert "no code for an AMD GPU" in texts.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_may_not_be_read_is_named(tmp_path, code, simgen):
+    for name in ("whole.co", "secret.co", "locked/other.co"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(code)
+    (tmp_path / "secret.co").chmod(0)
+    (tmp_path / "locked").chmod(0)
+    try:
+        found = simgen(f"lint {tmp_path} --simulator gem5@24.0 --json")
+    finally:
+        (tmp_path / "locked").chmod(0o700)
+    told = found.json()
+    assert [Path(each["file"]).name for each in told["code_objects"]] == ["whole.co"]
+    assert {Path(each["file"]).name for each in told["unread"]} == {"secret.co", "locked"}
+    assert all("Permission denied; check" in each["reason"] for each in told["unread"])
+    assert found.code == 2
 
 
 def test_damaged_code_is_one_line(tmp_path, code):

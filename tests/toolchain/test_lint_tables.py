@@ -85,6 +85,17 @@ GEM5_FORMS = {
     "v_cvt_f32_i32_e32 v10, s50": False,
     "v_cndmask_b32_e64 v10, -v4, v6, s[34:35]": True,
     "v_cndmask_b32_e64 v10, v4, v6, s[34:35]": False,
+    "v_cmp_lt_f32_e64 s[30:31], v4, -v6": True,
+    "v_cmp_lt_f64_e64 s[30:31], v[4:5], -|v[6:7]|": False,
+    "v_cmp_tru_f32_e64 s[30:31], v4, -v6": False,
+    "v_cmp_class_f32_e64 s[30:31], v4, v6": True,
+    "ds_swizzle_b32 v10, v4 offset:swizzle(QUAD_PERM,3,0,2,1)": True,
+    "ds_bpermute_b32 v10, v15, v4": False,
+    "ds_write_b8_d16_hi v14, v4": True,
+    "ds_write_b8 v14, v4": False,
+    "global_atomic_inc v[14:15], v6, off": True,
+    "flat_atomic_dec_x2 v[14:15], v[6:7]": True,
+    "global_atomic_add v[14:15], v6, off": False,
 }
 MGPUSIM_FORMS = {
     "flat_load_dword v10, v[14:15]": "adds s[0:1]",
@@ -111,6 +122,38 @@ def test_what_conform_has_found_in_gem5():
         judge = Gem5(Model("gem5", version, "gfx942"), table, ()).judged
         found = {item.offset for item, _ in judge(cases)}
         assert [item.offset in found for item in cases] == list(GEM5_FORMS.values())
+
+
+@pytest.mark.parametrize("arch", ["gfx803", "gfx902"])
+def test_signs_of_comparisons(arch):
+    """gem5 reads those of f64, and of no others; those of f16 mostly end it."""
+    known = instructions(arch)
+    conditions = [
+        "lt",
+        "eq",
+        "le",
+        "gt",
+        "lg",
+        "ge",
+        "o",
+        "u",
+        "nge",
+        "nlg",
+        "ngt",
+        "nle",
+        "neq",
+        "nlt",
+    ]
+    for version in tables.versions("gem5"):
+        if not (table := tables.table("gem5", version, arch)):
+            continue
+        judge = Gem5(Model("gem5", version, arch), table, ()).judged
+        for type_, refused in (("f16", True), ("f32", True), ("f64", False)):
+            words = [f"v_{x}_{c}_{type_}_e64" for x in ("cmp", "cmpx") for c in conditions]
+            signed = [changed(known[word], m) for word in words for m in ("abs", "neg")]
+            verdicts = {judged[0] for _, judged in judge(signed)}
+            assert len(list(judge(signed))) == len(signed) * refused, (version, type_)
+            assert verdicts <= {"ends", "wrong"}
 
 
 def test_what_conform_has_found_in_mgpusim():
