@@ -97,7 +97,7 @@ def plan(workload: Workload, cutting: Cutting, layers: str | None) -> tuple[Surv
     wanted = None if layers is None else selection.selected(workload, layers)
     survey = make(workload, wanted)
     if cutting.part:  # caches are filled, so nothing has to run before a piece
-        return survey, pieces.cut(workload, survey.steps, Warm.NONE, cutting.jobs, gaps=True)
+        return survey, pieces.cut(workload, survey.steps, Warm.NONE, cutting.jobs)
     return survey, pieces.cut(workload, survey.steps, cutting.warm, cutting.jobs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import shlex
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from simgen.bundle.results import Result
     from simgen.bundle.writing import Bundle
     from simgen.study.row import Row
+
+
+MOST_JOBS = 64  # of a command that made pieces: more are not looked for
 
 
 @dataclass(frozen=True)
@@ -133,14 +137,11 @@ def _part(bundle: Bundle, result: Result) -> list[str]:
     if result_names.SCALED in how:
         words += ["--scale-model", str(next(iter(results.samples(result).values())).part)]
     made = [Piece(tuple(each["warm"]), tuple(each["steps"])) for each in cuts]
-    ran = [piece.steps for piece in made]
-    scaled = result_names.SCALED in how
-    usual = Warm.NONE if scaled else Warm.PREVIOUS
-    for jobs in range(1, len(made) + 1):
-        found = pieces.cut(bundle.workload, part["steps"], usual, jobs, gaps=scaled)
-        if [piece.steps for piece in found] == ran:
+    usual = Warm.NONE if result_names.SCALED in how else Warm.PREVIOUS
+    for jobs, warm in itertools.product(range(1, MOST_JOBS + 1), (usual, Warm.NONE)):
+        if pieces.cut(bundle.workload, part["steps"], warm, jobs) == made:
             words += ["--jobs", str(jobs)]
-            return words if found == made else [*words, "--warm", Warm.NONE.value]
+            return words if warm is usual else [*words, "--warm", warm.value]
     return [*words, "--jobs", "1"]
 
 

@@ -7,16 +7,19 @@ the bytes that launches have touched since it was last touched; and the kernel h
 not, because its instructions are in no cache then. Constants are part of a kernel. Integers of the
 data file, which may be indices, make a launch like no other one.
 
-A step is measured if one of its launches is like none before it. A piece is measured steps that
-follow each other, and begins with the tensors that the reference has there. It is a process of its
-own, so its caches are cold: `Warm.PREVIOUS` first runs the step before it, and of kernels that have
-run before in the network the last step that ran them, which are not counted.
+A step is measured if one of its launches is like none before it. A piece is measured steps; others
+may be left out between them, because it begins with the tensors that the reference has there. It is
+a process of its own, so its caches are cold: `Warm.PREVIOUS` also runs, without counting them, the
+step before each of its own, the last ones that ran their kernels, and the last ones that touched
+what they find in the L2 cache. A piece ends where a step would find more there than in the network,
+because what had replaced it is left out.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -26,27 +29,32 @@ from simgen.workload import costs
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Sequence
 
-    from simgen.ir import Launch, Workload
+    from simgen.ir import Launch, Step, Workload
 
-PARTS = 4  # pieces for each process that runs at a time, about: the last ones end together
 LEAST = 2e8  # operations and words of a piece of a single process: minutes of a simulator
+PARTS = 8  # pieces of a single process, if they are larger than that
+START = 5e6  # operations and words that take a simulator as long as its own start
+# Of several processes, what is tried: parts of a process's share that a piece is to be, and what of
+# it may run uncounted. Small pieces end together, large ones run less twice.
+SHARES = (1.0, 1.5, 2.0, 3.0, 4.0)
+UNCOUNTED = (1 / 8, 1 / 16, math.inf)
 
 
 class Warm(StrEnum):
-    PREVIOUS = "previous"  # the step before a piece runs first
-    NONE = "none"  # caches are cold
+    PREVIOUS = "previous"  # what left its traces in the caches runs first
+    NONE = "none"  # nothing does: caches are cold
 
 
 @dataclass(frozen=True)
 class Piece:
     """Steps that one process simulates, by their indices, in order."""
 
-    warm: tuple[int, ...]  # not counted
+    warm: tuple[int, ...]  # not counted; before the first of the others, and between them
     steps: tuple[int, ...]
 
     @property
     def all(self) -> tuple[int, ...]:
-        return (*self.warm, *self.steps)
+        return tuple(sorted((*self.warm, *self.steps)))
 
 
 @dataclass(frozen=True)
@@ -82,75 +90,182 @@ def representatives(workload: Workload, wanted: Collection[int] | None = None) -
     return Survey(tuple(steps), tuple(inferred))
 
 
-def cut(
-    workload: Workload, steps: Sequence[int], warm: Warm, jobs: int, *, gaps: bool = False
-) -> list[Piece]:
-    """Pieces of these steps, for so many processes at a time.
+def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list[Piece]:
+    """Pieces of these steps, for so many processes at a time: of some ways to cut them, the one in
+    which the last process ends first."""
+    network = _network(workload, warm)
+    whole = sum(network[at].weight for at in steps)
+    if jobs == 1:
+        return _cut(workload, network, steps, max(LEAST, whole / PARTS), UNCOUNTED[0])
+    ways = (
+        _cut(workload, network, steps, whole / jobs / share, uncounted)
+        for share in SHARES
+        for uncounted in UNCOUNTED
+    )
+    return min(ways, key=lambda pieces: _span(network, pieces, jobs))
 
-    A piece ends where a step follows that is not measured, unless it may have `gaps`, and where it
-    has a part of all that is to be done that is large enough to be worth a process.
-    """
-    weights = _weights(workload)
-    whole = sum(weights[at] for at in steps)
-    most = whole / (PARTS * jobs) if jobs > 1 else max(LEAST, whole / (2 * PARTS))
-    runs: list[list[int]] = []
+
+def _span(network: Sequence[_NetworkStep], pieces: Sequence[Piece], jobs: int) -> float:
+    """What the process does that does most, if each takes the next piece when it has ended one."""
+    busy = [0.0] * jobs
+    for piece in pieces:
+        busy[busy.index(min(busy))] += START + sum(network[at].weight for at in piece.all)
+    return max(busy)
+
+
+def _cut(
+    workload: Workload,
+    network: Sequence[_NetworkStep],
+    steps: Sequence[int],
+    most: float,
+    uncounted: float,
+) -> list[Piece]:
+    """Pieces of about `most`, which end where the next one has to run little, this part of it at
+    most, again."""
+    found: list[_Growing] = []
+    for place, at in enumerate(steps):
+        full = bool(found) and found[-1].weight_with(at) > most
+        if full and _again(network, steps[place:], most) <= most * uncounted:
+            found.append(_Growing(workload, network))
+        if not found or not found[-1].takes(at):
+            found.append(_Growing(workload, network))
+            found[-1].takes(at)
+    return [Piece(tuple(sorted(each.ran - {*each.steps})), tuple(each.steps)) for each in found]
+
+
+def _again(network: Sequence[_NetworkStep], steps: Sequence[int], most: float) -> float:
+    """The weight of what a piece that begins with these steps runs of those before it."""
+    needed: set[int] = set()
     held = 0.0
     for at in steps:
-        if not runs or (runs[-1][-1] != at - 1 and not gaps) or held + weights[at] > most:
-            runs.append([])
-            held = 0.0
-        runs[-1].append(at)
-        held += weights[at]
-    if warm is Warm.NONE:
-        return [Piece((), tuple(run)) for run in runs]
-    return [Piece(tuple(before), tuple(run)) for before, run in zip(_before(workload, runs), runs)]
+        held += network[at].weight
+        if held > most and at != steps[0]:
+            break
+        needed |= {other for other in network[at].needs if other < steps[0]}
+    return sum(network[at].weight for at in needed)
 
 
-def _before(workload: Workload, runs: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """What runs before each of the pieces: the step before it, and the last steps that ran the
-    kernels of its own."""
-    ran: dict[str, int] = {}  # kernel -> the last step that ran it
-    done = 0
-    for run in runs:
-        for at in range(done, run[0]):
-            ran |= {launch.kernel: at for launch in workload.steps[at].launches}
-        done = run[0]
-        own = {launch.kernel for at in run for launch in workload.steps[at].launches}
-        yield sorted({ran[name] for name in own & ran.keys()} | ({run[0] - 1} if run[0] else set()))
+@dataclass
+class _Growing:
+    """A piece that is being made."""
+
+    workload: Workload
+    network: Sequence[_NetworkStep]
+    steps: list[int] = field(default_factory=list)
+    ran: set[int] = field(default_factory=set)  # and those that are not counted
+    weight: float = 0.0
+    caches: _Caches | None = None  # after the steps that ran
+
+    def _new(self, at: int) -> list[int]:
+        return sorted({*self.network[at].needs, at} - self.ran)
+
+    def weight_with(self, at: int) -> float:
+        return self.weight + sum(self.network[other].weight for other in self._new(at))
+
+    def takes(self, at: int) -> bool:
+        """Take the next step, and what has to run before it; False: it finds more in the L2 cache
+        than it does in the network, so it has to be in another piece."""
+        new = self._new(at)
+        if self.caches is None or new[0] < max(self.ran):
+            self.caches = _Caches(self.workload)
+            todo = sorted({*self.ran, *new})
+        else:
+            todo = new
+        for other in todo:  # the last one is the step itself
+            near = self.caches.run(self.workload.steps[other])
+        if self.steps and not near <= self.network[at].near:
+            return False
+        self.weight = self.weight_with(at)
+        self.ran |= {*new}
+        self.steps.append(at)
+        return True
 
 
-def _weights(workload: Workload) -> list[float]:
-    """What each step counts."""
-    of_launches = iter(costs.weights(workload))
-    return [sum(next(of_launches) for _ in step.launches) for step in workload.steps]
+@dataclass(frozen=True)
+class _NetworkStep:
+    """A step, as it is in the whole network."""
+
+    weight: float
+    needs: frozenset[int]  # the steps that leave in the caches what it finds there
+    near: frozenset[tuple[int, str]]  # what its launches, by their turn, may find in the L2 cache
+
+
+def _network(workload: Workload, warm: Warm) -> list[_NetworkStep]:
+    """All steps of a workload."""
+    weights = iter(costs.weights(workload))
+    caches = _Caches(workload)
+    kernels: dict[str, int] = {}  # kernel -> the last step that ran it
+    buffers: dict[str, int] = {}  # buffer -> the last step that touched it
+    found = []
+    for at, step in enumerate(workload.steps):
+        near = caches.run(step)
+        launches = step.launches
+        weight = sum(next(weights) for _ in launches)
+        needs = {kernels[launch.kernel] for launch in launches if launch.kernel in kernels}
+        needs |= {buffers[name] for _, name in near if name in buffers}
+        needs |= {at - 1} if at else set()
+        if warm is Warm.NONE:
+            needs = set()
+            near = {(turn, name) for turn, launch in enumerate(launches) for name in launch.args}
+        found.append(_NetworkStep(weight, frozenset(needs), frozenset(near)))
+        kernels |= {launch.kernel: at for launch in launches}
+        buffers |= {name: at for launch in launches for name in launch.args}
+    return found
+
+
+class _Caches:
+    """What has been touched and run when launches run one after another."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.touched: dict[str, int] = {}  # buffer -> bytes that had been touched when it last was
+        self.ran: set[str] = set()  # kernels
+        self.clock = 0
+
+    def near(self, launch: Launch) -> set[str]:
+        """Its tensors that are in the L2 cache."""
+        room = self.workload.machine.l2_nbytes
+        return {
+            name
+            for name in launch.args
+            if name in self.touched and self.clock - self.touched[name] + self._size(name) <= room
+        }
+
+    def launch(self, launch: Launch) -> None:
+        """Run it."""
+        names = dict.fromkeys(launch.args)
+        self.clock += sum(self._size(name) for name in names)
+        self.touched |= dict.fromkeys(names, self.clock)
+        self.ran.add(launch.kernel)
+
+    def run(self, step: Step) -> set[tuple[int, str]]:
+        """Run a step; what its launches find in the L2 cache, by their turn."""
+        found = set()
+        for turn, launch in enumerate(step.launches):
+            found |= {(turn, name) for name in self.near(launch)}
+            self.launch(launch)
+        return found
+
+    def _size(self, name: str) -> int:
+        return self.workload.buffer(name).spec.held
 
 
 def _keys(workload: Workload) -> Iterator[Hashable]:
     """Of each launch, what is the same for all that are alike."""
-    touched: dict[str, int] = {}  # buffer -> bytes that had been touched when it last was
-    ran: set[str] = set()
-    clock = 0
+    caches = _Caches(workload)
     for launch in workload.launches:
-        names = dict.fromkeys(launch.args)
-        near = {
-            name: name in touched
-            and clock - touched[name] + workload.buffer(name).spec.held
-            <= workload.machine.l2_nbytes
-            for name in names
-        }
-        known = launch.kernel in ran
+        known = launch.kernel in caches.ran
+        near = caches.near(launch)
         yield (launch.kernel, launch.grid, known, tuple(_arguments(workload, launch, near)))
-        ran.add(launch.kernel)
-        clock += sum(workload.buffer(name).spec.held for name in names)
-        touched |= dict.fromkeys(names, clock)
+        caches.launch(launch)
 
 
 def _arguments(
-    workload: Workload, launch: Launch, near: dict[str, bool]
+    workload: Workload, launch: Launch, near: set[str]
 ) -> Iterator[tuple[Hashable, ...]]:
     first: dict[str, int] = defaultdict(lambda: len(first))
     for name, offset in launch.places:
         buffer = workload.buffer(name)
         given = buffer.role is Role.INPUT
         indices = name if given and not buffer.spec.dtype.is_float else ""
-        yield first[name], offset % PAGE, given, near[name], indices
+        yield first[name], offset % PAGE, given, name in near, indices
