@@ -215,6 +215,29 @@ def test_operators_have_times_and_shapes_and_tables_of_others_their_columns(tmp_
     assert read.to_pylist()[1]["m"] == 4
 
 
+def test_a_table_of_products_is_read_by_aiconfigurator(tmp_path):
+    core = pytest.importorskip("aiconfigurator_core")
+    from aiconfigurator_core.sdk.operations.gemm import GEMM
+    from aiconfigurator_core.sdk.perf_database import PerfDatabase
+
+    workload = lowered_text("[FullyConnected]\nname=up\nn=8\nc=16\nnum_output=32\ntype=bf16\n")
+    source = base.Exported("net", build(tmp_path / "net", workload), (result(workload),))
+    EXPORTS["latency"].write([source], tmp_path / "out")
+    # A machine of its own, with its table where docs/exports.md says.
+    systems = Path(core.__file__).parent / "systems"
+    spec = (systems / "h200_sxm.yaml").read_text().replace("data/h200_sxm", "data/simulated")
+    folder = tmp_path / "systems/data/simulated/gemm/vllm/0.1"
+    folder.mkdir(parents=True)
+    (tmp_path / "systems/simulated.yaml").write_text(spec)
+    (tmp_path / "out/aiconfigurator/gemm_perf.parquet").rename(folder / "gemm_perf.parquet")
+    database = PerfDatabase("simulated", "vllm", "0.1", str(tmp_path / "systems"))
+    GEMM.load_data(database)
+    ((kind, found),) = database._gemm_data.items()
+    assert kind.name == "bfloat16"
+    seconds = sum(each["seconds"] for each in source.result.launches)
+    assert found[8][32][16]["latency"] == pytest.approx(1e3 * seconds)
+
+
 DECODER = """[DNNMark]
 run_mode=composed
 [FullyConnected]
