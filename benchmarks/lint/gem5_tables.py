@@ -54,6 +54,10 @@ _FLOAT = re.compile(r"_[FB]?F(16|32|64)\b|_F(16|32|64)_|_LEGACY")
 _NO_SCALAR = re.compile(r"^\s+VecOperand\w+ (\w+)\(gpuDynInst, \w+\.SRC0\)", re.M)
 # Of DPP's row_half_mirror, -0x7 in place of ~0x7: the lane becomes negative, which is asserted.
 _HALF_MIRROR = re.compile(r"currLane & -0x7\b")
+# Of products of matrices, templates do the work: what moves blocks of A and lanes of B, and the
+# type that all results have until they are written.
+_MATRIX = {"cbsz": r"\bCBSZ\b", "blgp": r"\bBLGP\b"}
+_NARROW = re.compile(r"\bfloat result\[M\]\[N\]")
 _UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
 # The comparisons F and TRU have the same result whatever their sources are.
 _NO_INPUTS = re.compile(
@@ -70,6 +74,7 @@ class Sources:
         read = [p for p in listed if p.endswith(".cc") and ("decoder" in p or "insts" in p)]
         self.helpers = "".join(self._show(p) for p in listed if p.endswith("insts/inst_util.hh"))
         self.decoder = "".join(self._show(p) for p in read if "decoder" in p)
+        self.headers = "".join(self._show(p) for p in listed if p.endswith("insts/instructions.hh"))
         # Of atomics, a functor that all share does the work: these two take no limit.
         self.unlimited = set(_UNLIMITED.findall(self._show("src/base/amo.hh")))
         self.bodies: dict[str, str] = {}
@@ -144,6 +149,8 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
             for word in words:
                 key = word.split("_")[0] if name == "FLAT" else name
                 one(word, decoded.get((key, int(opcode))), sources.bodies, made, said)
+                if word.startswith("v_mfma") and word not in made["ends"]:
+                    matrix(word, sources.headers, made, said)
                 counts = re.match(r"\w+_atomic_(inc|dec)(_x2)?\Z", word)
                 if counts and counts[1].title() in sources.unlimited and word not in made["ends"]:
                     made["wrong"].add(word)
@@ -188,6 +195,15 @@ def one(
                 made[modifier].add(word)
 
 
+def matrix(word: str, headers: str, made: dict[str, set[str]], said: dict[str, str]) -> None:
+    for modifier, pattern in _MATRIX.items():
+        if not re.search(pattern, headers):
+            made[modifier].add(word)
+    if word.startswith("v_mfma_f64") and _NARROW.search(headers):
+        made["wrong"].add(word)
+        said[word] = "adds in float32, to which it rounds the result"
+
+
 def unread(name: str, body: str) -> list[str]:
     """The modifiers that a float instruction may have and execute() does not read."""
     no_float_result = name.startswith("V_CMP") or re.search(r"V_CVT_\w*[IU]\d+_F|FREXP_EXP", name)
@@ -224,7 +240,8 @@ def main() -> None:
                 **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
                 "no_scalar": sorted(made["no_scalar"]),
                 "half_mirror": not _HALF_MIRROR.search(sources.helpers),
-                "ignores": {k: sorted(made[k]) for k in _MODIFIERS},
+                "ignores": {k: sorted(made[k]) for k in _MODIFIERS}
+                | {k: sorted(made[k]) for k in _MATRIX if made[k]},
             })  # fmt: skip
         commit = subprocess.run(
             ["git", "rev-parse", "--short=10", f"{tag}^{{commit}}"], cwd=checkout,

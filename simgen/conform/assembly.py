@@ -111,7 +111,7 @@ def text(name: str, blocks: Sequence[Form], arch: str) -> str:
         [f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"', ".text", f".globl {name}", ".p2align 8",
          f".type {name},@function", f"{name}:", *start, *body, "s_endpgm", f".Lend_{name}:",
          f".size {name}, .Lend_{name}-{name}",
-         *_descriptor(name, arch, blocks[0]),
+         *_descriptor(name, arch, blocks),
          f'.section {SECTION},"",@progbits',
          *(f".long .Lfrom{at}-{name}, .Lto{at}-.Lfrom{at}, .Lblock{at}-{name}, .Lend{at}-{name}"
            for at in range(len(blocks))), ""]
@@ -322,18 +322,19 @@ def _dimensions(shape: Shape) -> int:
     return max(n + 1 for n in range(3) if n == 0 or shape.group[n] > 1)
 
 
-def _descriptor(name: str, arch: str, form: Form) -> list[str]:
+def _descriptor(name: str, arch: str, blocks: Sequence[Form]) -> list[str]:
     """As clang writes it, and how floats are: subnormals kept and IEEE's NaNs, or neither."""
-    flush = form.flush
+    form, flush = blocks[0], blocks[0].flush
+    registers = max(each.registers for each in blocks)
     told = {
         "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16,
-        "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": 40,
+        "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": registers,
         "next_free_sgpr": 64, "system_sgpr_workgroup_id_x": 1,
         "float_denorm_mode_32": 0 if flush else 3, "float_denorm_mode_16_64": 3,
         "ieee_mode": 0 if flush else 1, "dx10_clamp": 1,
     }  # fmt: skip
     if arch in PACKED_IDS:
-        told["accum_offset"] = 40
+        told["accum_offset"] = registers
     if shape := form.shape:
         told |= {f"system_sgpr_workgroup_id_{axis}": int(axis in shape.ids) for axis in "xyz"}
         told["system_vgpr_workitem_id"] = _dimensions(shape) - 1

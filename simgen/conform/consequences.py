@@ -22,6 +22,7 @@ _KNOWN = (
     (r"^v_cndmask.*[-|]", "absolute values and negations that are selected: x < 0 ? -x : y"),
     (r"^v_cmpx?_(n\w+|o|u|lg)_f", "tests for NaN, and the negated comparisons of masked softmax"),
     (r"^v_cmpx?_", "bounds checks, masks and the choice of a branch"),
+    (r"^v_mfma", "products on matrix cores: GEMM, convolutions and attention in all types"),
     (r"^ids ", "indices of every kernel whose work-groups have more than one dimension"),
     (r"^v_(div_|rcp_|rsq_|sqrt_)", "divisions and norms: softmax, batch and layer normalisation"),
     (r"^v_(exp|log)_", "softmax, sigmoid, tanh and losses"),

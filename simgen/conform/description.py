@@ -62,7 +62,7 @@ def generation(arch: str) -> str:
 def manual(arch: str) -> str:
     """The vendor's document that has the instructions of an architecture."""
     told = _file()["sources"]
-    return str(told["gfx94" if arch == "gfx942" else generation(arch)])
+    return str(told.get(arch, told[generation(arch)]))
 
 
 @cache

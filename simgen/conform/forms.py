@@ -70,6 +70,7 @@ class Form:
     after: tuple[str, ...] = ()  # lines behind it, in all lanes
     window: int = 0  # words of memory that each lane has to write to, looked at behind `outputs`
     shape: Shape | None = None  # a kernel by itself, of ids
+    registers: int = 40  # vector registers of its kernel, at least
 
     @property
     def mnemonic(self) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from simgen.conform.forms import Form
 
 EXAMPLES = 4  # of lanes that differ
+MOST_SHOWN = 8  # results of a lane; of more, the first that differs
 
 
 class Found(StrEnum):
@@ -137,7 +138,10 @@ def _example(
         found.append(_got(outcome, part, lane))
         if not outcome.right(part)[lane]:
             differ.append((_holder(form, at), expected[-1], found[-1]))
-    return Example(lane, sources, " ".join(expected), " ".join(found), differ[0])
+    first = differ[0]
+    if len(expected) > MOST_SHOWN:
+        expected, found = ([f"{first[0]}: {each}"] for each in first[1:])
+    return Example(lane, sources, " ".join(expected), " ".join(found), first)
 
 
 def _holder(form: Form, at: int) -> str:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.conform import consequences, description, ids
+from simgen.conform import consequences, description, ids, matrix
 from simgen.conform.forms import SOURCE, Form
 from simgen.conform.judging import Found
 from simgen.conform.values import LANES
@@ -101,6 +101,10 @@ def reproducer(finding: Seen) -> list[str]:
     if form.shape:
         made = ids.reproducer(form.shape, example.number)
         return [*made, f"; expected {example.expected}, found {example.found}"]
+    if form.instruction.format == matrix.FORMAT:
+        # The other lanes have sources of their own; of C, the element that differs counts.
+        kept = {holder, f"v{int(holder[1:]) + 1}"} if form.signature[2] == "1xf64" else {holder}
+        lines = [each for each in lines if each not in form.setup or _registers(each) & kept]
     values = []
     given = example.sources[:-1] if form.scalar else example.sources
     register, word = ("s", 20) if form.scalar else ("v", SOURCE)
@@ -117,6 +121,8 @@ def reproducer(finding: Seen) -> list[str]:
         some += f", {holder}"
     else:
         expected, found = example.expected, example.found
+    if form.instruction.format == matrix.FORMAT:
+        some += f", with what the other lanes have of tuples {example.number // LANES * LANES} on"
     comment = f"; lane {example.number % LANES}{some}: expected {expected}, found {found}"
     return [*made, *lines, comment]
 

@@ -23,6 +23,7 @@ from simgen.conform.atomics import atomics
 from simgen.conform.forms import forms
 from simgen.conform.ids import ids
 from simgen.conform.judging import Found
+from simgen.conform.matrix import products
 from simgen.conform.movements import movements
 from simgen.conform.stores import stores
 from simgen.errors import MissingError, RunError, UsageError
@@ -118,7 +119,7 @@ class Trial:
         known = description.words(arch)
         every = [
             *forms(arch), *movements(arch, known), *stores(arch, known), *atomics(arch, known),
-            *ids(),
+            *products(arch, known), *ids(),
         ]  # fmt: skip
         chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:

@@ -7,6 +7,7 @@ would do to a signalling NaN does not matter.
 from __future__ import annotations
 
 import itertools
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,13 @@ _I16 = (0, 1, 2, 3, 15, 16, 17, 0x7F, 0x80, 0xFF, 0x100, 0x7FFE, 0x7FFF, 0x8000,
 BITS = {"f32": 32, "f64": 64, "f16": 16, "i32": 32, "u32": 32, "b32": 32, "i64": 64, "u64": 64,
         "b64": 64, "i16": 16, "u16": 16, "b16": 16, "pk_f16": 32, "pk_i16": 32, "pk_u16": 32,
         "pk_f32": 64}  # fmt: skip
+# Several elements of a matrix: "4xf16". xf32 is held as f32.
+_SEVERAL = re.compile(r"(\d+)x(\w+)")
+_ELEMENTS: dict[str, Any] = {
+    name: np.dtype(of)
+    for name, of in (("f32", "f4"), ("xf32", "f4"), ("f64", "f8"), ("f16", "f2"), ("bf16", "u2"),
+                     ("i8", "i1"), ("i32", "i4"))
+}  # fmt: skip
 _SPECIAL = {"f32": _F32, "f64": _F64, "f16": _F16}
 _OF_BITS = {16: _I16, 32: _I32, 64: _I64}
 # Of instructions with three sources: fewer special values, so that all meet.
@@ -79,6 +87,8 @@ _FEW = {
 
 def bits(type_: str) -> int:
     """How wide a value is."""
+    if several := _SEVERAL.fullmatch(type_):
+        return int(several[1]) * int(_ELEMENTS[several[2]].itemsize) * 8
     return BITS[type_]
 
 
@@ -93,6 +103,8 @@ def tuples(signature: Sequence[str]) -> Words:
     Sources are of the types `signature`. What is above a value of 16 bits is not zero.
     """
     rng = np.random.default_rng([SEED, *(ord(letter) for letter in ".".join(signature))])
+    if signature and _SEVERAL.fullmatch(signature[0]):
+        return np.stack([_whole_numbers(each, rng) for each in signature])
     columns = [_special(each, len(signature)) for each in signature]
     met = list(itertools.product(*columns))
     if len(met) > TUPLES * 3 // 4:
@@ -107,6 +119,37 @@ def tuples(signature: Sequence[str]) -> Words:
             low |= rng.integers(1, 1 << 16, TUPLES).astype(np.uint64) << np.uint64(16)
         found[at] = low, values >> np.uint64(32)
     return found
+
+
+def _whole_numbers(type_: str, rng: np.random.Generator) -> Words:
+    """Elements of matrices: of floats, whole numbers whose products have more bits than they."""
+    count, kind = _several(type_)
+    most = {"i8": 128, "i32": 1 << 30, "f64": 1 << 20}.get(kind, 255)
+    numbers = rng.integers(-most, most, (TUPLES, count))
+    if kind == "bf16":
+        made = (numbers.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+    else:
+        made = numbers.astype(_ELEMENTS[kind])
+    found = np.zeros((TUPLES, 8), np.uint8)
+    found[:, : bits(type_) // 8] = np.ascontiguousarray(made).view(np.uint8)
+    return found.view(np.uint32).T
+
+
+def elements(words: Words, type_: str) -> NDArray[np.float64]:
+    """The numbers in words of several elements, (word, tuple), as (tuple, element)."""
+    _, kind = _several(type_)
+    held = np.ascontiguousarray(words[: bits(type_) // 32].T)
+    if kind == "bf16":
+        halves = held.view(np.uint16).astype(np.uint32) << np.uint32(16)
+        return halves.view(np.float32).astype(np.float64)
+    numbers: NDArray[np.float64] = held.view(_ELEMENTS[kind]).astype(np.float64)
+    return numbers
+
+
+def _several(type_: str) -> tuple[int, str]:
+    found = _SEVERAL.fullmatch(type_)
+    assert found is not None, type_
+    return int(found[1]), found[2]
 
 
 def _special(type_: str, count: int) -> Sequence[int]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from simgen.lint.verdicts import Judged
 
 _CLAMP_CURE = "write limits as minimum and maximum"
+_LANES_CURE = "bring the elements into their lanes before it"
+_CURES = {"clamp": _CLAMP_CURE, "omod": _CLAMP_CURE, "cbsz": _LANES_CURE, "blgp": _LANES_CURE}
 _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
 
 _IDLE = "goes on counting what a wavefront without active lanes asks for, and ends later"
@@ -72,7 +74,7 @@ class Gem5:
             return WRONG, reason, NO_CONTROLS[item.form]
         for modifier in modifiers(item):
             if word in self.ignores.get(modifier, ()):
-                cure = _CLAMP_CURE if modifier in ("clamp", "omod") else _SIGN_CURE
+                cure = _CURES.get(modifier, _SIGN_CURE)
                 return WRONG, f"{self.title} ignores {modifier} there", cure
         if word in self.wrong:
             return WRONG, self.wrong[word], OTHERWISE

@@ -25,6 +25,7 @@ FOLDER = "encodings"
 SAME = {"gfx801": "gfx803", "gfx900": "gfx902"}  # architectures of the same instruction set
 MAX_NBYTES = 2**22  # of a file
 OMOD = ("", "mul:2", "mul:4", "div:2")
+FIRST_MATRIX = 64  # of the opcodes of VOP3P: products of matrices
 SHORT = ("VOP1", "VOP2", "VOPC")  # formats that have SDWA and DPP forms
 
 Names = dict[tuple[str, int], str]  # by (format, or form where that decides, and opcode)
@@ -81,7 +82,11 @@ def name(item: Decoded, arch: str) -> str:
 
 
 def modifiers(item: Decoded) -> tuple[str, ...]:
-    """Which of abs, neg, clamp and omod an instruction of the format VOP3 has."""
+    """Which of abs, neg, clamp and omod an instruction of the format VOP3 has; of products of
+    matrices, whether they move blocks of A or lanes of B (cbsz, blgp)."""
+    if item.format == "VOP3P" and item.opcode >= FIRST_MATRIX:
+        moves = {"cbsz": item.bits(8, 10), "blgp": item.bits(61, 63)}
+        return tuple(word for word, bits in moves.items() if bits)
     if item.format != "VOP3":
         return ()
     scalar_result = item.opcode in (*VOP3B, 488, 489)  # v_mad_u64_u32 and v_mad_i64_i32 too

@@ -11,6 +11,7 @@ from simgen.conform import assembly, bundling, description
 from simgen.conform.atomics import atomics
 from simgen.conform.forms import forms
 from simgen.conform.ids import ids
+from simgen.conform.matrix import products
 from simgen.conform.movements import movements
 from simgen.conform.stores import stores
 
@@ -21,7 +22,12 @@ ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 def test_the_assembler_takes_every_form(arch: str):
     groups: dict[tuple[bool, bool], list] = {}
     known = description.words(arch)
-    moved = (*movements(arch, known), *stores(arch, known), *atomics(arch, known))
+    moved = (
+        *movements(arch, known),
+        *stores(arch, known),
+        *atomics(arch, known),
+        *products(arch, known),
+    )
     for form in (*forms(arch), *moved):
         groups.setdefault((form.scalar, form.flush), []).append(form)
     for members in groups.values():

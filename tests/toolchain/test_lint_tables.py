@@ -44,7 +44,8 @@ def instructions(arch: str) -> dict[str, Decoded]:
 
 
 def changed(item: Decoded, modifier: str) -> Decoded:
-    bits = {"abs": 1 << 8, "neg": 1 << 61, "clamp": 1 << 15, "omod": 1 << 59}[modifier]
+    bits = {"abs": 1 << 8, "neg": 1 << 61, "clamp": 1 << 15, "omod": 1 << 59, "cbsz": 1 << 8,
+            "blgp": 1 << 61}[modifier]  # fmt: skip
     return Decoded(item.offset, item.format, item.opcode, item.word | bits, item.nbytes)
 
 
@@ -122,6 +123,24 @@ def test_what_conform_has_found_in_gem5():
         judge = Gem5(Model("gem5", version, "gfx942"), table, ()).judged
         found = {item.offset for item, _ in judge(cases)}
         assert [item.offset in found for item in cases] == list(GEM5_FORMS.values())
+
+
+MATRIX_FORMS = {
+    "v_mfma_f32_16x16x4f32 v[40:43], v4, v6, v[40:43]": False,
+    "v_mfma_f32_16x16x4f32 v[40:43], v4, v6, v[40:43] blgp:3": True,
+    "v_mfma_f32_16x16x1f32 v[40:55], v4, v6, v[40:55] cbsz:1 abid:1": True,
+    "v_mfma_f64_16x16x4f64 v[40:47], v[4:5], v[6:7], v[40:47]": True,
+    "v_mfma_f32_16x16x8bf16 v[40:43], v4, v6, v[40:43]": True,
+}
+
+
+@pytest.mark.parametrize("version", ["24.0", "24.1"])
+def test_products_of_matrices_on_gem5(version):
+    table = tables.table("gem5", version, "gfx90a")
+    judge = Gem5(Model("gem5", version, "gfx90a"), table, ()).judged
+    cases = assembled(list(MATRIX_FORMS), "gfx90a")
+    found = {item.offset for item, _ in judge(cases)}
+    assert [item.offset in found for item in cases] == list(MATRIX_FORMS.values())
 
 
 @pytest.mark.parametrize("arch", ["gfx803", "gfx902"])
