@@ -48,7 +48,7 @@ _AFTER = ("s_nop 15", "s_nop 15")
 
 
 @dataclass(frozen=True)
-class MatrixProduct:
+class MatrixShape:
     """What an instruction multiplies."""
 
     result: str  # type
@@ -80,7 +80,7 @@ class Multiplied(Computed):
     `broadcast` and `chosen` are CBSZ and ABID, `pattern` is BLGP; `ones` instead of C.
     """
 
-    product: MatrixProduct = MatrixProduct("f32", "f32", 16, 16, 4, 1)
+    product: MatrixShape = MatrixShape("f32", "f32", 16, 16, 4, 1)
     broadcast: int = 0
     chosen: int = 0
     pattern: int = 0
@@ -116,20 +116,20 @@ def products(arch: str, known: frozenset[str]) -> Iterator[Form]:
             yield from _forms(name, of)
 
 
-def product(name: str, arch: str) -> MatrixProduct | None:
+def product(name: str, arch: str) -> MatrixShape | None:
     """What an instruction of this name multiplies; None: it is another one, or of 8-bit floats."""
     if not (found := _NAMES[arch].fullmatch(name)):
         return None
     result, *extents, source = found.groups()[:5]
     m, n, k = map(int, extents)
     if source == "bf16":
-        return MatrixProduct(result, source, m, n, k, 4 if name.endswith(("_1k", "_bf16")) else 2)
+        return MatrixShape(result, source, m, n, k, 4 if name.endswith(("_1k", "_bf16")) else 2)
     # i8: of as many columns as 64 lanes have with one register each, or two
     each = {"f16": 4, "xf32": 2, "i8": max(4, m * k // values.LANES)}.get(source, 1)
-    return MatrixProduct(result, source, m, n, k, each)
+    return MatrixShape(result, source, m, n, k, each)
 
 
-def _forms(name: str, of: MatrixProduct) -> Iterator[Form]:
+def _forms(name: str, of: MatrixShape) -> Iterator[Form]:
     count = of.held * values.words(of.result)
     last = values.words(of.signature[2])
     copied = tuple(
@@ -184,7 +184,7 @@ def _blocks(elements: Values, rows: int, blocks: int) -> Values:
     return each.transpose(0, 2, 3, 1, 4).reshape(len(elements), blocks, rows, -1)
 
 
-def _place(of: MatrixProduct, at: int) -> tuple[Values, Values, Values]:
+def _place(of: MatrixShape, at: int) -> tuple[Values, Values, Values]:
     """Block, row and column of each lane's element of the result with this number."""
     rows = 1 if of.result == "f64" else 4
     lane = np.arange(values.LANES)
