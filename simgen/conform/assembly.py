@@ -22,6 +22,7 @@ from simgen.compile import toolchain
 from simgen.compile.code_object import PACKED_IDS, S_NOP
 from simgen.conform import values
 from simgen.conform.arithmetic import BITS, KEPT, VCC
+from simgen.conform.description import SCALAR_MEMORY
 from simgen.conform.forms import RESULT, SOURCE, Form
 from simgen.conform.movements import LDS_NBYTES
 
@@ -34,7 +35,7 @@ BLOCKS = 128  # of a kernel
 PLANE = values.TUPLES * 4  # bytes: a word of each tuple
 VECTOR_INPUT = values.SOURCES * 2 * PLANE
 SCALAR_INPUT = values.TUPLES * 32
-COPIES = 20  # the first of the registers that keep the sources
+COPIES = 20  # the first of the registers that keep the sources, or what scalar forms leave
 SECTION = ".conform"
 _ENTRY = struct.Struct("<IIII")
 
@@ -259,12 +260,14 @@ def _scalar_block(form: Form, at: int, arch: str, place: int) -> list[str]:
         "s_load_dwordx8 s[20:27], s[42:43], 0x0", "s_waitcnt lgkmcnt(0)",
         *_pair("s30", "s31", KEPT << 32 | KEPT), *form.setup, "s_cmp_lg_u32 s24, 0",
         f".Lfrom{at}:", form.text, f".Lto{at}:", "s_cselect_b32 s38, 1, 0",
-        "s_mov_b64 exec, s[40:41]",
     ]  # fmt: skip
+    if form.instruction.format == SCALAR_MEMORY:
+        lines.append("s_waitcnt lgkmcnt(0)")
+    lines.append("s_mov_b64 exec, s[40:41]")
     registers = []
     for n, output in enumerate(form.outputs):
-        lines.append(f"v_mov_b32_e32 v{RESULT + n}, {'s38' if output == 'scc' else output}")
-        registers.append(f"v{RESULT + n}")
+        lines.append(f"v_mov_b32_e32 v{COPIES + n}, {'s38' if output == 'scc' else output}")
+        registers.append(f"v{COPIES + n}")
     lines += [
         "s_lshl_b64 s[40:41], s[40:41], 1", "s_add_u32 s42, s42, 32", "s_addc_u32 s43, s43, 0",
         "s_sub_u32 s44, s44, 1", "s_cmp_lg_u32 s44, 0", f"s_cbranch_scc1 .Lloop{at}",

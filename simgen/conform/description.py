@@ -34,6 +34,7 @@ FILE = "instructions.json"
 MAX_NBYTES = 2**20
 VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3P")
 SCALAR = ("SOP2", "SOP1", "SOPC", "SOPK")
+SCALAR_MEMORY = "SMEM"
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Form:
 
     @property
     def scalar(self) -> bool:
-        return self.instruction.format in description.SCALAR
+        return self.instruction.format in (*description.SCALAR, description.SCALAR_MEMORY)
 
     def outcome(self, words: Words) -> list[Wanted]:
         """What `outputs` have to be, in order."""

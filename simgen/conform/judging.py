@@ -10,6 +10,7 @@ import numpy as np
 
 from simgen.conform import assembly, bundling, values
 from simgen.conform.arithmetic import KEPT
+from simgen.conform.description import SCALAR_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +130,9 @@ def _example(
         _hexadecimal(given[at, : values.words(type_), lane])
         for at, type_ in enumerate(form.signature)
     )
-    if form.scalar:
+    if form.instruction.format == SCALAR_MEMORY:
+        sources = ()  # they are in memory
+    elif form.scalar:
         sources = (*sources, f"scc={given[2, 0, lane]}")
     expected, found, differ = [], [], []
     for outcome, at in outcomes:

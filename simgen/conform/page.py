@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.conform import consequences, description, ids, matrix
+from simgen.conform import consequences, description, ids, matrix, scalar_memory
 from simgen.conform.forms import SOURCE, Form
 from simgen.conform.judging import Found
 from simgen.conform.values import LANES
@@ -101,6 +101,9 @@ def reproducer(finding: Seen) -> list[str]:
     if form.shape:
         made = ids.reproducer(form.shape, example.number)
         return [*made, f"; expected {example.expected}, found {example.found}"]
+    if form.instruction.format == description.SCALAR_MEMORY:
+        lines = scalar_memory.reproducer(form, example.number)
+        return [*lines, f"; {holder}: expected {expected}, found {found}"]
     if form.instruction.format == matrix.FORMAT:
         # The other lanes have sources of their own; of C, the element that differs counts.
         kept = {holder, f"v{int(holder[1:]) + 1}"} if form.signature[2] == "1xf64" else {holder}

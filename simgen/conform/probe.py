@@ -25,6 +25,7 @@ from simgen.conform.ids import ids
 from simgen.conform.judging import Found
 from simgen.conform.matrix import products
 from simgen.conform.movements import movements
+from simgen.conform.scalar_memory import scalar_loads
 from simgen.conform.stores import stores
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import tables
@@ -53,6 +54,7 @@ _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 # gem5: an instruction that it has no code for, and one that it cannot decode.
 _EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # of the frames of gem5's stack
 _ASSERTION = re.compile(r"Assertion (.*) failed")
+_MEMORY = ("FLAT", "DS", description.SCALAR_MEMORY)  # formats
 _UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
 
 
@@ -119,7 +121,7 @@ class Trial:
         known = description.words(arch)
         every = [
             *forms(arch), *movements(arch, known), *stores(arch, known), *atomics(arch, known),
-            *products(arch, known), *ids(),
+            *products(arch, known), *scalar_loads(arch, known), *ids(),
         ]  # fmt: skip
         chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:
@@ -162,7 +164,8 @@ class Trial:
             code, said = self._once(path)
             results = path / "results" / self.on
             if code == 0:
-                refused |= _told(results / "probe.csv", made)
+                for key, why in _told(results / "probe.csv", made).items():
+                    refused.setdefault(key, why)  # what was left out is not there to be decoded
                 return np.fromfile(results / "outputs.bin", np.uint32)
             if code in (2, 3, 4):
                 raise MissingError(
@@ -223,7 +226,7 @@ class Trial:
                 if _same(form.mnemonic, found[1])
             }
         if not (executed := _EXECUTED.search(log)):
-            return {}
+            return self._of_memory(there, path.parent)
         assertion = _ASSERTION.search(log)
         why = (assertion[1] if assertion else "it dies").strip()[:200]
         control = "dpp" if "processDPP" in log else "sdwa" if "processSDWA" in log else ""
@@ -246,6 +249,32 @@ class Trial:
             if form.what in ways and form.mnemonic.endswith(f"_{control}")
         }
 
+    def _of_memory(self, there: Mapping[tuple[str, int], Form], place: Path) -> Refused:
+        """Where no instruction is named: the first of those that use memory which ends a run, and
+        its kin: all forms of an opcode that is not there, or those of other widths."""
+        suspects = [form for form in there.values() if form.instruction.format in _MEMORY]
+        if not (said := self._ends(suspects, place) if suspects else ""):
+            return {}
+        while len(suspects) > 1:
+            half = suspects[: len(suspects) // 2]
+            if found := self._ends(half, place):
+                suspects, said = half, found
+            else:
+                suspects = suspects[len(half) :]
+        (guilty,) = suspects
+        said = self._ends(suspects, place) or said
+        why = f"{_reason(said)}; seen at {guilty.text}"[:200]
+        missing = _kind(why) is Found.MISSING
+        return {
+            key: (_kind(why), why)
+            for key, form in there.items()
+            if form.mnemonic == guilty.mnemonic
+            and missing
+            or form.what == guilty.what
+            and _stem(form) == _stem(guilty)
+            and not missing
+        }
+
     def _isolated(self, suspects: list[Form], place: Path) -> list[Form]:
         """Those of some forms that end a run by themselves."""
         if not suspects or not self._ends(suspects, place):
@@ -256,14 +285,21 @@ class Trial:
         first = self._isolated(suspects[:half], place)
         return first + self._isolated(suspects[half:], place)
 
-    def _ends(self, some: list[Form], place: Path) -> bool:
+    def _ends(self, some: list[Form], place: Path) -> str:
+        """What a run of some forms that ends early says; empty of one that does not."""
         made = bundling.probe(some, self.arch_name)
         path = place / "part"
         shutil.rmtree(path, ignore_errors=True)
         bundling.write(
             path, made, self.target, {each.name: each.made.code for each in made.batches}
         )
-        return self._once(path)[0] != 0
+        code, said = self._once(path)
+        return (said or "it dies") if code else ""
+
+
+def _stem(form: Form) -> str:
+    """The mnemonic without the width of what it loads or stores."""
+    return re.sub(r"_(x\d+|dword(x\d+)?|[bui]\d+)$", "", form.mnemonic)
 
 
 def _same(mnemonic: str, said: str) -> bool:
@@ -281,7 +317,7 @@ def _encoded(form: Form, format_: str, control: str) -> bool:
 
 
 def _reason(said: str) -> str:
-    found = re.search(r"\((.*)\)", said)
+    found = re.search(r".*\((.*)\)", said)
     return found[1] if found else said
 
 
