@@ -37,6 +37,8 @@ WRONG = (
      "takes v0 for its source, where it writes a result at all"),
     (r"(?s)ConstVecOperandU8 data\(.*bits\(data\[lane\], 23, 16\)",
      "writes zeros: of the source, it reads the lowest byte alone"),
+    (r"rsrcDesc\(gpuDynInst, instData\.SBASE\)",
+     "takes its buffer from registers with half the numbers"),
 )  # fmt: skip
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
@@ -57,6 +59,8 @@ _HALF_MIRROR = re.compile(r"currLane & -0x7\b")
 # Of products of matrices, templates do the work: what moves blocks of A and lanes of B, and the
 # type that all results have until they are written.
 _MATRIX = {"cbsz": r"\bCBSZ\b", "blgp": r"\bBLGP\b"}
+# Of scalar loads, the constant: gfx9's has a sign.
+_UNSIGNED = re.compile(r"struct InFmt_SMEM_1 \{\s*unsigned int\s+OFFSET : 21;")
 _NARROW = re.compile(r"\bfloat result\[M\]\[N\]")
 _UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
 # The comparisons F and TRU have the same result whatever their sources are.
@@ -74,6 +78,8 @@ class Sources:
         read = [p for p in listed if p.endswith(".cc") and ("decoder" in p or "insts" in p)]
         self.helpers = "".join(self._show(p) for p in listed if p.endswith("insts/inst_util.hh"))
         self.decoder = "".join(self._show(p) for p in read if "decoder" in p)
+        shapes = "".join(self._show(p) for p in listed if p.endswith("gpu_decoder.hh"))
+        self.unsigned = bool(_UNSIGNED.search(shapes))
         self.headers = "".join(self._show(p) for p in listed if p.endswith("insts/instructions.hh"))
         # Of atomics, a functor that all share does the work: these two take no limit.
         self.unlimited = set(_UNLIMITED.findall(self._show("src/base/amo.hh")))
@@ -149,6 +155,8 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
             for word in words:
                 key = word.split("_")[0] if name == "FLAT" else name
                 one(word, decoded.get((key, int(opcode))), sources.bodies, made, said)
+                if name == "SMEM" and "load" in word and sources.unsigned:
+                    made["negative"].add(word)
                 if word.startswith("v_mfma") and word not in made["ends"]:
                     matrix(word, sources.headers, made, said)
                 counts = re.match(r"\w+_atomic_(inc|dec)(_x2)?\Z", word)
@@ -241,7 +249,7 @@ def main() -> None:
                 "no_scalar": sorted(made["no_scalar"]),
                 "half_mirror": not _HALF_MIRROR.search(sources.helpers),
                 "ignores": {k: sorted(made[k]) for k in _MODIFIERS}
-                | {k: sorted(made[k]) for k in _MATRIX if made[k]},
+                | {k: sorted(made[k] - made["ends"]) for k in (*_MATRIX, "negative") if made[k]},
             })  # fmt: skip
         commit = subprocess.run(
             ["git", "rev-parse", "--short=10", f"{tag}^{{commit}}"], cwd=checkout,

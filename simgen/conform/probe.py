@@ -54,6 +54,7 @@ _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
 # gem5: an instruction that it has no code for, and one that it cannot decode.
 _EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # of the frames of gem5's stack
 _ASSERTION = re.compile(r"Assertion (.*) failed")
+_PANIC = re.compile(r"\b(?:panic|fatal): .*")  # gem5's last words
 _MEMORY = ("FLAT", "DS", description.SCALAR_MEMORY)  # formats
 _UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
 
@@ -262,18 +263,16 @@ class Trial:
             else:
                 suspects = suspects[len(half) :]
         (guilty,) = suspects
-        said = self._ends(suspects, place) or said
+        said = self._ends(suspects, place) or said  # of this one, not of others before it
         why = f"{_reason(said)}; seen at {guilty.text}"[:200]
-        missing = _kind(why) is Found.MISSING
-        return {
-            key: (_kind(why), why)
-            for key, form in there.items()
-            if form.mnemonic == guilty.mnemonic
-            and missing
-            or form.what == guilty.what
-            and _stem(form) == _stem(guilty)
-            and not missing
-        }
+        kind = _kind(why)
+
+        def is_kin(form: Form) -> bool:
+            if kind is Found.MISSING:
+                return form.mnemonic == guilty.mnemonic
+            return form.what == guilty.what and _stem(form) == _stem(guilty)
+
+        return {key: (kind, why) for key, form in there.items() if is_kin(form)}
 
     def _isolated(self, suspects: list[Form], place: Path) -> list[Form]:
         """Those of some forms that end a run by themselves."""
@@ -294,6 +293,9 @@ class Trial:
             path, made, self.target, {each.name: each.made.code for each in made.batches}
         )
         code, said = self._once(path)
+        log = log_text(path / "results" / f"failed-{self.on}")
+        if found := _PANIC.search(log) or _ASSERTION.search(log):
+            said = found[0]
         return (said or "it dies") if code else ""
 
 

@@ -73,15 +73,16 @@ def scalar_loads(arch: str, known: frozenset[str]) -> Iterator[Form]:
 def reproducer(form: Form, number: int) -> list[str]:
     """The lines that load what tuple `number` does; s[8:9] is where those of its work-group lie."""
     group, lane = divmod(number, values.LANES)
-    told = f"; s[8:9]: where the {values.LANES} tuples of work-group {group} lie"
-    return [told, f"s_mov_b32 s44, {values.LANES - lane}", *form.setup, form.text]
+    told = f"  ; s[8:9]: where the {values.LANES} tuples of work-group {group} lie"
+    return [f"s_mov_b32 s44, {values.LANES - lane}{told}", *form.setup, form.text]
 
 
 def _by_address(word: str, count: int, both: bool) -> Iterator[Form]:
     name = f"s_load_{word}"
     yield _form(name, count, "no offset", "s[10:11], 0x0", _base(0))
     yield _form(name, count, "constant", f"s[10:11], {_FAR:#x}", _base(_FAR))
-    yield _form(name, count, "register", "s[10:11], s13", (*_base(_REGISTER), *_register(_REGISTER)))
+    setup = (*_base(_REGISTER), *_register(_REGISTER))
+    yield _form(name, count, "register", "s[10:11], s13", setup)
     if both:
         yield _form(name, count, "negative constant", "s[10:11], -0x40", _base(-0x40))
         setup = (*_base(_NEAR + 0x84), *_register(_NEAR))

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _CLAMP_CURE = "write limits as minimum and maximum"
 _LANES_CURE = "bring the elements into their lanes before it"
-_CURES = {"clamp": _CLAMP_CURE, "omod": _CLAMP_CURE, "cbsz": _LANES_CURE, "blgp": _LANES_CURE}
+_CURES = {"clamp": _CLAMP_CURE, "omod": _CLAMP_CURE, "cbsz": _LANES_CURE, "blgp": _LANES_CURE,
+          "negative": "subtract it from the base first"}  # fmt: skip
+_IGNORED = {"negative": "the sign of the constant"}
 _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
 
 _IDLE = "goes on counting what a wavefront without active lanes asks for, and ends later"
@@ -75,7 +77,7 @@ class Gem5:
         for modifier in modifiers(item):
             if word in self.ignores.get(modifier, ()):
                 cure = _CURES.get(modifier, _SIGN_CURE)
-                return WRONG, f"{self.title} ignores {modifier} there", cure
+                return WRONG, f"{self.title} ignores {_IGNORED.get(modifier, modifier)} there", cure
         if word in self.wrong:
             return WRONG, self.wrong[word], OTHERWISE
         if reason := self._rewritten(item, following, word):

@@ -83,7 +83,10 @@ def name(item: Decoded, arch: str) -> str:
 
 def modifiers(item: Decoded) -> tuple[str, ...]:
     """Which of abs, neg, clamp and omod an instruction of the format VOP3 has; of products of
-    matrices, whether they move blocks of A or lanes of B (cbsz, blgp)."""
+    matrices, whether they move blocks of A or lanes of B (cbsz, blgp); of gfx9's scalar loads and
+    stores, whether their constant is below zero (negative)."""
+    if item.format == "SMEM":
+        return ("negative",) * (item.bits(17, 17) & item.bits(52, 52))
     if item.format == "VOP3P" and item.opcode >= FIRST_MATRIX:
         moves = {"cbsz": item.bits(8, 10), "blgp": item.bits(61, 63)}
         return tuple(word for word, bits in moves.items() if bits)

@@ -10,7 +10,8 @@ simulator's sources:
         no_form         mnemonics of SDWA and DPP forms whose controls it does not read
         no_scalar       mnemonics whose first source may be no scalar register or constant
         half_mirror     whether the DPP control row_half_mirror does not end the simulation
-        ignores         abs, neg, clamp, omod -> mnemonics (VOP3) that do not read it
+        ignores         abs, neg, clamp, omod -> mnemonics (VOP3) that do not read it; cbsz, blgp
+                        of products of matrices; negative: of scalar loads, the constant's sign
         wrong, edges    mnemonic -> what is wrong for most, or for a few special, values
 """
 

@@ -45,7 +45,7 @@ def instructions(arch: str) -> dict[str, Decoded]:
 
 def changed(item: Decoded, modifier: str) -> Decoded:
     bits = {"abs": 1 << 8, "neg": 1 << 61, "clamp": 1 << 15, "omod": 1 << 59, "cbsz": 1 << 8,
-            "blgp": 1 << 61}[modifier]  # fmt: skip
+            "blgp": 1 << 61, "negative": 1 << 52 | 1 << 17}[modifier]  # fmt: skip
     return Decoded(item.offset, item.format, item.opcode, item.word | bits, item.nbytes)
 
 
@@ -123,6 +123,24 @@ def test_what_conform_has_found_in_gem5():
         judge = Gem5(Model("gem5", version, "gfx942"), table, ()).judged
         found = {item.offset for item, _ in judge(cases)}
         assert [item.offset in found for item in cases] == list(GEM5_FORMS.values())
+
+
+SCALAR_LOADS = {
+    "s_load_dword s48, s[10:11], -0x40": True,
+    "s_load_dwordx16 s[48:63], s[10:11], 0x7ffff": False,
+    "s_load_dwordx2 s[48:49], s[10:11], s13": False,
+    "s_load_dwordx2 s[48:49], s[10:11], s13 offset:-0x40": True,
+    "s_buffer_load_dword s48, s[16:19], 0x40": True,
+}
+
+
+@pytest.mark.parametrize("version", ["21.1", "23.1", "24.1"])
+def test_scalar_loads_on_gem5(version):
+    table = tables.table("gem5", version, "gfx900")
+    judge = Gem5(Model("gem5", version, "gfx900"), table, ("scalar_offset",)).judged
+    cases = assembled(list(SCALAR_LOADS), "gfx902")
+    found = {item.offset for item, _ in judge(cases)}
+    assert [item.offset in found for item in cases] == list(SCALAR_LOADS.values())
 
 
 MATRIX_FORMS = {
