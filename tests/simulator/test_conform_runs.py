@@ -40,6 +40,7 @@ def told(found: dict[tuple[str, str], Seen]) -> set[tuple[str, str]]:
 def test_mgpusim(tmp_path: Path):
     vector = "v_(fma_f32|add_f32|mov_b64|cmp_ge_f32_e64|bfi_b32|sub_f32|cndmask_b32_e64)"
     others = "s_movk_i32|s_add_u32|ds_read_b|flat_load_dword v"
+    others += "|s_load_dwordx4 |s_buffer_load_dword "
     others += "|flat_store_dword |global_store_(dword|byte) |ds_write_b(32|64) |ids "
     run = Trial("mgpusim", "gfx942", only=rf"^({vector}|{others})")
     found = {(each.form.instruction.name, each.form.what): each for each in run.findings(tmp_path)}
@@ -54,6 +55,9 @@ def test_mgpusim(tmp_path: Path):
     assert kinds["v_bfi_b32", "e64"] is Found.MISSING
     assert kinds["v_add_f32", "DPP, row_shr:3"] is Found.MISSING  # and ends the simulator
     assert kinds["v_cndmask_b32", "e64, -a"] is Found.WRONG
+    assert kinds["s_load_dwordx4", "constant"] is Found.RIGHT
+    assert kinds["s_load_dwordx4", "register and constant"] is Found.WRONG  # without the register
+    assert kinds["s_buffer_load_dword", "buffer of bytes, constant"] is Found.MISSING
     assert kinds["ds_read_b64", "offset 0"] is Found.RIGHT
     assert kinds["ds_read_b64", "offset 8"] is Found.WRONG
     assert kinds["flat_load_dword", "offset 0"] is Found.ENDS  # adds s[0:1] to the address
