@@ -15,7 +15,7 @@ import numpy as np
 
 from simgen.conform.arithmetic import KEPT, Computed, Modifiers, Wanted, bits_of
 from simgen.conform.description import Described
-from simgen.conform.expected import Expected, is_subnormal
+from simgen.conform.expected import TYPES, Expected, is_subnormal
 from simgen.conform.forms import Form
 from simgen.conform.stores import ALL, SOME, WINDOW, add_words
 
@@ -32,11 +32,6 @@ _BACK = 32  # the first of the registers to which a window of LDS comes back
 
 def _signed(values: Any) -> Any:
     return values.view(f"i{values.dtype.itemsize}")
-
-
-def _sum(old: Any, a: Any, _: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return (old.view(np.float32) + a.view(np.float32)).view(np.uint32)
 
 
 _COMMON: dict[str, Changes] = {
@@ -56,8 +51,15 @@ _COMMON: dict[str, Changes] = {
     "cmpswap": lambda old, a, b: np.where(old == b, a, old),
     "cmpst": lambda old, a, b: np.where(old == a, b, old),  # LDS: what is compared comes first
     "mskor": lambda old, a, b: old & ~a | b,
-    "add_f32": _sum,
 }
+# The same of floats, of the type that the name ends with.
+_FLOATS: dict[str, Changes] = {
+    "add": lambda old, a, _: old + a,
+    "min": lambda old, a, _: np.where(a < old, a, old),
+    "max": lambda old, a, _: np.where(a > old, a, old),
+    "cmpst": lambda old, a, b: np.where(old == a, b, old),
+}
+_FLOATS_IN_MEMORY = ("add_f32", "add_f64", "min_f64", "max_f64", "pk_add_f16")
 _MEMORY = ("add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec", "swap",
            "cmpswap")  # fmt: skip
 # Of LDS: the mnemonic's words, before and behind "rtn", and what it does.
@@ -67,7 +69,9 @@ _LDS = (
     ("max", "u", "umax"), ("and", "b", "and"), ("or", "b", "or"), ("xor", "b", "xor"),
     ("mskor", "b", "mskor"), ("cmpst", "b", "cmpst"), ("wrxchg", "b", "swap"),
 )  # fmt: skip
-_PAIRS = ("cmpswap", "cmpst", "mskor")  # they take two sources
+_LDS_FLOATS = ("add_f32", "min_f32", "max_f32", "cmpst_f32", "add_f64", "min_f64", "max_f64",
+               "cmpst_f64", "pk_add_f16")  # fmt: skip
+_PAIRS = ("cmpswap", "cmpst", "mskor", "cmpst_f32", "cmpst_f64")  # they take two sources
 
 
 @dataclass(frozen=True)
@@ -81,24 +85,46 @@ class Atomic(Computed):
     def outcome(self, words: Words, lanes: int) -> list[Wanted]:
         """As `Computed.outcome`.
 
-        Whether sums in memory keep subnormals is not the kernel's to say: those are free.
+        Whether memory keeps subnormals is not the kernel's to say: those are free, as is which of
+        two zeros, or of a number and a NaN, is the lesser.
         """
         active = bits_of(lanes, words.shape[2])
         old, a, b = (_whole(words[at], wide=self.wide) for at in range(3))
-        new = np.where(active, _COMMON[self.change](old, a, b), old)
         found = []
         if self.returns:
             found += [Wanted("b32", Expected(np.where(active, each, np.uint32(KEPT))))
                       for each in _parts(old)]  # fmt: skip
-        if self.change == "add_f32":
-            small = [is_subnormal(each.view(np.float32)) for each in (old, a, new)]
-            free = active & (small[0] | small[1] | small[2])
-            found.append(Wanted("f32", Expected(new.view(np.float32), free)))
+        if type_ := _float(self.change):
+            found.append(self._of_floats(type_, (old, a, b), active))
         else:
+            new = np.where(active, _COMMON[self.change](old, a, b), old)
             found += [Wanted("b32", Expected(each)) for each in _parts(new)]
         kept = np.full(words.shape[2], KEPT, np.uint32)
         found += [Wanted("b32", Expected(kept))] * (WINDOW - 1 - self.wide)
         return found
+
+    def _of_floats(self, type_: str, words: tuple[Any, ...], active: Any) -> Wanted:
+        old, a, b = (_halves(each) if type_ == "f16" else each.view(TYPES[type_]) for each in words)
+        change = self.change.removeprefix("pk_").partition("_")[0]
+        with np.errstate(all="ignore"):
+            new = np.where(active, _FLOATS[change](old, a, b), old)
+        small = [is_subnormal(each) for each in (old, a, new)]
+        free = small[0] | small[1] | small[2]
+        if change in ("min", "max"):
+            free |= np.isnan(old) | np.isnan(a) | (old == 0) & (a == 0)
+        return Wanted(type_, Expected(new, active & free))
+
+
+def _float(change: str) -> str:
+    """The type of the floats that an atomic changes; empty of integers."""
+    type_ = change.rpartition("_")[2]
+    return type_ if type_ in ("f16", "f32", "f64") else ""
+
+
+def _halves(words: Any) -> Any:
+    """The lower and the upper halves of words as floats of 16 bits."""
+    low, high = words & np.uint32(0xFFFF), words >> np.uint32(16)
+    return np.stack([low, high]).astype(np.uint16).view(np.float16)
 
 
 def _whole(source: Any, *, wide: bool) -> Any:
@@ -122,7 +148,8 @@ def atomics(arch: str, known: frozenset[str]) -> Iterator[Form]:
 
 
 def _signature(change: str, wide: bool) -> tuple[str, ...]:
-    return ("f32" if change == "add_f32" else "b64" if wide else "b32",) * 3
+    type_ = _float(change) or ("b64" if wide else "b32")
+    return ("pk_f16" if type_ == "f16" else type_,) * 3
 
 
 def _register(first: int, count: int) -> str:
@@ -139,7 +166,7 @@ def _in_memory(arch: str) -> Iterator[Form]:
     if not old:
         places += [("global", "v[14:15], {}, off"), ("global", "v18, {}, s[6:7]")]
     kinds = [(change, wide) for change in _MEMORY for wide in (False, True)]
-    for change, wide in [*kinds, ("add_f32", False)]:
+    for change, wide in [*kinds, *((each, each.endswith("64")) for each in _FLOATS_IN_MEMORY)]:
         setup = [f"{store} v[14:15], v4{tail}"]
         if wide:
             setup += [f"{add} v30, vcc, 4, v14", f"{addc} v31, vcc, 0, v15, vcc",
@@ -150,7 +177,7 @@ def _in_memory(arch: str) -> Iterator[Form]:
             setup.append("v_mov_b32_e32 v7, v8")
         data = _register(6, (1 + wide) * (1 + pair))
         for segment, operands in places:
-            word = f"{segment}_atomic_{change}{'_x2' if wide else ''}"
+            word = f"{segment}_atomic_{change}{'_x2' if wide and not _float(change) else ''}"
             base = "scalar base" if "s[" in operands else "address"
             for returns in (False, True):
                 to = f"{_register(10, 1 + wide)}, " if returns else ""
@@ -169,7 +196,10 @@ def _in_memory(arch: str) -> Iterator[Form]:
 def _in_lds() -> Iterator[Form]:
     rows = [(word, f"{kind}{bits}", change, bits == 64)
             for word, kind, change in _LDS for bits in (32, 64)]  # fmt: skip
-    for word, type_, change, wide in [*rows, ("add", "f32", "add_f32", False)]:
+    for each in _LDS_FLOATS:
+        word, _, type_ = each.rpartition("_")
+        rows.append((word, type_, each, type_ == "f64"))
+    for word, type_, change, wide in rows:
         setup = (
             "v_lshlrev_b32_e32 v14, 5, v0", f"v_mov_b32_e32 v15, {KEPT:#x}", "ds_write_b32 v14, v4",
             *(f"ds_write_b32 v14, v{5 if wide and n == 1 else 15} offset:{4 * n}"

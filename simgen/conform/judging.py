@@ -140,17 +140,20 @@ def _example(
         expected.append(_of(outcome, lane))
         found.append(_got(outcome, part, lane))
         if not outcome.right(part)[lane]:
-            differ.append((_holder(form, at), expected[-1], found[-1]))
+            differ.append((_holder(form, at, outcome.words), expected[-1], found[-1]))
     first = differ[0]
     if len(expected) > MOST_SHOWN:
         expected, found = ([f"{first[0]}: {each}"] for each in first[1:])
     return Example(lane, sources, " ".join(expected), " ".join(found), first)
 
 
-def _holder(form: Form, at: int) -> str:
-    """What holds a word of the results: a register, or a place in the lane's window of memory."""
+def _holder(form: Form, at: int, count: int) -> str:
+    """What holds a result: registers, or a place in the lane's window of memory."""
     if at < len(form.outputs):
-        return form.outputs[at]
+        first = form.outputs[at]
+        return (
+            first if count == 1 else f"{first[0]}[{first[1:]}:{form.outputs[at + count - 1][1:]}]"
+        )
     return f"byte {4 * (at - len(form.outputs))} of its memory"
 
 

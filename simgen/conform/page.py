@@ -106,7 +106,7 @@ def reproducer(finding: Seen) -> list[str]:
         return [*lines, f"; {holder}: expected {expected}, found {found}"]
     if form.instruction.format == matrix.FORMAT:
         # The other lanes have sources of their own; of C, the element that differs counts.
-        kept = {holder, f"v{int(holder[1:]) + 1}"} if form.signature[2] == "1xf64" else {holder}
+        kept = _registers(holder)
         lines = [each for each in lines if each not in form.setup or _registers(each) & kept]
     values = []
     given = example.sources[:-1] if form.scalar else example.sources
@@ -145,11 +145,8 @@ def _filled(form: Form, holder: str) -> list[str]:
 
 def _read_back(form: Form, holder: str) -> list[str]:
     """The lines behind a form without those that read words which do not differ."""
-    return [
-        line
-        for line in form.after
-        if not line.startswith("ds_read") or line.startswith(f"ds_read_b32 {holder},")
-    ]
+    read = tuple(f"ds_read_b32 {each}," for each in _registers(holder))
+    return [line for line in form.after if not line.startswith("ds_read") or line.startswith(read)]
 
 
 def _place(line: str) -> int:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import struct
+
 import numpy as np
 import pytest
 
@@ -56,6 +60,64 @@ def test_what_is_left_and_returned(word: str):
         assert judging.judged(form, words).found is Found.RIGHT
         words[-1, 5] ^= 1
         assert judging.judged(form, words).wrong == 1
+
+
+def _number(type_: str, bits: int) -> float:
+    return struct.unpack(f"<{type_}", bits.to_bytes(struct.calcsize(type_), "little"))[0]
+
+
+def _float_right(word: str, type_: str, old: int, a: int, b: int) -> int | None:
+    """The bits that are left; None: any."""
+    x, y, z = (_number(type_, each) for each in (old, a, b))
+    least = {"f": 2.0**-126, "d": 2.0**-1022, "e": 2.0**-14}[type_]
+    if "cmpst" in word:
+        left, result = (b, z) if x == y else (old, x)
+    elif "add" in word:
+        result = x + y
+        try:
+            left = int.from_bytes(struct.pack(f"<{type_}", result), "little")
+        except OverflowError:
+            largest = {"f": 0x7F800000, "e": 0x7C00}[type_]
+            left = largest | (result < 0) << 8 * struct.calcsize(type_) - 1
+    else:
+        if math.isnan(x) or math.isnan(y) or x == y == 0:
+            return None
+        lesser = y < x if "min" in word else y > x
+        left, result = (a, y) if lesser else (old, x)
+    if any(0 < abs(each) < least for each in (x, y, result)):
+        return None
+    return left
+
+
+@pytest.mark.parametrize("word", [
+    "ds_add_f32", "ds_min_rtn_f32", "ds_cmpst_f32", "global_atomic_add_f64", "ds_cmpst_rtn_f64",
+    "flat_atomic_max_f64", "global_atomic_pk_add_f16", "ds_pk_add_rtn_f16",
+])  # fmt: skip
+def test_what_floats_leave(word: str):
+    kind = word[-3:]
+    type_, bits = {"f32": ("f", 32), "f64": ("d", 64), "f16": ("e", 16)}[kind]
+    forms = [each for each in FORMS if each.mnemonic == word]
+    assert forms
+    for form in forms:
+        given = bundling.tried(form.signature, form.scalar)
+        (left,) = (each for each in form.outcome(given) if each.type == kind)
+        values = left.expected.value.reshape(-1, 1024)
+        free = np.asarray(left.expected.free).reshape(-1, 1024)
+        told = 0
+        for part, lane in itertools.product(range(len(values)), range(1024)):
+            whole = (int.from_bytes(given[n, :, lane].tobytes(), "little") for n in range(3))
+            old, a, b = (each >> 16 * part & (1 << bits) - 1 for each in whole)
+            right = _float_right(word, type_, old, a, b)
+            if not form.lanes >> lane % 64 & 1:
+                right = old
+            assert free[part, lane] == (right is None), (form.text, lane)
+            if right is None:
+                continue
+            told += 1
+            got = int.from_bytes(values[part, lane].tobytes(), "little")
+            both = math.isnan(_number(type_, got)) and math.isnan(_number(type_, right))
+            assert got == right or both, (form.text, lane)
+        assert told > 0.5 * values.size, form.text
 
 
 def test_some_lanes_are_tried():

@@ -22,10 +22,17 @@ def in_lds(arch: str) -> list[Form]:
     return [each for each in (*stores(arch, known), *atomics(arch, known)) if each.after]
 
 
+def held(values: np.ndarray) -> np.ndarray:
+    """As registers hold them: (word, tuple)."""
+    if values.ndim == 2:  # halves
+        values = np.ascontiguousarray(values.T).view(np.uint32)[:, 0]
+    return values.view(np.uint32).reshape(len(values), -1).T
+
+
 def wrong(form: Form, word: int) -> Seen:
     """A form whose result is what it has to be, but for a bit of a word."""
     given = bundling.tried(form.signature, form.scalar)
-    words = np.stack([each.expected.value.view(np.uint32) for each in form.outcome(given)])
+    words = np.concatenate([held(each.expected.value) for each in form.outcome(given)])
     words[word, LANE] ^= 1 << 30
     return judging.judged(form, words)
 
@@ -60,13 +67,16 @@ def test_those_of_lds_are_short_and_whole(arch: str):
                 known |= sets
             (example,) = seen.examples
             assert example.number == LANE
-            held, expected, found = example.first
-            assert held == form.outputs[word]
-            assert held in known, (form.text, word)
-            assert int(expected.split()[0], 16) ^ int(found.split()[0], 16) == 1 << 30
-            assert f", {held}: expected {expected}, found {found}" in comment
-            if held.startswith("v3"):  # a word of the window: filled before, or a source
-                offset = line_of(form.after, held).partition("offset:")[2] or "0"
+            holder, expected, found = example.first
+            named, _ = touched(f"v_ {holder}")
+            assert form.outputs[word] in named <= known, (form.text, word)
+            given, got = (
+                int(re.sub(r" \([^)]*\)|:0x", "", each), 16) for each in (expected, found)
+            )
+            assert given ^ got == 1 << 30 + 32 * sorted(named).index(form.outputs[word])
+            assert f", {holder}: expected {expected}, found {found}" in comment
+            if holder.startswith(("v3", "v[3")):  # of the window: filled before, or a source
+                offset = line_of(form.after, form.outputs[word]).partition("offset:")[2] or "0"
                 fills = [line for line in lines[: lines.index(form.text)] if "ds_write" in line]
                 assert offset in [fill.partition("offset:")[2] or "0" for fill in fills]
 
