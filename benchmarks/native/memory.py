@@ -19,10 +19,11 @@ import simgen
 ROWS = 64
 TENSORS = {
     "softmax_fwd": 2, "softmax_bwd": 3, "layer_norm_fwd": 2, "layer_norm_bwd_data": 3,
-    "activation_fwd": 2, "activation_bwd": 3, "add_fwd": 3,
+    "layer_norm_bwd_weight": 2, "activation_fwd": 2, "activation_bwd": 3, "add_fwd": 3,
 }  # fmt: skip
+SHORT = ("softmax_fwd", "softmax_bwd", "layer_norm_fwd", "layer_norm_bwd_weight")
 PROBLEMS = (
-    *((name, 65536, 1024) for name in ("softmax_fwd", "softmax_bwd", "layer_norm_fwd")),
+    *((name, 65536, 1024) for name in SHORT),
     *((name, 16384, 4096) for name in TENSORS if "norm" in name or "softmax" in name),
     *((name, 16384, 8192) for name in TENSORS),
     ("softmax_fwd", 4096, 32768),

@@ -1,54 +1,76 @@
 /* Layer normalisation, the gradients of gamma and beta: sums over rows, or over each of CHUNKS chunks of them. */
 #include "prelude.h"
 #include "constants/layer_norm_sums.h"
+#include "vector.h"
 
-/* The sum of `value` over the work-items of a column, in the first of them. */
-static __device__ __forceinline__ float column_sum(float value, float* partial, unsigned lane, unsigned slice)
+static __device__ __forceinline__ float& place(float* partial, unsigned lane, unsigned slice, unsigned i)
 {
-    partial[slice * LANES + lane] = value;
+    return partial[(slice * VECTOR + i) * LANES + lane];
+}
+
+/* The sums of `value` over the work-items of its columns, in all of them. */
+static __device__ __forceinline__ void column_sums(float (&value)[VECTOR], float* partial, unsigned lane, unsigned slice)
+{
+#pragma unroll
+    for (unsigned i = 0; i < VECTOR; i++)
+        place(partial, lane, slice, i) = value[i];
     __syncthreads();
     if constexpr (SLICES > FINALS) {
         if (slice < FINALS) {
 #pragma unroll
-            for (unsigned k = FINALS; k < SLICES; k += FINALS)
-                value += partial[(slice + k) * LANES + lane];
-            partial[slice * LANES + lane] = value;
+            for (unsigned i = 0; i < VECTOR; i++) {
+#pragma unroll
+                for (unsigned k = FINALS; k < SLICES; k += FINALS)
+                    value[i] += place(partial, lane, slice + k, i);
+                place(partial, lane, slice, i) = value[i];
+            }
         }
         __syncthreads();
     }
-    float result = partial[lane];
 #pragma unroll
-    for (unsigned k = 1; k < FINALS; k++)
-        result += partial[k * LANES + lane];
-    return result;
+    for (unsigned i = 0; i < VECTOR; i++) {
+        value[i] = place(partial, lane, 0, i);
+#pragma unroll
+        for (unsigned k = 1; k < FINALS; k++)
+            value[i] += place(partial, lane, k, i);
+    }
 }
 
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, const Element* __restrict__ dy, const float* __restrict__ mean,
     const float* __restrict__ invstd, float* __restrict__ dgamma, float* __restrict__ dbeta)
 {
-    alignas(16) __shared__ float dots[BLOCK];
-    alignas(16) __shared__ float sums[BLOCK];
+    alignas(16) __shared__ float dots[BLOCK * VECTOR];
+    alignas(16) __shared__ float sums[BLOCK * VECTOR];
     const unsigned lane = threadIdx.x % LANES;
     const unsigned slice = threadIdx.x / LANES;
     const unsigned chunk = blockIdx.x % CHUNKS;
-    const unsigned column = blockIdx.x / CHUNKS * LANES + lane;
-    const bool is_column = AXIS % LANES == 0 || column < AXIS;
+    const unsigned column = (blockIdx.x / CHUNKS * LANES + lane) * VECTOR;
+    const bool is_column = AXIS % (LANES * VECTOR) == 0 || column < AXIS;
 
-    float dot = 0, sum = 0;
-#pragma unroll 4
+    float dot[VECTOR] = {}, sum[VECTOR] = {};
+#pragma unroll Unrolled<4, Element>::COUNT
     for (unsigned k = 0; k < HELD; k++) {
         const unsigned row = (chunk * HELD + k) * SLICES + slice;
         if (is_column && (ROWS % (HELD * SLICES) == 0 || row < ROWS)) {
-            const float slope = load(dy, row * AXIS + column);
-            dot = fused(slope, (load(x, row * AXIS + column) - mean[row]) * invstd[row], dot);
-            sum += slope;
+            const float centre = mean[row], scale = invstd[row];
+            float value[VECTOR], slope[VECTOR];
+            unpack(fetched<float, VECTOR>(x + row * AXIS + column), value);
+            unpack(fetched<float, VECTOR>(dy + row * AXIS + column), slope);
+#pragma unroll
+            for (unsigned i = 0; i < VECTOR; i++) {
+                dot[i] = fused(slope[i], (value[i] - centre) * scale, dot[i]);
+                sum[i] += slope[i];
+            }
         }
     }
-    dot = column_sum(dot, dots, lane, slice);
-    sum = column_sum(sum, sums, lane, slice);
+    column_sums(dot, dots, lane, slice);
+    column_sums(sum, sums, lane, slice);
     if (slice == 0 && is_column) {
-        dgamma[chunk * AXIS + column] = dot;
-        dbeta[chunk * AXIS + column] = sum;
+#pragma unroll
+        for (unsigned i = 0; i < VECTOR; i++) {
+            dgamma[chunk * AXIS + column + i] = dot[i];
+            dbeta[chunk * AXIS + column + i] = sum[i];
+        }
     }
 }

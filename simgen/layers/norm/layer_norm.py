@@ -53,8 +53,11 @@ F, BX, BW = Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT
 X_MEAN, X_STD = 1 / 32, 1 / 8
 # Elements of 16 bits, of all tensors, that a work-item keeps where registers are plenty.
 MOST_HELD = 64
-DEPTH = 32  # rows that a work-item adds up where sums go over rows
-COLUMNS = 64  # neighbours that a wavefront reads there
+# Of sums over rows: rows that a work-item adds up, if enough work-groups are left for each compute
+# unit, and the columns of a work-group, of a vector each or one.
+DEPTHS = (64, 8)
+GROUPS_OF_SUMS = 4
+COLUMNS = {elementwise.VECTOR: 128, 1: 64}
 READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
          BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
 WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
@@ -156,9 +159,16 @@ class LayerNorm(Layer):
     def _columns(self, shape: tuple[int, ...]) -> Tiling:
         """How the sums over rows are spread: a work-group has some columns of some rows."""
         rows, length = self.view(shape)
-        lanes = min(COLUMNS, power_of_two(length))
+        vector = elementwise.VECTOR if length % elementwise.VECTOR == 0 else 1
+        lanes = min(COLUMNS[vector] // vector, power_of_two(length // vector))
         slices = BLOCK // lanes
-        return Tiling(rows, lanes, slices, 1, min(DEPTH, ceil(rows / slices)))
+        held, least = DEPTHS
+        while held > least:
+            tiling = Tiling(rows, lanes, slices, vector, held)
+            if tiling.groups(length // vector) >= GROUPS_OF_SUMS * self.machine.units:
+                break
+            held //= 2
+        return Tiling(rows, lanes, slices, vector, min(held, ceil(rows / slices)))
 
     def lower(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> Lowering:
         (x,) = inputs
@@ -225,6 +235,7 @@ class LayerNorm(Layer):
             (
                 ("rows", rows),
                 ("axis", length),
+                ("vector", tiling.vector),
                 ("lanes", tiling.lanes),
                 ("slices", tiling.slices),
                 ("held", tiling.held),
@@ -233,7 +244,7 @@ class LayerNorm(Layer):
                 *elementwise.element(x.dtype),
             ),
         )
-        grid = (tiling.groups(length), 1, 1)
+        grid = (tiling.groups(length // tiling.vector), 1, 1)
         if tiling.chunks == 1:
             return Lowering((kernel,), (Launch(kernel.name, grid, (*READS[BW], *WRITES[BW])),))
         ends, second = sum_of(self.machine, prefix, tiling.chunks, length)

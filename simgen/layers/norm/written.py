@@ -109,5 +109,5 @@ def _rest_of_rows(c: Values, block: int) -> list[Writes]:
 def _columns(c: Values, block: int) -> Iterator[Writes]:
     chunks = cut(partial_sums(c["rows"], c["slices"] * c["held"], c["axis"]))
     for at in (-2, -1):
-        x = cut(Places(c["axis"], 1, c["lanes"])) + chunks
+        x = cut(Places(c["axis"], 1, c["lanes"] * c["vector"])) + chunks
         yield Writes(at, x, items=c["lanes"] * c["slices"])

@@ -4,8 +4,9 @@
 constexpr unsigned BLOCK = 256;
 constexpr unsigned ROWS = 1024;
 constexpr unsigned AXIS = 768; /* columns: elements of a row */
-constexpr unsigned LANES = 64; /* columns of a work-group */
-constexpr unsigned SLICES = 4; /* work-items of a column */
+constexpr unsigned VECTOR = 4; /* columns of a work-item */
+constexpr unsigned LANES = 32; /* work-items of a row */
+constexpr unsigned SLICES = 8; /* work-items of a column */
 constexpr unsigned HELD = 32; /* rows of a work-item */
 constexpr unsigned CHUNKS = 8; /* work-groups of a column */
 constexpr unsigned FINALS = 4; /* partial results at the end of a reduction */
