@@ -57,7 +57,7 @@ MOST_HELD = 64
 # unit, and the columns of a work-group, of a vector each or one.
 DEPTHS = (64, 8)
 GROUPS_OF_SUMS = 4
-COLUMNS = {elementwise.VECTOR: 128, 1: 64}
+COLUMNS = {elementwise.VECTOR: 256, 1: 64}
 READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
          BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
 WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
