@@ -20,6 +20,7 @@ ROWS = 64
 TENSORS = {
     "softmax_fwd": 2, "softmax_bwd": 3, "layer_norm_fwd": 2, "layer_norm_bwd_data": 3,
     "layer_norm_bwd_weight": 2, "activation_fwd": 2, "activation_bwd": 3, "add_fwd": 3,
+    "dropout_fwd": 2,
 }  # fmt: skip
 SHORT = ("softmax_fwd", "softmax_bwd", "layer_norm_fwd", "layer_norm_bwd_weight")
 PROBLEMS = (

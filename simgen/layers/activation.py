@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen.ir import Distribution, DType, Fill, Kernel, Launch, OpCount, Pass, TensorSpec
@@ -160,11 +159,13 @@ class Activation(Layer):
             ("ceiling", float32(self.ceiling) if self.mode is ActivationMode.CLIPPED_RELU else 0.0),
             ("alpha", float32(self.alpha) if self.mode is ActivationMode.ELU else 0.0),
         )
+        runs = elementwise.runs(x.size, x.dtype, self.machine) if direction is Pass.FORWARD else 1
         constants: Constants = (
             ("function", str(self.mode)),
             *(() if self.of_x else numbers),
             ("size", x.size),
             ("vector", VECTOR),
+            ("runs", runs),
             *elementwise.element(x.dtype, self.zero_point),
         )
         suffix = elementwise.suffix(x.dtype, self.zero_point)
@@ -180,8 +181,7 @@ class Activation(Layer):
             template = "gelu_backward.hip" if self.of_x else "activation_backward.hip"
             args = ("x" if self.of_x else "y", "dy", "dx")
         kernel = Kernel(name, template, BLOCK, constants)
-        grid = (ceil(x.size / (BLOCK * VECTOR)), 1, 1)
-        return Lowering((kernel,), (Launch(kernel.name, grid, args),))
+        return Lowering((kernel,), (Launch(kernel.name, elementwise.grid(x.size, runs), args),))
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
         return ("x", "y", "dy", "dx")
@@ -310,4 +310,4 @@ def _expm1_bound(t: Array) -> Array:
 
 @writes("activation_forward", "activation_backward", "gelu_forward", "gelu_backward")
 def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+    return [dense(-1, c["size"], c["vector"], block * c["runs"])]

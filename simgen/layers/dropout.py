@@ -112,9 +112,11 @@ class Dropout(Layer):
         if random:
             name += f"_s{self.random_seed}"
         name += elementwise.suffix(x.dtype)
+        runs = elementwise.runs(x.size, x.dtype, self.machine)
         constants = (
             ("size", x.size),
             ("vector", elementwise.VECTOR),
+            ("runs", runs),
             ("all", int(self.threshold == WORD)),
             ("threshold", self.threshold if random else 0),
             ("scale", self.scale),
@@ -122,7 +124,7 @@ class Dropout(Layer):
             *elementwise.element(x.dtype),
         )
         kernel = Kernel(name, "dropout.hip", elementwise.BLOCK, constants)
-        launch = Launch(name, elementwise.grid(x.size), elementwise.ends(direction))
+        launch = Launch(name, elementwise.grid(x.size, runs), elementwise.ends(direction))
         return Lowering((kernel,), (launch,))
 
     def moves(self, inputs: tuple[TensorSpec, ...], direction: Pass) -> tuple[str, ...]:
@@ -173,4 +175,4 @@ def philox(counters: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 @writes("dropout")
 def _written(c: Values, block: int) -> list[Writes]:
-    return [dense(-1, c["size"], c["vector"], block)]
+    return [dense(-1, c["size"], c["vector"], block * c["runs"])]

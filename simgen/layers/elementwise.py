@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
     from simgen.ir import Constants, TensorSpec
     from simgen.layers.written import Values
+    from simgen.machine import Machine
 
 BLOCK = 256  # work-items
 VECTOR = 4  # elements of a work-item
+RUN_NBYTES = 16  # of a tensor that a work-item should have on its way
+FULL = 8  # work-groups that a unit holds at once
 
 
 class Operation(StrEnum):
@@ -115,9 +118,17 @@ def lower(
     return Lowering((kernel,), (Launch(kernel.name, grid(size), (*reads, *writes)),))
 
 
-def grid(size: int) -> tuple[int, int, int]:
+def grid(size: int, runs: int = 1) -> tuple[int, int, int]:
     """Work-groups for `size` elements."""
-    return ceil(size / (BLOCK * VECTOR)), 1, 1
+    return ceil(size / (BLOCK * VECTOR * runs)), 1, 1
+
+
+def runs(size: int, dtype: DType, machine: Machine) -> int:
+    """Accesses that a work-item has at once, where each is of few bytes and the machine is an
+    NVIDIA GPU that all of its work-groups fill."""
+    wide = RUN_NBYTES // (VECTOR * dtype.nbytes)
+    filled = machine.units * FULL * BLOCK * VECTOR * wide
+    return wide if machine.arch.startswith("sm_") and size >= filled else 1
 
 
 @writes("add")

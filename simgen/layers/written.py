@@ -48,10 +48,11 @@ class Pieces:
 
     places: tuple[Places, ...]
     group: int = 1  # the last work-group may have fewer
+    turns: int = 0  # work-groups, each of which has every so manieth piece, in place of `group`
 
     @property
     def groups(self) -> int:
-        return ceil(prod(each.pieces for each in self.places) / self.group)
+        return self.turns or ceil(prod(each.pieces for each in self.places) / self.group)
 
 
 Cuts = tuple[Pieces, ...]  # counted in row-major order by one coordinate of a work-group

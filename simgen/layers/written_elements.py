@@ -85,6 +85,9 @@ def _offsets(cut: Pieces, first: int, last: int) -> Elements:
     """Of the pieces of the work-groups `first` to `last` - 1 of a cut."""
     pieces = [each.pieces for each in cut.places]
     numbers = np.arange(first * cut.group, min(last * cut.group, prod(pieces)))
+    if cut.turns:
+        every = np.arange(prod(pieces))
+        numbers = every[(every % cut.turns >= first) & (every % cut.turns < last)]
     found = np.zeros((numbers.size, 1), np.int64)
     inside = np.ones((numbers.size, 1), bool)
     for places, number in zip(cut.places, np.unravel_index(numbers, pieces)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from simgen.compile.legalise import as_it_says, support
 from simgen.errors import RefusedError
 from simgen.ir import DType
+from simgen.layers.product import fragment
 from simgen.machine import TF32, Matrix, named
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ def instruction(kernel: Kernel) -> Matrix | None:
         shape = side, side, side
     if constants["multiply"] == "mma":  # 16 x 8, of whose first factor a lane gives EACH elements
         shape = 16, 8, each * LANES // 2 // 16
-    if constants.get("tensor_maps"):  # wgmma, 64 x N, whose first factor lies in LDS
-        shape = 64, int(constants["tile_n"]), each * LANES // 2 // 64
     stored = [str(constants[name]) for name in STORED if name in constants]
     factors = types.get(stored[0], DType.F32) if stored else DType.F32
+    if constants.get("tensor_maps"):  # wgmma, 64 x N, whose first factor lies in LDS
+        columns = fragment.multiplied_at_once(int(constants["tile_n"]), factors.name)
+        shape = 64, columns, each * LANES // 2 // 64
     if constants["multiply"] == "mma" and factors == DType.F32:
         return Matrix(*shape, TF32, factors.name)
     return Matrix(*shape, factors.name, factors.accumulation.name)

@@ -1,8 +1,9 @@
 /* Dropout, forward and backward: elements are dropped at random, and the others scaled. */
 #include "prelude.h"
 #include "constants/dropout.h"
+#include "runs.h"
 
-constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a work-group */
+constexpr unsigned GROUP = BLOCK * VECTOR; /* elements of a run */
 constexpr bool RANDOM = !ALL && THRESHOLD > 0;
 constexpr unsigned ROUNDS = 7;
 
@@ -44,19 +45,24 @@ static __device__ __forceinline__ float drop(float x, unsigned random)
 extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const Element* __restrict__ x, Element* __restrict__ y)
 {
-    const unsigned at = blockIdx.x * GROUP + threadIdx.x * VECTOR;
-    const Four random = RANDOM ? philox(at / VECTOR) : Four{};
-    if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
-        const float4 in = ALL ? float4{} : load4(x + at);
+    const auto four = [&](unsigned at, const float4& in, const Four& random) {
         const float4 out{drop(in.x, random.x), drop(in.y, random.y), drop(in.z, random.z), drop(in.w, random.w)};
         store4(y + at, out);
-    } else if constexpr (SIZE % VECTOR != 0) {
-        /* At most three elements are left. */
-        if (at < SIZE)
-            store(y, at, drop(load(x, at), random.x));
-        if (SIZE % VECTOR > 1 && at + 1 < SIZE)
-            store(y, at + 1, drop(load(x, at + 1), random.y));
-        if (SIZE % VECTOR > 2 && at + 2 < SIZE)
-            store(y, at + 2, drop(load(x, at + 2), random.z));
-    }
+    };
+    const auto randoms = [](unsigned at) { return RANDOM ? philox(at / VECTOR) : Four{}; };
+    const auto each = [&](unsigned at, const float4& in) { four(at, in, randoms(at)); };
+    in_runs<RUNS, GROUP, VECTOR, SIZE>(x, each, [&](unsigned at) {
+        const Four random = randoms(at);
+        if (SIZE % GROUP == 0 || together<Element>(at, SIZE)) {
+            four(at, ALL ? float4{} : load4(x + at), random);
+        } else if constexpr (SIZE % VECTOR != 0) {
+            /* At most three elements are left. */
+            if (at < SIZE)
+                store(y, at, drop(load(x, at), random.x));
+            if (SIZE % VECTOR > 1 && at + 1 < SIZE)
+                store(y, at + 1, drop(load(x, at + 1), random.y));
+            if (SIZE % VECTOR > 2 && at + 2 < SIZE)
+                store(y, at + 2, drop(load(x, at + 2), random.z));
+        }
+    });
 }

@@ -119,66 +119,101 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 #if STAGES
     ASKED_LDS(lds, Tiled::NBYTES);
     constexpr unsigned ACROSS = (N + TILE_N - 1) / TILE_N, DOWN = (M + TILE_M - 1) / TILE_M;
-    const unsigned row = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true) * TILE_M;
-    const unsigned column = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false) * TILE_N;
 #else
     alignas(16) __shared__ Tiled::A::Element a_tiles[Tiled::A_SIZE];
     alignas(16) __shared__ Tiled::B::Element b_tiles[Tiled::B_SIZE];
-    const unsigned row = blockIdx.y * TILE_M;
-    const unsigned column = blockIdx.x * TILE_N;
 #endif
-    const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;
-    const unsigned first = SPLITS > 1 ? blockIdx.z / BATCH * CHUNK : 0;
-    const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
-    Total sum[ITEM_M][ITEM_N] = {};
+#if GROUPS
+    /* Of the tiles that this work-group computes, steps of the next one are on their way while one is stored. */
+    constexpr unsigned TILES = ACROSS * DOWN;
+    const unsigned count = (TILES * BATCH - blockIdx.x + GROUPS - 1) / GROUPS;
 #ifdef BY_WARPGROUPS
-    Tiled::multiply(maps, item, row, column, first, last, lds, sum);
-#elif STAGES
-    Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
+    constexpr unsigned TILE_STEPS = (K + TILE_K - 1) / TILE_K;
+    const auto bring = [&](unsigned step, unsigned to_a, unsigned to_b, unsigned barrier) {
+        const unsigned tile = blockIdx.x + step / TILE_STEPS * GROUPS, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        Tiled::bring_both(
+            maps, tile / TILES, banded<ACROSS, DOWN>(across, down, true) * TILE_M, banded<ACROSS, DOWN>(across, down, false) * TILE_N,
+            step % TILE_STEPS * TILE_K, to_a, to_b, barrier);
+    };
+    Tiled::Steps steps(lds);
+    steps.begin(bring, count * TILE_STEPS);
+#endif
+#pragma unroll 1
+    for (unsigned turn = 0; turn < count; turn++)
+#endif
+    {
+#if GROUPS
+        const unsigned tile = blockIdx.x + turn * GROUPS, item = tile / TILES;
+        const unsigned row = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * TILE_M;
+        const unsigned column = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, false) * TILE_N;
+        constexpr unsigned first = 0, last = K;
 #else
-    Tiled::multiply(
-        Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
-        a_tiles, b_tiles, sum);
+#if STAGES
+        const unsigned row = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true) * TILE_M;
+        const unsigned column = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false) * TILE_N;
+#else
+        const unsigned row = blockIdx.y * TILE_M;
+        const unsigned column = blockIdx.x * TILE_N;
+#endif
+        const unsigned item = BATCH > 1 ? blockIdx.z % BATCH : 0;
+        const unsigned first = SPLITS > 1 ? blockIdx.z / BATCH * CHUNK : 0;
+        const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
+#endif
+        Total sum[ITEM_M][ITEM_N] = {};
+#if GROUPS && defined(BY_WARPGROUPS)
+        steps.multiply(bring, (turn + 1) * TILE_STEPS, count * TILE_STEPS, sum);
+        Tiled::Fragment::settle(sum);
+#elif defined(BY_WARPGROUPS)
+        Tiled::multiply(maps, item, row, column, first, last, lds, sum);
+#elif STAGES
+        Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
+        if constexpr (GROUPS > 0)
+            Tiled::forget(lds);
+#else
+        Tiled::multiply(
+            Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,
+            a_tiles, b_tiles, sum);
 #endif
 
-    const AddedElement* added = c + item * (M * N);
-    Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
+        const AddedElement* added = c + item * (M * N);
+        Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
 #pragma unroll
-    for (unsigned i = 0; i < ITEM_M; i++) {
-        const unsigned m = row + Tiled::row(i);
-        if (M % TILE_M != 0 && m >= M)
-            continue;
+        for (unsigned i = 0; i < ITEM_M; i++) {
+            const unsigned m = row + Tiled::row(i);
+            if (M % TILE_M != 0 && m >= M)
+                continue;
 #pragma unroll
-        for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {
-            const unsigned n = column + Tiled::column(j);
-            const unsigned at = m * N + n;
-            if (N % TILE_N == 0 || n < N) {
+            for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {
+                const unsigned n = column + Tiled::column(j);
+                const unsigned at = m * N + n;
+                if (N % TILE_N == 0 || n < N) {
 #pragma unroll
-                for (unsigned part = 0; part < STORE_WIDTH; part++) {
-                    Total& value = sum[i][j + part];
-                    if constexpr (ALPHA != 1)
-                        value *= ALPHA;
-                    if constexpr (WITH_CHANNEL_SCALES)
-                        value = scaled_by_channel(value, n + part, channel_scales);
-                    if constexpr (WITH_C)
-                        value = plus_multiple(value, BETA, element_of(added, at + part));
-                    if constexpr (WITH_EPILOGUE)
-                        value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var, channel_scales)(
-                            WITH_BIAS ? plus(value, load(bias, n + part)) : value);
-                    else if constexpr (WITH_BIAS) {
-                        const auto shift = load(bias, n + part);
-                        value = plus(value, shift);
+                    for (unsigned part = 0; part < STORE_WIDTH; part++) {
+                        Total& value = sum[i][j + part];
+                        if constexpr (ALPHA != 1)
+                            value *= ALPHA;
+                        if constexpr (WITH_CHANNEL_SCALES)
+                            value = scaled_by_channel(value, n + part, channel_scales);
+                        if constexpr (WITH_C)
+                            value = plus_multiple(value, BETA, element_of(added, at + part));
+                        if constexpr (WITH_EPILOGUE)
+                            value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var, channel_scales)(
+                                WITH_BIAS ? plus(value, load(bias, n + part)) : value);
+                        else if constexpr (WITH_BIAS) {
+                            const auto shift = load(bias, n + part);
+                            value = plus(value, shift);
+                        }
                     }
-                }
 #if STAGES
-                if constexpr (STORE_WIDTH == 4)
-                    put_four(to + at, sum[i] + j);
-                else
+                    if constexpr (STORE_WIDTH == 4)
+                        put_four(to + at, sum[i] + j);
+                    else
 #endif
-                    store_vector<STORE_WIDTH>(to + at, sum[i] + j);
+                        store_vector<STORE_WIDTH>(to + at, sum[i] + j);
+                }
             }
+            if constexpr (WITH_C)
+                scheduling_fence(); /* or it would read all of C first */
         }
-        if constexpr (WITH_C)
-            scheduling_fence(); /* or it would read all of C first */
     }
 }

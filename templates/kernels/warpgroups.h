@@ -39,16 +39,16 @@
     asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k8.f32.tf32.tf32 {" REGISTERS "}, " A ", " B ", 1, 1, 1;" \
                  : __VA_ARGS__ \
                  : "l"(a), "l"(b))
-#define WGMMA_F8(N, TYPE, REGISTERS, A, B, ...) \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." #TYPE "." #TYPE " {" REGISTERS "}, " A ", " B ", 1, 1, 1;" \
+#define WGMMA_F8(N, TYPE, REGISTERS, A, B, ADDS, ...) \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." #TYPE "." #TYPE " {" REGISTERS "}, " A ", " B ", " ADDS ", 1, 1;" \
                  : __VA_ARGS__ \
-                 : "l"(a), "l"(b))
+                 : "l"(a), "l"(b), "n"(IS_ADDED ? 1 : 0))
 #define WGMMA_OF(N, REGISTERS, A, B, TURNED_A, TURNED_B, D) \
     if constexpr (APART) { \
         if constexpr (F8<Stored>::FOUR_THREE) \
-            WGMMA_F8(N, e4m3, REGISTERS, A, B, D("+f")); \
+            WGMMA_F8(N, e4m3, REGISTERS, A, B, TURNED_A, D("+f")); \
         else \
-            WGMMA_F8(N, e5m2, REGISTERS, A, B, D("+f")); \
+            WGMMA_F8(N, e5m2, REGISTERS, A, B, TURNED_A, D("+f")); \
     } else if constexpr (sizeof(Stored) == 1) \
         WGMMA_S8(N, REGISTERS, A, B, D("+r")); \
     else if constexpr (sizeof(Stored) == 4) \
@@ -64,7 +64,11 @@ struct WarpgroupProduct {
     using Fragment = StagedMma<Tile, Stored>; /* which says where results lie */
     using A = Moved<Left, Tile::M, Tile::K, Tile::ITEMS>;
     using B = Moved<Right, Tile::N, Tile::K, Tile::ITEMS>;
-    static constexpr bool APART = Fragment::APART; /* whether a step is added up from zero */
+    /* Of 8-bit floats a step is added up from zero, and then to the sums: in PARTS of the tile's columns, as many as have registers
+     * beside the sums. */
+    static constexpr bool APART = Fragment::APART;
+    static constexpr unsigned PARTS = APART && Tile::N > 128 ? 2 : 1;
+    static constexpr unsigned COLUMNS = Tile::N / PARTS; /* of an instruction */
     static constexpr unsigned STAGE = A::NBYTES + B::NBYTES;
     static constexpr unsigned NBYTES = COUNT * STAGE + COUNT * 16; /* with two barriers for each stage */
     static constexpr unsigned DEPTH = 32 / sizeof(Stored);
@@ -82,45 +86,47 @@ struct WarpgroupProduct {
         constexpr unsigned PANEL = Tile::K * 128;
         return (at & 0x3ffff) >> 4 | (ALONG_K ? 1ull : PANEL / 16ull) << 16 | 64ull << 32 | 1ull << 62;
     }
-    static __device__ __forceinline__ void multiply(typename Tile::Sum& sum, unsigned long long a, unsigned long long b)
+    /* With IS_ADDED the product is added to the sums, else it takes their place. */
+    template <bool IS_ADDED, class Sums>
+    static __device__ __forceinline__ void multiply(Sums& sum, unsigned long long a, unsigned long long b)
     {
-        if constexpr (Tile::N == 256) {
+        if constexpr (COLUMNS == 256) {
             WGMMA_OF(256, WGMMA_128, "%128", "%129", "%130", "%131", WGMMA_D32);
-        } else if constexpr (Tile::N == 128) {
+        } else if constexpr (COLUMNS == 128) {
             WGMMA_OF(128, WGMMA_64, "%64", "%65", "%66", "%67", WGMMA_D16);
         } else {
-            static_assert(Tile::N == 64);
+            static_assert(COLUMNS == 64);
             WGMMA_OF(64, WGMMA_32, "%32", "%33", "%34", "%35", WGMMA_D8);
         }
     }
+    /* A step, of both factors where the descriptors say. */
+    template <bool IS_ADDED, class Sums>
+    static __device__ __forceinline__ void multiply_step(Sums& sum, unsigned long long a, unsigned long long b)
+    {
+        multiply<IS_ADDED>(sum, a, b);
+#pragma unroll
+        for (unsigned k = 1; k < Tile::K / DEPTH; k++)
+            multiply<true>(sum, a + k * (A::ALONG_K ? 2 : DEPTH * 8), b + k * (B::ALONG_K ? 2 : DEPTH * 8));
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    }
+    /* All but the last COUNT_LEFT steps are multiplied. */
+    template <unsigned COUNT_LEFT>
+    static __device__ __forceinline__ void multiplied()
+    {
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT_LEFT) : "memory");
+    }
     /* The compiler computes nothing of the sums before, and nothing with them afterwards. */
-    static __device__ __forceinline__ void hold(typename Tile::Sum& sum)
+    template <class Number, unsigned ACROSS>
+    static __device__ __forceinline__ void hold(Number (&sum)[Tile::ITEM_M][ACROSS])
     {
 #pragma unroll
         for (unsigned i = 0; i < Tile::ITEM_M; i++)
 #pragma unroll
-            for (unsigned j = 0; j < Tile::ITEM_N; j++)
+            for (unsigned j = 0; j < ACROSS; j++)
                 if constexpr (sizeof(Stored) == 1 && !APART)
                     asm volatile("" : "+r"(sum[i][j])::"memory");
                 else
                     asm volatile("" : "+f"(sum[i][j])::"memory");
-    }
-
-    static __device__ __forceinline__ void clear(typename Tile::Sum& sum)
-    {
-#pragma unroll
-        for (unsigned i = 0; i < Tile::ITEM_M; i++)
-#pragma unroll
-            for (unsigned j = 0; j < Tile::ITEM_N; j++)
-                sum[i][j] = 0;
-    }
-    static __device__ __forceinline__ void add(typename Tile::Sum& sum, const typename Tile::Sum& more)
-    {
-#pragma unroll
-        for (unsigned i = 0; i < Tile::ITEM_M; i++)
-#pragma unroll
-            for (unsigned j = 0; j < Tile::ITEM_N; j++)
-                sum[i][j] += more[i][j];
     }
 
     /* Barriers are in LDS: a phase ends when as many have arrived as begin() says, and all bytes that were expected. */
@@ -183,84 +189,135 @@ struct WarpgroupProduct {
         }
     }
 
-    /* Adds the products with k in [first, last) to sum. `maps` are of A and of B, `item` is the number of the product. */
+    /* A step of both factors, of a tile and of k; `maps` are of A and of B, `item` is the number of the product. */
+    static __device__ __forceinline__ void bring_both(
+        const char* maps, unsigned item, unsigned row, unsigned column, unsigned k, unsigned a, unsigned b, unsigned barrier)
+    {
+        move_all<A, Tile::M>(a, maps, row, k, item, barrier);
+        move_all<B, Tile::N>(b, maps + 128, column, k, item, barrier);
+    }
+    /* Adds the products with k in [first, last) to sum. */
     static __device__ __forceinline__ void multiply(
         const char* maps, unsigned item, unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* store,
         typename Tile::Sum& sum)
     {
         multiply_moved(
-            [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
-                move_all<A, Tile::M>(a, maps, row, k, item, barrier);
-                move_all<B, Tile::N>(b, maps + 128, column, k, item, barrier);
-            },
-            first, last, store, sum);
+            [&](unsigned k, unsigned a, unsigned b, unsigned barrier) { bring_both(maps, item, row, column, k, a, b, barrier); }, first,
+            last, store, sum);
     }
     /* The same, where bring(k, a, b, barrier) has the steps of both factors moved that begin at k, to those places in LDS. */
     template <class Move>
     static __device__ __forceinline__ void multiply_moved(
         const Move& bring, unsigned first, unsigned last, unsigned char* store, typename Tile::Sum& sum)
     {
-        const unsigned lds = static_cast<unsigned>(__cvta_generic_to_shared(store));
-        const unsigned full = lds + COUNT * STAGE, empty = full + COUNT * 8;
         const unsigned steps = (last - first + Tile::K - 1) / Tile::K;
-        auto fill = [&](unsigned step, unsigned stage) {
-            const unsigned to = lds + stage * STAGE;
-            expect(full + stage * 8, STAGE);
-            bring(first + step * Tile::K, to, to + A::NBYTES, full + stage * 8);
-        };
-        if (threadIdx.x == 0) {
-            for (unsigned stage = 0; stage < COUNT; stage++) {
-                begin(full + stage * 8, 1);
-                begin(empty + stage * 8, Tile::ITEMS / 128);
-            }
-            asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
-            for (unsigned stage = 0; stage < COUNT && stage < steps; stage++)
-                fill(stage, stage);
-        }
-        __syncthreads();
-        const unsigned own = threadIdx.x / 128 * (A::ALONG_K ? 64 * 128 : Tile::K * 128); /* of A */
-        unsigned stage = 0, phase = 0, done = 0, done_phase = 0; /* the stage of a step, and of the one before */
-        for (unsigned step = 0; step < steps; step++) {
-            wait(full + stage * 8, phase);
-            typename Tile::Sum apart; /* used of 8-bit floats only */
-            auto& added = [&]() -> typename Tile::Sum& {
-                if constexpr (APART)
-                    return apart;
-                else
-                    return sum;
-            }();
-            if constexpr (APART)
-                clear(apart);
-            hold(added);
-            asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-            const unsigned long long a = descriptor<A::ALONG_K>(lds + stage * STAGE + own);
-            const unsigned long long b = descriptor<B::ALONG_K>(lds + stage * STAGE + A::NBYTES);
-#pragma unroll
-            for (unsigned k = 0; k < Tile::K / DEPTH; k++)
-                multiply(added, a + k * (A::ALONG_K ? 2 : DEPTH * 8), b + k * (B::ALONG_K ? 2 : DEPTH * 8));
-            asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;" ::: "memory");
-            if constexpr (APART) {
-                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                hold(apart);
-                add(sum, apart);
-            }
-            if (step > 0) { /* the one before is multiplied */
-                if (threadIdx.x % 128 == 0)
-                    arrive(empty + done * 8);
-                if (threadIdx.x == 0 && step - 1 + COUNT < steps) {
-                    wait(empty + done * 8, done_phase);
-                    fill(step - 1 + COUNT, done);
-                }
-                __syncwarp();
-            }
-            done = stage;
-            done_phase = phase;
-            stage = stage + 1 == COUNT ? 0 : stage + 1;
-            phase ^= stage == 0;
-        }
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-        hold(sum);
+        const auto bring_step = [&](unsigned step, unsigned a, unsigned b, unsigned barrier) { bring(first + step * Tile::K, a, b, barrier); };
+        Steps moved(store);
+        moved.begin(bring_step, steps);
+        moved.multiply(bring_step, steps, steps, sum);
         Fragment::settle(sum);
     }
+
+    /* Steps that are moved to LDS and multiplied from there, one after the other, whatever sums they are of. bring(step, a, b, barrier)
+     * has one moved, in all there are `count`; a stage is filled again when all warpgroups have multiplied what was in it. */
+    struct Steps {
+        unsigned lds, group, own;
+        unsigned stage = 0, phase = 0, done = 0, done_phase = 0; /* the stage of a step, and of the one before */
+        unsigned step = 0;
+
+        __device__ __forceinline__ Steps(unsigned char* store)
+            : lds(static_cast<unsigned>(__cvta_generic_to_shared(store))), group(threadIdx.x / 128),
+              own(group * (A::ALONG_K ? 64 * 128 : Tile::K * 128))
+        {
+        }
+        __device__ __forceinline__ unsigned full(unsigned of) const { return lds + COUNT * STAGE + of * 8; }
+        __device__ __forceinline__ unsigned empty(unsigned of) const { return lds + COUNT * (STAGE + 8) + of * 8; }
+        template <class Move>
+        __device__ __forceinline__ void fill(const Move& bring, unsigned at, unsigned to) const
+        {
+            expect(full(to), STAGE);
+            bring(at, lds + to * STAGE, lds + to * STAGE + A::NBYTES, full(to));
+        }
+
+        template <class Move>
+        __device__ __forceinline__ void begin(const Move& bring, unsigned count) const
+        {
+            if (threadIdx.x == 0) {
+                for (unsigned of = 0; of < COUNT; of++) {
+                    WarpgroupProduct::begin(full(of), 1);
+                    WarpgroupProduct::begin(empty(of), Tile::ITEMS / 128);
+                }
+                asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
+                for (unsigned of = 0; of < COUNT && of < count; of++)
+                    fill(bring, of, of);
+            }
+            __syncthreads();
+        }
+        /* The step before is multiplied: its stage gets what comes next. */
+        template <class Move>
+        __device__ __forceinline__ void next(const Move& bring, unsigned count) const
+        {
+            if (step == 0)
+                return;
+            if (threadIdx.x % 128 == 0)
+                arrive(empty(done));
+            if (threadIdx.x == 0 && step - 1 + COUNT < count) {
+                wait(empty(done), done_phase);
+                fill(bring, step - 1 + COUNT, done);
+            }
+            __syncwarp();
+        }
+
+        /* Adds the products of steps up to `end` to sum; `count` are those of all sums. */
+        template <class Move>
+        __device__ __forceinline__ void multiply(const Move& bring, unsigned end, unsigned count, typename Tile::Sum& sum)
+        {
+            while (step < end) {
+                wait(full(stage), phase);
+                const unsigned long long a = descriptor<A::ALONG_K>(lds + stage * STAGE + own);
+                const unsigned long long b = descriptor<B::ALONG_K>(lds + stage * STAGE + A::NBYTES);
+                if constexpr (APART) {
+                    add_apart(bring, count, a, b, sum);
+                } else {
+                    hold(sum);
+                    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+                    multiply_step<true>(sum, a, b);
+                    multiplied<1>();
+                    next(bring, count);
+                }
+                done = stage;
+                done_phase = phase;
+                stage = stage + 1 == COUNT ? 0 : stage + 1;
+                phase ^= stage == 0;
+                step++;
+            }
+            if constexpr (!APART) {
+                multiplied<0>();
+                hold(sum);
+            }
+        }
+        /* A step of 8-bit floats. */
+        template <class Move>
+        __device__ __forceinline__ void add_apart(
+            const Move& bring, unsigned count, unsigned long long a, unsigned long long b, typename Tile::Sum& sum)
+        {
+#pragma unroll
+            for (unsigned part = 0; part < PARTS; part++) {
+                float apart[Tile::ITEM_M][COLUMNS / 4];
+                hold(apart);
+                asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+                multiply_step<false>(apart, a, b + part * (COLUMNS * 128 / 16));
+                if (part == 0)
+                    next(bring, count);
+                multiplied<0>();
+                hold(apart);
+#pragma unroll
+                for (unsigned i = 0; i < Tile::ITEM_M; i++)
+#pragma unroll
+                    for (unsigned j = 0; j < COLUMNS / 4; j++)
+                        sum[i][part * (COLUMNS / 4) + j] += apart[i][j];
+            }
+        }
+    };
 };
 #endif

@@ -113,10 +113,13 @@ def test_matrix_instructions_agree_with_the_reference(tmp_path: Path, dtype: str
         ("bf16", "a100"),
         ("f32", "h200,matrix=tf32"),
         ("f32", "a100,matrix=tf32"),
+        ("bf16", "h200,num_compute_units=3"),  # whose work-groups compute several tiles
         ("i8", "h200"),
+        ("i8", "h200,num_compute_units=3"),
         ("i8", "a100"),
         ("f8e4m3fn", "h200,matrix=yes"),
         ("f8e5m2", "h200,matrix=yes"),
+        ("f8e4m3fn", "h200,matrix=yes,num_compute_units=3"),
     ],
 )
 def test_factors_along_k_agree_with_the_reference(tmp_path: Path, dtype: str, machine: str) -> None:

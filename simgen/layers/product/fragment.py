@@ -94,7 +94,8 @@ F8 = frozenset(("f8e4m3fn", "f8e5m2"))
 # each cuts off 32 products, the sum so far and the result, at 2^-13 at most. Of mma.sync, one with
 # 16 products twice loses less.
 F8_LOST = (1 + 34 * 2.0**-13) ** 4 - 1
-F8_COLUMNS = 128  # of a tile of wgmma at most: sums of a step have registers of their own
+F8_COLUMNS = 128  # that an instruction of wgmma multiplies at most: a step's sums have registers of
+F8_REGISTERS = 50  # their own, beside those of a tile's sums and so many others
 TF32_PLACE = 2.0**-10  # of a factor, of which lower bits are cut off, as instructions for tf32 do
 # The same of RDNA's, from gfx11 on.
 WMMA = frozenset((name, 16, 16, 16) for name in ("f16", "bf16", "i8"))
@@ -295,8 +296,8 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
     nbytes = _nbytes(factors)
     found = {(each.n, each.k): each for each in machine.matrix if _of_warpgroups(each, factors)}
     for rows, columns, groups, rate in WARPGROUP_TILES:
-        each = found.get((columns, 32 // nbytes))
-        if factors in F8 and columns > F8_COLUMNS:
+        each = found.get((multiplied_at_once(columns, factors), 32 // nbytes))
+        if factors in F8 and _f8_registers(columns) > _registers(machine, groups * 2 * rows):
             continue
         room = min(machine.lds_nbytes // groups - GROUP_NBYTES, machine.asked_lds_nbytes)
         stages = min(STAGES, room // ((rows + columns) * STAGED_NBYTES + 16))
@@ -306,6 +307,22 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
             tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
             made.append(replace(tile, stages=stages, at_once=groups))
     return tuple(made)
+
+
+def multiplied_at_once(columns: int, factors: str) -> int:
+    """Of a tile's columns, those that an instruction of a warpgroup multiplies."""
+    return min(columns, F8_COLUMNS) if factors in F8 else columns
+
+
+def _f8_registers(columns: int) -> int:
+    """Of a work-item, which holds every 128th result of 64 rows of so many columns."""
+    return (columns + min(columns, F8_COLUMNS)) // 2 + F8_REGISTERS
+
+
+def _registers(machine: Machine, items: int) -> int:
+    """Of each of so many work-items of a unit, at most."""
+    all_of_unit = machine.simds * machine.wavefront * machine.registers
+    return min(machine.item_registers, all_of_unit // items)
 
 
 def _nbytes(factors: str) -> int:

@@ -455,15 +455,29 @@ class Product:
             ("store_width", tile.width(self.n)),
             ("stages", found.tile.stages),
             ("tensor_maps", int(found.tile.by_warpgroups)),
+            ("groups", self._groups),
             *found.tile.constants,
             *(self.epilogue if alone else NOTHING).constants,
             *self._leaves.constants,
         )
+        grid = (*found.tile.grid(self.m, self.n), found.splits * self.batch)
+        if self._groups:
+            grid = (self._groups, 1, 1)
         name = self._name(prefix, f"t{found.tile}")
         asked = found.tile.lds_nbytes if found.tile.stages else 0
         maps = self._maps(found.tile) if found.tile.by_warpgroups else ()
         kernel = Kernel(name, "gemm.hip", found.tile.block, constants, asked, maps)
-        return kernel, (*found.tile.grid(self.m, self.n), found.splits * self.batch)
+        return kernel, grid
+
+    @property
+    def _groups(self) -> int:
+        """Work-groups that compute several tiles each: as many as a machine holds, where wgmma
+        multiplies. While one stores a tile, steps of the next are on their way. 0: one for each."""
+        found = self._cut
+        across, down = found.tile.grid(self.m, self.n)
+        held = found.tile.at_once * self.machine.units
+        several = across * down * self.batch > held and found.splits == 1
+        return held if several and found.tile.by_warpgroups else 0
 
     def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
         """Of both factors: a step of what lies along k is one box, and of others one for each run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simgen.layers.written import Places, Writes, cut, dense, partial_sums, writes
+from simgen.layers.written import Pieces, Places, Writes, cut, dense, partial_sums, writes
 
 if TYPE_CHECKING:
     from simgen.layers.written import Values
@@ -21,6 +21,9 @@ def _tiled(c: Values, block: int) -> list[Writes]:
     m, n = c["m"], c["n"]
     x, y = cut(Places(n, 1, c["tile_n"])), cut(Places(m, n, c["tile_m"]))
     batch = c["batch"]
+    if c["groups"]:
+        tiles = Places(batch, m * n), Places(m, n, c["tile_m"]), Places(n, 1, c["tile_n"])
+        return [Writes(-1, (Pieces(tiles, turns=c["groups"]),), items=items_of(c))]
     z = cut(partial_sums(c["k"], c["chunk"], batch * m * n), Places(batch, m * n))
     return [Writes(-1, x, y, z, items=items_of(c))]
 
