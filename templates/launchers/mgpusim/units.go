@@ -4,9 +4,14 @@
 package main
 
 import (
+	"encoding/binary"
+	"math"
 	"math/bits"
+	"reflect"
+	"slices"
 	"unsafe"
 
+	"github.com/sarchlab/akita/v4/sim"
 	"github.com/sarchlab/akita/v4/simulation"
 	"github.com/sarchlab/mgpusim/v4/amd/insts"
 	"github.com/sarchlab/mgpusim/v4/amd/protocol"
@@ -37,6 +42,8 @@ func correctUnits(s *simulation.Simulation, o options) {
 		}
 		unit.SRegFile = make(scalarFile, 4*scalarRegisters)
 		unit.WfDispatcher = &dispatcher{unit.WfDispatcher, unit, map[*insts.KernelCodeObject]*insts.KernelCodeObject{}}
+		waiting := inside(unit.VectorMemUnit, "postInstructionPipelineBuffer")
+		waiting.Set(reflect.ValueOf(&memoryQueue{Buffer: waiting.Interface().(sim.Buffer), unit: unit}))
 		if o.wide {
 			unit.Scheduler = newScheduler(unit)
 		}
@@ -87,10 +94,12 @@ func (f scalarFile) Write(access cu.RegisterAccess) {
 	copy(place, access.Data[:len(place)])
 }
 
-// registerPort is MGPUSim's way to the registers of a wavefront, without a new piece of memory for each lane
-// whose address or data a memory instruction reads. What it returns is valid until it is called again.
+// registerPort is MGPUSim's way to the registers of a wavefront, a shorter one to vector registers: memory
+// instructions read the address of each lane again for each line of memory that they need. What it returns is
+// valid until it is called again.
 type registerPort struct {
 	*cu.CURegFileAccessor
+	vectors []byte
 	content [8]byte
 }
 
@@ -98,11 +107,77 @@ func (p *registerPort) ReadReg(register *insts.Reg, count, lane, offset int) []b
 	if !register.IsVReg() || count > 2 {
 		return p.CURegFileAccessor.ReadReg(register, count, lane, offset)
 	}
-	p.content = [8]byte{}
-	p.CU.VRegFile[p.WF.SIMDID].Read(cu.RegisterAccess{
-		Reg: register, RegCount: count, LaneID: lane, WaveOffset: offset, Data: p.content[:4*max(count, 1)],
-	})
+	at := int(register.RegType-insts.V0)*rowNbytes + 4*lane
+	value := uint64(binary.LittleEndian.Uint32(p.vectors[at:]))
+	if count == 2 {
+		value |= uint64(binary.LittleEndian.Uint32(p.vectors[at+rowNbytes:])) << 32
+	}
+	binary.LittleEndian.PutUint64(p.content[:], value)
 	return p.content[:]
+}
+
+// memoryQueue is where memory instructions of a compute unit wait to be cut into lines of memory. The unit
+// has room for so many lines that are on their way. MGPUSim cuts the first instruction anew in each cycle,
+// to find that there is none; this one says that nothing waits, for as long as there is none.
+type memoryQueue struct {
+	sim.Buffer
+	unit  *cu.ComputeUnit
+	first *wavefront.Inst
+	lines int // that it needs
+}
+
+// mostLines is what an instruction needs, at most: four words of each lane, which may begin anywhere.
+const mostLines = 2 * wavefrontSize
+
+func (q *memoryQueue) Peek() any {
+	item := q.Buffer.Peek()
+	room := q.unit.InFlightVectorMemAccessLimit - len(q.unit.InFlightVectorMemAccess)
+	if item == nil || room >= mostLines {
+		return item
+	}
+	wave := (*wavefront.Wavefront)(reflect.ValueOf(item).FieldByName("wavefront").UnsafePointer())
+	if wave.DynamicInst() != q.first {
+		q.first, q.lines = wave.DynamicInst(), countLines(wave)
+	}
+	if q.lines > room {
+		return nil
+	}
+	return item
+}
+
+// countLines is how many lines of memory an instruction reads or writes, as MGPUSim's coalescer cuts it.
+func countLines(wave *wavefront.Wavefront) int {
+	inst := wave.Inst()
+	var words uint64
+	switch inst.Opcode {
+	case 21, 29:
+		words = 2
+	case 22, 30:
+		words = 3
+	case 23, 31:
+		words = 4
+	default:
+		words = 1
+	}
+	base := uint64(int64(int32(inst.Offset0)))
+	offsets := inst.Addr.RegCount == 1 // from a scalar base
+	if offsets && inst.SAddr != nil {
+		at := int(inst.SAddr.IntValue)
+		base += wave.ReadOperand(insts.NewSRegOperand(at, at, 2), 0)
+	}
+	var found []uint64
+	for left := wave.EXEC(); left != 0; left &= left - 1 {
+		address := wave.ReadOperand(inst.Addr, bits.TrailingZeros64(left))
+		if offsets {
+			address &= math.MaxUint32
+		}
+		for word := range words {
+			if line := (base + address + 4*word) / lineNbytes; !slices.Contains(found, line) {
+				found = append(found, line)
+			}
+		}
+	}
+	return len(found)
 }
 
 // dispatcher gives wavefronts their registers: zeros, where MGPUSim leaves zeros behind at their end, in
@@ -119,7 +194,7 @@ func (d *dispatcher) DispatchWf(wave *wavefront.Wavefront, to protocol.WfDispatc
 	clear(vectors[:int(object.WIVgprCount)*rowNbytes])
 	clear(d.unit.SRegFile.(scalarFile)[to.SGPROffset:][:4*int(object.WFSgprCount)])
 	d.WfDispatcher.DispatchWf(wave, to)
-	wave.RegAccessor = &registerPort{CURegFileAccessor: &cu.CURegFileAccessor{CU: d.unit, WF: wave}}
+	wave.RegAccessor = &registerPort{CURegFileAccessor: &cu.CURegFileAccessor{CU: d.unit, WF: wave}, vectors: vectors}
 	if wave.ScoreboardData != nil {
 		wave.ScoreboardData = &new(board).Scoreboard
 	}
