@@ -31,7 +31,7 @@ class GoRunner(Requirements):
                 return []
         except OSError:  # a bundle without the sources; whoever runs it finds that out
             pass
-        if _program("SIMGEN_GO", "go", "go", "bin/go"):
+        if go():
             return []
         return [Lack("there is no Go to build the simulator with", GO_CURE)]
 
@@ -75,13 +75,13 @@ def parts(folder: Path) -> list[Path]:
     return [*sorted(folder.glob("*.go")), *(folder / name for name in MODULE), *discard]
 
 
-def _program(variable: str, command: str, package: str, file: str) -> str | None:
-    """A program as run.sh looks for it: named in the environment, on PATH, or in a wheel."""
-    named = os.environ.get(variable)
-    found = shutil.which(named or command)
+def go() -> str | None:
+    """The Go program as run.sh looks for it: named in the environment, on PATH, or in a wheel."""
+    named = os.environ.get("SIMGEN_GO")
+    found = shutil.which(named or "go")
     if found or named:
         return found
-    spec = importlib.util.find_spec(package)
+    spec = importlib.util.find_spec("go")
     places = spec.submodule_search_locations if spec else None
-    path = Path(places[0], file) if places else None
+    path = Path(places[0], "bin/go") if places else None
     return str(path) if path and path.is_file() else None

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/sarchlab/akita/v4/sim"
@@ -13,7 +14,6 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/kernels"
 	"github.com/sarchlab/mgpusim/v4/amd/sampling"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/cp"
-	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
 )
 
 type gpuModel struct {
@@ -94,10 +94,11 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 	if o.timing {
 		sampling.InitSampledEngine() // off, but the compute units ask it
 		memory = buildPlatform(s, o.hardware, o.gpus)
+		correctUnits(s, o)
+		quicken(s)
 	} else {
 		buildEmulator(s, o)
 	}
-	correctUnits(s, o)
 	keepLittle(s)
 	d := s.GetComponentByName("Driver").(*driver.Driver)
 	m := &machine{simulation: s, driver: d, recorder: newRecorder(s, d), timing: o.timing, memory: memory,
@@ -116,28 +117,6 @@ func newMachine(o options, arenaNbytes uint64) *machine {
 		go m.watch()
 	}
 	return m
-}
-
-// correctUnits corrects what MGPUSim 4.2.0 builds of compute units, where it computes wrong values
-// silently:
-//
-//   - Those of the MI300A decode for GCN3, and take a load or store with a scalar base (most of what
-//     clang makes) for one without: it would access wrong addresses.
-//   - The lanes of a vector register file lie 256 registers apart, however many it has. Where it has
-//     more, as in the MI300A, wavefronts write into registers of other lanes once they fill it. Here they
-//     lie as far apart as needed, and a line more: at powers of two, lanes would share a few sets of the
-//     host's first-level cache.
-func correctUnits(s *simulation.Simulation, o options) {
-	decoder := newDecoder(o)
-	for _, component := range s.Components() {
-		if unit, ok := component.(*cu.ComputeUnit); ok {
-			unit.Decoder = decoder
-			for i := range unit.VRegFile {
-				lane := o.registers*4 + lineNbytes
-				unit.VRegFile[i] = cu.NewSimpleRegisterFile(uint64(lane*wavefrontSize), lane)
-			}
-		}
-	}
 }
 
 // write copies bytes to the arena of a GPU; fill gets each part of them, and how many came before it.
@@ -323,24 +302,31 @@ func (m *machine) allocate(g *gpu, nbytes uint64) driver.Ptr {
 }
 
 // drain runs all that is in the queues. It looks at them, because the driver's DrainCommandQueue
-// waits for a signal that is lost if it comes between its look and its wait; and it wakes the driver
-// again where nothing happens, because the driver may have overheard it just as its engine stopped.
+// waits for a signal that is lost if it comes between its look and its wait.
 func (m *machine) drain() { m.runUntil(m.busy) }
 
-// runUntil runs the simulator as long as there is something to do.
+// runUntil runs the simulator as long as there is something to do, and until nothing is left of what was
+// done: what begins while components still tick would begin at a time that depends on how fast this machine
+// is, not on the simulated one. The driver is woken again where nothing happens: it may have overheard
+// somebody just as its engine stopped.
 func (m *machine) runUntil(busy func() bool) {
-	before, since := sim.VTimeInSec(-1), time.Time{}
-	for busy() {
-		if time.Since(since) > time.Second {
-			if now := m.simulation.GetEngine().CurrentTime(); now == before || since.IsZero() {
-				m.driver.DrainCommandQueue(m.idle) // returns at once, because it is empty
-			} else {
-				before = now
-			}
+	for since := (time.Time{}); busy(); time.Sleep(poll) {
+		if since.IsZero() || time.Since(since) > time.Second && !m.ticks() {
+			m.driver.DrainCommandQueue(m.idle) // returns at once, because it is empty
 			since = time.Now()
 		}
+	}
+	for m.ticks() {
 		time.Sleep(poll)
 	}
+}
+
+// ticks tells whether the driver runs its engine: whether there are events left.
+func (m *machine) ticks() bool {
+	lock := inside(m.driver, "engineRunningMutex").Addr().Interface().(*sync.Mutex)
+	lock.Lock()
+	defer lock.Unlock()
+	return inside(m.driver, "engineRunning").Bool()
 }
 
 func (m *machine) busy() bool {

@@ -1,5 +1,6 @@
-// Registers that MGPUSim's ALUs reach sooner, where the emulator spent most of its time. What they hold is
-// the same, bit for bit: `simgen conform` finds the same of every form of every instruction.
+// Registers that MGPUSim's ALUs reach sooner, where the emulator spent most of its time and the timing model
+// a third. What they hold is the same, bit for bit: `simgen conform` finds the same of every form of every
+// instruction.
 
 package main
 
@@ -11,7 +12,6 @@ import (
 	"github.com/sarchlab/mgpusim/v4/amd/emu"
 	"github.com/sarchlab/mgpusim/v4/amd/insts"
 	"github.com/sarchlab/mgpusim/v4/amd/kernels"
-	"github.com/sarchlab/mgpusim/v4/amd/timing/cu"
 	"github.com/sarchlab/mgpusim/v4/amd/timing/wavefront"
 )
 
@@ -56,36 +56,99 @@ func (f *fast) Run(state emu.InstEmuState) {
 			f.ALU.Run(&f.emulated)
 		}
 	case *wavefront.Wavefront:
-		f.timed.Wavefront = wave
-		f.ALU.Run(&f.timed)
+		f.timed.take(wave)
+		if !f.timed.multiplyAdd(f.products) {
+			f.ALU.Run(&f.timed)
+		}
 	default:
 		f.ALU.Run(state)
 	}
 }
 
-// emulatedWave is a wavefront of the emulator whose vector registers lie one after the other, all lanes
-// of each together: lanes 1 KiB apart would share a few lines of the host's first-level cache.
-type emulatedWave struct {
-	*emu.Wavefront
-	group   *kernels.WorkGroup
-	turned  map[*emu.Wavefront]bool // waves of the work-group
-	scalars [3]lanes                // sources that are the same for all lanes
+// turned is a wavefront whose vector registers lie one after the other, all lanes of each together: lanes
+// 1 KiB apart would share a few lines of the host's first-level cache, and each be a line of their own.
+type turned struct {
+	emu.InstEmuState
+	content []byte
+	scalars [3]lanes // sources that are the same for all lanes
 	results [2]lanes
+}
+
+func (w *turned) ReadOperand(operand *insts.Operand, lane int) uint64 {
+	number, is := vector(operand)
+	if !is {
+		return w.InstEmuState.ReadOperand(operand, lane)
+	}
+	at := number*rowNbytes + 4*lane
+	value := uint64(binary.LittleEndian.Uint32(w.content[at:]))
+	if operand.RegCount >= 2 {
+		value |= uint64(binary.LittleEndian.Uint32(w.content[at+rowNbytes:])) << 32
+	}
+	return value
+}
+
+func (w *turned) WriteOperand(operand *insts.Operand, lane int, value uint64) {
+	number, is := vector(operand)
+	if !is {
+		w.InstEmuState.WriteOperand(operand, lane, value)
+		return
+	}
+	at := number*rowNbytes + 4*lane
+	binary.LittleEndian.PutUint32(w.content[at:], uint32(value))
+	if operand.RegCount == 2 {
+		binary.LittleEndian.PutUint32(w.content[at+rowNbytes:], uint32(value>>32))
+	} else if operand.RegCount > 2 {
+		panic("slice bounds out of range: two registers are written at once, at most")
+	}
+}
+
+func (w *turned) ReadOperandBytes(operand *insts.Operand, lane int, nbytes int) []byte {
+	number, is := vector(operand)
+	if !is {
+		return w.InstEmuState.ReadOperandBytes(operand, lane, nbytes)
+	}
+	content := make([]byte, 4*max(operand.RegCount, 1))
+	for at := 0; at < len(content); at += 4 {
+		copy(content[at:at+4], w.content[number*rowNbytes+4*lane:])
+		number++
+	}
+	return content[:min(nbytes, len(content))]
+}
+
+func (w *turned) WriteOperandBytes(operand *insts.Operand, lane int, content []byte) {
+	number, is := vector(operand)
+	if !is {
+		w.InstEmuState.WriteOperandBytes(operand, lane, content)
+		return
+	}
+	content = content[:min(len(content), 4*max(operand.RegCount, 1))]
+	for at := 0; at < len(content); at += 4 {
+		copy(w.content[number*rowNbytes+4*lane:], content[at:min(at+4, len(content))])
+		number++
+	}
+}
+
+// emulatedWave is a wavefront of the emulator.
+type emulatedWave struct {
+	turned
+	wave  *emu.Wavefront
+	group *kernels.WorkGroup
+	known map[*emu.Wavefront]bool // waves of the work-group
 }
 
 // take makes a wavefront the one that executes. A compute unit runs one work-group after the other.
 func (w *emulatedWave) take(wave *emu.Wavefront) {
-	if wave == w.Wavefront {
+	if wave == w.wave {
 		return
 	}
 	if wave.WG != w.group {
-		w.group, w.turned = wave.WG, map[*emu.Wavefront]bool{}
+		w.group, w.known = wave.WG, map[*emu.Wavefront]bool{}
 	}
-	w.Wavefront = wave
-	if w.turned[wave] {
+	w.wave, w.InstEmuState, w.content = wave, wave, wave.VRegFile
+	if w.known[wave] {
 		return
 	}
-	w.turned[wave] = true
+	w.known[wave] = true
 	var values [preset * rowNbytes]byte
 	for i := range wavefrontSize {
 		of := wave.VRegFile[i*laneNbytes:][:preset*4]
@@ -97,58 +160,29 @@ func (w *emulatedWave) take(wave *emu.Wavefront) {
 	copy(wave.VRegFile, values[:])
 }
 
-func (w *emulatedWave) ReadOperand(operand *insts.Operand, lane int) uint64 {
-	number, is := vector(operand)
-	if !is {
-		return w.Wavefront.ReadOperand(operand, lane)
+// timedWave is a wavefront of the timing model.
+type timedWave struct {
+	turned
+	shared []byte // its scalar registers
+}
+
+// take makes a wavefront the one that executes.
+func (w *timedWave) take(wave *wavefront.Wavefront) {
+	unit := wave.RegAccessor.(*registerPort).CU
+	w.InstEmuState = wave
+	w.content = unit.VRegFile[wave.SIMDID].(*vectorFile).of(wave.VRegOffset)
+	w.shared = unit.SRegFile.(scalarFile)[wave.SRegOffset:]
+}
+
+func (w *timedWave) ReadOperand(operand *insts.Operand, lane int) uint64 {
+	if operand.OperandType != insts.RegOperand || !operand.Register.IsSReg() {
+		return w.turned.ReadOperand(operand, lane)
 	}
-	at := number*rowNbytes + 4*lane
-	value := uint64(binary.LittleEndian.Uint32(w.VRegFile[at:]))
+	at := 4 * operand.Register.RegIndex()
 	if operand.RegCount >= 2 {
-		value |= uint64(binary.LittleEndian.Uint32(w.VRegFile[at+rowNbytes:])) << 32
+		return binary.LittleEndian.Uint64(w.shared[at:])
 	}
-	return value
-}
-
-func (w *emulatedWave) WriteOperand(operand *insts.Operand, lane int, value uint64) {
-	number, is := vector(operand)
-	if !is {
-		w.Wavefront.WriteOperand(operand, lane, value)
-		return
-	}
-	at := number*rowNbytes + 4*lane
-	binary.LittleEndian.PutUint32(w.VRegFile[at:], uint32(value))
-	if operand.RegCount == 2 {
-		binary.LittleEndian.PutUint32(w.VRegFile[at+rowNbytes:], uint32(value>>32))
-	} else if operand.RegCount > 2 {
-		panic("slice bounds out of range: two registers are written at once, at most")
-	}
-}
-
-func (w *emulatedWave) ReadOperandBytes(operand *insts.Operand, lane int, nbytes int) []byte {
-	number, is := vector(operand)
-	if !is {
-		return w.Wavefront.ReadOperandBytes(operand, lane, nbytes)
-	}
-	content := make([]byte, 4*max(operand.RegCount, 1))
-	for at := 0; at < len(content); at += 4 {
-		copy(content[at:at+4], w.VRegFile[number*rowNbytes+4*lane:])
-		number++
-	}
-	return content[:min(nbytes, len(content))]
-}
-
-func (w *emulatedWave) WriteOperandBytes(operand *insts.Operand, lane int, content []byte) {
-	number, is := vector(operand)
-	if !is {
-		w.Wavefront.WriteOperandBytes(operand, lane, content)
-		return
-	}
-	content = content[:min(len(content), 4*max(operand.RegCount, 1))]
-	for at := 0; at < len(content); at += 4 {
-		copy(w.VRegFile[number*rowNbytes+4*lane:], content[at:min(at+4, len(content))])
-		number++
-	}
+	return uint64(binary.LittleEndian.Uint32(w.shared[at:]))
 }
 
 // Instructions that add a product of float32, by format and opcode, as each architecture has them.
@@ -165,7 +199,7 @@ var multiplyAdds = map[string]map[opcode]bool{ // whether they take pairs
 // multiplyAdd executes the instruction if it is one of those that layers consist of, without modifiers:
 // product and sum are rounded each, as by MGPUSim. Where a result is no number, it says false, and leaves
 // the instruction to MGPUSim: bits of such a value depend on the order of the operands.
-func (w *emulatedWave) multiplyAdd(known map[opcode]bool) bool {
+func (w *turned) multiplyAdd(known map[opcode]bool) bool {
 	inst := w.Inst()
 	if inst.FormatType != insts.VOP2 && inst.FormatType != insts.VOP3a {
 		return false
@@ -210,14 +244,14 @@ func (w *emulatedWave) multiplyAdd(known map[opcode]bool) bool {
 
 // source is a half of an operand, of all lanes. What is not a vector register is the same for all, and
 // written to `scalar`.
-func (w *emulatedWave) source(operand *insts.Operand, half int, scalar *lanes) *lanes {
+func (w *turned) source(operand *insts.Operand, half int, scalar *lanes) *lanes {
 	if number, is := vector(operand); is {
 		if half > 0 && operand.RegCount != 2 {
 			return nil
 		}
 		return w.row(number + half)
 	}
-	value := uint32(w.Wavefront.ReadOperand(operand, 0) >> (32 * half))
+	value := uint32(w.InstEmuState.ReadOperand(operand, 0) >> (32 * half))
 	for i := range wavefrontSize {
 		binary.LittleEndian.PutUint32(scalar[4*i:4*i+4], value)
 	}
@@ -238,51 +272,4 @@ func addProducts(result *lanes, of [3]*lanes) uint64 {
 	return none
 }
 
-func (w *emulatedWave) row(number int) *lanes { return (*lanes)(w.VRegFile[number*rowNbytes:]) }
-
-// timedWave is a wavefront of the timing model. Its registers are read to the same place again and again,
-// which saves a piece of memory for each lane.
-type timedWave struct {
-	*wavefront.Wavefront
-	content [8]byte
-}
-
-// access is how to reach an operand in a register file; nil: it is in none of those, or too large.
-func (w *timedWave) access(operand *insts.Operand) (*cu.SimpleRegisterFile, cu.RegisterAccess) {
-	if operand.OperandType != insts.RegOperand || operand.RegCount > 2 {
-		return nil, cu.RegisterAccess{}
-	}
-	unit := w.RegAccessor.(*cu.CURegFileAccessor).CU
-	access := cu.RegisterAccess{Reg: operand.Register, RegCount: max(operand.RegCount, 1)}
-	access.Data = w.content[:4*access.RegCount]
-	if operand.Register.IsVReg() {
-		access.WaveOffset = w.VRegOffset
-		return unit.VRegFile[w.SIMDID].(*cu.SimpleRegisterFile), access
-	}
-	if operand.Register.IsSReg() {
-		access.WaveOffset = w.SRegOffset
-		return unit.SRegFile.(*cu.SimpleRegisterFile), access
-	}
-	return nil, access
-}
-
-func (w *timedWave) ReadOperand(operand *insts.Operand, lane int) uint64 {
-	file, access := w.access(operand)
-	if file == nil {
-		return w.Wavefront.ReadOperand(operand, lane)
-	}
-	w.content, access.LaneID = [8]byte{}, lane
-	file.Read(access)
-	return binary.LittleEndian.Uint64(w.content[:])
-}
-
-func (w *timedWave) WriteOperand(operand *insts.Operand, lane int, value uint64) {
-	file, access := w.access(operand)
-	if file == nil {
-		w.Wavefront.WriteOperand(operand, lane, value)
-		return
-	}
-	binary.LittleEndian.PutUint64(w.content[:], value)
-	access.LaneID = lane
-	file.Write(access)
-}
+func (w *turned) row(number int) *lanes { return (*lanes)(w.content[number*rowNbytes:]) }

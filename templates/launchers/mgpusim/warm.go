@@ -5,7 +5,6 @@ package main
 
 import (
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -25,8 +24,8 @@ type warmer struct {
 	*directMemory
 	pid   vm.PID
 	banks []warmBank
-	pages reflect.Value // the sets of the L2 TLB: each an interface
-	code  []warmBank    // caches of instructions
+	pages []*pageSet // of the L2 TLB
+	code  []warmBank // caches of instructions
 }
 
 type warmBank struct {
@@ -77,7 +76,10 @@ func (m *machine) newWarmer() *warmer {
 			}
 		case *tlb.Comp:
 			if strings.HasSuffix(each.Name(), ".L2TLB") {
-				w.pages = inside(each, "sets")
+				sets := inside(each, "sets")
+				for i := range sets.Len() {
+					w.pages = append(w.pages, sets.Index(i).Interface().(*pageSet))
+				}
 			}
 		}
 	}
@@ -97,14 +99,12 @@ func (w *warmer) forget() {
 			}
 		}
 	}
-	if w.pages.Len()*pageWays<<log2Page >= gpuMemory {
+	if len(w.pages)*pageWays<<log2Page >= gpuMemory {
 		return
 	}
-	for i := range w.pages.Len() {
-		set := w.pages.Index(i).Elem()
+	for _, set := range w.pages {
 		for way := range pageWays { // pages of nobody
-			nobody := vm.Page{PID: math.MaxUint32, VAddr: uint64(way) << log2Page}
-			set.MethodByName("Update").Call([]reflect.Value{reflect.ValueOf(way), reflect.ValueOf(nobody)})
+			set.Update(way, vm.Page{PID: math.MaxUint32, VAddr: uint64(way) << log2Page})
 		}
 	}
 }
@@ -142,25 +142,17 @@ func (w *warmer) touch(from driver.Ptr, nbytes uint64, lines, pages bool) {
 
 // touchPage leaves alone what is there: of an entry that is used again, the TLB forgets nothing.
 func (w *warmer) touchPage(page vm.Page) {
-	set := w.pages.Index(int(page.VAddr >> log2Page % uint64(w.pages.Len()))).Elem()
-	call := func(name string, args ...any) []reflect.Value {
-		values := make([]reflect.Value, len(args))
-		for i, each := range args {
-			values[i] = reflect.ValueOf(each)
-		}
-		return set.MethodByName(name).Call(values)
-	}
-	found := call("Lookup", page.PID, page.VAddr)
-	way := int(found[0].Int())
-	if !found[2].Bool() {
-		evicted := call("Evict")
-		if !evicted[1].Bool() {
+	set := w.pages[page.VAddr>>log2Page%uint64(len(w.pages))]
+	way, _, found := set.Lookup(page.PID, page.VAddr)
+	if !found {
+		evicted, some := set.Evict()
+		if !some {
 			return
 		}
-		way = int(evicted[0].Int())
-		call("Update", way, page)
+		way = evicted
+		set.Update(way, page)
 	}
-	call("Visit", way)
+	set.Visit(way)
 }
 
 func (w *warmer) touchLine(address uint64) {
