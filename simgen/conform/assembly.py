@@ -253,13 +253,25 @@ def _scalar_start(arch: str) -> list[str]:
 
 
 def _scalar_block(form: Form, at: int, arch: str, place: int) -> list[str]:
-    """Words of a tuple: a, b (two each), the bit that SCC is before."""
-    lines = [
-        f"; {form.text}", "s_mov_b32 s42, s8", "s_mov_b32 s43, s9", "s_mov_b32 s40, 1",
+    """Words of a tuple: a, b (two each), the bit that SCC is before; s[14:15] are its own words of
+    memory, of a form that has some."""
+    lines = [f"; {form.text}"]
+    where: list[str] = []
+    if form.window:
+        first = place + len(form.outputs) * PLANE
+        lines += ["s_mov_b64 exec, -1", *_window(form, arch, first)]
+        where = [
+            f"s_sub_u32 s14, {values.LANES}, s44", "s_lshl_b32 s15, s2, 6",
+            "s_add_u32 s14, s14, s15", f"s_lshl_b32 s14, s14, {form.window.bit_length() + 1}",
+            f"s_add_u32 s14, s14, {first:#x}", "s_add_u32 s14, s14, s6", "s_addc_u32 s15, s7, 0",
+        ]  # fmt: skip
+    lines += [
+        "s_mov_b32 s42, s8", "s_mov_b32 s43, s9", "s_mov_b32 s40, 1",
         "s_mov_b32 s41, 0", f"s_mov_b32 s44, {values.LANES}", f".Lloop{at}:",
         "s_load_dwordx8 s[20:27], s[42:43], 0x0", "s_waitcnt lgkmcnt(0)",
-        *_pair("s30", "s31", KEPT << 32 | KEPT), *form.setup, "s_cmp_lg_u32 s24, 0",
-        f".Lfrom{at}:", form.text, f".Lto{at}:", "s_cselect_b32 s38, 1, 0",
+        *_pair("s30", "s31", KEPT << 32 | KEPT), *where, *form.setup, "s_cmp_lg_u32 s24, 0",
+        # What follows a store is left out with it: a simulator that lacks one lacks the other.
+        f".Lfrom{at}:", form.text, *form.after, f".Lto{at}:", "s_cselect_b32 s38, 1, 0",
     ]  # fmt: skip
     if form.instruction.format == SCALAR_MEMORY:
         lines.append("s_waitcnt lgkmcnt(0)")

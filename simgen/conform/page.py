@@ -102,7 +102,7 @@ def reproducer(finding: Seen) -> list[str]:
         made = ids.reproducer(form.shape, example.number)
         return [*made, f"; expected {example.expected}, found {example.found}"]
     if form.instruction.format == description.SCALAR_MEMORY:
-        lines = scalar_memory.reproducer(form, example.number)
+        lines = scalar_memory.reproducer(form, example.number, example.sources)
         return [*lines, f"; {holder}: expected {expected}, found {found}"]
     if form.instruction.format == matrix.FORMAT:
         # The other lanes have sources of their own; of C, the element that differs counts.

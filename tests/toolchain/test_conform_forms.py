@@ -13,7 +13,7 @@ from simgen.conform.forms import forms
 from simgen.conform.ids import ids
 from simgen.conform.matrix import products
 from simgen.conform.movements import movements
-from simgen.conform.scalar_memory import scalar_loads
+from simgen.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen.conform.stores import stores
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
@@ -29,6 +29,7 @@ def test_the_assembler_takes_every_form(arch: str):
         *atomics(arch, known),
         *products(arch, known),
         *scalar_loads(arch, known),
+        *scalar_stores(arch, known),
     )
     for form in (*forms(arch), *moved):
         groups.setdefault((form.scalar, form.flush), []).append(form)
