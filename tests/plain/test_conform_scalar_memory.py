@@ -137,8 +137,9 @@ def test_a_store_is_left_out_with_what_writes_it_back():
     """So that a simulator without scalar stores does not end at that."""
     form = next(iter(scalar_stores("gfx902", description.words("gfx902"))))
     lines = assembly.text("k", [form], "gfx902").splitlines()
-    tried = lines[lines.index(".Lfrom0:") + 1 : lines.index(".Lto0:")]
-    assert tried == [form.text, "s_waitcnt lgkmcnt(0)", "s_dcache_wb"]
+    assert lines[lines.index(".Lfrom0:") + 1 : lines.index(".Lto0:")] == [form.text]
+    together = lines[lines.index(".Lto0:") + 1 : lines.index(".Lwith0:")]
+    assert together == ["s_waitcnt lgkmcnt(0)", "s_dcache_wb"]
     assert [line for line in lines if "s_dcache_wb" in line] == ["s_dcache_wb"]
 
 
