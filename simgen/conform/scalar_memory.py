@@ -68,7 +68,7 @@ class Loaded(Computed):
 
 
 @dataclass(frozen=True)
-class Stored(Computed):
+class ScalarStored(Computed):
     """What a store of the first `count` words of a tuple leaves in its window."""
 
     count: int = 1
@@ -117,7 +117,7 @@ def _buffer_stores(name: str, count: int, both: bool) -> Iterator[Form]:
 def _store(name: str, count: int, what: str, operands: str, setup: tuple[str, ...]) -> Form:
     data = "s20" if count == 1 else f"s[20:{19 + count}]"
     of = Described(name, SCALAR_MEMORY, (), SIGNATURE, "mov")
-    plan = Stored(of, Modifiers(), None, False, None, count=count)
+    plan = ScalarStored(of, Modifiers(), None, False, None, count=count)
     return Form(of, f"{name} {data}, {operands}", what, SIGNATURE, setup, (), plan, after=_BACK,
                 window=WINDOW)  # fmt: skip
 
@@ -144,7 +144,7 @@ def reproducer(form: Form, number: int, sources: Sequence[str]) -> list[str]:
     if form.window:
         whole = [each.removeprefix("0x") for each in sources[:2]]
         given = [half for each in whole for half in (each[8:], each[:8])]
-        assert isinstance(form.plan, Stored)
+        assert isinstance(form.plan, ScalarStored)
         told = f"  ; s[14:15]: {4 * WINDOW} bytes, each word {KEPT:#x}"
         lines = [
             f"s_mov_b32 s{20 + n}, 0x{each}" for n, each in enumerate(given[: form.plan.count])

@@ -246,11 +246,11 @@ def load_scalars(site: Site) -> None:
     if constant is None:
         raise site.refusal("its constant is no number", "write it as one")
     if number is not None and number < 0:
-        base, offset, number = _further(site, base, number), "0x0", 0
+        base, offset, number = further(site, base, number), "0x0", 0
     if constant < 0:
-        base, constant = _further(site, base, constant), 0
+        base, constant = further(site, base, constant), 0
     if number is None and site.item.mnemonic.endswith("x16"):
-        base, offset, number = _further(site, base, offset), hex(constant), constant
+        base, offset, number = further(site, base, offset), hex(constant), constant
         constant = 0
     site.item = replace(site.item, operands=(result, base, offset))
     tail = tuple(word for word in site.item.tail if not word.startswith("offset:"))
@@ -272,7 +272,7 @@ def load_scalars(site: Site) -> None:
         site.put("s_load_dwordx8", target, base, hex(at), tail=site.item.tail)
 
 
-def _further(site: Site, base: str, by: int | str) -> str:
+def further(site: Site, base: str, by: int | str) -> str:
     """A pair of registers with a base + a constant, or + a register, which has no sign."""
     pair, low, high = site.sgpr_pair()
     first, second = registers(base)
