@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 from simgen.compile.legalise.machine_code import FORMATS
 
@@ -23,7 +24,7 @@ MODELS = {
     "vega": (("src/arch/amdgpu/vega",), ("gfx902", "gfx908", "gfx90a", "gfx942")),
 }
 ALSO = {"gfx803": "gfx801", "gfx902": "gfx900"}  # architectures of the same instruction set
-_TABLE = re.compile(r"Decoder::(table\w+)\[\]\s*=\s*\{(.*?)\n    \}", re.S)
+_TABLE = re.compile(r"Decoder::(table\w+)\[\]\s*=\s*\{(.*?)\};", re.S)
 _METHOD = re.compile(
     r"Decoder::(decode_\w+)\(MachInst[^)]*\)(?: const)?\n    \{(.*?)\n    \}", re.S
 )
@@ -61,6 +62,17 @@ _HALF_MIRROR = re.compile(r"currLane & -0x7\b")
 _MATRIX = {"cbsz": r"\bCBSZ\b", "blgp": r"\bBLGP\b"}
 # Of scalar loads, the constant: gfx9's has a sign.
 _UNSIGNED = re.compile(r"struct InFmt_SMEM_1 \{\s*unsigned int\s+OFFSET : 21;")
+# From 25.0 on, what some GPUs have in place of others' instructions: functions that change entries
+# of the primary table, which holds each opcode of VOP2 four times.
+_OVERRIDES = re.compile(r"void Decoder::(fixup\w+)\(\)\s*\{(.*?)\n    \}", re.S)
+_OVERRIDDEN = re.compile(r"tableDecodePrimary\[(\d+)\] = &Decoder::(\w+);")
+_CHOSEN = re.compile(r"GfxVersion::(\w+)\)\s*\{\s*(fixup\w+)\(\);")
+# From 25.0 on, how long each product of matrices takes on a GPU; what has no time ends the
+# simulation (scoreboard_check_stage.cc). The names are those that classes give themselves.
+_TIMES = re.compile(r"\{GfxVersion::(gfx\w+),\s*\{(.*?)\}\s*\}", re.S)
+_TIMED = re.compile(r'\{"(v_\w+)", *\d+')
+_NAMED = re.compile(r'([MN]{2}EM__\w+)\s*=\s*"(\w+)"')
+_CALLED = re.compile(r"using (Inst_VOP3P_MAI__\w+)\s*=[^;]*?&\s*([MN]{2}EM__\w+)\s*>;")
 _NARROW = re.compile(r"\bfloat result\[M\]\[N\]")
 _UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
 # The comparisons F and TRU have the same result whatever their sources are.
@@ -83,6 +95,10 @@ class Sources:
         self.headers = "".join(self._show(p) for p in listed if p.endswith("insts/instructions.hh"))
         # Of atomics, a functor that all share does the work: these two take no limit.
         self.unlimited = set(_UNLIMITED.findall(self._show("src/base/amo.hh")))
+        self.times = {gpu: set(_TIMED.findall(of)) for gpu, of in _TIMES.findall(
+            self._show("src/gpu-compute/compute_unit.cc"))}  # fmt: skip
+        said = dict(_NAMED.findall(self.headers))
+        self.called = {of: said[name] for of, name in _CALLED.findall(self.headers)}
         self.bodies: dict[str, str] = {}
         for path in read:
             self.bodies |= dict(_EXECUTE.findall(self._show(path)))
@@ -101,13 +117,17 @@ class Sources:
         return self._git("show", f"{self.tag}:{path}")
 
 
-def classes(decoder: str) -> dict[tuple[str, int], str | None]:
+def classes(decoder: str, arch: str) -> dict[tuple[str, int], str | None]:
     """(format or segment, opcode) -> the class that the decoder makes, None if it makes none."""
     tables = {name: re.findall(r"&Decoder::(\w+)", body) for name, body in _TABLE.findall(decoder)}
     made = {
         name: (m[1] if (m := re.search(r"return new (\w+)", body)) else None)
         for name, body in _METHOD.findall(decoder)
     }
+    changes = dict(_OVERRIDES.findall(decoder))
+    for gpu, change in _CHOSEN.findall(decoder):
+        for at, method in _OVERRIDDEN.findall(changes[change]) if gpu == arch else ():
+            tables["tableDecodePrimary"][int(at)] = method
     found: dict[tuple[str, int], str | None] = {}
     for at, method in enumerate(tables["tableDecodePrimary"]):
         word = at << 23
@@ -141,7 +161,7 @@ def same(gem5: str, mnemonic: str) -> bool:
 
 def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str, str]) -> None:
     """Add to `made` and `said` what the model does with the instructions of an architecture."""
-    decoded = classes(sources.decoder)
+    decoded = classes(sources.decoder, arch)
     encodings = json.loads((DATA / "encodings" / f"{arch}.json").read_text())
     for name, opcodes in encodings.items():
         for opcode, lines in opcodes.items():
@@ -154,7 +174,11 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
                 ]
             for word in words:
                 key = word.split("_")[0] if name == "FLAT" else name
-                one(word, decoded.get((key, int(opcode))), sources.bodies, made, said)
+                of = decoded.get((key, int(opcode)))
+                one(word, of, sources.bodies, made, said)
+                timed = sources.called.get(of or "") in sources.times.get(arch, ())
+                if sources.times and word.startswith("v_mfma") and not timed:
+                    made["ends"].add(word)
                 if name == "SMEM" and "load" in word and sources.unsigned:
                     made["negative"].add(word)
                 if word.startswith("v_mfma") and word not in made["ends"]:
@@ -225,6 +249,24 @@ def unread(name: str, body: str) -> list[str]:
     return [m for m, p in _MODIFIERS.items() if m not in lacks and not re.search(p, body)]
 
 
+def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
+    """What a version's model does with the instructions of some architectures."""
+    made: dict[str, set[str]] = defaultdict(set)
+    said: dict[str, str] = {}
+    for arch in archs:
+        facts(sources, arch, made, said)
+    listed = {b for arch in archs for b in ([arch, ALSO[arch]] if arch in ALSO else [arch])}
+    return {
+        "architectures": sorted(listed & sources.gpus()),
+        "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
+        **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
+        "no_scalar": sorted(made["no_scalar"]),
+        "half_mirror": not _HALF_MIRROR.search(sources.helpers),
+        "ignores": {k: sorted(made[k]) for k in _MODIFIERS}
+        | {k: sorted(made[k] - made["ends"]) for k in (*_MATRIX, "negative") if made[k]},
+    }  # fmt: skip
+
+
 def main() -> None:
     checkout = Path(sys.argv[1])
     (DATA / "lint").mkdir(exist_ok=True)
@@ -235,22 +277,9 @@ def main() -> None:
             sources = Sources(checkout, tag, folders)
             if "tableDecodePrimary" not in sources.decoder:
                 continue
-            made: dict[str, set[str]] = defaultdict(set)
-            said: dict[str, str] = {}
             simulated = sources.gpus()
             archs = tuple(each for each in archs if each in simulated)
-            for arch in archs:
-                facts(sources, arch, made, said)
-            listed = [b for arch in archs for b in ([arch, ALSO[arch]] if arch in ALSO else [arch])]
-            tables.append({
-                "architectures": sorted(set(listed) & simulated),
-                "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
-                **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
-                "no_scalar": sorted(made["no_scalar"]),
-                "half_mirror": not _HALF_MIRROR.search(sources.helpers),
-                "ignores": {k: sorted(made[k]) for k in _MODIFIERS}
-                | {k: sorted(made[k] - made["ends"]) for k in (*_MATRIX, "negative") if made[k]},
-            })  # fmt: skip
+            tables.append(table_of(sources, archs))
         commit = subprocess.run(
             ["git", "rev-parse", "--short=10", f"{tag}^{{commit}}"], cwd=checkout,
             capture_output=True, check=True, text=True,

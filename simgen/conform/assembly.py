@@ -37,7 +37,7 @@ VECTOR_INPUT = values.SOURCES * 2 * PLANE
 SCALAR_INPUT = values.TUPLES * 32
 COPIES = 20  # the first of the registers that keep the sources, or what scalar forms leave
 SECTION = ".conform"
-_ENTRY = struct.Struct("<IIII")
+_ENTRY = struct.Struct("<IIIII")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Assembled:
     code: bytes
     # Of each: (byte from the kernel's start, bytes, where its block begins, where that ends)
     places: tuple[tuple[int, int, int, int], ...]
+    together: tuple[int, ...]  # bytes of each with those behind it that are left out with it
 
 
 def number_of(blocks: Sequence[Form], arch: str, instruction: int) -> int | None:
@@ -84,7 +85,7 @@ def without(made: Assembled, numbers: Sequence[int], name: str) -> bytes:
     )  # fmt: skip
     first = segment["p_offset"] + start - segment["p_vaddr"]
     for number in numbers:
-        at, nbytes, *_ = made.places[number]
+        at, nbytes = made.places[number][0], made.together[number]
         code[first + at : first + at + nbytes] = S_NOP * (nbytes // len(S_NOP))
     return bytes(code)
 
@@ -114,8 +115,8 @@ def text(name: str, blocks: Sequence[Form], arch: str) -> str:
          f".size {name}, .Lend_{name}-{name}",
          *_descriptor(name, arch, blocks),
          f'.section {SECTION},"",@progbits',
-         *(f".long .Lfrom{at}-{name}, .Lto{at}-.Lfrom{at}, .Lblock{at}-{name}, .Lend{at}-{name}"
-           for at in range(len(blocks))), ""]
+         *(f".long .Lfrom{at}-{name}, .Lto{at}-.Lfrom{at}, .Lblock{at}-{name}, .Lend{at}-{name}, "
+           f".Lwith{at}-.Lfrom{at}" for at in range(len(blocks))), ""]
     )  # fmt: skip
 
 
@@ -125,7 +126,9 @@ def assembled(name: str, blocks: Sequence[Form], arch: str) -> Assembled:
 
     code = toolchain.assemble(text(name, blocks, arch), arch)
     section: Any = ELFFile(io.BytesIO(code)).get_section_by_name(SECTION)
-    return Assembled(code, tuple(_ENTRY.iter_unpack(section.data())))
+    entries = list(_ENTRY.iter_unpack(section.data()))
+    places = tuple((at, nbytes, begin, end) for at, nbytes, begin, end, _ in entries)
+    return Assembled(code, places, tuple(together for *_, together in entries))
 
 
 def _carry(arch: str) -> tuple[str, str]:
@@ -196,7 +199,7 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
     lines += [*_pair("s30", "s31", BITS), *_pair("s34", "s35", BITS), *form.setup]
     if form.lanes != Form.lanes:
         lines += [*_pair("s46", "s47", form.lanes), "s_mov_b64 exec, s[46:47]"]
-    lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:", "s_nop 4"]
+    lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:", f".Lwith{at}:", "s_nop 4"]
     if form.instruction.format in ("DS", "FLAT"):
         lines.append("s_waitcnt vmcnt(0) lgkmcnt(0)")
     if "s36" in form.outputs:
@@ -253,13 +256,26 @@ def _scalar_start(arch: str) -> list[str]:
 
 
 def _scalar_block(form: Form, at: int, arch: str, place: int) -> list[str]:
-    """Words of a tuple: a, b (two each), the bit that SCC is before."""
-    lines = [
-        f"; {form.text}", "s_mov_b32 s42, s8", "s_mov_b32 s43, s9", "s_mov_b32 s40, 1",
+    """Words of a tuple: a, b (two each), the bit that SCC is before; s[14:15] are its own words of
+    memory, of a form that has some."""
+    lines = [f"; {form.text}"]
+    where: list[str] = []
+    if form.window:
+        first = place + len(form.outputs) * PLANE
+        lines += ["s_mov_b64 exec, -1", *_window(form, arch, first)]
+        where = [
+            f"s_sub_u32 s14, {values.LANES}, s44", "s_lshl_b32 s15, s2, 6",
+            "s_add_u32 s14, s14, s15", f"s_lshl_b32 s14, s14, {form.window.bit_length() + 1}",
+            f"s_add_u32 s14, s14, {first:#x}", "s_add_u32 s14, s14, s6", "s_addc_u32 s15, s7, 0",
+        ]  # fmt: skip
+    lines += [
+        "s_mov_b32 s42, s8", "s_mov_b32 s43, s9", "s_mov_b32 s40, 1",
         "s_mov_b32 s41, 0", f"s_mov_b32 s44, {values.LANES}", f".Lloop{at}:",
         "s_load_dwordx8 s[20:27], s[42:43], 0x0", "s_waitcnt lgkmcnt(0)",
-        *_pair("s30", "s31", KEPT << 32 | KEPT), *form.setup, "s_cmp_lg_u32 s24, 0",
-        f".Lfrom{at}:", form.text, f".Lto{at}:", "s_cselect_b32 s38, 1, 0",
+        *_pair("s30", "s31", KEPT << 32 | KEPT), *where, *form.setup, "s_cmp_lg_u32 s24, 0",
+        # What follows a store is left out with it: a simulator that lacks one lacks the other.
+        f".Lfrom{at}:", form.text, f".Lto{at}:", *form.after, f".Lwith{at}:",
+        "s_cselect_b32 s38, 1, 0",
     ]  # fmt: skip
     if form.instruction.format == SCALAR_MEMORY:
         lines.append("s_waitcnt lgkmcnt(0)")
@@ -313,7 +329,7 @@ def _id_start(shape: Shape, arch: str) -> list[str]:
 
 
 def _id_block(form: Form, at: int, arch: str, place: int) -> list[str]:
-    lines = [f"; {form.text}", f".Lfrom{at}:", "s_nop 0", f".Lto{at}:"]
+    lines = [f"; {form.text}", f".Lfrom{at}:", "s_nop 0", f".Lto{at}:", f".Lwith{at}:"]
     for register in form.outputs:
         lines += _store(arch, register, place)
         place += PLANE

@@ -15,7 +15,7 @@ import numpy as np
 
 from simgen.conform.arithmetic import KEPT, Computed, Modifiers, Wanted, bits_of
 from simgen.conform.description import Described
-from simgen.conform.expected import TYPES, Expected, is_subnormal
+from simgen.conform.expected import TYPES, BrainFloats, Expected, is_subnormal
 from simgen.conform.forms import Form
 from simgen.conform.stores import ALL, SOME, WINDOW, add_words
 
@@ -59,7 +59,7 @@ _FLOATS: dict[str, Changes] = {
     "max": lambda old, a, _: np.where(a > old, a, old),
     "cmpst": lambda old, a, b: np.where(old == a, b, old),
 }
-_FLOATS_IN_MEMORY = ("add_f32", "add_f64", "min_f64", "max_f64", "pk_add_f16")
+_FLOATS_IN_MEMORY = ("add_f32", "add_f64", "min_f64", "max_f64", "pk_add_f16", "pk_add_bf16")
 _MEMORY = ("add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec", "swap",
            "cmpswap")  # fmt: skip
 # Of LDS: the mnemonic's words, before and behind "rtn", and what it does.
@@ -70,7 +70,7 @@ _LDS = (
     ("mskor", "b", "mskor"), ("cmpst", "b", "cmpst"), ("wrxchg", "b", "swap"),
 )  # fmt: skip
 _LDS_FLOATS = ("add_f32", "min_f32", "max_f32", "cmpst_f32", "add_f64", "min_f64", "max_f64",
-               "cmpst_f64", "pk_add_f16")  # fmt: skip
+               "cmpst_f64", "pk_add_f16", "pk_add_bf16")  # fmt: skip
 _PAIRS = ("cmpswap", "cmpst", "mskor", "cmpst_f32", "cmpst_f64")  # they take two sources
 
 
@@ -104,6 +104,8 @@ class Atomic(Computed):
         return found
 
     def _of_floats(self, type_: str, words: tuple[Any, ...], active: Any) -> Wanted:
+        if type_ == "bf16":
+            return _brain_sum(words, active)
         old, a, b = (_halves(each) if type_ == "f16" else each.view(TYPES[type_]) for each in words)
         change = self.change.removeprefix("pk_").partition("_")[0]
         with np.errstate(all="ignore"):
@@ -118,13 +120,31 @@ class Atomic(Computed):
 def _float(change: str) -> str:
     """The type of the floats that an atomic changes; empty of integers."""
     type_ = change.rpartition("_")[2]
-    return type_ if type_ in ("f16", "f32", "f64") else ""
+    return type_ if type_ in ("f16", "bf16", "f32", "f64") else ""
 
 
 def _halves(words: Any) -> Any:
     """The lower and the upper halves of words as floats of 16 bits."""
+    return _parts_of(words).view(np.float16)
+
+
+def _parts_of(words: Any) -> Any:
     low, high = words & np.uint32(0xFFFF), words >> np.uint32(16)
-    return np.stack([low, high]).astype(np.uint16).view(np.float16)
+    return np.stack([low, high]).astype(np.uint16)
+
+
+def _brain_sum(words: tuple[Any, ...], active: Any) -> Wanted:
+    """Sums of both halves as bf16. Those of float32 are exact to more than twice its places and
+    two, so that to round them once more is to round the exact ones."""
+    halves = [_parts_of(each) for each in words[:2]]
+    old, a = ((each.astype(np.uint32) << np.uint32(16)).view(np.float32) for each in halves)
+    with np.errstate(all="ignore"):
+        total = old + a
+    whole = total.view(np.uint32)
+    nearest = whole + np.uint32(0x7FFF) + (whole >> np.uint32(16) & np.uint32(1))
+    new = np.where(np.isnan(total), np.uint32(0x7FC0), nearest >> np.uint32(16)).astype(np.uint16)
+    small = is_subnormal(old) | is_subnormal(a) | is_subnormal(total)
+    return Wanted("b16", BrainFloats(np.where(active, new, halves[0]), active & small))
 
 
 def _whole(source: Any, *, wide: bool) -> Any:
@@ -149,7 +169,7 @@ def atomics(arch: str, known: frozenset[str]) -> Iterator[Form]:
 
 def _signature(change: str, wide: bool) -> tuple[str, ...]:
     type_ = _float(change) or ("b64" if wide else "b32")
-    return ("pk_f16" if type_ == "f16" else type_,) * 3
+    return (f"pk_{type_}" if type_.endswith("f16") else type_,) * 3
 
 
 def _register(first: int, count: int) -> str:

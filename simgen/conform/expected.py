@@ -52,6 +52,17 @@ class Expected:
         return good if self.free is None else good | self.free
 
 
+@dataclass(frozen=True)
+class BrainFloats(Expected):
+    """Values of bf16, as their bits: any NaN stands for all of them."""
+
+    def right(self, found: Values) -> Where:
+        """As `Expected.right`."""
+        nan = (self.value & 0x7FFF > 0x7F80) & (found & 0x7FFF > 0x7F80)
+        good = (found == self.value) | nan
+        return good if self.free is None else good | self.free
+
+
 def whole(values: Values) -> Values:
     """The bits of values as unsigned integers."""
     return values.view(_WHOLE[values.dtype.itemsize]) if values.dtype != np.bool_ else values

@@ -131,7 +131,7 @@ def _example(
         for at, type_ in enumerate(form.signature)
     )
     if form.instruction.format == SCALAR_MEMORY:
-        sources = ()  # they are in memory
+        sources = sources if form.window else ()  # of loads, they are in memory
     elif form.scalar:
         sources = (*sources, f"scc={given[2, 0, lane]}")
     expected, found, differ = [], [], []

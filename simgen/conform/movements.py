@@ -3,6 +3,10 @@
 Sources are the low words of up to three values (v4, v6, v8). LDS holds four words for each lane, at
 16 times its number: a, b, c, a. Of memory, the values themselves are read. What lies outside of
 what the kernel has written or been given is not looked at.
+
+Loads of memory begin at each byte of a word, as GPUs under Linux allow, so that some cross lines of
+caches. Those that fill half of a register keep the other half, but where memories have ECC: there,
+loads may clear it.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen.conform import values
-from simgen.conform.arithmetic import KEPT, Computed, Modifiers, Wanted
+from simgen.conform.arithmetic import ALL_LANES, KEPT, Computed, Modifiers, Wanted
 from simgen.conform.description import Described
 from simgen.conform.expected import Expected
 from simgen.conform.forms import Form
@@ -31,6 +35,8 @@ SIGNATURE = ("b32", "b32", "b32")
 GROUP_NBYTES = 64 * 16
 LDS_NBYTES = 8192  # of a work-group
 ADDRESS = 14  # the register of a lane's address
+SOME = 0x0F35A5C396C3FF01  # lanes that some forms are tried with
+ECC = ("gfx908", "gfx90a", "gfx942")  # whose memories have it
 _TO_LDS = (
     f"v_lshlrev_b32_e32 v{ADDRESS}, 4, v0",
     f"ds_write_b32 v{ADDRESS}, v4",
@@ -49,30 +55,58 @@ class Movement(Computed):
 
     def outcome(self, words: Words, lanes: int) -> list[Wanted]:
         """As `Computed.outcome`."""
-        del lanes
         assert self.moves is not None
         found, known = self.moves(words)
         return [
-            Wanted("b32", Expected(each, ~there)) for each, there in zip(found, known, strict=True)
+            self._in_lanes(Wanted("b32", Expected(each, ~there)), lanes)
+            for each, there in zip(found, known, strict=True)
         ]
+
+
+@dataclass(frozen=True)
+class Half(Movement):
+    """What a load of less than a word leaves in a register of which it fills a half."""
+
+    told: bool = True  # that the other half stays
+
+    def outcome(self, words: Words, lanes: int) -> list[Wanted]:
+        """As `Computed.outcome`: both halves, the lower one first."""
+        assert self.moves is not None
+        (found,), (known,) = self.moves(words)
+        count = words.shape[2]
+        at = int(self.instruction.name.endswith("_hi"))
+        halves = np.tile(np.array([[KEPT & 0xFFFF], [KEPT >> 16]], np.uint16), count)
+        free = np.full((2, count), not self.told)
+        halves[at], free[at] = found & np.uint32(0xFFFF), ~known
+        return [self._in_lanes(Wanted("b16", Expected(halves, free)), lanes)]
 
 
 def movements(arch: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
-    for form in (*_from_lds(), *_lanes(), *_memory(arch)):
+    told = arch not in ECC
+    for form in (*_from_lds(), *_halves_from_lds(told), *_lanes(), *_memory(arch, told)):
         if form.mnemonic in known:
             yield form
 
 
 def _form(
     text: str, what: str, count: int, moves: Moves, setup: tuple[str, ...], format_: str,
-    output: str = "v",
+    output: str = "v", lanes: int = ALL_LANES,
 ) -> Form:  # fmt: skip
     name = text.split()[0]
     of = Described(name, format_, ("b32",) * count, SIGNATURE, "mov")
     outputs = tuple(f"v{10 + n}" for n in range(count)) if output == "v" else (output,)
     made = Movement(of, Modifiers(), None, False, None, moves=moves)
-    return Form(of, text, what, SIGNATURE, setup, outputs, made)
+    return Form(of, text, what, SIGNATURE, setup, outputs, made, lanes=lanes)
+
+
+def _half(
+    text: str, what: str, moves: Moves, setup: tuple[str, ...], format_: str, told: bool,
+    lanes: int = ALL_LANES,
+) -> Form:  # fmt: skip
+    of = Described(text.split()[0], format_, ("b32",), SIGNATURE, "mov")
+    made = Half(of, Modifiers(), None, False, None, moves=moves, told=told)
+    return Form(of, text, what, SIGNATURE, setup, ("v10",), made, lanes=lanes)
 
 
 def _held(words: Words) -> Values:
@@ -118,15 +152,31 @@ def _from_lds() -> Iterator[Form]:
             yield _form(f"ds_read_{name} {to}, {a}{tail}", f"offset {offset}", count,
                         _read(places, 4), _TO_LDS, "DS")  # fmt: skip
         for name, nbytes in (("u8", 1), ("i8", 1), ("u16", 2), ("i16", 2)):
-            moved = _read((offset + 2,), nbytes, signed=name[0] == "i")
-            yield _form(f"ds_read_{name} v10, {a} offset:{offset + 2}", f"offset {offset + 2}", 1,
-                        moved, _TO_LDS, "DS")  # fmt: skip
+            for at in (offset + 2, offset + (3 if nbytes == 1 else 4)):
+                moved = _read((at,), nbytes, signed=name[0] == "i")
+                yield _form(f"ds_read_{name} v10, {a} offset:{at}", f"offset {at}", 1, moved,
+                            _TO_LDS, "DS")  # fmt: skip
+    for name, to, places in (("b32", "v10", (8,)), ("b64", "v[10:11]", (8, 12))):
+        yield _form(f"ds_read_{name} {to}, {a} offset:8", "offset 8, some lanes", len(places),
+                    _read(places, 4), _TO_LDS, "DS", lanes=SOME)  # fmt: skip
     yield _form(f"ds_read2_b32 v[10:11], {a} offset0:1 offset1:6", "offsets 1 and 6", 2,
                 _read((4, 24), 4), _TO_LDS, "DS")  # fmt: skip
     yield _form(f"ds_read2_b64 v[10:13], {a} offset0:1 offset1:4", "offsets 1 and 4", 4,
                 _read((8, 12, 32, 36), 4), _TO_LDS, "DS")  # fmt: skip
     yield _form(f"ds_read2st64_b32 v[10:11], {a} offset0:0 offset1:1", "offsets 0 and 1", 2,
                 _read((0, 256), 4), _TO_LDS, "DS")  # fmt: skip
+    yield _form(f"ds_read2st64_b64 v[10:13], {a} offset0:0 offset1:1", "offsets 0 and 1", 4,
+                _read((0, 4, 512, 516), 4), _TO_LDS, "DS")  # fmt: skip
+
+
+def _halves_from_lds(told: bool) -> Iterator[Form]:
+    """Loads of less than a word into half of a register."""
+    for name, nbytes in (("u8", 1), ("i8", 1), ("u16", 2)):
+        for end in ("_d16", "_d16_hi"):
+            for offset in (2, 7) if nbytes == 1 else (2, 4):
+                moved = _read((offset,), nbytes, signed=name[0] == "i")
+                text = f"ds_read_{name}{end} v10, v{ADDRESS} offset:{offset}"
+                yield _half(text, f"offset {offset}", moved, _TO_LDS, "DS", told)
 
 
 def _gathered(lane: Callable[[Words, Values], Values]) -> Moves:
@@ -196,27 +246,54 @@ def _part(offset: int, nbytes: int, *, signed: bool) -> Moves:
     return moves
 
 
-def _memory(arch: str) -> Iterator[Form]:
+_WORDS = (("dword", 1), ("dwordx2", 2), ("dwordx3", 3), ("dwordx4", 4))
+_LESS = (("ubyte", 1), ("sbyte", 1), ("ushort", 2), ("sshort", 2))  # bytes
+
+
+def _memory(arch: str, told: bool) -> Iterator[Form]:
     add, addc = (
         ("v_add_u32_e32", "v_addc_u32_e32")
         if arch.startswith("gfx8")
         else ("v_add_co_u32_e32", "v_addc_co_u32_e32")
     )
     setup = ("v_mov_b32_e32 v15, s5", f"{add} v14, vcc, s4, v1", f"{addc} v15, vcc, 0, v15, vcc")
-    segments = [("flat", ""), ("global", ", off")]
-    for segment, off in segments:
-        offsets = (0,) if segment == "flat" else (0, 64)
-        for offset in offsets:
-            tail = f" offset:{offset}" if offset else ""
-            for name, count in (("dword", 1), ("dwordx2", 2), ("dwordx3", 3), ("dwordx4", 4)):
-                to = "v10" if count == 1 else f"v[10:{9 + count}]"
-                yield _form(f"{segment}_load_{name} {to}, v[14:15]{off}{tail}", f"offset {offset}",
-                            count, _given(offset, count), setup, "FLAT")  # fmt: skip
-            for name, nbytes in (("ubyte", 1), ("sbyte", 1), ("ushort", 2), ("sshort", 2)):
-                moved = _part(offset, nbytes, signed=name[0] == "s")
-                yield _form(f"{segment}_load_{name} v10, v[14:15]{off}{tail}", f"offset {offset}",
-                            1, moved, setup, "FLAT")  # fmt: skip
-    yield _form("global_load_dword v10, v1, s[4:5]", "scalar base", 1, _given(0, 1), (), "FLAT")
-    yield _form("global_load_dword v10, v14, s[4:5] offset:-64", "scalar base, negative offset", 1,
-                _given(0, 1), ("v_mov_b32_e32 v14, 64", f"{add} v14, vcc, v14, v1"),
-                "FLAT")  # fmt: skip
+    moved = {
+        by: (*setup, f"{add} v14, vcc, {by}, v14", f"{addc} v15, vcc, 0, v15, vcc")
+        for by in (1, 2, 3)
+    }
+    for segment, place in (("flat", "v[14:15]"), ("global", "v[14:15], off")):
+        yield from _loads(segment, place, "offset 0", 0, setup)
+        yield from _loads(segment, place, "offset 0, some lanes", 0, setup, SOME)
+        for by, further in moved.items():
+            yield from _loads(segment, place, f"address + {by}", by, further)
+        for name, nbytes in (("ubyte", 1), ("sbyte", 1), ("short", 2)):
+            for end in ("_d16", "_d16_hi"):
+                text = f"{segment}_load_{name}{end} v10, {place}"
+                part = _part(0, nbytes, signed=name[0] == "s" and nbytes == 1)
+                yield _half(text, "offset 0", part, setup, "FLAT", told)
+                yield _half(text, "offset 0, some lanes", part, setup, "FLAT", told, SOME)
+                part = _part(3, nbytes, signed=name[0] == "s" and nbytes == 1)
+                yield _half(text, "address + 3", part, moved[3], "FLAT", told)
+    yield from _loads("global", "v[14:15], off offset:64", "offset 64", 64, setup)
+    yield from _loads("global", "v1, s[4:5]", "scalar base", 0, ())
+    yield from _loads("global", "v14, s[4:5] offset:-64", "scalar base, negative offset", 0,
+                      ("v_mov_b32_e32 v14, 64", f"{add} v14, vcc, v14, v1"))  # fmt: skip
+    for by in (4095, -4096):
+        high = 0 if by < 0 else -1
+        far = (*setup, f"v_mov_b32_e32 v13, {high}", f"{add} v14, vcc, {-by & 0xFFFFFFFF:#x}, v14",
+               f"{addc} v15, vcc, v13, v15, vcc")  # fmt: skip
+        yield from _loads("global", f"v[14:15], off offset:{by}", f"offset {by}", 0, far)
+
+
+def _loads(
+    segment: str, place: str, what: str, offset: int, setup: tuple[str, ...], lanes: int = ALL_LANES
+) -> Iterator[Form]:
+    """Of all widths, of what lies `offset` bytes behind the start of each tuple's own word."""
+    for name, count in _WORDS:
+        to = "v10" if count == 1 else f"v[10:{9 + count}]"
+        yield _form(f"{segment}_load_{name} {to}, {place}", what, count, _given(offset, count),
+                    setup, "FLAT", lanes=lanes)  # fmt: skip
+    for name, nbytes in _LESS:
+        moved = _part(offset, nbytes, signed=name[0] == "s")
+        yield _form(f"{segment}_load_{name} v10, {place}", what, 1, moved, setup, "FLAT",
+                    lanes=lanes)  # fmt: skip

@@ -102,12 +102,12 @@ def reproducer(finding: Seen) -> list[str]:
         made = ids.reproducer(form.shape, example.number)
         return [*made, f"; expected {example.expected}, found {example.found}"]
     if form.instruction.format == description.SCALAR_MEMORY:
-        lines = scalar_memory.reproducer(form, example.number)
+        lines = scalar_memory.reproducer(form, example.number, example.sources)
         return [*lines, f"; {holder}: expected {expected}, found {found}"]
     if form.instruction.format == matrix.FORMAT:
         # The other lanes have sources of their own; of C, the element that differs counts.
-        kept = _registers(holder)
-        lines = [each for each in lines if each not in form.setup or _registers(each) & kept]
+        before = matrix.setup(form, example.number % LANES, _registers(holder))
+        lines = [*before, *lines[len(form.setup) :]]
     values = []
     given = example.sources[:-1] if form.scalar else example.sources
     register, word = ("s", 20) if form.scalar else ("v", SOURCE)

@@ -25,7 +25,7 @@ from simgen.conform.ids import ids
 from simgen.conform.judging import Found
 from simgen.conform.matrix import products
 from simgen.conform.movements import movements
-from simgen.conform.scalar_memory import scalar_loads
+from simgen.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen.conform.stores import stores
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import tables
@@ -122,7 +122,8 @@ class Trial:
         known = description.words(arch)
         every = [
             *forms(arch), *movements(arch, known), *stores(arch, known), *atomics(arch, known),
-            *products(arch, known), *scalar_loads(arch, known), *ids(),
+            *products(arch, known), *scalar_loads(arch, known), *scalar_stores(arch, known),
+            *ids(),
         ]  # fmt: skip
         chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:

@@ -1,13 +1,17 @@
-"""Scalar loads: words of memory that all lanes share, by a base and an offset of any kind.
+"""Scalar loads and stores: words of memory that all lanes share, by a base and an offset.
 
 The words that are loaded are those of the tuples of a work-group, from a place on that differs from
 tuple to tuple. s[8:9] is where they lie; s12 becomes the distance of the place, s[10:11] a base
 from which it is reached by the offset of the form, and s[16:19] a buffer at that base. What is
 loaded goes to s48 and those behind it.
 
+Of stores, each tuple has words of memory of its own at s[14:15], which are KEPT before; of all of
+them, those of the tuple go to some. A scalar cache writes back what it holds when it is told to.
+
 Source: AMD, Vega Instruction Set Architecture Reference Guide, section 7.4 (a scalar load adds its
-base, its constant and its register, whose constant is signed there); Graphics Core Next
-Architecture, Generation 3, Reference Guide, section 7.2 (one of both, unsigned).
+base, its constant and its register, whose constant is signed there; scalar stores, section 7.1, and
+S_DCACHE_WB); Graphics Core Next Architecture, Generation 3, Reference Guide, section 7.2 (one of
+both, unsigned; the register of a store is M0).
 """
 
 from __future__ import annotations
@@ -18,13 +22,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen.conform import values
-from simgen.conform.arithmetic import Computed, Modifiers, Wanted
+from simgen.conform.arithmetic import KEPT, Computed, Modifiers, Wanted
 from simgen.conform.description import SCALAR_MEMORY, Described
 from simgen.conform.expected import Expected
 from simgen.conform.forms import Form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from simgen.conform.values import Words
 
@@ -40,6 +44,9 @@ _NEAR = 0x60  # bytes: without it, what is loaded is there, too
 # num_records and the last word of a buffer of bytes, and of one of elements of 16 bytes
 _BYTES, _ELEMENTS = (0xFFFFFFF0, 0), (0x0FFFFFFF, 16)
 _FLAGS = 0x00027000  # 32-bit words, in order
+WINDOW = 8  # words of memory of a tuple, of stores
+_INTO = 8  # bytes: where in it they begin
+_BACK = ("s_waitcnt lgkmcnt(0)", "s_dcache_wb")
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,67 @@ class Loaded(Computed):
         return [Wanted("b32", Expected(flat[first + n])) for n in range(self.count)]
 
 
+@dataclass(frozen=True)
+class ScalarStored(Computed):
+    """What a store of the first `count` words of a tuple leaves in its window."""
+
+    count: int = 1
+
+    def outcome(self, words: Words, lanes: int) -> list[Wanted]:
+        """As `Computed.outcome`: word by word."""
+        given = (words[0, 0], words[0, 1], words[1, 0], words[1, 1])
+        kept = np.full(words.shape[2], KEPT, np.uint32)
+        left = [kept] * WINDOW
+        left[_INTO // 4 : _INTO // 4 + self.count] = given[: self.count]
+        return [Wanted("b32", Expected(each)) for each in left]
+
+
+def scalar_stores(arch: str, known: frozenset[str]) -> Iterator[Form]:
+    """The forms of an architecture."""
+    both = not arch.startswith("gfx8")
+    for count in _WIDTHS[:3]:
+        word = "dword" if count == 1 else f"dwordx{count}"
+        for form in (*_stores(f"s_store_{word}", count, both),
+                     *_buffer_stores(f"s_buffer_store_{word}", count, both)):  # fmt: skip
+            if form.mnemonic in known:
+                yield form
+
+
+def _stores(name: str, count: int, both: bool) -> Iterator[Form]:
+    yield _store(name, count, "constant", f"s[14:15], {_INTO:#x}", ())
+    yield _store(name, count, "far constant", f"s[10:11], {_FAR:#x}", _below(_FAR - _INTO))
+    register = "s13" if both else "m0"
+    setup = (*_below(_REGISTER - _INTO), f"s_mov_b32 {register}, {_REGISTER:#x}")
+    yield _store(name, count, "register", f"s[10:11], {register}", setup)
+    if both:
+        yield _store(name, count, "negative constant", "s[10:11], -0x40", _below(-0x40 - _INTO))
+        setup = (*_below(_NEAR + 0x84 - _INTO), *_register(_NEAR))
+        yield _store(name, count, "register and constant", "s[10:11], s13 offset:0x84", setup)
+
+
+def _buffer_stores(name: str, count: int, both: bool) -> Iterator[Form]:
+    register = "s13" if both else "m0"
+    for size, what in ((_BYTES, "of bytes"), (_ELEMENTS, "of elements")):
+        setup = (*_below(_FAR - _INTO), *_buffer(*size))
+        yield _store(name, count, f"buffer {what}, constant", f"s[16:19], {_FAR:#x}", setup)
+        setup = (*setup, f"s_mov_b32 {register}, {_FAR:#x}")
+        yield _store(name, count, f"buffer {what}, register", f"s[16:19], {register}", setup)
+
+
+def _store(name: str, count: int, what: str, operands: str, setup: tuple[str, ...]) -> Form:
+    data = "s20" if count == 1 else f"s[20:{19 + count}]"
+    of = Described(name, SCALAR_MEMORY, (), SIGNATURE, "mov")
+    plan = ScalarStored(of, Modifiers(), None, False, None, count=count)
+    return Form(of, f"{name} {data}, {operands}", what, SIGNATURE, setup, (), plan, after=_BACK,
+                window=WINDOW)  # fmt: skip
+
+
+def _below(less: int) -> tuple[str, ...]:
+    """s[10:11], that many bytes before the tuple's window."""
+    less &= (1 << 64) - 1
+    return (f"s_sub_u32 s10, s14, {less & 0xFFFFFFFF:#x}", f"s_subb_u32 s11, s15, {less >> 32:#x}")
+
+
 def scalar_loads(arch: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
     both = not arch.startswith("gfx8")
@@ -70,8 +138,18 @@ def scalar_loads(arch: str, known: frozenset[str]) -> Iterator[Form]:
                 yield form
 
 
-def reproducer(form: Form, number: int) -> list[str]:
-    """The lines that load what tuple `number` does; s[8:9] is where those of its work-group lie."""
+def reproducer(form: Form, number: int, sources: Sequence[str]) -> list[str]:
+    """The lines that load or store what tuple `number` does; s[8:9] is where those of its
+    work-group lie."""
+    if form.window:
+        whole = [each.removeprefix("0x") for each in sources[:2]]
+        given = [half for each in whole for half in (each[8:], each[:8])]
+        assert isinstance(form.plan, ScalarStored)
+        told = f"  ; s[14:15]: {4 * WINDOW} bytes, each word {KEPT:#x}"
+        lines = [
+            f"s_mov_b32 s{20 + n}, 0x{each}" for n, each in enumerate(given[: form.plan.count])
+        ]
+        return [lines[0] + told, *lines[1:], *form.setup, form.text, form.after[-1]]
     group, lane = divmod(number, values.LANES)
     told = f"  ; s[8:9]: where the {values.LANES} tuples of work-group {group} lie"
     return [f"s_mov_b32 s44, {values.LANES - lane}{told}", *form.setup, form.text]

@@ -60,14 +60,16 @@ _I16 = (0, 1, 2, 3, 15, 16, 17, 0x7F, 0x80, 0xFF, 0x100, 0x7FFE, 0x7FFF, 0x8000,
 
 BITS = {"f32": 32, "f64": 64, "f16": 16, "i32": 32, "u32": 32, "b32": 32, "i64": 64, "u64": 64,
         "b64": 64, "i16": 16, "u16": 16, "b16": 16, "pk_f16": 32, "pk_i16": 32, "pk_u16": 32,
-        "pk_f32": 64}  # fmt: skip
-# Several elements of a matrix: "4xf16". xf32 is held as f32.
+        "pk_bf16": 32, "pk_f32": 64}  # fmt: skip
+# Several elements of a matrix: "4xf16". xf32 is held as f32. fp8 and bf8 are gfx942's: without
+# infinities, 0x80 is the only NaN, and exponents have a bias of 8 and 16.
 _SEVERAL = re.compile(r"(\d+)x(\w+)")
 _ELEMENTS: dict[str, Any] = {
     name: np.dtype(of)
     for name, of in (("f32", "f4"), ("xf32", "f4"), ("f64", "f8"), ("f16", "f2"), ("bf16", "u2"),
-                     ("i8", "i1"), ("i32", "i4"))
+                     ("i8", "i1"), ("i32", "i4"), ("fp8", "u1"), ("bf8", "u1"))
 }  # fmt: skip
+_MANTISSA = {"fp8": 3, "bf8": 2}  # bits
 _SPECIAL = {"f32": _F32, "f64": _F64, "f16": _F16}
 _OF_BITS = {16: _I16, 32: _I32, 64: _I64}
 # Of instructions with three sources: fewer special values, so that all meet.
@@ -78,6 +80,7 @@ _FEW = {
             0x3FD5555555555555, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000,
             0xFFF0000000000000, 0x7FF8000000000000),
     "f16": (0, 0x8000, 0x3C00, 0xBC00, 0x4200, 0x3555, 0x7BFF, 0x7C00, 0xFC00, 0x7E00),
+    "bf16": (0, 0x8000, 0x3F80, 0xBF80, 0x4040, 0x3EAB, 0x7F7F, 0x7F80, 0xFF80, 0x7FC0),
     32: (0, 1, 5, 31, 32, 0xFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF),
     16: (0, 1, 5, 15, 16, 0xFF, 0x7FFF, 0x8000, 0xFFFE, 0xFFFF),
     64: (0, 1, 31, 63, 0xFFFFFFFF, 0x100000000, 0x7FFFFFFFFFFFFFFF, 1 << 63,
@@ -126,7 +129,11 @@ def _whole_numbers(type_: str, rng: np.random.Generator) -> Words:
     count, kind = _several(type_)
     most = {"i8": 128, "i32": 1 << 30, "f64": 1 << 20}.get(kind, 255)
     numbers = rng.integers(-most, most, (TUPLES, count))
-    if kind == "bf16":
+    if kind in _MANTISSA:
+        told = _eight_bits(kind)
+        whole = np.flatnonzero((told == np.rint(told)) & (np.abs(told) <= 30))  # NaN is not
+        made = whole[numbers % len(whole)].astype(np.uint8)
+    elif kind == "bf16":
         made = (numbers.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     else:
         made = numbers.astype(_ELEMENTS[kind])
@@ -142,8 +149,22 @@ def elements(words: Words, type_: str) -> NDArray[np.float64]:
     if kind == "bf16":
         halves = held.view(np.uint16).astype(np.uint32) << np.uint32(16)
         return halves.view(np.float32).astype(np.float64)
+    if kind in _MANTISSA:
+        return _eight_bits(kind)[held.view(np.uint8)]
     numbers: NDArray[np.float64] = held.view(_ELEMENTS[kind]).astype(np.float64)
     return numbers
+
+
+def _eight_bits(kind: str) -> NDArray[np.float64]:
+    """What each byte is as an 8-bit float of gfx942."""
+    bits_below = _MANTISSA[kind]
+    code = np.arange(256)
+    exponent, mantissa = code >> bits_below & (0x7F >> bits_below), code & (1 << bits_below) - 1
+    bias = 1 << 6 - bits_below
+    fraction = np.where(exponent == 0, 0, 1 << bits_below) + mantissa
+    sized = fraction * 2.0 ** (np.maximum(exponent, 1) - bias - bits_below)
+    found: NDArray[np.float64] = np.where(code == 0x80, np.nan, np.where(code >> 7, -sized, sized))
+    return found
 
 
 def _several(type_: str) -> tuple[int, str]:
@@ -160,7 +181,7 @@ def _special(type_: str, count: int) -> Sequence[int]:
         values = (_FEW if few else _OF_BITS)[16 if "16" in element else bits(element)]
     if not wide:
         return values
-    shift = bits(element)
+    shift = bits(type_) // 2
     turned = [*values[5:], *values[:5]]
     return [low | high << shift for low, high in zip(values, turned, strict=True)]
 
@@ -180,6 +201,9 @@ def _others(type_: str, count: int, rng: np.random.Generator) -> NDArray[np.uint
         return np.where(
             np.arange(count) % 4 != 0, like.view(whole).astype(np.uint64), found & _mask(type_)
         )
+    if type_ == "pk_bf16":
+        parts = [_others("f32", count, rng) >> np.uint64(16) for _ in range(2)]
+        return parts[0] | parts[1] << np.uint64(16)
     small = rng.integers(0, 40, count).astype(np.uint64)
     return np.where(np.arange(count) % 4 == 0, small, found & _mask(type_))
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from simgen.compile.legalise.empty_exec import MaskStep, unguarded
 from simgen.compile.legalise.gem5 import HALF
+from simgen.lint import gem5_rules
 from simgen.lint.naming import modifiers, name
 from simgen.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG
 
@@ -77,9 +78,10 @@ class Gem5:
         for modifier in modifiers(item):
             if word in self.ignores.get(modifier, ()):
                 cure = _CURES.get(modifier, _SIGN_CURE)
+                cure = LEGALISE if gem5_rules.has_rule(word, modifier) else cure
                 return WRONG, f"{self.title} ignores {_IGNORED.get(modifier, modifier)} there", cure
         if word in self.wrong:
-            return WRONG, self.wrong[word], OTHERWISE
+            return WRONG, self.wrong[word], LEGALISE if gem5_rules.has_rule(word) else OTHERWISE
         if reason := self._rewritten(item, following, word):
             return WRONG, reason, LEGALISE
         if word in self.edges:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from simgen.compile import cures, legalise, toolchain
 from simgen.compile.code_object import MACHINES
+from simgen.compile.legalise.rewritten import Legalised
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import RefusedError, UsageError, printable
 from simgen.ir import Language
-from simgen.lint import disassembly, functions, metadata, naming
+from simgen.lint import disassembly, functions, gem5_rules, metadata, naming, tables
 from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from elftools.elf.elffile import ELFFile
 
-    from simgen.compile.legalise import Legalised
     from simgen.lint.functions import Function
 
 VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
@@ -60,9 +60,12 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
     legalise.names(model)  # whether the table has it
     made: list[Legalised] = []
 
+    table = tables.table(simulator, version, model.arch) if simulator == "gem5" else None
+
     def change(text: str) -> str:
         try:
-            made.append(legalise.rewrite(text, model))
+            first = gem5_rules.rewrite(text, table, model.arch) if table else Legalised(text)
+            made.append(first.then(legalise.rewrite(first.text, model)))
         except RefusedError as refusal:
             cures.fit(refusal, Language.ASSEMBLY)
             raise

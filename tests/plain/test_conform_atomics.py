@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import struct
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -118,6 +119,62 @@ def test_what_floats_leave(word: str):
             both = math.isnan(_number(type_, got)) and math.isnan(_number(type_, right))
             assert got == right or both, (form.text, lane)
         assert told > 0.5 * values.size, form.text
+
+
+def _brain(bits: int) -> float:
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def _brain_sum(old: int, a: int) -> int | None:
+    """The bf16 nearest to an exact sum, even ones of two; None: any, or any NaN."""
+    x, y = _brain(old), _brain(a)
+    if not (math.isfinite(x) and math.isfinite(y)):
+        total = x + y
+        return None if math.isnan(total) else 0x7F80 | (total < 0) << 15
+    exact = Fraction(x) + Fraction(y)
+    if any(0 < abs(each) < Fraction(2) ** -126 for each in (Fraction(x), Fraction(y), exact)):
+        return None
+    if exact == 0:
+        return 0x8000 if old == a == 0x8000 else 0
+    # Of the numbers of its sign in their order, the nearest one: by halving.
+    low, high = 0, 0x7F80
+    size = [Fraction(_brain(n)) for n in (0x7F7F, 0x7F7E)]
+    value = lambda n: Fraction(_brain(n)) if n < 0x7F80 else 2 * size[0] - size[1]  # noqa: E731
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if value(middle) <= abs(exact) else (low, middle)
+    below, above = abs(exact) - value(low), value(high) - abs(exact)
+    nearest = low if (below, low % 2) < (above, high % 2) else high
+    return nearest | (exact < 0) << 15
+
+
+@pytest.mark.parametrize(
+    "word", ["global_atomic_pk_add_bf16", "flat_atomic_pk_add_bf16", "ds_pk_add_rtn_bf16"]
+)
+def test_sums_of_packed_bf16(word: str):
+    forms = [each for each in FORMS if each.mnemonic == word]
+    assert forms
+    for form in forms:
+        given = bundling.tried(form.signature, form.scalar)
+        left = next(each for each in form.outcome(given) if each.expected.value.ndim == 2)
+        told = 0
+        for part, lane in itertools.product((0, 1), range(1024)):
+            old, a = (int(given[n, 0, lane]) >> 16 * part & 0xFFFF for n in (0, 1))
+            right = _brain_sum(old, a) if form.lanes >> lane % 64 & 1 else old
+            got = int(left.expected.value[part, lane])
+            if right is None:
+                assert left.expected.free[part, lane] or math.isnan(_brain(got)), (lane, part)
+                continue
+            told += 1
+            assert got == right, (form.text, lane, part)
+        assert told > 1400
+        # A NaN of other bits is right, a number in its place is not.
+        words = np.stack([left.expected.value[0] | left.expected.value[1].astype(np.uint32) << 16])
+        nan = np.flatnonzero((words[0] & 0x7FFF) > 0x7F80)[0]
+        words[0, nan] ^= 0x41
+        assert left.right(words).all()
+        words[0, nan] ^= 0x4000
+        assert np.flatnonzero(~left.right(words)).tolist() == [nan]
 
 
 def test_some_lanes_are_tried():

@@ -167,6 +167,17 @@ def test_a_scalar_load_adds_no_register_to_a_constant():
     assert load.startswith(f"s_load_dword s0, s[2:3], {total}")
 
 
+def test_a_constant_below_zero_is_added_to_the_base():
+    add, carry, load = after("s_load_dwordx2 s[0:1], s[2:3], -0x10")[:3]
+    low, high = (line.split()[1].rstrip(",") for line in (add, carry))
+    assert add.startswith(f"s_add_u32 {low}, s2, 0xfffffff0")
+    assert carry.startswith(f"s_addc_u32 {high}, s3, -1")
+    assert load.startswith(f"s_load_dwordx2 s[0:1], s[{low[1:]}:{high[1:]}], 0x0")
+    load = after("s_load_dword s0, s[2:3], s6 offset:-0x10")[2]
+    assert load.startswith(f"s_load_dword s0, s[{low[1:]}:{high[1:]}], s6")
+    assert "offset" not in load
+
+
 def test_scc_is_saved_only_where_somebody_reads_it():
     free = after(
         "s_mul_i32 s0, s1, s2", "s_cmp_eq_u32 s0, 0", "s_cbranch_scc1 .L", ".L:", arch="gfx803"
@@ -338,7 +349,6 @@ def test_carries_and_limits_are_roles_of_their_architecture():
         "v_pk_mul_lo_u16 v0, v1, 3",
         "v_sub_u32_e64 v0, v1, v2 clamp",
         "v_pk_mul_f32 v[0:1], v[2:3], 2.0",
-        "s_load_dword s0, s[2:3], -0x10",
         "v_unheard_of_f32 v0, v1",
     ],
 )

@@ -237,8 +237,8 @@ def test_none_of_our_kernels_is_refused(tmp_path):
 def test_names_of_simulators():
     assert tables.named("gem5@v24.0.0.1") == ("gem5", "24.0")
     assert tables.named("mgpusim") == ("mgpusim", "4.2.0")
-    assert tables.named("gem5")[1] == tables.versions("gem5")[-1] == "24.1"
-    for wrong in ("gem", "gem5@19.0", "gem5@25.0", "mgpusim@3.0.0"):
+    assert tables.named("gem5")[1] == tables.versions("gem5")[-1] == "25.1"
+    for wrong in ("gem", "gem5@19.0", "gem5@develop", "gem5@25.2", "mgpusim@3.0.0"):
         with pytest.raises(UsageError, match="--simulator"):
             tables.named(wrong)
 

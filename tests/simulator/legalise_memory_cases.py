@@ -218,6 +218,19 @@ def _scalar_loads() -> Iterator[Row]:
         if count < 16:
             code = f"s_movk_i32 s31, 0x40; {name} {to}, s[4:5], s31; {wait}; {last}"
             yield Row(f"{name}.s", code, two(16, 15 + count))
+        further = (
+            "s_cselect_b32 s29, 1, 0; s_add_u32 s30, s4, 0x80; s_addc_u32 s31, s5, 0; "
+            "s_cmp_lg_u32 s29, 0; s_movk_i32 s28, 0x20; "
+        )
+        for tag, operands in (
+            ("below", "s[30:31], -0x40"), ("both", "s[30:31], s28 offset:-0x60"),
+            ("sum", "s[4:5], s28 offset:0x20"),
+        ):  # fmt: skip
+            code = f"{further}{name} {to}, {operands}; {wait}; {last}"
+            yield Row(f"{name}.{tag}", code, two(16, 15 + count), CDNA3)
+        if count == 16:
+            code = f"s_movk_i32 s31, 0x40; {name} {to}, s[4:5], s31; {wait}; {last}"
+            yield Row(f"{name}.s", code, two(16, 15 + count))
         if count > 1:  # the base in the result
             base = f"s_mov_b64 s[36:37], s[4:5]; {name} {to}, s[36:37], 0x40; {wait}; {last}"
             yield Row(f"{name}.in", base, two(16, 15 + count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from simgen.compile import code_object
@@ -13,7 +14,7 @@ from simgen.conform.forms import forms
 from simgen.conform.ids import ids
 from simgen.conform.matrix import products
 from simgen.conform.movements import movements
-from simgen.conform.scalar_memory import scalar_loads
+from simgen.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen.conform.stores import stores
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
@@ -29,6 +30,7 @@ def test_the_assembler_takes_every_form(arch: str):
         *atomics(arch, known),
         *products(arch, known),
         *scalar_loads(arch, known),
+        *scalar_stores(arch, known),
     )
     for form in (*forms(arch), *moved):
         groups.setdefault((form.scalar, form.flush), []).append(form)
@@ -37,6 +39,18 @@ def test_the_assembler_takes_every_form(arch: str):
         assert len(made.places) == len(members)
         ends = [(at, at + nbytes) for at, nbytes, *_ in made.places]
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ends))
+
+
+def test_a_scalar_store_is_left_out_with_what_writes_it_back():
+    form = next(iter(scalar_stores("gfx902", description.words("gfx902"))))
+    made = assembly.assembled("k", [form], "gfx902")
+    ((_, nbytes, *_),) = made.places
+    assert (nbytes, made.together) == (8, (8 + 4 + 8,))
+    code = assembly.without(made, [0], "k")
+    changed = [n for n, (a, b) in enumerate(zip(code, made.code, strict=True)) if a != b]
+    assert 12 < changed[-1] - changed[0] < 20
+    words = np.frombuffer(code, np.uint32)[changed[0] // 4 :][:5]
+    assert set(words.tolist()) == {0xBF800000}, "s_nop"
 
 
 def test_a_form_that_is_left_out_is_the_one_that_is_named():

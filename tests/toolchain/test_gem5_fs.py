@@ -100,7 +100,7 @@ def test_counters_of_kvm_are_turned_off_where_they_are_on(
     assert "--no-kvm-perf" in arguments(tmp_path)
 
 
-@pytest.mark.parametrize("version", ["24.1", "25.0", "develop"])
+@pytest.mark.parametrize("version", ["24.1", "25.0", "25.1", "develop"])
 def test_the_script_of_the_standard_library_where_there_is_one(
     run: Callable[..., tuple[int, str]], tmp_path: Path, version: str
 ):

@@ -90,6 +90,33 @@ def test_what_has_a_rule_is_replaced(tmp_path, arch, simulator, version, line):
     assert (told[".name"], told[".kernarg_segment_size"]) == ("k", 16)
 
 
+GEM5 = (
+    "v_add_f32_e64 v4, v0, v1 clamp", "v_fma_f32 v4, v0, -v1, |v2| clamp mul:2",
+    "v_cmp_lt_f32_e64 s[0:1], |v0|, -s4", "v_cndmask_b32_e64 v4, -v0, |v1|, s[0:1]",
+    "v_ffbh_u32_e32 v4, v0", "ds_write_b8_d16_hi v0, v1 offset:3",
+    "s_load_dword s4, s[2:3], -0x40", "s_load_dwordx4 s[4:7], s[2:3], s8 offset:0x40",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["24.0", "24.1", "25.1"])
+def test_what_gem5_ignores_is_replaced(tmp_path, version):
+    before = elf(*GEM5, arch="gfx902")
+
+    def refused(code: bytes) -> list[str]:
+        held = [containers.Held(tmp_path, "", code)]
+        (looked,) = linting.code_objects(held, "gem5", version)
+        return [(f.instruction, f.cure) for f in looked.findings if f.refused]
+
+    found = refused(before)
+    # 25.1 reads the signs of v_cmp of f32.
+    assert len(found) == len(GEM5) - (version == "25.1")
+    assert {cure for _, cure in found} == {"simgen legalise replaces it"}
+    after, made = rewriting.rewritten(before, "k", "gem5", version)
+    assert refused(after) == []
+    assert sum(made.replaced.values()) == len(found)
+    assert made.added > len(found)
+
+
 @pytest.mark.parametrize(
     ("line", "fact"),
     [

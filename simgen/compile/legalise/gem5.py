@@ -4,7 +4,7 @@
   and compilers rely on it. gem5 leaves that half as it was.
 * ds_read_b96 and ds_write_b96: gem5 moves three words for each lane between LDS and a buffer in
   which the instruction has four (`initMemRead<3>` and `lane * 4`), so that all lanes but the first
-  get words of others.
+  get words of others. From 25.0 on both have three.
 * A scalar load from the sum of a base, a register and a constant: gem5 leaves out the register
   (smem.cc reads IMM and not SOFFSET_EN). Compilers write it with a constant of zero; for that there
   is a form without the constant.

@@ -231,8 +231,8 @@ def _extend_sign(site: Site, result: str, value: str, bits: int) -> None:
 
 @rule("s_load_dword s_load_dwordx2 s_load_dwordx4 s_load_dwordx8 s_load_dwordx16")
 def load_scalars(site: Site) -> None:
-    """MGPUSim reads no sign of the offset, and no register that is added to one; its timing model
-    cannot load 16 at once, nor into VCC."""
+    """MGPUSim reads no sign of the constant, and no register that is added to one: constants below
+    zero are added to the base. Its timing model cannot load 16 at once, nor into VCC."""
     result, base, offset = site.item.operands
     if result == "vcc":
         pair, _, _ = site.sgpr_pair()
@@ -243,8 +243,16 @@ def load_scalars(site: Site) -> None:
         return
     number = integer(offset)
     constant = integer(site.item.modifier("offset") or "0")
-    if (number is not None and number < 0) or constant is None or constant < 0:
-        raise site.refusal(f"offset {offset} is below 0", "address from the start of the buffer")
+    if constant is None:
+        raise site.refusal("its constant is no number", "write it as one")
+    if number is not None and number < 0:
+        base, offset, number = further(site, base, number), "0x0", 0
+    if constant < 0:
+        base, constant = further(site, base, constant), 0
+    if number is None and site.item.mnemonic.endswith("x16"):
+        base, offset, number = further(site, base, offset), hex(constant), constant
+        constant = 0
+    site.item = replace(site.item, operands=(result, base, offset))
     tail = tuple(word for word in site.item.tail if not word.startswith("offset:"))
     site.item = replace(site.item, tail=tail)
     if constant:
@@ -255,11 +263,21 @@ def load_scalars(site: Site) -> None:
     if not site.item.mnemonic.endswith("x16"):
         site.put(site.item.mnemonic, result, base, offset, tail=site.item.tail)
         return
-    if number is None:
-        raise site.refusal("a variable offset has no replacement", "load fewer values at once")
+    assert number is not None
     parts = registers(result)
     halves = [(_group(parts[:8]), number), (_group(parts[8:]), number + 32)]
     if set(registers(base)) & set(parts[:8]):
         halves.reverse()
     for target, at in halves:
         site.put("s_load_dwordx8", target, base, hex(at), tail=site.item.tail)
+
+
+def further(site: Site, base: str, by: int | str) -> str:
+    """A pair of registers with a base + a constant, or + a register, which has no sign."""
+    pair, low, high = site.sgpr_pair()
+    first, second = registers(base)
+    below = isinstance(by, int) and by < 0
+    with site.saving_scc():
+        site.put("s_add_u32", low, first, hex(by & 0xFFFFFFFF) if isinstance(by, int) else by)
+        site.put("s_addc_u32", high, second, "-1" if below else "0")
+    return pair

@@ -1,0 +1,86 @@
+"""What loads leave, worked out byte by byte from what lies in memory and LDS."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from simgen.conform import bundling, description, judging
+from simgen.conform.arithmetic import KEPT
+from simgen.conform.judging import Found
+from simgen.conform.movements import ECC, SOME, movements
+
+BYTES = {"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16, "ubyte": 1, "sbyte": 1,
+         "ushort": 2, "sshort": 2, "short": 2, "b32": 4, "b64": 8, "u8": 1, "i8": 1, "u16": 2,
+         "i16": 2}  # fmt: skip
+SIGNED = ("sbyte", "sshort", "i8", "i16")
+
+
+def _loads(arch: str):
+    found = re.compile(r"(flat|global)_load_(\w+?)(_d16|_d16_hi)?|ds_read_([ui]\d+|b\d+)(_d16\w*)?")
+    for form in movements(arch, description.words(arch)):
+        if (named := found.fullmatch(form.mnemonic)) and (named[2] or named[4]) in BYTES:
+            yield form, named[2] or named[4], named[3] or named[5] or ""
+
+
+def _begin(form) -> int:
+    """The byte from a lane's own place on at which a load begins."""
+    if by := re.search(r"address \+ (\d)", form.what):
+        return int(by[1])
+    told = int(form.text.partition("offset:")[2] or 0)
+    # The far ones have it in the address, too, with the contrary sign.
+    return told if form.mnemonic.startswith("ds_") or told == 64 else 0
+
+
+def _held(form, lane: int, given) -> bytes:
+    """What lies from a lane's own place on."""
+    if not form.mnemonic.startswith("ds_"):
+        return given.reshape(-1).tobytes()[4 * lane :]
+    rows = [[given[n, 0, at].tobytes() for n in (0, 1, 2, 0)] for at in range(lane, lane // 64 * 64
+            + 64)]  # fmt: skip
+    return b"".join(b"".join(row) for row in rows)
+
+
+@pytest.mark.parametrize("arch", ["gfx803", "gfx902", "gfx942"])
+def test_bytes_that_are_loaded(arch: str):
+    seen = set()
+    for form, kind, half in _loads(arch):
+        seen.add((kind, half, form.what))
+        given = bundling.tried(form.signature, form.scalar)
+        outcomes = form.outcome(given)
+        count = BYTES[kind]
+        for lane in (0, 5, 63, 64, 401, 702):
+            loaded = _held(form, lane, given)[_begin(form) :][:count]
+            if len(loaded) < count:
+                continue  # behind what was written
+            whole = int.from_bytes(loaded, "little", signed=kind in SIGNED)
+            words = [whole >> 32 * n & 0xFFFFFFFF for n in range(max(1, count // 4))]
+            part = {"": 0xFFFFFFFF, "_d16": 0xFFFF, "_d16_hi": 0xFFFF0000}[half]
+            if half:
+                words[0] = words[0] << 16 * (half == "_d16_hi") & part | KEPT & ~part
+            if not form.lanes >> lane % 64 & 1:
+                words = [KEPT] * len(words)
+            left = np.repeat(np.array(words, np.uint32)[:, None], 1024, 1)
+            at = 0
+            for each in outcomes:
+                assert each.right(left[at : at + each.words])[lane], (form.text, form.what, lane)
+                at += each.words
+            # Another bit in what is loaded is wrong; in the other half, where that is told.
+            on = form.lanes >> lane % 64 & 1
+            for bit, told in ((0, half != "_d16_hi"), (31, half != "_d16")):
+                changed = left ^ np.uint32(1 << bit)
+                wrong = not outcomes[0].right(changed[: outcomes[0].words])[lane]
+                assert wrong == (bool(told) or arch not in ECC or not on), (form.text, bit)
+    assert ("dwordx3", "", "address + 3") in seen
+    assert ("sbyte", "_d16_hi", "address + 3") in seen or arch == "gfx803"
+
+
+def test_lanes_without_a_bit_in_exec_load_nothing():
+    form = next(each for each, *_ in _loads("gfx902") if each.lanes == SOME)
+    words = np.full((1, 1024), KEPT, np.uint32)
+    seen = judging.judged(form, words)
+    assert seen.found is Found.WRONG
+    off = [lane for lane in range(1024) if not SOME >> lane % 64 & 1]
+    assert seen.wrong == 1024 - len(off)

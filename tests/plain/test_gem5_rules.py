@@ -1,0 +1,170 @@
+"""What stands for what gem5 executes wrongly computes the same, by the manuals: each form that the
+probe tries is rewritten, and what comes out executed instruction by instruction."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+from simgen.conform import bundling, description, floats, integers
+from simgen.conform.arithmetic import BITS, FUNCTIONS, bits_of
+from simgen.conform.expected import Expected
+from simgen.conform.forms import forms
+from simgen.lint import gem5_rules, tables
+
+ARCH = "gfx902"
+TABLE = tables.table("gem5", "24.1", ARCH)
+KNOWN = {each.name: each for each in description.instructions(ARCH)}
+CONSTANTS = {"0": 0, "1.0": 0x3F800000, "2.0": 0x40000000, "4.0": 0x40800000, "0.5": 0x3F000000}
+
+
+def replaced(*lines: str, table=TABLE) -> list[str]:
+    head = ['\t.amdgcn_target "amdgcn-amd-amdhsa--gfx902"', "\t.text", "\t.type\tk,@function", "k:"]
+    tail = ["\ts_endpgm", ".Lend_k:", "\t.size\tk, .Lend_k-k",
+            "\t.set k.num_vgpr, 40", "\t.set k.numbered_sgpr, 64"]  # fmt: skip
+    made = gem5_rules.rewrite("\n".join([*head, *(f"\t{x}" for x in lines), *tail]), table, ARCH)
+    found = made.text.split("k:\n")[1].split("\ts_endpgm")[0].splitlines()
+    assert made.instructions == len(lines) + 1
+    assert made.added == len(found) - len(lines)
+    return [line.partition(";")[0].strip() for line in found]
+
+
+class Lanes:
+    """Registers of 1,024 lanes, and instructions without modifiers of their results."""
+
+    def __init__(self, given: np.ndarray) -> None:
+        count = given.shape[2]
+        self.held = {f"v{4 + 2 * n + w}": given[n, w] for n in range(3) for w in range(2)}
+        self.masks = {"s[34:35]": bits_of(BITS, count)}
+        self.count = count
+
+    def words(self, operand: str) -> np.ndarray:
+        if pair := re.fullmatch(r"v\[(\d+):(\d+)\]", operand):
+            return np.stack([self.held[f"v{n}"] for n in range(int(pair[1]), int(pair[2]) + 1)])
+        if operand in self.held:
+            return np.stack([self.held[operand], np.zeros(self.count, np.uint32)])
+        value = CONSTANTS[operand] if operand in CONSTANTS else int(operand, 0)
+        return np.stack([np.full(self.count, value & 0xFFFFFFFF, np.uint32)] * 2)
+
+    def execute(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        of = KNOWN[re.sub(r"_e(32|64)$", "", word)]
+        assert not re.search(r"clamp|mul:|div:", rest)
+        to, *operands = rest.split(", ")
+        types = [each for each in of.sources if "vcc" not in each]
+        sources = []
+        for operand, type_ in zip(operands, types, strict=False):
+            bare = operand.strip("-|")
+            value = integers.typed(self.words(bare), type_.lstrip("=#@"))
+            value = floats.absolute(value) if "|" in operand else value
+            sources.append(floats.negated(value) if operand[0] == "-" else value)
+        carry = [self.masks[operands[-1]]] if "vcc" in of.sources else []
+        with np.errstate(all="ignore"):
+            found = FUNCTIONS[of.function](*sources, *carry)
+        found = found.value if isinstance(found, Expected) else found
+        if of.results[0] == "vcc":
+            self.masks[to] = found
+        else:
+            self.held[to] = np.ascontiguousarray(found).view(np.uint32)
+
+
+@cache
+def tried():
+    """Of each instruction and modifier that gem5 ignores and a rule replaces, the forms."""
+    found = {}
+    for form in forms(ARCH):
+        how = form.plan.modifiers
+        told = {"neg": how.neg, "abs": how.absolute, "clamp": how.clamp, "omod": how.omod != 1.0}
+        ignored = {m for m, on in told.items() if on and form.mnemonic in TABLE.ignores[m]}
+        if any(gem5_rules.has_rule(form.mnemonic, m) for m in ignored) and not form.setup:
+            found.setdefault((form.mnemonic, *sorted(ignored)), []).append(form)
+    return found
+
+
+def test_modifiers_that_gem5_ignores():
+    count = 0
+    for members in tried().values():
+        for form in members:
+            given = bundling.tried(form.signature, form.scalar)
+            lines = replaced(form.text)
+            assert len(lines) > 1, form.text
+            lanes = Lanes(given)
+            for line in lines:
+                lanes.execute(line)
+            (outcome, *_) = form.outcome(given)
+            if outcome.type == "mask":
+                right = outcome.expected.right(lanes.masks["s[30:31]"])
+            else:
+                right = outcome.right(lanes.held["v10"][None])
+            assert right.all(), (form.text, lines, given[:, 0, np.flatnonzero(~right)[:3]])
+            count += 1
+    assert count > 150
+    words = {word for word, *_ in tried()}
+    assert {"v_cmp_lt_f32_e64", "v_cndmask_b32_e64", "v_fma_f32", "v_add_f32_e64"} <= words
+
+
+def test_zeros_above_the_highest_one():
+    lines = replaced("v_ffbh_u32_e32 v10, v4")
+    assert len(lines) == 2
+    given = bundling.tried(("u32",), False)
+    lanes = Lanes(given)
+    for line in lines:
+        lanes.execute(line)
+    wanted = [32 - int(n).bit_length() if n else 0xFFFFFFFF for n in given[0, 0]]
+    assert lanes.held["v10"].tolist() == wanted
+
+
+def test_a_byte_of_the_upper_half():
+    shift, store = replaced("ds_write_b8_d16_hi v14, v4 offset:5")
+    assert re.fullmatch(r"v_lshrrev_b32_e32 (v\d+), 16, v4", shift)
+    assert store == f"ds_write_b8 v14, {shift.split()[1].rstrip(',')} offset:5"
+
+
+@pytest.mark.parametrize(
+    ("operands", "address"),
+    [("s[10:11], -0x40", 0x1_0000_0020 - 0x40), ("s[10:11], s13 offset:0x84", 0x2_0000_0093),
+     ("s[10:11], s13 offset:-0x40", 0x1_FFFF_FFCF), ("s[10:11], s13", 0x2_0000_000F),
+     ("s[10:11], 0x84", 0x1_0000_00A4)],
+)  # fmt: skip
+def test_addresses_of_scalar_loads(operands: str, address: int):
+    """As gem5 has them: the base, and a constant without a sign or a register."""
+    held = {"s10": 0x20, "s11": 1, "s13": 0xFFFFFFEF}
+    carry = 0
+    *before, load = replaced(f"s_load_dwordx2 s[48:49], {operands}", "s_mov_b32 s0, s1")[:-1]
+    for line in before:
+        word, to, a, b = line.replace(",", "").split()
+        a, b = (held[each] if each in held else int(each, 0) & 0xFFFFFFFF for each in (a, b))
+        whole = a + b + (carry if word == "s_addc_u32" else 0)
+        assert word in ("s_add_u32", "s_addc_u32")
+        held[to], carry = whole & 0xFFFFFFFF, whole >> 32
+    found = re.fullmatch(r"s_load_dwordx2 s\[48:49\], s\[(\d+):(\d+)\], (\S+)", load)
+    low, high, offset = found.groups()
+    total = held[f"s{low}"] | held[f"s{high}"] << 32
+    total += held[offset] if offset in held else int(offset, 0)
+    assert "offset:" not in load
+    assert "-" not in load
+    assert total & (1 << 64) - 1 == address
+
+
+def test_what_a_version_does_right_stays():
+    newest = tables.table("gem5", "25.1", ARCH)
+    line = "v_cmp_lt_f32_e64 s[30:31], |v4|, -v6"
+    assert replaced(line, table=newest) == [line]
+    assert replaced("v_cmp_lt_f64_e64 s[30:31], |v[4:5]|, v[6:7]") == [
+        "v_cmp_lt_f64_e64 s[30:31], |v[4:5]|, v[6:7]"
+    ]
+    assert len(replaced(line)) == 3
+    assert replaced("v_add_f32_e64 v10, v4, -v6") == ["v_add_f32_e64 v10, v4, -v6"]
+
+
+def test_temporaries_are_owned():
+    head = ["\t.type\tk,@function", "k:", "\tv_cmp_lt_f32_e64 vcc, |v4|, v6", "\ts_endpgm",
+            ".Lend_k:", "\t.size\tk, .Lend_k-k", "\t.set k.num_vgpr, 7",
+            "\t.set k.numbered_sgpr, 8"]  # fmt: skip
+    made = gem5_rules.rewrite("\n".join(head), TABLE, ARCH).text
+    held = int(re.search(r"v_and_b32_e32 v(\d+)", made)[1])
+    assert held >= 7
+    assert int(re.search(r"num_vgpr, (\d+)", made)[1]) == held + 1
