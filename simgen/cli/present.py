@@ -267,6 +267,7 @@ def _filling(buffer: Buffer) -> str:
         "uniform": f"uniform in [{a}, {b})",
         "normal": f"normal, mean {a}, deviation {b}",
         "whole": f"whole numbers to {a}",
+        "zipf": f"whole numbers below {a}" + (f", by Zipf's law, exponent {b}" if fill.b else ""),
     }
     return words.get(fill.distribution, str(fill.distribution))
 
