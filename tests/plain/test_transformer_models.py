@@ -1,11 +1,13 @@
 """Models of transformers: masks that an input gives, turned features, ONNX Runtime's operators.
 
-ONNX's evaluator judges its own operators, and float64 formulas of this file those of ONNX Runtime.
+ONNX's evaluator judges its own operators, float64 formulas of this file those of ONNX Runtime, and
+what PyTorch computed its programs.
 """
 
 from __future__ import annotations
 
 from math import erf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +18,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from simgen.bundle.planning import Choices, Plan
 from simgen.errors import SimgenError
-from simgen.frontend.importing import onnx_model
+from simgen.frontend.importing import aten, onnx_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Node = onnx.NodeProto
@@ -255,6 +256,36 @@ def test_the_scale_of_scores_is_the_factor_of_their_product(tmp_path: Path) -> N
     inputs = {"q": some(B, H, S, D), "k": some(B, H, D, S)}
     sections = check(tmp_path, nodes, inputs, {"root": f32(2.5)})
     assert sections == ["Input", "Input", "Gemm", "Softmax"]
+
+
+# ---- Programs of torch.export ----
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt", "masked_encoder"])
+def test_a_transformer_of_torch_export(name: str) -> None:
+    """Archives that PyTorch 2.15 has written, without its notes on sources, and what modules gave:
+
+    llama           RMSNorm, turned halves, causal scaled_dot_product_attention, SiLU gates
+    gpt             one linear layer split in three, where by a triangle, attention_mask of int64
+    masked_encoder  TransformerEncoderLayer with src_key_padding_mask, of bool
+    """
+    with np.load(DATA / "transformers_io.npz") as known:
+        held = {
+            each.partition(".")[2]: known[each] for each in known if each.startswith(f"{name}.")
+        }
+    expected = held.pop("y")
+    inputs = {n: v.astype(np.int32) if v.dtype.kind in "bi" else v for n, v in held.items()}
+    (found,) = by_references(DATA / f"{name}.pt2", inputs).values()
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=2e-5, atol=2e-6)
+
+
+def test_numbers_beside_tensors_of_16_bits_have_their_type() -> None:
+    call = aten.Call([], {}, {"x": TensorProto.FLOAT16})
+    call.target, call.output, call.arguments = "mul.Scalar", "y", {"self": "x", "other": 0.5}
+    aten.OPERATORS[call.target](call)
+    assert [each.data_type for each in call.tensors] == [TensorProto.FLOAT16]
 
 
 # ---- Operators of ONNX Runtime ----

@@ -33,6 +33,8 @@ VERSION = 23  # operator set of what is written here
 MS = "com.microsoft."
 EXPANSIONS: dict[str, Expansion] = {}
 FLOAT, BOOL = 1, 9  # TensorProto
+# Operators that programs have before ONNX's operator sets do.
+SINCE = {"LayerNormalization": 17, "Gelu": 20}
 CACHES = "keeps keys and values of earlier words; export the model without a cache"
 
 
@@ -48,9 +50,7 @@ def expands(*kinds: str) -> Callable[[Expansion], Expansion]:
 
 def has(operator: Operator, version: int) -> bool:
     """Whether the node is to be written in others; `version` is that of ONNX's own operators."""
-    # ONNX Runtime had LayerNormalization among ONNX's own before they had it.
-    old = operator.kind == "LayerNormalization" and version < 17
-    return operator.kind in EXPANSIONS and (old or operator.kind != "LayerNormalization")
+    return operator.kind in EXPANSIONS and version < SINCE.get(operator.kind, version + 1)
 
 
 def nodes(node: onnx.NodeProto, operator: Operator, values: Values) -> list[onnx.NodeProto]:
@@ -186,10 +186,10 @@ class Parts:
 # ---- Activations ----
 
 
-@expands(MS + "Gelu", MS + "BiasGelu", MS + "FastGelu")
+@expands("Gelu", MS + "Gelu", MS + "BiasGelu", MS + "FastGelu")
 def gelu(p: Parts) -> None:
-    x = p.with_bias(p.input(0), 1)
-    p.give("Gelu", x, approximate="tanh" if p.node.op_type == "FastGelu" else "none")
+    usual = "tanh" if p.node.op_type == "FastGelu" else "none"
+    p.give("Gelu", p.with_bias(p.input(0), 1), approximate=p.attribute("approximate", usual))
 
 
 @expands(MS + "QuickGelu")
