@@ -27,7 +27,7 @@ from simgen.bundle.results import Result
 from simgen.check import judging
 from simgen.check.judging import Judgement
 from simgen.errors import UsageError, did_you_mean, printable
-from simgen.running import runs, sweeps
+from simgen.running import process, runs, sweeps
 from simgen.running.pieces import Cutting
 from simgen.running.runs import Wish
 from simgen.running.sweeps import SweepListener
@@ -307,7 +307,7 @@ class BuiltBundle:
         cutting = _cutting(representatives, jobs, warm, sample, scale_model)
         source = os.fspath(inputs) if inputs else None
         wish = Wish(timeout, _joined(layers), source, resume, cutting)
-        with bundles.opened(self.path) as made:
+        with process.ended_with_program(), bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
             return runs.run(made, target, options or {}, wish, listener)[1].result
@@ -353,7 +353,7 @@ class BuiltBundle:
         if not words:
             raise UsageError("sweep: no option is given; give one with its values, or use run")
         wish = Wish(timeout, cutting=_cutting(representatives, jobs, warm, sample, scale_model))
-        with bundles.opened(self.path) as made:
+        with process.ended_with_program(), bundles.opened(self.path) as made:
             _check_options(made, target, options or {})
             listener = _Callbacks(progress, notice)
             swept = sweeps.run(made, target, options or {}, words, wish, listener, again=again)

@@ -85,6 +85,7 @@ def diff(
 @click.option(
     "--baseline",
     metavar="RESULT",
+    shell_complete=completing.baselines,
     help="Compare the others with this result: TARGET, a point of a sweep, or BUNDLE:TARGET.",
 )
 @verbosity

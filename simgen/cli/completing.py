@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from click.shell_completion import CompletionItem
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     import click
 
     from simgen.bundle.folder import Bundle
     from simgen.bundle.planning import Plan
+    from simgen.layers.base import Layer
 
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -79,22 +80,28 @@ def _machines(ctx: click.Context) -> Iterable[str]:
 
 
 def _algorithms(ctx: click.Context) -> Iterable[str]:
-    from enum import Enum
-
     from simgen.layers import LAYERS
+
+    return _algorithms_of(LAYERS.values())
+
+
+def _algorithms_of(kinds: Iterable[type[Layer]]) -> Iterable[str]:
     from simgen.layers.base import field_types
 
     found: dict[str, None] = {}
-    for layer in LAYERS.values():
+    for layer in kinds:
         hints = field_types(layer)
         for each in layer.keyed_fields():
-            kind = hints[each.name]
-            if "algo" in each.metadata["keys"][0] and issubclass(kind, Enum):
-                found |= dict.fromkeys(str(value) for value in kind)
+            if "algo" in each.metadata["keys"][0]:
+                found |= dict.fromkeys(_words_of(hints[each.name]))
     return sorted(found)
 
 
 def _types(ctx: click.Context) -> Iterable[str]:
+    return _types_of()
+
+
+def _types_of() -> Iterable[str]:
     from simgen.ir import DType
 
     return list(DType.table)
@@ -136,14 +143,99 @@ def _settings(ctx: click.Context) -> Iterable[str]:
     return [f"{key}=" for key in _plan(ctx).settable]
 
 
-def _axes(ctx: click.Context) -> Iterable[str]:
-    """Run options of the target, and settings of the bundle's build."""
+def _set_values(ctx: click.Context, setting: str) -> Iterable[str]:
+    kinds = {each.node.name: type(each.layer) for each in _plan(ctx).network.layers}
+    return _values_of(setting, kinds)
+
+
+def _swept(ctx: click.Context) -> tuple[Bundle, Any]:
+    """The bundle, and its target that would run."""
     from simgen.bundle import finding
-    from simgen.running.siblings import Family
 
     made = _bundle(ctx)
-    target = finding.target_of(made, ctx.params.get("target") or next(iter(made.targets)))
+    return made, finding.target_of(made, ctx.params.get("target") or next(iter(made.targets)))
+
+
+def _axes(ctx: click.Context) -> Iterable[str]:
+    """Run options of the target, and settings of the bundle's build."""
+    from simgen.running.siblings import Family
+
+    made, target = _swept(ctx)
     return [f"{name}=" for name in (*target.run_options, *Family(made, target).settings())]
+
+
+def _axis_values(ctx: click.Context, setting: str) -> Iterable[str]:
+    from dataclasses import fields
+
+    from simgen.layers import LAYERS
+
+    made, target = _swept(ctx)
+    if setting in target.run_options:
+        return [*target.run_options[setting].choices]
+    own = {each.name: each for each in fields(target)}
+    if setting in own:
+        return [*own[setting].metadata.get("choices", ())]
+    return _values_of(setting, {node.name: LAYERS[node.kind] for node in made.workload.nodes})
+
+
+def _values_of(setting: str, kinds: Mapping[str, type[Layer]]) -> Iterable[str]:
+    """The values that a setting of a build can have, where they are words."""
+    from simgen.layers.base import field_types
+
+    if setting in ("algo", "type"):
+        return _algorithms_of(kinds.values()) if setting == "algo" else _types_of()
+    layer, _, key = setting.rpartition(".")
+    found: dict[str, None] = {}
+    for kind in [kinds[layer]] if layer else kinds.values():
+        hints = field_types(kind)
+        for name in kind.config_keys().get(key, ()):
+            found |= dict.fromkeys(_words_of(hints[name]))
+    return found
+
+
+def _words_of(kind: Any) -> Iterable[str]:
+    """The values of a type, where they are words."""
+    from enum import Enum
+
+    from simgen.ir import DType
+
+    if kind is bool:
+        return ("true", "false")
+    if kind is DType:
+        return _types_of()
+    return [str(each) for each in kind] if issubclass(kind, Enum) else ()
+
+
+def _assigned(
+    names: Callable[[click.Context], Iterable[str]],
+    values: Callable[[click.Context, str], Iterable[str]],
+    several: bool = False,
+) -> Complete:
+    """`KEY=`, and behind it the values of the key, of which a comma may part `several`."""
+
+    def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[CompletionItem]:
+        setting, equals, _ = text.partition("=")
+        if not equals:
+            return of(names)(ctx, param, text)
+        before = text[: max(len(setting) + 1, (text.rfind(",") + 1) * several)]
+        return of(lambda ctx: [f"{before}{each}" for each in values(ctx, setting)])(
+            ctx, param, text
+        )
+
+    return complete
+
+
+def _baselines(ctx: click.Context) -> Iterable[str]:
+    """Results of the bundles that are written before: TARGET, and BUNDLE:TARGET of several."""
+    from simgen.bundle import folder
+
+    # What click has not parsed yet, before an option without a value, lies in args.
+    paths = [*(ctx.params.get("bundles") or ()), *(each for each in ctx.args if each[:1] != "-")]
+    bundles = [folder.load(Path(each)) for each in dict.fromkeys(map(str, paths))]
+    names = [(made.path.name, result) for made in bundles for result in made.ran()]
+    if len(bundles) == 1:
+        return [result for _, result in names]
+    return [f"{bundle}:{result}" for bundle, result in names]
 
 
 def _exports(ctx: click.Context) -> Iterable[str]:
@@ -161,5 +253,33 @@ algorithms = of(_algorithms)
 types = of(_types)
 passes = _last(_passes)
 layers = _last(_layers)
-settings = of(_settings)
-axes = of(_axes)
+settings = _assigned(_settings, _set_values)
+axes = _assigned(_axes, _axis_values, several=True)
+baselines = of(_baselines)
+
+
+class _Bash(BashComplete):
+    """Bash cuts words at `=` and `:`, and puts what is offered in place of the last part."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        args, incomplete = super().get_completion_args()
+        words: list[str] = []
+        for word in (*args, incomplete):
+            last = words[-1] if words else ""
+            if word == "=" and last.startswith("--"):
+                continue  # before the value of an option
+            if last[-1:] in BREAKS or (last and word[:1] in BREAKS):
+                words[-1] += word
+            else:
+                words.append(word)
+        if incomplete == "=" and words[-1].startswith("--"):
+            words.append("")
+        self.cut = len(words[-1]) - (0 if incomplete in BREAKS else len(incomplete))
+        return words[:-1], words[-1]
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        return f"{item.type},{item.value[self.cut :] if item.type == 'plain' else item.value}"
+
+
+BREAKS = ("=", ":")  # of COMP_WORDBREAKS, which part words
+add_completion_class(_Bash)

@@ -38,6 +38,7 @@ from simgen.cli.options import verbosity
 @click.option(
     "--result",
     metavar="R",
+    shell_complete=completing.baselines,
     help="A target, or a point of a sweep. [default: the only one; for csv and parquet, all]",
 )
 @click.option(

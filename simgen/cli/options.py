@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from dataclasses import fields
 from pathlib import Path
@@ -64,7 +65,13 @@ class BuildCommand(click.Command):
                 text += f": {values}" if values else ""
                 text += f" [default: {_of_each(name, targets, lambda f: str(f.default))}]"
                 kind = type(each.default)
-                made[name] = click.Option([spelling(name), name], type=kind, metavar="V", help=text)
+                made[name] = click.Option(
+                    [spelling(name), name],
+                    type=kind,
+                    metavar="V",
+                    help=text,
+                    shell_complete=completing.of(functools.partial(_choices, name)),
+                )
         own = super().get_params(ctx)
         return [*own[:-1], *made.values(), own[-1]]  # --help stays last
 
@@ -127,6 +134,15 @@ def _of_each(name: str, targets: list[str], what: Callable[[Field[Any]], str]) -
     if len(set(values.values())) == 1:
         return values[targets[0]]
     return "; ".join(f"{value} for {target}" for target, value in values.items())
+
+
+def _choices(name: str, ctx: click.Context) -> list[str]:
+    """The values of a target's setting, of the targets that are written before or of all."""
+    from simgen.targets import TARGETS
+
+    wanted = ctx.params.get("targets") or TARGETS
+    found = [f for t in wanted if t in TARGETS for f in fields(TARGETS[t]) if f.name == name]
+    return list(dict.fromkeys(value for f in found for value in f.metadata.get("choices", ())))
 
 
 def given_settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -267,6 +267,7 @@ def _filling(buffer: Buffer) -> str:
         "uniform": f"uniform in [{a}, {b})",
         "normal": f"normal, mean {a}, deviation {b}",
         "whole": f"whole numbers to {a}",
+        "zipf": f"whole numbers below {a}" + (f", by Zipf's law, exponent {b}" if fill.b else ""),
     }
     return words.get(fill.distribution, str(fill.distribution))
 
@@ -508,12 +509,14 @@ def report(found: Sequence[Row]) -> None:
     from simgen.metrics import METRICS
     from simgen.study.page import derived
 
-    shown = [metric for metric in METRICS.values() if metric.column]
+    held = [{**row.metrics, **derived(row)} for row in found]
+    shown = [
+        m for m in METRICS.values() if m.column and any(_metric(m, v.get(m.name)) for v in held)
+    ]
     machines = list(dict.fromkeys(row.planned_for for row in found))
     typed = any(row.types != str(DType.F32) for row in found)
     rows = []
-    for row in found:
-        values = {**row.metrics, **derived(row)}
+    for row, values in zip(found, held, strict=True):
         cells = (_metric(metric, values.get(metric.name)) for metric in shown)
         plan = [row.planned_for] if len(machines) > 1 else []
         types = [row.types] if typed else []

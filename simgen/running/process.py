@@ -29,7 +29,7 @@ from simgen.targets.base import log_text
 from simgen.tensors import state_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from simgen.bundle.writing import Bundle
@@ -47,6 +47,25 @@ ERRORS: dict[int, type[SimgenError]] = {
     5: RunError,
     7: DamagedError,
 }
+
+
+@contextlib.contextmanager
+def ended_with_program() -> Iterator[None]:
+    """Runs in this block end where SIGTERM ends the program.
+
+    By default it ends Python at once, without a `finally`, and simulators, whose session is their
+    own, would go on. Here it is `sys.exit(143)`. Programs that have a handler keep it, and in other
+    threads than the first Python has none.
+    """
+    first = threading.current_thread() is threading.main_thread()
+    if not first or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def obstacles(bundle: Bundle, name: str) -> list[str]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from simgen.targets.base import RunOption
 
 T = TypeVar("T")
+MOST_SETTINGS = 60  # among which one line is no list any more
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ def points(
             known = buildable()
             found = next((each for each in (name, spelled) if each in known), None)
             if found is None:
-                cure = did_you_mean(spelled, [*target.run_options, *known])
+                words = [*target.run_options, *known]
+                listing = "simgen run --help" if len(words) > MOST_SETTINGS else ""
+                cure = did_you_mean(spelled, words, listing)
                 raise UsageError(f"{place}: no setting of a build, nor of {target.name}; {cure}")
             builds[found] = list(dict.fromkeys(words))
     return [

@@ -163,9 +163,11 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
     runs: dict[tuple[str, str], dict[str, Row]] = {}
     for row in found:
         runs.setdefault((row.bundle, row.target), {})[row.step] = row
+    alone = sum(place[1] == target for place in runs) == 1
+    called = target if alone else f"{bundle}:{target}"
     base = {step: row for step, row in runs[bundle, target].items() if row.metrics.get(TIME)}
     if not base:
-        raise UsageError(f"--baseline {target}: it counted no time; name a result that did")
+        raise UsageError(f"--baseline {called}: it counted no time; name a result that did")
     said = {(each.bundle, each.target): each for each in told}
     lines, compared, passed, series = [], [], [], {}
     for place, rows in runs.items():
@@ -174,17 +176,17 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
             continue
         if (result_names.target_of(target) == HOST) != (result_names.target_of(place[1]) == HOST):
             fact = "the times of this computer's CPU are not those of a GPU"
-            passed.append(f"not compared with {target}: {place[0]} on {place[1]}, as {fact}")
+            passed.append(f"not compared with {called}: {place[0]} on {place[1]}, as {fact}")
             continue
         if timed.keys() < base.keys():
             few = f"it has times of {len(timed)} of {len(base)} layers and passes"
             fact = few if timed else "it counted no time"
-            passed.append(f"not compared with {target}: {place[0]} on {place[1]}, as {fact}")
+            passed.append(f"not compared with {called}: {place[0]} on {place[1]}, as {fact}")
             continue
         if timed.keys() != base.keys():
             other = sorted(timed.keys() ^ base.keys())[0]
             raise UsageError(
-                f"--baseline {target}: {place[0]} on {place[1]} has other layers ({other}); "
+                f"--baseline {called}: {place[0]} on {place[1]} has other layers ({other}); "
                 "compare results of one workload"
             )
         speeds = [_speed_up(row, base[step]) for step, row in timed.items()]
@@ -196,10 +198,10 @@ def against(found: Sequence[Row], told: Sequence[RunFacts], bundle: str, target:
         compared.append(ComparedRun(*place, f"{before / now:.3g}", seconds(now), changes))
     if not compared:
         raise UsageError(
-            f"--baseline {target}: no other result can be compared with it, by time of all its "
+            f"--baseline {called}: no other result can be compared with it, by time of all its "
             "layers; run the bundle on another simulator or GPU, or a sweep"
         )
-    figure = interactive.grouped(list(base), series, f"speed-up over {target}")
+    figure = interactive.grouped(list(base), series, f"speed-up over {called}")
     total = sum(row.metrics[TIME] for row in base.values())
     name = f"{bundle} on {target}"
     return Against(name, seconds(total), tuple(compared), tuple(passed), tuple(lines), figure)

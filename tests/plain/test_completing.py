@@ -25,6 +25,18 @@ OFFERED = {
     "run made --sweep conv1.num": {"conv1.num_output="},
     "run made --layers po": {"pool1"},
     "diff made refe": {"reference"},
+    "build lenet5 --target mgpusim --arch ": {"gfx803", "gfx942"},
+    "build lenet5 --arch gfx80": {"gfx801", "gfx803"},
+    "build lenet5 --set pool1.pool_mode=m": {"pool1.pool_mode=max"},
+    "build lenet5 --set conv1.bias=": {"conv1.bias=true", "conv1.bias=false"},
+    "build cast_fwd --set type=bf": {"type=bf16"},
+    "run made --sweep counters=": {"counters=yes", "counters=no"},
+    "run made --sweep algo=direct,wino": {"algo=direct,winograd"},
+    "run made --sweep pool1.pool_mode=av": {"pool1.pool_mode=avg"},
+    # As bash parts words.
+    "build lenet5 --set conv1.bias = t": {"true"},
+    "build lenet5 --set conv1.bias =": {"true", "false"},
+    "show lenet5 --plan-for = h2": {"h200"},
 }
 
 

@@ -12,6 +12,8 @@ from simgen.bundle import run_record
 from simgen.bundle.run_record import Run
 from simgen.running import status
 from simgen.storage import locks
+from simgen.targets.cuda import CudaWatcher
+from simgen.targets.launch_rows import RowsWatcher
 from simgen.tensors import state_file
 from simgen.tensors.state_file import Mark
 
@@ -60,6 +62,27 @@ def test_each_state_of_a_run_is_told(simgen, ran, tmp_path):
     shutil.rmtree(ran.path / "results" / "stopped-cuda")
     (ran.path / "results" / "cuda").mkdir()
     assert rows(simgen)["cuda"]["state"] == "damaged"
+
+
+def test_a_simulator_that_marks_no_steps_is_followed(simgen, ran, monkeypatch):
+    """By the lines of launches.csv, as MGPUSim writes it."""
+    monkeypatch.setattr(CudaWatcher, "watch", RowsWatcher.watch)
+    folder = ran.path / "results" / ".part-cuda@repeats=3.999999999"
+    folder.mkdir(parents=True)
+    made = bundles.load(ran.path)
+    steps = tuple(range(len(made.workload.steps)))
+    run_record.write(folder, Run(made.digest, made.targets["cuda"], {}, steps))
+    kernels = [launch.kernel for step in made.workload.steps for launch in step.launches]
+    with locks.running(ran.path, ran.path / "results", "cuda@repeats=3"):
+        for count in range(len(kernels)):
+            lines = ["kernel,seconds", *(f"{kernel},1e-6" for kernel in kernels[:count]), "cut"]
+            (folder / "launches.csv").write_text("\n".join(lines))
+            found = rows(simgen, "status net --json")["cuda@repeats=3"]
+            ends = [len(step.launches) for step in made.workload.steps]
+            whole = sum(sum(ends[: at + 1]) <= count for at in range(len(ends)))
+            assert (found["state"], found["steps"], found["of"]) == ("running", whole, len(steps))
+            told = f"{count} of {len(kernels)} launches"
+            assert found["fact"].endswith(told) == bool(count)
 
 
 def test_what_is_no_bundle_has_no_status(simgen, tmp_path):

@@ -6,11 +6,13 @@ import os
 import resource
 import signal
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from interrupting import command, go_on, outputs, stop
+from interrupting import command, finished, go_on, outputs, stop
 from network_bundles import TRAINING, built
 
 import simgen
@@ -75,6 +77,19 @@ def test_a_run_that_is_ended_goes_on_to_the_same_bits(
     left = {path.name for path in (made.path / "results").iterdir()}
     assert "host" in left
     assert not {name for name in left if name.startswith((bundles.STOPPED, ".part-"))}
+
+
+def test_a_program_that_is_ended_ends_its_run(made: Bundle) -> None:
+    """SIGTERM to a program of somebody's own, which heeds no signals."""
+    text = f"import simgen; simgen.load({str(made.path)!r}).run('host')"
+    program = subprocess.Popen([sys.executable, "-c", text])
+    while not finished(made, "host"):
+        assert program.poll() is None, "the run was over too soon"
+        time.sleep(0.001)
+    program.terminate()
+    assert program.wait(timeout=TIMEOUT) == 128 + signal.SIGTERM
+    assert run_folder.stopped(made, "host"), "which is refused while its processes have locks"
+    go_on(made, "host")
 
 
 def crash(made: Bundle) -> None:

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import onnx
 
 EPSILON = 2.0**-23  # of rms_norm without one: that of float32
+WHOLE, FLOAT, BOOL = 7, 1, 9  # TensorProto
+FLOATS = (1, 10, 11, 16)
+TYPES = {4: 6, 5: 7, 6: 10, 7: 1, 8: 11, 12: 9, 13: 16}  # ScalarType -> TensorProto.DataType
 DOMAIN = "torch"  # of what has no operator of ONNX here
 OPERATORS: dict[str, Callable[[Call], None]] = {}
 
@@ -17,16 +20,22 @@ OPERATORS: dict[str, Callable[[Call], None]] = {}
 class Call:
     """A call of the graph where it is translated, with the nodes that are made so far."""
 
-    def __init__(self, nodes: list[onnx.NodeProto], sizes: Mapping[str, list[int | str]]) -> None:
-        self.nodes, self.sizes = nodes, sizes
+    def __init__(
+        self,
+        nodes: list[onnx.NodeProto],
+        sizes: Mapping[str, list[int | str]],
+        types: Mapping[str, int] = {},
+    ) -> None:
+        self.nodes, self.sizes, self.types = nodes, sizes, types
         self.tensors: list[onnx.TensorProto] = []
         self.target, self.output = "", ""
+        self.outputs: list[str] = []
         self.arguments: dict[str, Any] = {}
 
     def read(self, node: Any) -> None:
         self.target = str(node["target"]).removeprefix("torch.ops.aten.")
-        outputs = (each["as_tensor"]["name"] for each in node["outputs"] if "as_tensor" in each)
-        self.output = str(next(outputs))
+        self.outputs = given(node)
+        self.output = self.outputs[0]
         self.arguments = {each["name"]: _plain(each["arg"]) for each in node["inputs"]}
 
     def get(self, name: str, usual: Any = None) -> Any:
@@ -40,23 +49,56 @@ class Call:
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name, **attributes))
         return name
 
-    def unknown(self) -> None:
-        inputs = [each for each in self.arguments.values() if isinstance(each, str)]
-        self.node(f"aten.{self.target}", *inputs, domain=DOMAIN)
+    def split(self, x: str, sizes: str, axis: int) -> None:
+        from onnx import helper
 
-    def tensor(self, values: list[int] | list[float], shape: list[int], suffix: str) -> str:
+        made = helper.make_node("Split", [x, sizes], self.outputs, self.output, axis=axis)
+        self.nodes.append(made)
+
+    def unknown(self) -> None:
+        from onnx import helper
+
+        inputs = [each for each in self.arguments.values() if isinstance(each, str)]
+        kind = f"aten.{self.target}"
+        made = helper.make_node(kind, inputs, self.outputs, self.output, domain=DOMAIN)
+        self.nodes.append(made)
+
+    def tensor(
+        self, values: list[int] | list[float], shape: list[int], suffix: str, element: int = 0
+    ) -> str:
         """A tensor of the model with these values."""
         from onnx import helper
 
-        element = 7 if all(isinstance(each, int) for each in values) else 1
+        element = element or (WHOLE if all(isinstance(each, int) for each in values) else FLOAT)
         name = f"{self.output}_{suffix}"
         self.tensors.append(helper.make_tensor(name, element, shape, values))
         return name
 
-    def operand(self, name: str) -> str:
-        """A tensor, or a number as one."""
+    def operand(self, name: str, like: str = "") -> str:
+        """A tensor, or a number as one, of the type of the tensor `like`."""
         found = self.arguments[name]
-        return found if isinstance(found, str) else self.tensor([float(found)], [], name)
+        if isinstance(found, str):
+            return found
+        element = self.types.get(like, FLOAT)
+        number = float(found) if element in FLOATS else int(found)
+        return self.tensor([number], [], name, element)
+
+    def constant(self, value: Any, shape: Any, element: int) -> None:
+        """The result is one number throughout, computed when it is read."""
+        from onnx import helper
+
+        number = float(value) if element in FLOATS else int(value)
+        one = helper.make_tensor("value", element, [1], [number])
+        extents = self.tensor([int(each) for each in shape], [len(shape)], "shape", WHOLE)
+        self.node("ConstantOfShape", extents, value=one)
+
+
+def given(node: Any) -> list[str]:
+    """The tensors that a call gives."""
+    found = [each["as_tensor"]["name"] for each in node["outputs"] if "as_tensor" in each]
+    for each in node["outputs"]:
+        found += [one["name"] for one in each.get("as_tensors", ())]
+    return [str(name) for name in found]
 
 
 def _plain(arg: Any) -> Any:
@@ -66,6 +108,8 @@ def _plain(arg: Any) -> Any:
         return str(value["name"])
     if kind == "as_tensors":
         return [str(each["name"]) for each in value]
+    if kind == "as_float":
+        return float(value)  # "-Infinity" is text
     return None if kind == "as_none" else value
 
 
@@ -81,10 +125,13 @@ def _pair(values: Any) -> list[int]:
     return [int(each) for each in (values * 2 if len(values) == 1 else values)]
 
 
-PLAIN = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "hardswish": "HardSwish"}
+PLAIN = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "hardswish": "HardSwish",
+         "neg": "Neg", "sqrt": "Sqrt", "logical_not": "Not"}  # fmt: skip
 SAME = ("dropout", "contiguous", "clone", "detach", "alias", "dropout_", "feature_dropout")
-BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div"}
-VIEWS = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten")
+BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "eq": "Equal", "lt": "Less",
+          "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And",
+          "logical_or": "Or"}  # fmt: skip
+VIEWS = ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten")
 
 
 @aten(*(f"{name}{end}.default" for name in PLAIN for end in ("", "_")))
@@ -101,13 +148,134 @@ def _identity(call: Call) -> None:
         call.node("Identity", next(iter(call.arguments.values())))
 
 
-@aten(*(f"{name}{end}.Tensor" for name in BINARY for end in ("", "_")))
+@aten(*(f"{name}{end}.{form}" for name in BINARY for end in ("", "_")
+        for form in ("Tensor", "Scalar", "default")))  # fmt: skip
 def _binary(call: Call) -> None:
     if call.get("alpha", 1) != 1:
         call.unknown()
         return
     name = call.target.partition(".")[0].removesuffix("_")
-    call.node(BINARY[name], call.operand("self"), call.operand("other"))
+    x = call.get("self")
+    call.node(BINARY[name], x, call.operand("other", x))
+
+
+@aten("rsub.Scalar")
+def _rsub(call: Call) -> None:
+    x = call.get("self")
+    if call.get("alpha", 1) == 1:
+        call.node("Sub", call.operand("other", x), x)
+    else:
+        call.unknown()
+
+
+@aten("pow.Tensor_Scalar")
+def _pow(call: Call) -> None:
+    call.node("Pow", call.get("self"), call.operand("exponent", call.get("self")))
+
+
+@aten("rsqrt.default")
+def _rsqrt(call: Call) -> None:
+    root = call.node("Sqrt", call.get("self"), output=f"{call.output}_root")
+    call.node("Reciprocal", root)
+
+
+@aten("to.dtype", "_to_copy.default")
+def _to(call: Call) -> None:
+    target = TYPES.get(call.get("dtype", -1))
+    if target is None:
+        call.unknown()
+    else:
+        call.node("Cast", call.get("self"), to=target)
+
+
+# ---- Choices, and numbers that the program knows ----
+
+
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf")
+def _where(call: Call) -> None:
+    sides = [call.operand(name, call.output) for name in ("self", "other")]
+    call.node("Where", call.get("condition"), *sides)
+
+
+@aten("masked_fill.Scalar", "masked_fill_.Scalar")
+def _masked_fill(call: Call) -> None:
+    value = call.operand("value", call.output)
+    call.node("Where", call.get("mask"), value, call.get("self"))
+
+
+@aten("zeros_like.default", "ones_like.default", "full_like.default", "zeros.default",
+      "ones.default", "full.default")  # fmt: skip
+def _full(call: Call) -> None:
+    shape, element = call.sizes[call.output], call.types.get(call.output, 0)
+    if not element or not all(isinstance(each, int) for each in shape):
+        call.unknown()
+        return
+    usual = int(call.target.startswith("ones"))
+    call.constant(call.get("fill_value", usual), shape, element)
+
+
+@aten("arange.default", "arange.start", "arange.start_step")
+def _arange(call: Call) -> None:
+    element = call.types.get(call.output, 0)
+    ends = [call.get("start", 0), call.get("end"), call.get("step", 1)]
+    if element != WHOLE or not all(isinstance(each, int) for each in ends):
+        call.unknown()
+        return
+    names = ("start", "end", "step")
+    call.node("Range", *(call.tensor([end], [], name) for name, end in zip(names, ends)))
+
+
+# ---- Parts ----
+
+
+@aten("chunk.default", "split.Tensor", "split_with_sizes.default")
+def _split(call: Call) -> None:
+    axis = int(call.get("dim", 0))
+    extents = [call.sizes[name][axis] for name in call.outputs]
+    if not all(isinstance(each, int) for each in extents):
+        call.unknown()
+        return
+    sizes = call.tensor([int(each) for each in extents], [len(extents)], "sizes")
+    call.split(call.get("self"), sizes, axis)
+
+
+@aten("select.int")
+def _select(call: Call) -> None:
+    at = call.tensor([int(call.get("index"))], [], "index")
+    call.node("Gather", call.get("self"), at, axis=int(call.get("dim")))
+
+
+@aten("slice.Tensor")
+def _slice(call: Call) -> None:
+    numbers = {"start": call.get("start", 0), "end": call.get("end", 2**63 - 1),
+               "dim": call.get("dim", 0), "step": call.get("step", 1)}  # fmt: skip
+    if not all(isinstance(each, int) for each in numbers.values()):
+        call.unknown()
+        return
+    call.node("Slice", call.get("self"), *(call.tensor([n], [1], k) for k, n in numbers.items()))
+
+
+@aten("expand.default")
+def _expand(call: Call) -> None:
+    shape = call.sizes[call.output]
+    if all(isinstance(each, int) for each in shape):
+        to = call.tensor([int(each) for each in shape], [len(shape)], "extents")
+        call.node("Expand", call.get("self"), to)
+    else:
+        call.unknown()
+
+
+@aten("scaled_dot_product_attention.default")
+def _attention(call: Call) -> None:
+    """Of heads: (batch, heads, words, features)."""
+    factors = [call.get(name) for name in ("query", "key", "value")]
+    if {len(call.sizes[name]) for name in factors} != {4} or call.get("dropout_p", 0.0):
+        call.unknown()
+        return
+    mask, scale = call.get("attn_mask"), call.get("scale")
+    more: dict[str, Any] = {} if scale is None else {"scale": float(scale)}
+    causal = int(call.get("is_causal", False))
+    call.node("Attention", *factors, *([mask] if mask else []), is_causal=causal, **more)
 
 
 @aten("conv2d.default", "convolution.default")
@@ -186,7 +354,8 @@ def _matmul(call: Call) -> None:
     call.node("MatMul", *list(call.arguments.values())[:2])
 
 
-@aten(*(f"{name}.{form}" for name in VIEWS for form in ("default", "using_ints", "dim", "dims")))
+@aten(*(f"{name}.{form}" for name in VIEWS
+        for form in ("default", "using_ints", "dim", "dims", "int")))  # fmt: skip
 def _view(call: Call) -> None:
     x, sizes = next(iter(call.arguments.values())), call.sizes[call.output]
     shape = [each if isinstance(each, int) else -1 for each in sizes]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LONGEST = 50  # characters of a name, so that there is room for a suffix
 FLOATS = {1: "f32", 10: "f16", 16: "bf16"}  # TensorProto.DataType -> element type of layers
 INTEGERS = {3: "i8", 6: "i32", 7: "i32"}  # quantised numbers, and indices
+FLAGS = {9: "i32"}  # BOOL: an input of zeros and ones
 BYTES = {3: 0, 2: 128}  # INT8 and UINT8 -> what is subtracted, so that i8 has them
 
 Parameter = tuple[tuple[int, ...], "Callable[[], NDArray[Any]]"]  # shape, and where values are

@@ -19,16 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, cut, one_line, printable, resembling
 from simgen.frontend.config import MAX_NBYTES, Config, Entry, Place, Section
+from simgen.frontend.importing import expansion, flags, integers, masks, model_file, patterns
 from simgen.frontend.importing import images as images
-from simgen.frontend.importing import integers, masks, model_file, patterns
 from simgen.frontend.importing import moving as moving
 from simgen.frontend.importing import pointwise as pointwise
 from simgen.frontend.importing import products as products
 from simgen.frontend.importing import recurrent as recurrent
 from simgen.frontend.importing import rows as rows
-from simgen.frontend.importing.draft import FLOATS, INTEGERS, Draft, NodeSite, Parameter
+from simgen.frontend.importing.draft import FLAGS, FLOATS, INTEGERS, Draft, NodeSite, Parameter
 from simgen.frontend.importing.table import OPERATORS
-from simgen.frontend.importing.values import MAX_ELEMENTS, Operator, Refused, Value, Values
+from simgen.frontend.importing.values import (
+    DOMAINS,
+    MAX_ELEMENTS,
+    Operator,
+    Refused,
+    Value,
+    Values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,9 +44,8 @@ if TYPE_CHECKING:
     import onnx
     from numpy.typing import NDArray
 
-DOMAINS = ("", "ai.onnx")
 MOST_NAMES = 8  # of nodes that one reason is given for
-MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -173,7 +179,7 @@ def _input(
         shape.append(int(value))
     element = given.type.tensor_type.elem_type
     draft.values.known[given.name] = Value(tuple(shape), element)
-    kind = FLOATS.get(element) or INTEGERS.get(element)
+    kind = (FLOATS | INTEGERS | FLAGS).get(element)
     if not kind:
         return  # who reads it is refused, if anybody does
     entries = {"shape": "x".join(extents) or "1"} | ({} if kind == "f32" else {"type": kind})
@@ -188,17 +194,19 @@ def _translate(
 ) -> list[tuple[Operator, str]]:
     """Adds the layers of all nodes; those that cannot be imported, with the reason."""
     versions = {each.domain: each.version for each in model.opset_import}
+    version = next((versions[each] for each in DOMAINS if each in versions), 0)
     losses = _Losses()
     met = []
     for node in nodes:
         plain = _plain(node)
         with losses.watched(plain) as goes_on:
             if goes_on:
-                met.append(_met(node, plain, versions, draft))
+                met += _met_in_parts(node, plain, version, draft)
     outputs = [each.name for each in model.graph.output]
     of_integers = integers.recognised(met, draft.values)
-    of_integers = masks.recognised(of_integers, draft.values)
-    operators = patterns.recognised(of_integers, draft.values, (*outputs, *losses.read))
+    masked = masks.recognised(of_integers, draft.values)
+    masked = flags.recognised(masked, draft.values)
+    operators = patterns.recognised(masked, draft.values, (*outputs, *losses.read))
     draft.readers = Counter(name for each in operators for name in each.inputs if name)
     draft.readers.update((*outputs, *losses.read))
     for operator in operators:
@@ -224,7 +232,7 @@ class _Losses:
         goes_on = not self.values.intersection(operator.inputs)
         try:
             yield goes_on
-            if not goes_on and operator.kind not in OPERATORS:
+            if not goes_on and operator.kind not in (*OPERATORS, *expansion.EXPANSIONS):
                 raise Refused("no layer computes it")
         except Refused as reason:
             self._lose(operator, str(reason))
@@ -248,9 +256,21 @@ def _plain(node: onnx.NodeProto) -> Operator:
     return Operator(called, f"{domain}{node.op_type}", 0, tuple(node.input), tuple(node.output), {})
 
 
-def _met(
-    node: onnx.NodeProto, plain: Operator, versions: Mapping[str, int], draft: Draft
-) -> Operator:
+def _met_in_parts(
+    node: onnx.NodeProto, plain: Operator, version: int, draft: Draft
+) -> list[Operator]:
+    """The node, or those that it is written in.
+
+    Raises:
+        Refused: as `_met`.
+    """
+    if not expansion.has(plain, version):
+        return [_met(node, plain, version, draft)]
+    parts = expansion.nodes(node, plain, draft.values)
+    return [_met(each, _plain(each), expansion.VERSION, draft) for each in parts]
+
+
+def _met(node: onnx.NodeProto, plain: Operator, version: int, draft: Draft) -> Operator:
     """The node with the attributes of its operator set, and its outputs' shapes found.
 
     Raises:
@@ -263,7 +283,6 @@ def _met(
         raise Refused("an operator of another domain")
     if not any(node.output):
         raise Refused("gives nothing")
-    version = next((versions[each] for each in DOMAINS if each in versions), 0)
     try:
         schema = defs.get_schema(node.op_type, version)
     except Exception:

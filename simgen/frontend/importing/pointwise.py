@@ -10,7 +10,7 @@ from simgen.frontend.importing.table import operator
 from simgen.frontend.importing.values import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -28,6 +28,8 @@ MODES = {
 }
 MOST = 16  # inputs of [Add] and [Concat]
 CEILINGS = (1e-3, 1e6)  # that [Activation] takes
+MOST_FACTOR = (1e-6, 1e6)  # of [Gemm]
+FLOAT = 1  # TensorProto.FLOAT
 LARGEST = 3.4028234663852886e38  # of float32
 
 
@@ -181,7 +183,8 @@ def _bias(site: NodeSite) -> bool:
 
 @operator("Mul")
 def multiply(site: NodeSite) -> None:
-    _of_two(site, "Multiply")
+    if not _factor(site, (0, 1), lambda number: number):
+        _of_two(site, "Multiply")
 
 
 @operator("Div")
@@ -189,6 +192,8 @@ def divide(site: NodeSite) -> None:
     """By what the model knows, a product with its reciprocal."""
     if not site.value(1).is_known:
         _of_two(site, "Divide")
+        return
+    if _factor(site, (1,), lambda number: 1 / number if number else 0.0):
         return
     _with_other(site, "Multiply", lambda v: (1 / v.astype(np.float64)).astype(v.dtype))
 
@@ -200,6 +205,29 @@ def subtract(site: NodeSite) -> None:
         _of_two(site, "Subtract")
         return
     _with_other(site, "Add", np.negative)
+
+
+def _factor(site: NodeSite, places: Sequence[int], change: Callable[[float], float]) -> bool:
+    """Whether a number that the model knows, at one of these places, is the factor of the product
+    of matrices before it, as of scores of attention; the product has it from now on."""
+    for other in places:
+        value, name = site.value(other), site.operator.input(1 - other)
+        tensor = site.draft.tensors.get(name, "")
+        layer = site.draft.layers.get(tensor)
+        alone = site.draft.readers[name] == 1 and site.shape(1 - other) == site.result()
+        if layer is None or layer.section != "Gemm" or not alone:
+            continue
+        if not value.is_known or value.size != 1 or value.element != FLOAT:
+            continue
+        if {"alpha", "beta"} & layer.entries.keys():
+            continue
+        number = float(np.float32(change(float(value.array().reshape(-1)[0]))))
+        if not MOST_FACTOR[0] <= abs(number) <= MOST_FACTOR[1]:
+            continue
+        layer.entries["alpha"] = repr(number)
+        site.give(tensor)
+        return True
+    return False
 
 
 def _of_two(site: NodeSite, section: str) -> None:

@@ -46,7 +46,9 @@ def layer_norm(site: NodeSite) -> None:
     row = shape[axis:]
     whole = shape if axis else (1, *shape)
     seen = site.seen(site.tensor(), shape, whole, "rows")
-    entries = {"axis": axis or 1, "epsilon": float(site.attribute("epsilon", 1e-5))}
+    # As the decimal that it is meant to be: float32's 1e-12 is less than what a layer takes.
+    epsilon = float(str(np.float32(site.attribute("epsilon", 1e-5))))
+    entries = {"axis": axis or 1, "epsilon": epsilon}
     made = site.layer("LayerNorm" if by_mean else "RMSNorm", entries, [seen])
     w = site.known(1, "scale")
     if prod(w.shape) != prod(row):

@@ -19,7 +19,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import ConfigError, cut, one_line, printable
-from simgen.frontend.importing.aten import OPERATORS, Call
+from simgen.frontend.importing.aten import OPERATORS, TYPES, Call, given
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,6 @@ WEIGHTS = ("data/weights", "model_weights_config.json")
 CONSTANTS = ("data/constants", "model_constants_config.json")
 MAX_JSON = 2**27  # bytes
 MAX_NBYTES = 2**31 - 2**20  # of all parameters
-TYPES = {4: 6, 5: 7, 6: 10, 7: 1, 8: 11, 12: 9, 13: 16}  # ScalarType -> TensorProto.DataType
 SIZES = {6: 4, 7: 8, 10: 2, 1: 4, 11: 8, 9: 1, 16: 2}  # bytes of an element
 OPSET = 17
 MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, StopIteration,
@@ -81,18 +80,20 @@ class _Program:
     def model(self) -> onnx.ModelProto:
         from onnx import helper
 
-        given = [self._value(name) for name in self._user_inputs()]
+        inputs = [self._value(name) for name in self._user_inputs()]
         nodes: list[onnx.NodeProto] = []
-        call = Call(nodes, {n: self._sizes(v) for n, v in self.graph["tensor_values"].items()})
+        values = self.graph["tensor_values"]
+        sizes = {name: self._sizes(value) for name, value in values.items()}
+        call = Call(nodes, sizes, {n: TYPES.get(v["dtype"], 0) for n, v in values.items()})
         for node in self.graph["nodes"]:
-            if not any("as_tensor" in each for each in node["outputs"]):
+            if not given(node):
                 continue  # an extent, which sizes of tensors say
             call.read(node)
             OPERATORS.get(call.target, Call.unknown)(call)
         made = [each["as_tensor"]["name"] for each in self.graph["outputs"] if "as_tensor" in each]
         outputs = [helper.make_tensor_value_info(name, 1, None) for name in made]
         tensors = [*self._parameters(), *call.tensors]
-        graph = helper.make_graph(nodes, "program", given, outputs, tensors)
+        graph = helper.make_graph(nodes, "program", inputs, outputs, tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
 
     def _user_inputs(self) -> list[str]:

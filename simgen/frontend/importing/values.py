@@ -25,6 +25,7 @@ SMALL = 2**12  # elements of a tensor that is kept once it is computed
 FEW = 16  # numbers that shapes may follow from, beside whole ones
 WHOLE = (6, 7)  # TensorProto.INT32, INT64
 MAX_ELEMENTS = 2**31 - 1  # of any tensor, as of layers
+DOMAINS = ("", "ai.onnx")  # of ONNX's own operators
 RANDOM = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial",
           "Bernoulli")  # fmt: skip
 
@@ -121,12 +122,12 @@ class Values:
         if not known or graphs or operator.kind in RANDOM or operator.kind == "Dropout":
             return
         names = [name for name in operator.outputs if name]
-        computed = cache(lambda: self._computed(node, names))
+        computed = cache(lambda: self._computed(node, names, operator.version))
         for at, name in enumerate(names):
             if types[name].size <= SMALL:
                 self.known[name] = replace(types[name], read=partial(_part, computed, at))
             else:  # not kept
-                again = partial(self._computed, node, names)
+                again = partial(self._computed, node, names, operator.version)
                 self.known[name] = replace(types[name], read=partial(_part, again, at))
 
     def _set(self, name: str, values: NDArray[Any]) -> None:
@@ -135,7 +136,16 @@ class Values:
         element = helper.np_dtype_to_tensor_dtype(values.dtype)
         self.known[name] = Value(values.shape, element, lambda: values)
 
-    def _computed(self, node: onnx.NodeProto, names: Sequence[str]) -> list[NDArray[Any]]:
+    def _versions(self, version: int) -> list[onnx.OperatorSetIdProto]:
+        """The model's operator sets, with this one of ONNX's own."""
+        from onnx import helper
+
+        others = [each for each in self.model.opset_import if each.domain not in DOMAINS]
+        return [helper.make_opsetid("", version), *others]
+
+    def _computed(
+        self, node: onnx.NodeProto, names: Sequence[str], version: int
+    ) -> list[NDArray[Any]]:
         import numpy as np
         from onnx import helper
         from onnx.reference import ReferenceEvaluator
@@ -147,10 +157,7 @@ class Values:
         ]
         outputs = [helper.make_tensor_value_info(name, 0, None) for name in names]
         graph = helper.make_graph([node], "one", infos, outputs)
-        versions = list(self.model.opset_import)
-        if node.op_type in EVALUATED:
-            least = EVALUATED[node.op_type]
-            versions = [helper.make_opsetid(v.domain, max(v.version, least)) for v in versions]
+        versions = self._versions(max(version, EVALUATED.get(node.op_type, 1)))
         made = helper.make_model(graph, opset_imports=versions)
         try:
             with np.errstate(all="ignore"):
@@ -173,7 +180,7 @@ class Values:
                     data[name] = numpy_helper.from_array(value.array(), name)
         try:
             found = shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=list(self.model.opset_import)
+                schema, node, types, data, opset_imports=self._versions(operator.version)
             )
         except Exception as error:  # of a native library, for a damaged node
             raise Refused(f"has no shape ({cut(one_line(str(error)), 150)})") from None
