@@ -25,7 +25,7 @@ MOST_ROWS = 60  # of the table, without --verbose
 @click.option("--all", "all_", is_flag=True, help="gem5: try what its sources lack, too (slow).")
 @click.option("--timeout", default=120.0, metavar="S", help="Seconds that a run may take.")
 @click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-              help="Write page.md and findings.json there.")  # fmt: skip
+              help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def conform(
@@ -55,7 +55,7 @@ def conform(
     import re
     import sys
 
-    from simgen.conform import page, probe
+    from simgen.conform import lint_table, page, probe
     from simgen.conform.judging import Found
     from simgen.errors import MismatchError, UsageError, did_you_mean
     from simgen.storage.files import write_atomic
@@ -88,6 +88,8 @@ def conform(
         write_atomic(
             output / "findings.json", (json.dumps(page.rows(told), indent=1) + "\n").encode()
         )
+        table = lint_table.rows(told, run.lint_name, run.version_name)
+        write_atomic(output / "lint.json", (json.dumps(table, indent=1) + "\n").encode())
     if as_json:
         print(json.dumps(page.rows(told), indent=1))
     elif not quiet:

@@ -23,16 +23,19 @@ MOST_ROWS = 100  # of the table, without --verbose
 @click.option(
     "--simulator",
     "-s",
-    required=True,
+    default="",
     metavar="S[@V]",
     help="gem5@24.0, mgpusim@4.2.0, ...; without a version, the newest that is known.",
 )
+@click.option("--table", "own", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              metavar="FILE", help="Or: lint.json of `simgen conform -o`.")  # fmt: skip
 @click.option("--arch", default="", metavar="A", help="Of assembly that names no processor.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @verbosity
 def lint(
     files: tuple[Path, ...],
     simulator: str,
+    own: Path | None,
     arch: str,
     as_json: bool,
     quiet: bool,
@@ -51,12 +54,16 @@ def lint(
     \b
     simgen lint kernel.co --simulator gem5@24.0
     simgen lint libmine.so build/ --simulator mgpusim --json
+    simgen lint kernel.co --table findings/lint.json
     """
     from simgen.errors import RefusedError, UsageError
     from simgen.lint import linting, tables
 
-    named, version = tables.named(simulator)
-    looked, unread = linting.of_files(files, arch, named, version)
+    if bool(simulator) is bool(own):
+        raise UsageError("lint: take one of --simulator S[@V] and --table FILE")
+    seen = tables.own(own) if own else None
+    named, version = (seen.simulator, seen.version) if seen else tables.named(simulator)
+    looked, unread = linting.of_files(files, arch, named, version, seen)
     if not looked and not unread:
         raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
     here = [each for each in looked if not each.skipped]
@@ -68,7 +75,8 @@ def lint(
     refused = [finding for finding in findings if finding.refused]
     title = f"{named} {version}"
     if as_json:
-        print(json.dumps(_json(looked, unread, named, version), indent=1))
+        source = seen.source if seen else _source(named, version)
+        print(json.dumps(_json(looked, unread, (named, version, source)), indent=1))
     elif not quiet and looked:
         for reason in sorted({each.skipped for each in looked if each.skipped}):
             print(f"not looked at: code for another processor ({reason})")
@@ -137,16 +145,18 @@ def _times(finding: Finding, findings: Sequence[Finding]) -> int:
     return sum(_key(each) == _key(finding) for each in findings)
 
 
-def _json(
-    looked: Sequence[Looked], unread: Sequence[Unread], simulator: str, version: str
-) -> dict[str, Any]:
+def _source(simulator: str, version: str) -> str:
     from simgen.lint.tables import of_version, versions
 
     known = version in versions(simulator)
+    return of_version(simulator, version).source if known else "data/isa"
+
+
+def _json(
+    looked: Sequence[Looked], unread: Sequence[Unread], by: tuple[str, str, str]
+) -> dict[str, Any]:
     return {
-        "simulator": simulator,
-        "version": version,
-        "source": of_version(simulator, version).source if known else "data/isa",
+        **dict(zip(("simulator", "version", "source"), by, strict=True)),
         "code_objects": [
             {
                 "file": str(each.held.path), "inside": each.held.inside, "arch": each.arch,

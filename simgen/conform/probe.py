@@ -99,6 +99,16 @@ class Trial:
         return f"gem5 (as {self.target.gem5_version})"  # type: ignore[attr-defined]
 
     @property
+    def lint_name(self) -> str:
+        """The simulator's name in tables of lint."""
+        return "gem5" if self.on == GEM5 else self.on
+
+    @property
+    def version_name(self) -> str:
+        """Its version there."""
+        return needs.version() if self.on == MGPUSIM else str(self.target.gem5_version)  # type: ignore[attr-defined]
+
+    @property
     def command(self) -> str:
         """What a user types for the same."""
         mode = f" --mode {self.mode}" if self.mode else ""

@@ -1,4 +1,5 @@
-"""What gem5 makes of instructions: by the tables of data/lint, read from its sources."""
+"""What gem5 makes of instructions: by the tables of data/lint, read from its sources; and what any
+simulator does, by a table that `simgen conform` has written."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ _CURES = {"clamp": _CLAMP_CURE, "omod": _CLAMP_CURE, "cbsz": _LANES_CURE, "blgp"
 _IGNORED = {"negative": "the sign of the constant"}
 _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
 
+_TITLES = {"mgpusim": "MGPUSim"}
 _IDLE = "goes on counting what a wavefront without active lanes asks for, and ends later"
 _EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 
@@ -38,7 +40,7 @@ class Gem5:
 
     def __init__(self, model: Model, table: Table, rewritings: tuple[str, ...]) -> None:
         self.model, self.rewritings = model, rewritings
-        self.title = f"gem5 {model.version}"
+        self.title = f"{_TITLES.get(model.simulator, model.simulator)} {model.version}"
         self.ends, self.no_form = frozenset(table.ends), frozenset(table.no_form)
         self.ignores = {each: frozenset(of) for each, of in table.ignores.items()}
         self.no_scalar, self.half_mirror = frozenset(table.no_scalar), table.half_mirror

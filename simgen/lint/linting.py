@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from simgen.lint.containers import Held
+    from simgen.lint.tables import Tables
     from simgen.lint.verdicts import Judge
 
 
@@ -64,10 +65,10 @@ class Unread:
 
 
 def of_files(
-    paths: Sequence[Path], arch: str, simulator: str, version: str
+    paths: Sequence[Path], arch: str, simulator: str, version: str, own: Tables | None = None
 ) -> tuple[list[Looked], list[Unread]]:
     """What a version of a simulator makes of the code in files and folders, and which of the files
-    could not be read; `arch` as `containers.found`.
+    could not be read; `arch` as `containers.found`; by a user's `own` table, if there is one.
 
     Raises:
         SimgenError, OSError: as `containers.found`, where the only file is the one.
@@ -85,7 +86,7 @@ def of_files(
         for each in listed if folder else (path,):
             held = containers.in_folder(each, arch) if folder else containers.found(each, arch)
             try:
-                looked += code_objects(held, simulator, version)
+                looked += code_objects(held, simulator, version, own)
             except SimgenError as error:
                 if alone:
                     raise
@@ -97,19 +98,21 @@ def of_files(
     return looked, unread
 
 
-def code_objects(held: Iterable[Held], simulator: str, version: str) -> Iterator[Looked]:
+def code_objects(
+    held: Iterable[Held], simulator: str, version: str, own: Tables | None = None
+) -> Iterator[Looked]:
     """What a version of a simulator makes of each code object.
 
     Raises:
         DamagedError: one is not a whole ELF file.
     """
     for each in held:
-        yield _code_object(each, simulator, version)
+        yield _code_object(each, simulator, version, own)
 
 
-def _code_object(held: Held, simulator: str, version: str) -> Looked:
+def _code_object(held: Held, simulator: str, version: str, own: Tables | None) -> Looked:
     arch = functions.processor(held.code, held.place)
-    judge = judge_of(Model(simulator, version, arch))
+    judge = judge_of(Model(simulator, version, arch), own)
     told = replace(held, code=b"")
     if isinstance(judge, str):
         return Looked(told, arch, 0, 0, (), judge)
@@ -145,8 +148,13 @@ def identity() -> str:
     return digest.hexdigest()
 
 
-def judge_of(model: Model) -> Judge | str:
+def judge_of(model: Model, own: Tables | None = None) -> Judge | str:
     """The judge of instructions for a model; or why no code of that architecture runs there."""
+    if own:
+        seen = next((each for each in own.tables if model.arch in each.architectures), None)
+        if seen is None:
+            return f"the table has nothing of {model.arch}"
+        return Gem5(model, seen, ()).judged
     if model.simulator == "mgpusim":
         known = simulators.versions(model.simulator)[model.version].architectures
         if model.arch not in known:

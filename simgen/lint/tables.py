@@ -104,6 +104,20 @@ def of_version(simulator: str, version: str) -> Tables:
         raise DamagedError(f"{path}: damaged ({fact}); install simgen again") from None
 
 
+def own(path: Path) -> Tables:
+    """A user's table, as `simgen conform -o` writes it.
+
+    Raises:
+        DamagedError: it is not what it should be.
+    """
+    try:
+        return schema.from_json(Tables, schema.parse(read_regular(path, MAX_NBYTES)))
+    except (OSError, ValueError) as error:
+        fact = getattr(error, "strerror", None) or error
+        cure = "take lint.json of `simgen conform -o`"
+        raise DamagedError(f"{path}: no table of lint ({fact}); {cure}") from None
+
+
 def table(simulator: str, version: str, arch: str) -> Table | None:
     """What a version does with an architecture; None if it does not simulate that."""
     tables = of_version(simulator, version).tables

@@ -834,6 +834,19 @@ def code_object(rng: Rng, folder: Path) -> tuple[str, list[str]]:
     return f"{nbytes} bytes", rng.choice((["lint", *simulator], made, made))
 
 
+def lint_json(rng: Rng, folder: Path) -> tuple[str, list[str]]:
+    """A table that conform has written."""
+    seen = {
+        "architectures": ["gfx902"], "ends": ["v_bfi_b32"], "half_mirror": False,
+        "ignores": {"clamp": ["v_add_f32_e64"]}, "wrong": {"v_sub_f32_e64": "900 of 1024"},
+    }  # fmt: skip
+    whole = {"simulator": "gem5", "version": "24.1", "source": "conform", "tables": [seen]}
+    (folder / "lint.json").write_text(json.dumps(whole))
+    (folder / "kernel.co").write_bytes(_kernels()[0])
+    what = spoil(rng, folder / "lint.json", spoil_json)
+    return what, ["lint", "kernel.co", "--table", "lint.json"]
+
+
 @functools.cache
 def _kernels() -> list[bytes]:
     """Some small code objects for gfx902."""
@@ -947,6 +960,7 @@ KINDS: dict[str, Callable[[Rng, Path], tuple[str, list[str]]]] = {
     "other files": other_files,
     "--values": values,
     "code object": code_object,
+    "lint.json": lint_json,
     "config": config,
     "words": words,
     "model.onnx": model_onnx,
