@@ -1,10 +1,12 @@
 """Times launches whole and by samples of their work-groups, and prints how far the samples are off.
 
     python benchmarks/sampling/run.py [NAME...]
+    python benchmarks/sampling/run.py large|fresh
 
 On MGPUSim's timing model of an MI300A with one compute unit of few wavefronts, so that launches of
-seconds fill it 60 times. Bundles lie in `sampling-NAME` in the current folder; what has run there
-before whole is not run again.
+seconds fill it 60 times; `large` are the same layers with four times the work-groups, of which a
+sample of the same rate has four times the waves; `fresh` are others. Bundles lie in
+`sampling-NAME` in the current folder; what has run there before whole is not run again.
 """
 
 from __future__ import annotations
@@ -43,10 +45,45 @@ LAUNCHES = {
     "relu": (MORE, "activation_fwd", "n=8 c=64 h=32 w=32"),
     "tanh-bwd": (MORE, "activation_bwd", "n=8 c=64 h=32 w=32 activation_mode=tanh"),
 }
+# The same with four times the work-groups, from the cheapest to simulate to the dearest.
+LARGE = {
+    "large-relu": (MORE, "activation_fwd", "n=32 c=64 h=32 w=32"),
+    "large-conv-im2col": (MORE, "conv_fwd", "n=8 c=3 h=32 w=32 kernel_size=3 algo=im2col"),
+    "large-tanh-bwd": (MORE, "activation_bwd", "n=32 c=64 h=32 w=32 activation_mode=tanh"),
+    "large-bn": (MORE, "bn_fwd", "n=8 c=256 h=32 w=32"),
+    "large-softmax-bwd": (MORE, "softmax_bwd", "n=4200 c=200"),
+    "large-fc": (FEW, "fc_fwd", "n=16 c=16 num_output=80000"),
+    "large-softmax-100": (MORE, "softmax_fwd", "n=8400 c=100"),
+    "large-pool-max": (MORE, "pool_fwd", "n=96 c=64 h=28 w=28"),
+    "large-lrn": (FEW, "lrn_fwd", "n=640 c=4 h=28 w=28"),
+    "large-softmax-300": (MORE, "softmax_fwd", "n=2080 c=300"),
+    "large-conv-1x1": (FEW, "conv_fwd", "n=80 c=1 h=56 w=56 kernel_size=1 pad=0 num_output=32"),
+    "large-bn-bwd": (MORE, "bn_bwd", "n=8 c=128 h=32 w=32"),
+    "large-conv-1x1-bwd":
+        (FEW, "conv_bwd_data", "n=160 c=16 h=56 w=56 kernel_size=1 pad=0 num_output=1"),
+    "large-softmax-2000": (FEW, "softmax_fwd", "n=560 c=2000"),
+    "large-gemm-tall": (ONE, "gemm_fwd", "m=81920 n=32 k=8"),
+    "large-pool-max-bwd": (FEW, "pool_bwd", "n=16 c=64 h=28 w=28"),
+    "large-bn-running": (MORE, "bn_fwd", "n=32 c=64 h=32 w=32 batchnorm_statistics=running"),
+    "large-gemm-rest": (FEW, "gemm_fwd", "m=2600 n=3000 k=4 transa=true"),
+    "large-lrn-bwd": (FEW, "lrn_bwd", "n=640 c=2 h=28 w=28"),
+    "large-pool-avg": (MORE, "pool_fwd", "pool_mode=avg n=128 c=64 h=32 w=32"),
+}  # fmt: skip
+# Of which nothing was known when the places and the interval of a sample were last changed.
+FRESH = {
+    "fresh-sigmoid":
+        (MORE, "activation_fwd", "n=24 c=64 h=32 w=32 activation_mode=sigmoid"),
+    "fresh-add": (MORE, "add_fwd", "n=24 c=64 h=32 w=32"),
+    "fresh-softmax": (MORE, "softmax_fwd", "n=3000 c=150 softmax_algo=fast"),
+    "fresh-pool": (FEW, "pool_fwd", "n=40 c=32 h=24 w=24 kernel_size=2 stride=2"),
+    "fresh-gemm": (FEW, "gemm_fwd", "m=3000 n=900 k=16"),
+    "fresh-conv": (FEW, "conv_fwd", "n=100 c=1 h=32 w=32 kernel_size=5 pad=2 num_output=2"),
+}  # fmt: skip
+SETS = {"large": LARGE, "fresh": FRESH}
 
 
 def bundle_of(name):
-    machine, word, settings = LAUNCHES[name]
+    machine, word, settings = (LAUNCHES | LARGE | FRESH)[name]
     path = Path(f"sampling-{name}")
     if path.exists():
         return simgen.load(path)
@@ -61,7 +98,7 @@ def result(bundle, name, **how):
     """A result of the bundle, which is run where it has not."""
     if (bundle.path / "results" / name / "complete").exists():
         return bundle.result(name)
-    machine = LAUNCHES[bundle.path.name.removeprefix("sampling-")][0]
+    machine = (LAUNCHES | LARGE | FRESH)[bundle.path.name.removeprefix("sampling-")][0]
     return bundle.run(TARGET, options={"mode": "timing", **machine}, **how)
 
 
@@ -70,7 +107,7 @@ def main() -> None:
           " holds | instructions off | DRAM reads off | right |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
     errors, held = [], []
-    for name in sys.argv[1:] or LAUNCHES:
+    for name in SETS.get(" ".join(sys.argv[1:]), sys.argv[1:]) or LAUNCHES:
         bundle = bundle_of(name)
         whole = result(bundle, TARGET)
         part = result(bundle, f"{TARGET}@sampled", sample=RATE)

@@ -4,18 +4,22 @@ Groups begin in the order of their numbers, x fastest, and a machine holds so ma
 A launch is a first wave, which finds cold caches and begins all at once, many waves, and a last one
 that leaves units idle. A sample is a small launch of the same parts:
 
-    the first two waves; three in the middle, or at several places; what is left at the end
+    the first two waves; four in the middle, or in each of as many equal parts; what is left at the
+    end
 
-so that what it lacks are whole waves from between. A wave lasts from the begin of its first group
-to that of the next wave's: in a full machine, a group begins where another one ends. After each gap
-the first wave finds nothing of what its neighbours would have left in the caches; it runs for those
-behind it and counts as one that is missing. So
+so that what it lacks are whole waves from between. In the parts, places are spread by the golden
+ratio: a launch often does the same again after each row of its grid, and equal distances would
+meet one phase of that alone. A wave lasts from the begin of its first group to that of the next
+wave's: in a full machine, a group begins where another one ends. After each gap the first wave
+finds nothing of what its neighbours would have left in the caches, and its groups end in the time
+of the second one; these two run for those behind them, and count as two that are missing. Where
+enough others are seen, the first two of the launch stand for none that is missing, too. So
 
-    all = sampled - waves after gaps + (missing + gaps) * mean(other waves without the first)
+    all = sampled - waves after gaps + (missing + 2 gaps) * mean(other waves but the first)
 
-with Student's prediction interval of a sum of so many waves from those that were seen. Few waves
-may be alike by chance, so that their deviation is taken as no less than that of as many groups
-drawn at random.
+with Student's prediction interval of a sum of so many waves from those that were seen, and from
+the means of those that were seen side by side, whichever is wider. Few waves may be alike by
+chance, so that their deviation is taken as no less than that of as many groups drawn at random.
 
 What belongs to a group (its instructions) is counted by strata instead: groups at the same borders
 of the grid do the same.
@@ -39,7 +43,10 @@ if TYPE_CHECKING:
     Stratum = tuple[int, int, int]
 
 FIRST = 2  # waves at the begin: the first one is not like the others
-CLUSTER = 3  # waves at another place: the first one is not like the others
+CLUSTER = 4  # waves at another place
+UNLIKE = 2  # of those, the first, which are not like the others
+ENOUGH = 3  # waves that stand for others, without the second one of the launch
+GOLDEN = (sqrt(5) - 1) / 2
 LEAST = 2 * (FIRST + CLUSTER)  # whole waves of a launch that can have a sample
 CONFIDENCE = 0.95
 MOST_PARTS = 64
@@ -86,7 +93,7 @@ class Sample:
             ordered
             and whole
             and 0 < last[1] <= self.wave
-            and len(self._seen()) > 1
+            and sum(map(len, self._seen())) > 1
             and (sum(last) == groups and (groups - self.groups) % self.wave == 0)
         )
 
@@ -96,13 +103,18 @@ class Sample:
 
     def after_gaps(self) -> list[int]:
         """Of the whole waves that run, counted from 0 on, those that follow a gap."""
-        counts = [count // self.wave for _, count in self.ranges[:-1]]
-        return list(itertools.accumulate(counts))[:-1]
+        return [at for place in self._places() for at in place[:UNLIKE]]
 
-    def _seen(self) -> list[int]:
-        """The waves that stand for those that do not run."""
-        count = sum(count for _, count in self.ranges[:-1]) // self.wave
-        return [at for at in range(1, count) if at not in self.after_gaps()]
+    def _places(self) -> list[range]:
+        """The whole waves that run at each place but the begin, counted from 0 on."""
+        counts = [count // self.wave for _, count in self.ranges[:-1]]
+        ends = list(itertools.accumulate(counts))
+        return list(itertools.starmap(range, itertools.pairwise(ends)))
+
+    def _seen(self) -> list[list[int]]:
+        """The waves that stand for those that do not run, by their places."""
+        found = [list(place[UNLIKE:]) for place in self._places()]
+        return found if sum(map(len, found)) > ENOUGH else [[1], *found]
 
     def missing(self, groups: int) -> int:
         """How many waves they stand for."""
@@ -115,13 +127,23 @@ class Sample:
         end; `variation` is the relative deviation of the groups' times.
         """
         waves = [after - before for before, after in itertools.pairwise(counted[:-1])]
-        seen = [waves[at] for at in self._seen()]
-        count, mean, missing = len(seen), sum(seen) / len(seen), self.missing(groups)
-        deviation = sqrt(sum((each - mean) ** 2 for each in seen) / (count - 1))
-        deviation = max(deviation, mean * variation / sqrt(self.wave))
-        half = student(count - 1) * deviation * sqrt(missing**2 / count + missing)
+        places = [[waves[at] for at in place] for place in self._seen() if place]
+        seen = list(itertools.chain(*places))
+        mean, missing = sum(seen) / len(seen), self.missing(groups)
+        deviation = max(_deviation(seen), mean * variation / sqrt(self.wave))
+        half = student(len(seen) - 1) * deviation * sqrt(missing**2 / len(seen) + missing)
+        if len(places) > ENOUGH:
+            between = _deviation([sum(place) / len(place) for place in places])
+            own = missing * deviation**2  # of the waves that are missing
+            wider = student(len(places) - 1) * sqrt(missing**2 * between**2 / len(places) + own)
+            half = max(half, wider)
         sampled = counted[-1] - sum(waves[at] for at in self.after_gaps())
         return Extrapolated(sampled + missing * mean, half)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    return sqrt(sum((each - mean) ** 2 for each in values) / (len(values) - 1))
 
 
 @dataclass(frozen=True)
@@ -139,8 +161,9 @@ def ranges(groups: int, wave: int, rate: float) -> tuple[Range, ...] | None:
     places = max(1, round((rate * waves - FIRST) / CLUSTER))
     if 2 * (FIRST + places * CLUSTER) > waves:
         return None
-    between = (waves - FIRST) / places
-    starts = [FIRST + int(between * (at + 0.5) - CLUSTER / 2) for at in range(places)]
+    part = (waves - FIRST) / places
+    inside = [(0.5 + GOLDEN * at) % 1 * (part - CLUSTER) for at in range(places)]
+    starts = [FIRST + int(part * at + inside[at]) for at in range(places)]
     middle = [(at * wave, CLUSTER * wave) for at in starts]
     return ((0, FIRST * wave), *middle, (waves * wave, rest))
 

@@ -39,7 +39,7 @@ def test_a_sample_lacks_whole_waves_and_has_both_ends(groups, wave, rate):
     assert sample.fits((groups, 1, 1))
     assert found[0][0] == 0
     assert sum(found[-1]) == groups
-    assert sample.groups <= max(rate * groups + 5 * wave, 6 * wave)
+    assert sample.groups <= max(rate * groups + 5 * wave, 7 * wave)
     assert samples.ranges(groups, wave, sample.rate(groups)) == found
     assert list(sample.numbers()) == sorted(set(sample.numbers()))
     assert not replace(sample, wave=wave + 1).fits((groups, 1, 1))
@@ -88,6 +88,31 @@ def test_the_interval_holds_the_time_as_often_as_it_says():
 def test_a_launch_that_becomes_slower_is_inside_of_its_interval():
     truth, found = figure([1 + at / 2000 for at in range(2000)], 8, rate=0.1)
     assert abs(found.value - truth) <= found.half
+
+
+@pytest.mark.parametrize("period", [2, 3, 10, 24, 25, 48, 100])
+def test_a_launch_that_repeats_itself_is_met_in_all_phases(period):
+    """Places at equal distances, of 25 waves here, would meet one."""
+    wave = 8
+    durations = [1.0 + (at // wave % period < max(1, period // 3)) for at in range(1000 * wave)]
+    truth, found = figure(durations, wave, rate=0.162)
+    assert len(samples.ranges(1000 * wave, wave, 0.162)) == 42
+    assert found.value == pytest.approx(truth, rel=0.1)
+    assert abs(found.value - truth) <= found.half
+
+
+def test_what_follows_a_gap_does_not_count():
+    """The groups of the first wave there take longer, which shows in the second one."""
+    wave = 4
+    count = 400 * wave
+    sample = Sample(0, wave, samples.ranges(count, wave, 0.1))
+    cold = {first for first, _ in sample.ranges[1:-1]}
+    slow = {first + at for first in cold for at in range(wave)}
+    usual = [2.0, 2.5, 3.0, 3.5, *[2.0] * (count - wave)]  # so that they do not begin together
+    durations = [3.0 if at in slow else each for at, each in enumerate(usual)]
+    begins, end = starts(durations, wave, sample.numbers())
+    found = sample.figure(count, [*begins[::wave], end], 0.0)
+    assert found.value == pytest.approx(starts(usual, wave, range(count))[1], rel=2e-3)
 
 
 def test_counts_of_groups_at_borders_are_exact():
