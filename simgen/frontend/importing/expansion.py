@@ -118,11 +118,7 @@ class Parts:
     def is_read(self, at: int) -> bool:
         """Whether an output is."""
         name = self.node.output[at] if at < len(self.node.output) else ""
-        graph = self.values.model.graph
-        return bool(name) and (
-            any(name in each.input for each in graph.node)
-            or any(each.name == name for each in graph.output)
-        )
+        return bool(name) and name in self.values.read
 
     # ---- What is written ----
 
