@@ -382,7 +382,7 @@ def _places(p: Parts, at: int, batch: int, length: int) -> str:
     p.refuse(
         p.shape(at) != (1,), f"has position_ids of {p.shape(at)}, for {batch} x {length} words"
     )
-    every = np.broadcast_to(np.arange(length), (batch, length)).astype(np.int64)
+    every = np.tile(np.arange(length, dtype=np.int64), (batch, 1))
     return p.add("places", "Add", p.input(at), p.constant(every))
 
 
