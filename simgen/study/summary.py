@@ -240,11 +240,24 @@ def _changes(base: RunFacts | None, now: RunFacts | None) -> tuple[tuple[str, st
     if base is None or now is None:
         return ()
     before, after = dict(base.facts), dict(now.facts)
-    return tuple(
-        (name, before.get(name, ""), after.get(name, ""))
-        for name in dict.fromkeys((*before, *after))
-        if name != "ended" and before.get(name) != after.get(name)
+    found = []
+    for name in dict.fromkeys((*before, *after)):
+        old, new = _different(before.get(name, ""), after.get(name, ""))
+        if name != "ended" and old != new:
+            found.append((name, old, new))
+    return tuple(found)
+
+
+def _different(old: str, new: str) -> tuple[str, str]:
+    """Of settings in a row, "a=1, b=2", those that the other has not."""
+    sides = [text.split(", ") if text else [] for text in (old, new)]
+    if not all("=" in part for side in sides for part in side):
+        return old, new
+    left, right = (
+        ", ".join(part for part in side if part not in other)
+        for side, other in (sides, sides[::-1])
     )
+    return left, right
 
 
 def _words(settings: Mapping[str, Any]) -> str:

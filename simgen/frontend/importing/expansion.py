@@ -118,11 +118,7 @@ class Parts:
     def is_read(self, at: int) -> bool:
         """Whether an output is."""
         name = self.node.output[at] if at < len(self.node.output) else ""
-        graph = self.values.model.graph
-        return bool(name) and (
-            any(name in each.input for each in graph.node)
-            or any(each.name == name for each in graph.output)
-        )
+        return bool(name) and name in self.values.read
 
     # ---- What is written ----
 
@@ -386,7 +382,7 @@ def _places(p: Parts, at: int, batch: int, length: int) -> str:
     p.refuse(
         p.shape(at) != (1,), f"has position_ids of {p.shape(at)}, for {batch} x {length} words"
     )
-    every = np.broadcast_to(np.arange(length), (batch, length)).astype(np.int64)
+    every = np.tile(np.arange(length, dtype=np.int64), (batch, 1))
     return p.add("places", "Add", p.input(at), p.constant(every))
 
 

@@ -7,7 +7,7 @@ a layer; it is, when its values are wanted, because shapes follow from them or f
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +94,13 @@ class Values:
         for sparse in self.model.graph.sparse_initializer:
             fact = f"tensor {sparse.values.name!r} is stored as a sparse one; store it densely"
             raise ConfigError(self.where, fact)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """What nodes read, and the outputs of the model."""
+        graph = self.model.graph
+        found = {name for node in graph.node for name in node.input}
+        return frozenset(found | {each.name for each in graph.output})
 
     def _of_tensor(self, tensor: onnx.TensorProto) -> Value:
         shape = tuple(tensor.dims)

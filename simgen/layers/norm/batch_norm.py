@@ -213,7 +213,8 @@ class BatchNorm(Layer):
             return ()
         view = self.view(inputs[0].shape)
         tiling = view.tiling()
-        what = f"a group has {tiling.tile} of {view.elements} elements of a feature"
+        held = min(tiling.tile, view.elements)  # of 7 x 7, some work-items have none
+        what = f"a group has {held} of {view.elements} elements of a feature"
         return (Choice("chunks of a feature", str(tiling.chunks), what),)
 
     def _stages(self, x: TensorSpec, direction: Pass) -> Stages:
