@@ -30,6 +30,7 @@ LOG = re.compile(r"^\s+log: ([^,]+?)(?:,.*| \(check.*)?$")
 SUBMITTED = re.compile(
     r"sbatch failed\. The error message was '(.*?)'\.$", re.DOTALL | re.MULTILINE
 )
+RUN = re.compile(r"^SLURM run ID: ([\w-]+)$", re.MULTILINE)
 FULL = "No space left on device"
 ERROR = "simgen: error: "
 MOST_SHOWN = 5  # jobs that have failed
@@ -69,6 +70,7 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         code = process.wait()
     except BaseException:
         seen.lines.append(_end(process))
+        _take_back("".join(seen.lines))
         raise
     finally:
         assert process.stdout is not None
@@ -89,6 +91,19 @@ def _end(process: subprocess.Popen[str]) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=GRACE)[0] or ""
     return ""
+
+
+def _take_back(text: str) -> None:
+    """Cancel the jobs that SLURM had taken when Snakemake was interrupted, before it knew their
+    numbers: all jobs of a run are named after it."""
+    if found := RUN.search(text):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["scancel", f"--name={found[1]}"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=GRACE,
+            )
 
 
 class _Seen:

@@ -66,8 +66,11 @@ def test_jobs_wait_for_a_drained_node_end_with_their_command_and_start_again_whe
         "scontrol", "update", f"nodename={cluster.node}", "state=drain", "reason=test of simgen"
     )
     run = started(cluster, bundle, ENDS_WELL)
-    _, _, why = cluster.wait_for_job("PENDING")
+    number, _, why = cluster.wait_for_job("PENDING")
     assert why != "None"
+    # As one that is taken at the moment of the interruption: Snakemake does not know its number.
+    name = cluster.said("squeue", "--noheader", "--format=%j", f"--jobs={number}").strip()
+    cluster.said("sbatch", f"--job-name={name}", "--output=/dev/null", "--wrap=true")
     run.send_signal(signal.SIGINT)  # takes its jobs back
     _, err = run.communicate(timeout=300)
     assert (run.returncode, err.strip()) == (130, "simgen: error: interrupted")
