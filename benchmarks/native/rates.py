@@ -12,7 +12,7 @@ from __future__ import annotations
 import cupy
 import numpy as np
 
-ROUNDS, LOOPS, UNITS = 7, 20000, 132
+ROUNDS, LOOPS = 7, 20000
 TEXT = r"""
 extern "C" __global__ __launch_bounds__(WARPS * 32)
 void mma(const unsigned* from, float* to, int loops)
@@ -64,16 +64,17 @@ def measured(shape: str, dtype: str, depth: int, warps: int, chains: int = 16) -
         values = values & cupy.uint32(0x87FF87FF) | cupy.uint32(0x30003000)
     else:
         values = values & cupy.uint32(0x87878787) | cupy.uint32(0x30303030)
-    to = cupy.empty(UNITS * warps * 32, cupy.float32)
+    units = cupy.cuda.Device().attributes["MultiProcessorCount"]
+    to = cupy.empty(units * warps * 32, cupy.float32)
     times = []
     for _ in range(ROUNDS + 1):
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
-        function((UNITS,), (warps * 32,), (values, to, np.int32(LOOPS)))
+        function((units,), (warps * 32,), (values, to, np.int32(LOOPS)))
         end.record()
         end.synchronize()
         times.append(cupy.cuda.get_elapsed_time(start, end) / 1e3)
-    return UNITS * warps * chains * LOOPS * 2 * 16 * 8 * depth / float(np.median(times[1:]))
+    return units * warps * chains * LOOPS * 2 * 16 * 8 * depth / float(np.median(times[1:]))
 
 
 if __name__ == "__main__":

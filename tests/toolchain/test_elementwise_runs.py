@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 GROUP = elementwise.BLOCK * elementwise.VECTOR
-SIZES = (20 * GROUP, 20 * GROUP + 3, 21 * GROUP + 5)  # whole; a run that begins, one that is left
+SIZES = (36 * GROUP, 36 * GROUP + 3, 37 * GROUP + 5)  # whole; a run that begins, one that is left
 LAYERS = (
     ("activation", (("activation_mode", "relu"),)),
     ("activation", (("activation_mode", "gelu"),)),
@@ -31,14 +31,17 @@ LAYERS = (
 )
 
 
-def test_elements_of_several_runs_are_right(tmp_path: Path, builder: Builder) -> None:
+@pytest.mark.parametrize(("dtype", "runs"), [("bf16", 2), ("f8e4m3fn", 4)])
+def test_elements_of_several_runs_are_right(
+    tmp_path: Path, builder: Builder, dtype: str, runs: int
+) -> None:
     machine = find("h200,num_compute_units=1", "test")
     each = [(layer, size) for layer in LAYERS for size in SIZES]
     problems = {
         f"v{at}": Problem(Variant(*layer), (1, size, 1, 1)) for at, (layer, size) in enumerate(each)
     }
-    planned = plan(problems, Pass.FORWARD, dtype=DType.table["bf16"], machine=machine)
-    assert {dict(kernel.constants)["runs"] for kernel in planned.kernels} == {2}
+    planned = plan(problems, Pass.FORWARD, dtype=DType.table[dtype], machine=machine)
+    assert {dict(kernel.constants)["runs"] for kernel in planned.kernels} == {runs}
     assert not failures(make(tmp_path, planned, builder, sanitize=True).good())
 
 
