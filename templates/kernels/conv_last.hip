@@ -147,7 +147,7 @@ using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
 template <class Taps>
-using TiledOf = WarpgroupProduct<Cut, Left<Taps>, Right<Taps>, STAGES>;
+using TiledOf = WarpgroupProduct<Cut, Left<Taps>, Right<Taps>, STAGES, LAUNCH_GROUPS, MOVERS>;
 #else
 template <class Taps>
 using TiledOf = StagedProduct<Cut, Left<Taps>, Right<Taps>, StagedMma<Cut, FilterElement>, STAGES>;
@@ -160,34 +160,43 @@ struct Place {
     unsigned sample;      /* of PLANES */
     unsigned first, last; /* of k */
 };
-/* `maps` are of the filters and of the windows. */
+#ifdef BY_WARPGROUPS
+/* Has a step of both factors moved, from k on. `maps` are of the filters and of the windows. */
 template <bool SECOND>
-static __device__ __forceinline__ void multiply(
+static __device__ __forceinline__ void bring(const char* maps, const Place& at, unsigned k, unsigned a, unsigned b, unsigned barrier)
+{
+    using Of = Taps<SECOND>;
+    using Product = TiledOf<Of>;
+    const char* const windows = maps + (SECOND ? 256 : 128);
+    const unsigned tap = k / OF_TAP, channel = k % OF_TAP;
+    Product::template move_all<typename Product::A, TILE_M>(a, maps, at.row, channel, Of::stored(tap), barrier);
+    if constexpr (PLANES) {
+        Product::template move_all<typename Product::B, TILE_N>(b, windows, at.column, k, at.sample, barrier);
+    } else {
+        const unsigned sample = at.column / PIXELS, pixel = at.column % PIXELS;
+        const int y = static_cast<int>(pixel / COLUMNS_COUNT) * ROWS_STRIDE + ROWS_START;
+        const int x = static_cast<int>(pixel % COLUMNS_COUNT) * COLUMNS_STRIDE + Of::START;
+        Product::move_windows(b, windows, channel, x, y, sample, tap % Of::ACROSS * COLUMNS_GAP, tap / Of::ACROSS * ROWS_GAP, barrier);
+    }
+}
+#endif
+/* Whether this work-item has results. */
+template <bool SECOND>
+static __device__ __forceinline__ bool multiply(
     const SourceElement* source, const FilterElement* filters, const char* maps, const Place& at, unsigned char* lds,
     typename Cut::Sum& sum)
 {
     using Of = Taps<SECOND>;
     using Product = TiledOf<Of>;
 #ifdef BY_WARPGROUPS
-    const char* const windows = maps + (SECOND ? 256 : 128);
-    const unsigned sample = at.column / PIXELS, pixel = at.column % PIXELS;
-    const int y = static_cast<int>(pixel / COLUMNS_COUNT) * ROWS_STRIDE + ROWS_START;
-    const int x = static_cast<int>(pixel % COLUMNS_COUNT) * COLUMNS_STRIDE + Of::START;
-    Product::multiply_moved(
-        [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
-            const unsigned tap = k / OF_TAP, channel = k % OF_TAP;
-            Product::template move_all<typename Product::A, TILE_M>(a, maps, at.row, channel, Of::stored(tap), barrier);
-            if constexpr (PLANES)
-                Product::template move_all<typename Product::B, TILE_N>(b, windows, at.column, k, at.sample, barrier);
-            else
-                Product::move_windows(
-                    b, windows, channel, x, y, sample, tap % Of::ACROSS * COLUMNS_GAP, tap / Of::ACROSS * ROWS_GAP, barrier);
-        },
-        at.first, at.last, lds, sum);
+    return Product::multiply_moved(
+        [&](unsigned k, unsigned a, unsigned b, unsigned barrier) { bring<SECOND>(maps, at, k, a, b, barrier); }, at.first, at.last, lds,
+        sum);
 #else
     Product::multiply(
         Left<Of>{filters}, Right<Of>{source + (PLANES ? at.sample * (SOURCE_HELD * PIXELS) : 0)}, at.row, at.column, at.first, at.last,
         lds, sum);
+    return true;
 #endif
 }
 
@@ -211,7 +220,9 @@ constexpr unsigned PITCH = TIMES * PART + 16 / sizeof(Element);
 constexpr unsigned LONGEST = 16 / sizeof(Element);
 constexpr unsigned LYING = TWINS ? COLUMNS_EXTENT : WHOLE ? PIXELS : 1;
 constexpr unsigned RUN = LYING % 8 == 0 && LONGEST >= 8 ? 8 : LYING % 4 == 0 ? 4 : LYING % 2 == 0 ? 2 : 1;
-static_assert(BLOCK / 32 * 8 * PITCH * sizeof(Element) <= Tiled::NBYTES);
+/* Where steps come meanwhile, they have a place behind these. */
+constexpr unsigned RESULTS_NBYTES = BLOCK / 32 * 8 * PITCH * sizeof(Element), RESULTS_AT = STREAMS ? Tiled::NBYTES : 0;
+static_assert(STREAMS || RESULTS_NBYTES <= Tiled::NBYTES);
 
 /* Where result n of a channel lies, of TWINS its first half, in the image that begins at 0. */
 static __device__ __forceinline__ unsigned place_of(unsigned n)
@@ -244,7 +255,7 @@ static __device__ __forceinline__ void store_rows(Element* to, unsigned row, uns
 }
 #endif
 
-extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
+extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
     const SourceElement* __restrict__ source, const FilterElement* __restrict__ filters,
 #if WITH_BIAS
     const AddedElement* __restrict__ bias,
@@ -260,60 +271,99 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
 )
 {
 #if STAGES
-    ASKED_LDS(lds, Tiled::NBYTES);
+    ASKED_LDS(lds, STREAMS ? RESULTS_AT + RESULTS_NBYTES : Tiled::NBYTES);
 #ifndef BY_WARPGROUPS
     const char* const maps = nullptr;
 #endif
     constexpr unsigned OF_SAMPLE = (COUNT + TILE_N - 1) / TILE_N; /* tiles, or of all samples */
     constexpr unsigned ACROSS = (PLANES ? BATCH : 1) * OF_SAMPLE, DOWN = (GROUP_OUT + TILE_M - 1) / TILE_M;
-    const unsigned row = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, true) * TILE_M;
-    const unsigned tile = banded<ACROSS, DOWN>(blockIdx.x, blockIdx.y, false);
-    const unsigned sample = PLANES ? tile / OF_SAMPLE : 0, column = (PLANES ? tile % OF_SAMPLE : tile) * TILE_N;
     const unsigned split = SPLITS > 1 ? blockIdx.z : 0;
     const unsigned first = split * CHUNK;
     constexpr unsigned DEPTH = Taps<false>::DEPTH;
     const unsigned last = DEPTH % CHUNK == 0 || first + CHUNK < DEPTH ? first + CHUNK : DEPTH;
-    Element* const to = target + (SPLITS > 1 ? split * (BATCH * GROUP_OUT * TARGET_SIZE) : 0) + sample * (GROUP_OUT * TARGET_SIZE);
-    Total sum[ITEM_M][ITEM_N] = {};
-    multiply<false>(source, filters, maps, Place{row, column, sample, first, last}, lds, sum);
-    Total beside[ITEM_M][ITEM_N] = {};
-    multiply_twin<(TWINS && TWIN_TAPS > 0)>(source, filters, maps, row, column, lds, beside);
-
-    __syncthreads(); /* nothing is multiplied any more */
-    Element* const own = reinterpret_cast<Element*>(lds) + threadIdx.x / 32 * (8 * PITCH);
-    const unsigned lane = threadIdx.x % 32, first_row = row + Tiled::row(0) - lane / 4, first_column = Tiled::column(0) / PART * PART;
+    const auto place = [&](unsigned across, unsigned down) {
+        const unsigned row = banded<ACROSS, DOWN>(across, down, true) * TILE_M, tile = banded<ACROSS, DOWN>(across, down, false);
+        return Place{row, (PLANES ? tile % OF_SAMPLE : tile) * TILE_N, PLANES ? tile / OF_SAMPLE : 0, first, last};
+    };
+    Element* const written = target + (SPLITS > 1 ? split * (BATCH * GROUP_OUT * TARGET_SIZE) : 0);
+#if STREAMS
+    /* Of the tiles that this work-group computes, steps of the next one are on their way while one is stored. */
+    static_assert(SPLITS == 1 && !TWINS);
+    const auto place_of_turn = [&](unsigned turn) {
+        const unsigned tile = blockIdx.x + turn * STREAMS;
+        return place(tile % ACROSS, tile / ACROSS);
+    };
+    const unsigned count = (ACROSS * DOWN - blockIdx.x + STREAMS - 1) / STREAMS;
+#ifdef BY_WARPGROUPS
+    constexpr unsigned STEPS = (DEPTH + TILE_K - 1) / TILE_K;
+    const auto bring_step = [&](unsigned step, unsigned a, unsigned b, unsigned barrier) {
+        bring<false>(maps, place_of_turn(step / STEPS), step % STEPS * TILE_K, a, b, barrier);
+    };
+    Tiled::Steps steps(lds);
+    steps.begin(bring_step, count * STEPS);
+    if (steps.moves(bring_step, count * STEPS))
+        return;
+#endif
+#pragma unroll 1
+    for (unsigned turn = 0; turn < count; turn++)
+#endif
+    {
+        Total sum[ITEM_M][ITEM_N] = {};
+        Total beside[ITEM_M][ITEM_N] = {};
+#if STREAMS
+        const Place at = place_of_turn(turn);
+#ifdef BY_WARPGROUPS
+        steps.multiply(bring_step, (turn + 1) * STEPS, count * STEPS, sum);
+        Tiled::Fragment::settle(sum);
+#else
+        multiply<false>(source, filters, maps, at, lds, sum);
+        Tiled::forget(lds);
+#endif
+#else
+        const Place at = place(blockIdx.x, blockIdx.y);
+        if (!multiply<false>(source, filters, maps, at, lds, sum))
+            return;
+        static_assert(!TWINS || MOVERS == 0); /* which are gone */
+        multiply_twin<(TWINS && TWIN_TAPS > 0)>(source, filters, maps, at.row, at.column, lds, beside);
+        __syncthreads(); /* nothing is multiplied any more */
+#endif
+        const unsigned row = at.row, column = at.column;
+        Element* const to = written + at.sample * (GROUP_OUT * TARGET_SIZE);
+        Element* const own = reinterpret_cast<Element*>(lds + RESULTS_AT) + threadIdx.x / 32 * (8 * PITCH);
+        const unsigned lane = threadIdx.x % 32, first_row = row + Tiled::row(0) - lane / 4, first_column = Tiled::column(0) / PART * PART;
 #pragma unroll
-    for (unsigned i = 0; i < ITEM_M; i++) {
-        const unsigned m = row + Tiled::row(i), known = GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? m : GROUP_OUT - 1;
-        const Total shift = WITH_BIAS && (SPLITS == 1 || split == 0) ? load(bias, known) : 0;
-        const Epilogue epilogue = epilogue_of(known, bn_w, bn_b, running_mean, running_var);
-        const auto finish = [&](Total value) {
-            const Total shifted = WITH_BIAS ? plus(value, shift) : value;
-            return WITH_EPILOGUE ? epilogue(shifted) : shifted;
-        };
+        for (unsigned i = 0; i < ITEM_M; i++) {
+            const unsigned m = row + Tiled::row(i), known = GROUP_OUT % TILE_M == 0 || m < GROUP_OUT ? m : GROUP_OUT - 1;
+            const Total shift = WITH_BIAS && (SPLITS == 1 || split == 0) ? load(bias, known) : 0;
+            const Epilogue epilogue = epilogue_of(known, bn_w, bn_b, running_mean, running_var);
+            const auto finish = [&](Total value) {
+                const Total shifted = WITH_BIAS ? plus(value, shift) : value;
+                return WITH_EPILOGUE ? epilogue(shifted) : shifted;
+            };
 #pragma unroll
-        for (unsigned j = 0; j < ITEM_N; j += 4) {
-            Element* const to_lds = own + lane / 4 * PITCH + (Tiled::column(j) - first_column) * TIMES;
-            Total made[8];
+            for (unsigned j = 0; j < ITEM_N; j += 4) {
+                Element* const to_lds = own + lane / 4 * PITCH + (Tiled::column(j) - first_column) * TIMES;
+                Total made[8];
 #pragma unroll
-            for (unsigned part = 0; part < 4; part++) {
-                made[TIMES * part] = finish(sum[i][j + part]);
+                for (unsigned part = 0; part < 4; part++) {
+                    made[TIMES * part] = finish(sum[i][j + part]);
+                    if constexpr (TWINS)
+                        made[TIMES * part + 1] = finish(beside[i][j + part]);
+                }
+                put_four(to_lds, made);
                 if constexpr (TWINS)
-                    made[TIMES * part + 1] = finish(beside[i][j + part]);
+                    put_four(to_lds + 4, made + 4);
             }
-            put_four(to_lds, made);
-            if constexpr (TWINS)
-                put_four(to_lds + 4, made + 4);
-        }
-        if (ROWS_FILL * COLUMNS_FILL > 1 && lane % 4 == 0) {
-            const Total none = finish(0), nothing[4] = {none, none, none, none};
+            if (ROWS_FILL * COLUMNS_FILL > 1 && lane % 4 == 0) {
+                const Total none = finish(0), nothing[4] = {none, none, none, none};
 #pragma unroll
-            for (unsigned at = 0; at < LONGEST; at += 4)
-                put_four(own + lane / 4 * PITCH + TIMES * PART + at, nothing);
+                for (unsigned at = 0; at < LONGEST; at += 4)
+                    put_four(own + lane / 4 * PITCH + TIMES * PART + at, nothing);
+            }
+            warp_barrier();
+            store_rows(to, first_row + Tiled::row(i) - Tiled::row(0), column + first_column, own);
+            warp_barrier();
         }
-        warp_barrier();
-        store_rows(to, first_row + Tiled::row(i) - Tiled::row(0), column + first_column, own);
-        warp_barrier();
     }
 #endif
 }

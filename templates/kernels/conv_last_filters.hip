@@ -116,13 +116,13 @@ using Right = Either<PLANES, Planes<SourceElement, GROUP_CHANNELS>, Windows>;
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
-using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES>;
+using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS>;
 #else
 using Tiled = StagedProduct<Cut, Left, Right, StagedMma<Cut, ResultElement>, STAGES>;
 #endif
 #endif
 
-extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
+extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
     const SourceElement* __restrict__ source, const ResultElement* __restrict__ result, Element* __restrict__ target
 #ifdef BY_WARPGROUPS
     , const char* __restrict__ maps
@@ -138,7 +138,7 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     Element* to = SPLITS > 1 ? target + split * SIZE : target;
     float sum[ITEM_M][ITEM_N] = {};
 #ifdef BY_WARPGROUPS
-    Tiled::multiply_moved(
+    const bool multiplies = Tiled::multiply_moved(
         [&](unsigned k, unsigned a, unsigned b, unsigned barrier) {
             if constexpr (PLANES) {
                 Tiled::move_all<Tiled::A, TILE_M>(a, maps, row, k % OF_SAMPLE, k / OF_SAMPLE, barrier);
@@ -159,6 +159,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
             }
         },
         first, last, lds, sum);
+    if (!multiplies)
+        return;
 #else
     Tiled::multiply(Left{result}, Right{source}, row, column, first, last, lds, sum);
 #endif

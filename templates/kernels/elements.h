@@ -52,6 +52,20 @@ static __device__ __forceinline__ unsigned narrow_two(float x, float y)
     return word;
 }
 #endif
+#if __CUDA_ARCH__ >= 890
+/* Two numbers that are not too large, as a half-word, the first one in its lower byte: OCP's 8-bit floats. */
+#define SIMGEN_NARROWS_TWO_F8
+template <bool FOUR_THREE>
+static __device__ __forceinline__ unsigned narrow_two_f8(float x, float y)
+{
+    unsigned short word;
+    if constexpr (FOUR_THREE)
+        asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(word) : "f"(y), "f"(x));
+    else
+        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(word) : "f"(y), "f"(x));
+    return word;
+}
+#endif
 #endif
 
 /* What the largest exponent stands for: infinity and NaNs; numbers, and NaN in all ones; numbers, and
@@ -77,6 +91,10 @@ struct Narrow {
     /* Numbers of float32 with fewer places: subnormal ones too. */
     static constexpr bool SHORTENED = EXPONENT == 8 && SPECIAL == Special::IEEE;
     static constexpr bool HALF = EXPONENT == 5 && MANTISSA == 10 && SPECIAL == Special::IEEE;
+    /* OCP's 8-bit floats; and, as float32, the largest that becomes a finite one whatever is done with what is too large. */
+    static constexpr bool FOUR_THREE = EXPONENT == 4 && MANTISSA == 3 && BIAS == 7 && SPECIAL == Special::FINITE;
+    static constexpr bool FIVE_TWO = EXPONENT == 5 && MANTISSA == 2 && BIAS == 15 && SPECIAL == Special::IEEE;
+    static constexpr unsigned MOST = LIMIT - ((SPECIAL == Special::FINITE ? 2u : 1u) << SHIFT);
 
     unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
 
@@ -288,6 +306,16 @@ static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 val
         const unsigned low = narrow_two<T::HALF>(value.x, value.y), high = narrow_two<T::HALF>(value.z, value.w);
         *reinterpret_cast<int2*>(to) = int2{static_cast<int>(low), static_cast<int>(high)};
         return;
+    }
+#endif
+#ifdef SIMGEN_NARROWS_TWO_F8
+    if constexpr (T::FOUR_THREE || T::FIVE_TWO) {
+        const float most = as_float(T::MOST);
+        if (fabsf(value.x) <= most && fabsf(value.y) <= most && fabsf(value.z) <= most && fabsf(value.w) <= most) {
+            const unsigned low = narrow_two_f8<T::FOUR_THREE>(value.x, value.y), high = narrow_two_f8<T::FOUR_THREE>(value.z, value.w);
+            *reinterpret_cast<unsigned*>(to) = low | high << 16;
+            return;
+        }
     }
 #endif
     put4(to, T::narrow(value.x), T::narrow(value.y), T::narrow(value.z), T::narrow(value.w));

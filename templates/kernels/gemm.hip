@@ -75,7 +75,7 @@ using Right = Either<
     Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
-using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES>;
+using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS>;
 #elif STAGES
 using Tiled = StagedProduct<Cut, Left, Right, Multiplied, STAGES>;
 #else
@@ -92,7 +92,7 @@ static __device__ __forceinline__ Total element_of(const Stored* tensor, unsigne
         return fetched<Total, 1>(tensor + at);
 }
 
-extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
+extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERNEL(
     const LeftElement* __restrict__ a, const RightElement* __restrict__ b,
 #if WITH_GROUPS
     const ScaleElement* __restrict__ group_scales,
@@ -137,6 +137,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     };
     Tiled::Steps steps(lds);
     steps.begin(bring, count * TILE_STEPS);
+    if (steps.moves(bring, count * TILE_STEPS))
+        return;
 #endif
 #pragma unroll 1
     for (unsigned turn = 0; turn < count; turn++)
@@ -164,7 +166,8 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
         steps.multiply(bring, (turn + 1) * TILE_STEPS, count * TILE_STEPS, sum);
         Tiled::Fragment::settle(sum);
 #elif defined(BY_WARPGROUPS)
-        Tiled::multiply(maps, item, row, column, first, last, lds, sum);
+        if (!Tiled::multiply(maps, item, row, column, first, last, lds, sum))
+            return;
 #elif STAGES
         Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
         if constexpr (GROUPS > 0)

@@ -58,7 +58,9 @@
     else \
         WGMMA(N, bf16, REGISTERS, A, B, TURNED_A, TURNED_B, D("+f"))
 
-template <class Tile, class Left, class Right, unsigned COUNT>
+/* COUNT stages of work-groups of which a unit holds AT_ONCE. There may be MOVERS, a warpgroup behind the work-items of the tile, which
+ * moves what the others multiply: so none of these waits for the others. */
+template <class Tile, class Left, class Right, unsigned COUNT, unsigned AT_ONCE, unsigned MOVERS>
 struct WarpgroupProduct {
     using Stored = typename Left::Element;
     using Fragment = StagedMma<Tile, Stored>; /* which says where results lie */
@@ -73,6 +75,11 @@ struct WarpgroupProduct {
     static constexpr unsigned NBYTES = COUNT * STAGE + COUNT * 16; /* with two barriers for each stage */
     static constexpr unsigned DEPTH = 32 / sizeof(Stored);
     static constexpr unsigned TURN_A = A::ALONG_K ? 0 : 1, TURN_B = B::ALONG_K ? 0 : 1;
+    /* Registers of each work-item: as many as all are launched with, until movers leave most of theirs to the others, which would wait
+     * for ever for more than there are. */
+    static constexpr unsigned ALL = Tile::ITEMS + MOVERS, LAUNCHED = 65536 / (AT_ONCE * ALL) / 8 * 8, MOVER_REGISTERS = 24;
+    static constexpr unsigned FREE = (LAUNCHED * ALL - MOVERS * MOVER_REGISTERS) / Tile::ITEMS / 8 * 8;
+    static constexpr unsigned ITEM_REGISTERS = FREE < 240 ? FREE : 240;
     static_assert(Tile::ITEM_M == 2 && Tile::M * 2 == Tile::ITEMS && Tile::ITEM_N * 4 == Tile::N && COUNT > 1);
     static_assert((A::ALONG_K && B::ALONG_K) || sizeof(Stored) == 2, "wgmma turns elements of 16 bits");
 
@@ -196,26 +203,29 @@ struct WarpgroupProduct {
         move_all<A, Tile::M>(a, maps, row, k, item, barrier);
         move_all<B, Tile::N>(b, maps + 128, column, k, item, barrier);
     }
-    /* Adds the products with k in [first, last) to sum. */
-    static __device__ __forceinline__ void multiply(
+    /* Adds the products with k in [first, last) to sum; whether this work-item has any. */
+    static __device__ __forceinline__ bool multiply(
         const char* maps, unsigned item, unsigned row, unsigned column, unsigned first, unsigned last, unsigned char* store,
         typename Tile::Sum& sum)
     {
-        multiply_moved(
+        return multiply_moved(
             [&](unsigned k, unsigned a, unsigned b, unsigned barrier) { bring_both(maps, item, row, column, k, a, b, barrier); }, first,
             last, store, sum);
     }
     /* The same, where bring(k, a, b, barrier) has the steps of both factors moved that begin at k, to those places in LDS. */
     template <class Move>
-    static __device__ __forceinline__ void multiply_moved(
+    static __device__ __forceinline__ bool multiply_moved(
         const Move& bring, unsigned first, unsigned last, unsigned char* store, typename Tile::Sum& sum)
     {
         const unsigned steps = (last - first + Tile::K - 1) / Tile::K;
         const auto bring_step = [&](unsigned step, unsigned a, unsigned b, unsigned barrier) { bring(first + step * Tile::K, a, b, barrier); };
         Steps moved(store);
         moved.begin(bring_step, steps);
+        if (moved.moves(bring_step, steps))
+            return false;
         moved.multiply(bring_step, steps, steps, sum);
         Fragment::settle(sum);
+        return true;
     }
 
     /* Steps that are moved to LDS and multiplied from there, one after the other, whatever sums they are of. bring(step, a, b, barrier)
@@ -248,10 +258,38 @@ struct WarpgroupProduct {
                     WarpgroupProduct::begin(empty(of), Tile::ITEMS / 128);
                 }
                 asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
-                for (unsigned of = 0; of < COUNT && of < count; of++)
+                for (unsigned of = 0; MOVERS == 0 && of < COUNT && of < count; of++)
                     fill(bring, of, of);
             }
             __syncthreads();
+        }
+        /* Moves all that is multiplied; whether this work-item is for that alone. */
+        template <class Move>
+        __device__ __forceinline__ bool moves(const Move& bring, unsigned count) const
+        {
+            if constexpr (MOVERS == 0)
+                return false;
+            if (threadIdx.x >= Tile::ITEMS) {
+                move_steps(bring, count);
+                return true;
+            }
+            asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(ITEM_REGISTERS));
+            return false;
+        }
+        template <class Move>
+        __device__ __forceinline__ void move_steps(const Move& bring, unsigned count) const
+        {
+            asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(MOVER_REGISTERS));
+            if (threadIdx.x != Tile::ITEMS)
+                return;
+            unsigned to = 0, round = 1;
+            for (unsigned at = 0; at < count; at++) {
+                if (at >= COUNT)
+                    wait(empty(to), round);
+                fill(bring, at, to);
+                to = to + 1 == COUNT ? 0 : to + 1;
+                round ^= to == 0;
+            }
         }
         /* The step before is multiplied: its stage gets what comes next. */
         template <class Move>
@@ -261,7 +299,7 @@ struct WarpgroupProduct {
                 return;
             if (threadIdx.x % 128 == 0)
                 arrive(empty(done));
-            if (threadIdx.x == 0 && step - 1 + COUNT < count) {
+            if (MOVERS == 0 && threadIdx.x == 0 && step - 1 + COUNT < count) {
                 wait(empty(done), done_phase);
                 fill(bring, step - 1 + COUNT, done);
             }
@@ -296,26 +334,30 @@ struct WarpgroupProduct {
                 hold(sum);
             }
         }
-        /* A step of 8-bit floats. */
+        /* A step of 8-bit floats. Multiply-adds, by what the compiler does not know to be 1, take less of products beside them than
+         * additions. */
         template <class Move>
         __device__ __forceinline__ void add_apart(
             const Move& bring, unsigned count, unsigned long long a, unsigned long long b, typename Tile::Sum& sum)
         {
+            const float one = as_float(0x3f800000u | gridDim.z >> 16);
 #pragma unroll
             for (unsigned part = 0; part < PARTS; part++) {
                 float apart[Tile::ITEM_M][COLUMNS / 4];
                 hold(apart);
                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                 multiply_step<false>(apart, a, b + part * (COLUMNS * 128 / 16));
-                if (part == 0)
+                if (part == 0 && MOVERS == 0)
                     next(bring, count);
                 multiplied<0>();
+                if (part + 1 == PARTS && MOVERS > 0 && threadIdx.x % 128 == 0)
+                    arrive(empty(stage));
                 hold(apart);
 #pragma unroll
                 for (unsigned i = 0; i < Tile::ITEM_M; i++)
 #pragma unroll
                     for (unsigned j = 0; j < COLUMNS / 4; j++)
-                        sum[i][part * (COLUMNS / 4) + j] += apart[i][j];
+                        sum[i][part * (COLUMNS / 4) + j] = __fmaf_rn(apart[i][j], one, sum[i][part * (COLUMNS / 4) + j]);
             }
         }
     };

@@ -303,7 +303,7 @@ def calls_of(
 
 
 def extents(kernel: dict) -> tuple[int, int, int]:
-    x, y, z = [*(kernel.get("group") or [kernel["block"]]), 1, 1][:3]
+    x, y, z = [*(kernel.get("group") or [kernel["block"] + kernel["movers"]]), 1, 1][:3]
     return x, y, z
 
 

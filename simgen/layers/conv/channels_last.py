@@ -186,7 +186,7 @@ def _grid(g: Geometry, gathers: Sequence[Gather], found: TapCut) -> tuple[int, i
 def _grid_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int, int]:
     n, batch = (one.count // one.batch, one.batch) if has_planes(g, False) else (one.count, 1)
     across, down = found.tile.grid(one.group_out, n)
-    return batch * across, down, found.cut.splits
+    return (found.streams, 1, 1) if found.streams else (batch * across, down, found.cut.splits)
 
 
 def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ...]:
@@ -241,8 +241,8 @@ def _cut(g: Geometry, gathers: tuple[Gather, ...]) -> TapCut:
         return one.group_out, n, taps * of_tap, batch
 
     options = _options(g, tiles, one.group_in, mapped)
-    most = tile.SPLITS if alone else 1
-    return best(g.machine, options, sides, most, twins=parts[0].twins)
+    most, twins = tile.SPLITS if alone else 1, parts[0].twins
+    return best(g.machine, options, sides, most, twins=twins, streams=True)
 
 
 @lru_cache(maxsize=256)
@@ -293,6 +293,7 @@ def _gather(
         *each.constants,
         ("stages", found.tile.stages),
         ("tensor_maps", int(found.tile.by_warpgroups)),
+        ("streams", found.streams),
         ("source_held", held),
         ("filter_rows", bank.batch),
         ("filter_columns", bank.held),
@@ -324,7 +325,7 @@ def _gather(
             right = (TensorMap(0, 2, shape, box),)
         maps = left, *right
     name = names.kernel("last", phase)
-    kernel = _kernel(name, "conv_last.hip", found.tile, constants, maps)
+    kernel = _kernel(name, "conv_last.hip", found, constants, maps)
     written = names.partial if found.cut.splits > 1 else names.target
     args = (*copies.read(turned), *writes.gather_args[2:-1], written)
     return Lowering((kernel,), (Launch(name, _grid_of(g, each, found), args),))
@@ -360,7 +361,7 @@ def _filters(g: Geometry, found: TapCut, names: Names) -> Lowering:
             left = TensorMap(1, 2, of[0], (found.tile.rows, WIDEST))
             maps = left, TensorMap(0, 2, of[1], (found.tile.columns, WIDEST))
     name = names.kernel("last")
-    kernel = _kernel(name, "conv_last_filters.hip", found.tile, constants, maps)
+    kernel = _kernel(name, "conv_last_filters.hip", found, constants, maps)
     grid = _grid(g, (), found)
     args = (*copies.read(turned), names.partial if several else names.target)
     return Lowering((kernel,), (Launch(name, grid, args),))
@@ -375,9 +376,10 @@ def _lying(left: str, right: str) -> Constants:
 
 
 def _kernel(
-    name: str, template: str, of: tile.Tile, constants: Constants, maps: tuple[TensorMap, ...]
+    name: str, template: str, of: TapCut, constants: Constants, maps: tuple[TensorMap, ...]
 ) -> Kernel:
-    return Kernel(name, template, of.block, constants, of.lds_nbytes, maps)
+    block, movers = of.tile.block, of.tile.movers
+    return Kernel(name, template, block, constants, of.lds_nbytes, maps, movers)
 
 
 def _sum(g: Geometry, terms: int, names: Names) -> Lowering:

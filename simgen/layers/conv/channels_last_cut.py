@@ -22,6 +22,8 @@ Sides = tuple[int, int, int, int]  # m, n, k, and how many such products
 LATENCY = 3000  # cycles of a work-group before it multiplies and around its stores
 FULL = 4  # steps that wait in LDS, in all work-groups of a unit, from which on more do not matter
 MANY = 4  # rounds of work-groups from which on their number need not be a whole one
+ROUNDS = 1.3  # times longer than one alone, work-groups that others come after
+LEAST_STREAMED = 3  # steps that wait in LDS, of work-groups that compute several tiles
 MOST_HELD = 4  # work-groups in a unit
 OTHER_REGISTERS = {True: 56, False: 112}  # of a work-item, beside its results: by wgmma, or not
 PARTIAL_NBYTES = 16  # of a partial sum: it takes as long to store as so many of results
@@ -38,10 +40,17 @@ class TapCut:
 
     cut: tile.Cut
     of_tap: int
+    streams: int = 0  # work-groups that compute several tiles each; 0: one for each
 
     @property
     def tile(self) -> tile.Tile:
         return self.cut.tile
+
+    @property
+    def lds_nbytes(self) -> int:
+        """Of a work-group: what waits to be multiplied, and results on their way to memory, which
+        lie beside that where steps of the next tile come meanwhile."""
+        return self.tile.lds_nbytes + (_results_nbytes(self.tile) if self.streams else 0)
 
 
 def _held(
@@ -66,21 +75,51 @@ def _held(
             busy = each.block * groups * (results + OTHER_REGISTERS[each.by_warpgroups])
             if stages < 2 or (groups > 1 and busy > registers):
                 break
-            yield replace(each, stages=stages, at_once=groups)
+            made = replace(each, stages=stages, at_once=groups)
+            if each.by_warpgroups:
+                made = replace(made, movers=0) if twins else fragment.with_movers(made, machine)
+            yield made
 
 
-def _cycles(found: tile.Cut, sides: Sides, machine: Machine) -> float:
-    """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
-    stores; several in a unit do so meanwhile."""
-    m, n, k, batch = sides
+def _results_nbytes(of: tile.Tile) -> int:
+    """Of 8 rows of each warp, of 16-bit results, with 16 bytes between them."""
+    return of.block // 32 * 8 * (of.columns * 2 + 16)
+
+
+def _streamed(found: TapCut, tiles: int, machine: Machine) -> TapCut | None:
+    """With work-groups that compute several of so many tiles, where wgmma multiplies and there are
+    more than a GPU holds: steps of the next tile are on their way while one is stored."""
     of = found.tile
+    held = of.at_once * machine.units
+    if not of.by_warpgroups or found.cut.splits > 1 or tiles <= held:
+        return None
+    room = machine.lds_nbytes // of.at_once - fragment.GROUP_NBYTES
+    room = min(room, machine.asked_lds_nbytes) - _results_nbytes(of)
+    of_step = (of.rows + of.columns) * fragment.STAGED_NBYTES + 16
+    stages = min(fragment.STAGES, room // of_step)
+    if stages < LEAST_STREAMED:
+        return None
+    cut = replace(found.cut, tile=replace(of, stages=stages))
+    return replace(found, cut=cut, streams=held)
+
+
+def _cycles(of_tap: TapCut, sides: Sides, machine: Machine) -> float:
+    """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
+    stores; several in a unit do so meanwhile, and what computes several tiles waits once."""
+    m, n, k, batch = sides
+    found, of = of_tap.cut, of_tap.tile
     across, down = of.grid(m, n)
     waves = across * down * batch * found.splits / (machine.units * of.at_once)
     each = of.rows * of.columns * ceil(min(found.chunk, k) / of.depth) * of.depth
     multiplied = each / (machine.fmas * of.rate) * max(1.0, FULL / (of.stages * of.at_once))
     nbytes = PARTIAL_NBYTES if found.splits > 1 else 2
     stored = of.rows * of.columns * nbytes * machine.units / machine.l2_rate
+    if of_tap.streams:
+        together = of.at_once * max(multiplied, stored) if of.at_once > 1 else multiplied + stored
+        return LATENCY + ceil(waves) * together
     one = max(LATENCY + multiplied + stored, of.at_once * max(multiplied, stored))
+    if waves > 1:
+        one *= ROUNDS
     total = one * (ceil(waves) if waves < MANY else waves)
     if found.splits > 1:
         nbytes = (4 * found.splits + 2) * batch * m * n
@@ -96,11 +135,12 @@ def best(
     *,
     twins: bool = False,
     crowded: bool = True,
+    streams: bool = False,
 ) -> TapCut:
     """Of tiles, work-groups in a unit, and chunks up to `most`, what takes the least time; `sides`
     are those of a product that has so much for each tap. `crowded` says that chunks may be as many
-    as units hold, and not one for each."""
-    made = []
+    as units hold, and not one for each; `streams`, that a work-group may compute several tiles."""
+    made: list[tuple[float, TapCut]] = []
     for tiles, of_tap in options:
         m, n, k, batch = sides(of_tap)
         for each in _held(tiles, ceil(k / tiles[0].depth), machine, twins=twins):
@@ -116,6 +156,8 @@ def best(
                     break
                 chunk = ceil(steps / wanted) * each.depth
                 splits = ceil(k / chunk)
-                found = tile.Cut(each, chunk if splits > 1 else k, splits)
-                made.append((_cycles(found, (m, n, k, batch), machine), TapCut(found, of_tap)))
+                found = TapCut(tile.Cut(each, chunk if splits > 1 else k, splits), of_tap)
+                several = _streamed(found, groups, machine) if streams and not twins else None
+                both = (one for one in (found, several) if one is not None)
+                made += ((_cycles(one, (m, n, k, batch), machine), one) for one in both)
     return min(made, key=lambda one: one[0])[1]

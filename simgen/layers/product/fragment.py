@@ -138,6 +138,12 @@ WARPGROUP_TILES = (
     (128, 256, 1, 11.6), (256, 128, 1, 9.8), (128, 128, 1, 9.4), (128, 128, 2, 9.1),
     (64, 128, 1, 6.6), (64, 128, 2, 6.2), (128, 64, 1, 5.9), (128, 64, 2, 5.0), (64, 64, 3, 3.1),
 )  # fmt: skip
+WARPGROUP = 128  # work-items
+# The tiles that are faster where a warpgroup of its own moves their factors, and how much their
+# rates change then, which no longer depend on how many work-items a unit has (tile.py).
+MOVERS_GAIN = {(128, 128): 0.95, (64, 128): 1.25, (128, 64): 1.09}
+F8_MOVERS_GAIN = {(128, 256): 1.1, (128, 128): 1.3, (64, 128): 1.1, (128, 64): 1.45}
+MOVERS_REGISTERS = 32  # of each work-item at a launch, beside its results
 RATED_NBYTES = 2  # of the factors that they were measured with
 RATED_FMAS = 128  # float32 multiply-adds of a unit of the machine that they were measured on
 STAGES = 8  # steps in LDS at most: they hide what memory takes
@@ -305,13 +311,28 @@ def _warpgroup_tiles(factors: str, machine: Machine) -> tuple[Tile, ...]:
             depth = STAGED_NBYTES // nbytes
             rate *= RATED_NBYTES / nbytes
             tile = Tile(rows, columns, depth, 2, columns // 4, False, rate, each, nbytes)
-            made.append(replace(tile, stages=stages, at_once=groups))
+            made.append(with_movers(replace(tile, stages=stages, at_once=groups), machine))
     return tuple(made)
 
 
 def multiplied_at_once(columns: int, factors: str) -> int:
     """Of a tile's columns, those that an instruction of a warpgroup multiplies."""
     return min(columns, F8_COLUMNS) if factors in F8 else columns
+
+
+def with_movers(found: Tile, machine: Machine) -> Tile:
+    """With a warpgroup that moves what the others multiply, where that pays and registers are left:
+    so many are launched with as of the smallest share, and movers leave theirs to the others."""
+    assert found.matrix
+    gains = F8_MOVERS_GAIN if found.matrix.factors in F8 else MOVERS_GAIN
+    gain = gains.get((found.rows, found.columns), 0.0)
+    launched = machine.registers * machine.wavefront * machine.simds // found.at_once
+    launched //= found.block + WARPGROUP
+    held = found.item_rows * found.item_columns
+    rate = found.rate / gain if found.movers else found.rate
+    if not gain or launched < held + MOVERS_REGISTERS:
+        return replace(found, movers=0, rate=rate)
+    return replace(found, movers=WARPGROUP, rate=rate * gain)
 
 
 def _f8_registers(columns: int) -> int:

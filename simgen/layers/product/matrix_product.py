@@ -466,7 +466,8 @@ class Product:
         name = self._name(prefix, f"t{found.tile}")
         asked = found.tile.lds_nbytes if found.tile.stages else 0
         maps = self._maps(found.tile) if found.tile.by_warpgroups else ()
-        kernel = Kernel(name, "gemm.hip", found.tile.block, constants, asked, maps)
+        block, movers = found.tile.block, found.tile.movers
+        kernel = Kernel(name, "gemm.hip", block, constants, asked, maps, movers)
         return kernel, grid
 
     @property

@@ -47,6 +47,7 @@ class Tile:
     twice: bool = False  # whether both halves of a wavefront give an instruction the same factors
     stages: int = 0  # steps that wait in LDS, which a launch asks for (staged.h); 0: two, as below
     at_once: int = 0  # work-groups that a unit shall hold, if not as many as `groups` says
+    movers: int = 0  # work-items beside `block`, which move what those multiply (warpgroups.h)
 
     @cached_property
     def block(self) -> int:
@@ -112,6 +113,7 @@ class Tile:
             ("item_m", self.item_rows),
             ("item_n", self.item_columns),
             ("launch_groups", self.groups),
+            ("movers", self.movers),
             ("ahead", int(self.ahead)),
             ("multiply", self.multiply),
             ("matrix_side", self.matrix.m if self.matrix else 16),
@@ -335,9 +337,9 @@ def _busy(option: Cut, m: int, n: int, k: int, batch: int, machine: Machine, sto
         full, rest = groups / resident, 0
     total = 0.0
     for together, rounds in ((resident, full), (rest, bool(rest))):
-        # Few work-items leave a unit idle while they wait for LDS and memory.
+        # Few work-items leave a unit idle while they wait for LDS and memory, or for each other.
         filled = machine.alone + (1 - machine.alone) * together * tile.busy / machine.busy
-        rate = tile.rate * min(1.0, filled)
+        rate = tile.rate * (1.0 if tile.movers else min(1.0, filled))
         each = together * tile.rows * tile.columns * steps / (machine.fmas * rate)
         # The more work-groups there are, the better one hides the others' stores.
         stores = together * tile.rows * tile.columns * stored / of_unit

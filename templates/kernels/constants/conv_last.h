@@ -5,6 +5,7 @@
 constexpr unsigned BLOCK = 128;
 #define STAGES 0      /* steps that wait in LDS (staged.h): more than one, but in a kernel that is no machine's */
 #define TENSOR_MAPS 0 /* whether wgmma multiplies, and the launcher gives the kernel tensor maps of both factors (warpgroups.h) */
+#define STREAMS 0     /* work-groups, each of which computes every STREAMS-th tile; 0: as many as tiles */
 constexpr unsigned SOURCE_HELD = 8;     /* channels of the source, with zeros: a multiple of 8 */
 constexpr unsigned FILTER_ROWS = 6;     /* the filters are (taps, rows, columns); along m lie its columns, or its rows */
 constexpr unsigned FILTER_COLUMNS = 8;
