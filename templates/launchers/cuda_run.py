@@ -488,8 +488,9 @@ def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
 
 
 DATA_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes: CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
-# Not interleaved, rows of 128 bytes swizzled, sectors of 128 bytes in L2, zeros beyond extents.
-HOW = (0, 3, 2, 0)
+# Not interleaved, rows of 128 bytes swizzled, 256 bytes at a time into L2 (up to 2 % faster than 128),
+# zeros beyond extents.
+HOW = (0, 3, 3, 0)
 
 
 def tiled_map(driver: ctypes.CDLL, each: dict, place: object, start: object) -> int:

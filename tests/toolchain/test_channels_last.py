@@ -49,7 +49,7 @@ PROBLEMS = {
     "spread": problem(
         (2, 24, 5, 4), "num_output=16 kernel_size=2 stride=2 bias=true conv_mode=transpose"
     ),
-    "planes": problem((3, 64, 4, 6), "num_output=72 kernel_size=1 bias=true"),
+    "planes": problem((3, 64, 4, 6), "num_output=72 kernel_size=1 pad=0 bias=true"),
     "gaps": problem(
         (1, 8, 11, 10), "num_output=16 kernel_size_h=2 kernel_size_w=3 pad=2 dilation=2"
     ),

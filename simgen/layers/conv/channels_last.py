@@ -256,7 +256,9 @@ def _filter_cut(g: Geometry) -> TapCut:
 
     mapped = planes or _image_windows(g) is not None
     options = _options(g, _staged(g, True, True), g.channels, mapped)
-    return best(g.machine, options, sides, g.batch * g.pixels, crowded=g.channels < WIDEST)
+    most, crowded = g.batch * g.pixels, g.channels < WIDEST
+    moved = 2 * g.batch * (g.channels * prod(g.image) + g.filters * g.pixels)
+    return best(g.machine, options, sides, most, crowded=crowded, moved=moved)
 
 
 def _of(part: GatherPart) -> tuple[Gather, ...]:

@@ -27,7 +27,8 @@ LEAST_STREAMED = 3  # steps that wait in LDS, of work-groups that compute severa
 MOST_HELD = 4  # work-groups in a unit
 OTHER_REGISTERS = {True: 56, False: 112}  # of a work-item, beside its results: by wgmma, or not
 PARTIAL_NBYTES = 16  # of a partial sum: it takes as long to store as so many of results
-SUMS = 3.0  # times longer than its bytes take, a kernel that adds partial sums
+MOVED = 1.3  # times longer than it takes by itself, what comes from memory
+SUMS = 8.0  # times longer than its bytes take, a kernel that adds partial sums
 SHARES = 16  # numbers of chunks that are compared
 LEAST = 4  # steps of a work-group that shares a sum
 TWINS = 2  # phases of columns that one work-group computes, and the results of a work-item, then
@@ -103,7 +104,7 @@ def _streamed(found: TapCut, tiles: int, machine: Machine) -> TapCut | None:
     return replace(found, cut=cut, streams=held)
 
 
-def _cycles(of_tap: TapCut, sides: Sides, machine: Machine) -> float:
+def _cycles(of_tap: TapCut, sides: Sides, machine: Machine, moved: int) -> float:
     """Estimate of the time. One work-group by itself waits for its first step, multiplies, and
     stores; several in a unit do so meanwhile, and what computes several tiles waits once."""
     m, n, k, batch = sides
@@ -121,6 +122,7 @@ def _cycles(of_tap: TapCut, sides: Sides, machine: Machine) -> float:
     if waves > 1:
         one *= ROUNDS
     total = one * (ceil(waves) if waves < MANY else waves)
+    total = max(total, MOVED * moved * machine.clock / machine.dram_rate)
     if found.splits > 1:
         nbytes = (4 * found.splits + 2) * batch * m * n
         total += machine.launch_cycles + SUMS * nbytes / machine.l2_rate
@@ -136,10 +138,12 @@ def best(
     twins: bool = False,
     crowded: bool = True,
     streams: bool = False,
+    moved: int = 0,
 ) -> TapCut:
     """Of tiles, work-groups in a unit, and chunks up to `most`, what takes the least time; `sides`
     are those of a product that has so much for each tap. `crowded` says that chunks may be as many
-    as units hold, and not one for each; `streams`, that a work-group may compute several tiles."""
+    as units hold, and not one for each; `streams`, that a work-group may compute several tiles.
+    `moved` are the bytes that come from memory, however it is cut."""
     made: list[tuple[float, TapCut]] = []
     for tiles, of_tap in options:
         m, n, k, batch = sides(of_tap)
@@ -159,5 +163,5 @@ def best(
                 found = TapCut(tile.Cut(each, chunk if splits > 1 else k, splits), of_tap)
                 several = _streamed(found, groups, machine) if streams and not twins else None
                 both = (one for one in (found, several) if one is not None)
-                made += ((_cycles(one, (m, n, k, batch), machine), one) for one in both)
+                made += ((_cycles(one, (m, n, k, batch), machine, moved), one) for one in both)
     return min(made, key=lambda one: one[0])[1]

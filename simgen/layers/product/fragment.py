@@ -141,7 +141,7 @@ WARPGROUP_TILES = (
 WARPGROUP = 128  # work-items
 # The tiles that are faster where a warpgroup of its own moves their factors, and how much their
 # rates change then, which no longer depend on how many work-items a unit has (tile.py).
-MOVERS_GAIN = {(128, 128): 0.95, (64, 128): 1.25, (128, 64): 1.09}
+MOVERS_GAIN = {(128, 128): 0.95, (64, 128): 1.25, (128, 64): 1.09, (64, 64): 1.2}
 F8_MOVERS_GAIN = {(128, 256): 1.1, (128, 128): 1.3, (64, 128): 1.1, (128, 64): 1.45}
 MOVERS_REGISTERS = 32  # of each work-item at a launch, beside its results
 RATED_NBYTES = 2  # of the factors that they were measured with
