@@ -29,6 +29,14 @@ _METHOD = re.compile(
     r"Decoder::(decode_\w+)\(MachInst[^)]*\)(?: const)?\n    \{(.*?)\n    \}", re.S
 )
 _EXECUTE = re.compile(r"(Inst_\w+)::execute\(\s*GPUDynInstPtr\s+\w+\)\n    \{(.*?)\n    \}", re.S)
+_COMPLETE = re.compile(
+    r"(Inst_\w+)::completeAcc\(\s*GPUDynInstPtr\s+\w+\)\n    \{(.*?)\n    \}", re.S
+)
+# Of loads into a half of a register, where completeAcc() has not read the register before.
+_HALF = re.compile(r"replaceBits\((\w+)\[lane\]")
+# The cache of scalars takes all that it is asked for for a load, and so it answers (Sequencer.cc:
+# readCallback asserts that it was one).
+_SCALAR_CACHE = "src/mem/ruby/protocol/GPU_VIPER-SQC.sm"
 _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}
 # What execute() holds where its result is wrong; each was seen in wrong results too.
 WRONG = (
@@ -100,8 +108,11 @@ class Sources:
         said = dict(_NAMED.findall(self.headers))
         self.called = {of: said[name] for of, name in _CALLED.findall(self.headers)}
         self.bodies: dict[str, str] = {}
+        self.completed: dict[str, str] = {}
         for path in read:
             self.bodies |= dict(_EXECUTE.findall(self._show(path)))
+            self.completed |= dict(_COMPLETE.findall(self._show(path)))
+        self.stores_scalars = "Event:Store" in self._show(_SCALAR_CACHE)
 
     def gpus(self) -> set[str]:
         """The processors that the version knows; before it listed them, those of GCN3."""
@@ -181,6 +192,11 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
                     made["ends"].add(word)
                 if name == "SMEM" and "load" in word and sources.unsigned:
                     made["negative"].add(word)
+                if re.match("s_(buffer_)?store", word) and not sources.stores_scalars:
+                    made["ends"].add(word)
+                if word not in made["ends"] and clears(sources.completed.get(of or "", "")):
+                    made["edges"].add(word)
+                    said[word] = "clears the other half of its result, as GPUs with ECC may"
                 if word.startswith("v_mfma") and word not in made["ends"]:
                     matrix(word, sources.headers, made, said)
                 counts = re.match(r"\w+_atomic_(inc|dec)(_x2)?\Z", word)
@@ -225,6 +241,12 @@ def one(
         for modifier in ("abs", "neg"):
             if not re.search(_MODIFIERS[modifier], body):
                 made[modifier].add(word)
+
+
+def clears(completed: str) -> bool:
+    """Whether a load into half of a register loses the other half."""
+    half = _HALF.search(completed)
+    return bool(half) and not re.search(rf"\b{half[1]}\.read\(\)", completed)
 
 
 def matrix(word: str, headers: str, made: dict[str, set[str]], said: dict[str, str]) -> None:
