@@ -1,0 +1,117 @@
+"""What gem5 ignores or computes wrongly, legalised by the command's function, in gem5."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import simgen
+from simgen.compile import toolchain
+from simgen.lint import rewriting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+VERSION = "24.1"
+# Each leaves its result in v4; v2 is x, of which v0 is the number, and s[4:5] the address.
+CASES = {
+    "clamp": ("v_add_f32_e64 v4, v2, v2 clamp", "np.clip(2 * x, 0, 1)"),
+    "omod": ("v_mul_f32_e64 v4, v2, v2 mul:2", "2 * x * x"),
+    "halved": ("v_add_f32_e64 v4, v2, 1.0 div:2", "(x + 1) / 2"),
+    "abs": (
+        "v_cmp_gt_f32_e64 vcc, |v2|, 0.5\nv_mov_b32 v5, 1.0\nv_cndmask_b32_e32 v4, 0, v5, vcc",
+        "np.where(np.abs(x) > 0.5, 1, 0)",
+    ),
+    "neg": (
+        "v_cmp_gt_f32_e64 vcc, -v2, 0.5\nv_mov_b32 v5, 1.0\nv_cndmask_b32_e32 v4, 0, v5, vcc",
+        "np.where(-x > 0.5, 1, 0)",
+    ),
+    "chosen": (
+        "v_cmp_gt_f32_e32 vcc, 0, v2\nv_cndmask_b32_e64 v4, v2, -v2, vcc",
+        "np.abs(x)",
+    ),
+    "zeros above": (
+        "v_add_u32 v5, 3, v0\nv_ffbh_u32 v4, v5\nv_cvt_f32_u32 v4, v4",
+        "31 - np.floor(np.log2(np.arange(n) + 3))",
+    ),
+    "below zero": (
+        "s_add_u32 s8, s4, 64\ns_addc_u32 s9, s5, 0\ns_load_dword s10, s[8:9], -0x3c\n"
+        "s_waitcnt lgkmcnt(0)\nv_mov_b32 v4, s10",
+        "x[1] * np.ones(n)",
+    ),
+    "upper byte": (
+        "v_lshlrev_b32 v5, 2, v0\nv_lshlrev_b32 v6, 16, v0\nv_mov_b32 v7, 0\nds_write_b32 v5, v7\n"
+        "ds_write_b8_d16_hi v5, v6\nds_read_b32 v4, v5\ns_waitcnt lgkmcnt(0)\nv_cvt_f32_u32 v4, v4",
+        "np.arange(n) * 1.0",
+    ),
+}
+KERNEL = """\
+.amdgcn_target "amdgcn-amd-amdhsa--gfx902"
+.globl k
+.p2align 8
+.type k,@function
+k:
+s_load_dwordx4 s[4:7], s[0:1], 0x0
+v_lshlrev_b32 v1, 2, v0
+s_mov_b32 m0, -1
+s_waitcnt lgkmcnt(0)
+global_load_dword v2, v1, s[4:5]
+s_waitcnt vmcnt(0)
+{code}
+global_store_dword v1, v4, s[6:7]
+s_endpgm
+.Lend:
+.size k, .Lend-k
+.rodata
+.p2align 6
+.amdhsa_kernel k
+ .amdhsa_user_sgpr_kernarg_segment_ptr 1
+ .amdhsa_next_free_vgpr 12
+ .amdhsa_next_free_sgpr 24
+ .amdhsa_group_segment_fixed_size 256
+.end_amdhsa_kernel
+.amdgpu_metadata
+amdhsa.kernels:
+  - .name: k
+    .symbol: k.kd
+    .kernarg_segment_size: 16
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: 256
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 30
+    .vgpr_count: 12
+    .max_flat_workgroup_size: 64
+    .args:
+      - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
+      - {{.offset: 8, .size: 8, .value_kind: global_buffer, .address_space: global}}
+amdhsa.version: [1, 2]
+.end_amdgpu_metadata
+"""
+BUNDLE = """\
+source = "k.co"
+kernel = "k"
+inputs = {{ x = "f32[n]" }}
+outputs = {{ y = "f32[n]" }}
+args = ["x", "y"]
+grid = 1
+block = 64
+parameters = {{ n = 64 }}
+reference = "{reference}"
+"""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_replaced_is_right(place: Path, name: str) -> None:
+    code, reference = CASES[name]
+    theirs = toolchain.assemble_foreign(KERNEL.format(code=code), "gfx902", "k.s")
+    ours, _ = rewriting.rewritten(theirs, "k.co", "gem5", VERSION)
+    assert ours != theirs
+    (place / "k.co").write_bytes(ours)
+    (place / "k.toml").write_text(BUNDLE.format(reference=reference))
+    bundle = simgen.plan(str(place / "k.toml")).build(place / "b", "gem5-se")
+    bundle.run(timeout=600.0)
+    assert bundle.diff(strict=True)
