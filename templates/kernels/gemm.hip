@@ -140,6 +140,15 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
     if (steps.moves(bring, count * TILE_STEPS))
         return;
 #endif
+#ifndef BY_WARPGROUPS
+    const auto begin = [&](unsigned turn) {
+        const unsigned tile = blockIdx.x + turn * GROUPS, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const Tiled::A left(Left{a + item * (M * K)}, banded<ACROSS, DOWN>(across, down, true) * TILE_M);
+        const Tiled::B right(Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
+        Tiled::begin(left, right, 0, K, lds);
+    };
+    begin(0);
+#endif
 #pragma unroll 1
     for (unsigned turn = 0; turn < count; turn++)
 #endif
@@ -168,10 +177,13 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 #elif defined(BY_WARPGROUPS)
         if (!Tiled::multiply(maps, item, row, column, first, last, lds, sum))
             return;
+#elif GROUPS
+        Tiled::multiply_begun(
+            Tiled::A(Left{a + item * (M * K)}, row), Tiled::B(Right{b + item * (K * N)}, column), first, last, lds, sum);
+        if (turn + 1 < count)
+            begin(turn + 1);
 #elif STAGES
         Tiled::multiply(Left{a + item * (M * K)}, Right{b + item * (K * N)}, row, column, first, last, lds, sum);
-        if constexpr (GROUPS > 0)
-            Tiled::forget(lds);
 #else
         Tiled::multiply(
             Left{a + item * (M * K)}, operand_of<Right, WITH_GROUPS, K * N, GROUP>(b, group_scales, item), row, column, first, last,

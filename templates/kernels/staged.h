@@ -245,6 +245,12 @@ struct StagedProduct {
     {
         const A a(left, row);
         const B b(right, column);
+        begin(a, b, first, last, lds);
+        multiply_begun(a, b, first, last, lds, sum);
+    }
+    /* Has the first steps moved. It may be called as soon as the tile before is multiplied, by all work-items. */
+    static __device__ __forceinline__ void begin(const A& a, const B& b, unsigned first, unsigned last, unsigned char* lds)
+    {
 #pragma unroll 1
         for (unsigned stage = 0; stage + 1 < COUNT; stage++) {
             if (first + stage * Tile::K < last) {
@@ -253,6 +259,11 @@ struct StagedProduct {
             }
             end_group();
         }
+    }
+    /* Adds the products of what is begun. */
+    static __device__ __forceinline__ void multiply_begun(
+        const A& a, const B& b, unsigned first, unsigned last, unsigned char* lds, typename Tile::Sum& sum)
+    {
         arrived<COUNT - 2>();
         __syncthreads();
         Fragment held[2];

@@ -111,6 +111,7 @@ def test_matrix_instructions_agree_with_the_reference(tmp_path: Path, dtype: str
     ("dtype", "machine"),
     [
         ("bf16", "a100"),
+        ("bf16", "a100,num_compute_units=3"),
         ("f32", "h200,matrix=tf32"),
         ("f32", "a100,matrix=tf32"),
         ("bf16", "h200,num_compute_units=3"),  # whose work-groups compute several tiles

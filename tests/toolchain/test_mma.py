@@ -91,14 +91,15 @@ def test_products_are_right(
     assert not failures(make(tmp_path, planned, builder, sanitize=sanitize).good())
 
 
+@pytest.mark.parametrize("tile", ["64x128x64_wgw4s4", "64x64x64_m16x16w4s4"])
 def test_work_groups_compute_several_tiles(
-    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, tile: str
 ) -> None:
     """As many as a machine of two units holds, each of which has every so manieth tile."""
     machine = find("h200,num_compute_units=2", "test")
-    wanted = named("f16", "64x128x64_wgw4s4", machine)
+    wanted = named("f16", tile, machine)
     forced(monkeypatch, wanted, splits=False)
-    sides = {"m": "136", "n": "264", "k": "136", "b_t": "true", "batch": "2", "beta": "0.5"}
+    sides = {"m": "136", "n": "264", "k": "136", "b_t": "true", "batch": "3", "beta": "0.5"}
     planned = plan(problem(sides), Pass.FORWARD, dtype=DType.table["f16"], machine=machine)
     (kernel,) = planned.kernels
     (launch,) = planned.steps[0].launches

@@ -472,13 +472,13 @@ class Product:
 
     @property
     def _groups(self) -> int:
-        """Work-groups that compute several tiles each: as many as a machine holds, where wgmma
-        multiplies. While one stores a tile, steps of the next are on their way. 0: one for each."""
+        """Work-groups that compute several tiles each: as many as a machine holds, where steps wait
+        in LDS. While one stores a tile, those of the next are on their way. 0: one for each."""
         found = self._cut
         across, down = found.tile.grid(self.m, self.n)
         held = found.tile.at_once * self.machine.units
         several = across * down * self.batch > held and found.splits == 1
-        return held if several and found.tile.by_warpgroups else 0
+        return held if several and found.tile.stages else 0
 
     def _maps(self, tiles: tile.Tile) -> tuple[TensorMap, ...]:
         """Of both factors: a step of what lies along k is one box, and of others one for each run
