@@ -488,8 +488,8 @@ def tensor_maps(maps: list, args: list[int]) -> cupy.ndarray:
 
 
 DATA_TYPES = {1: 0, 2: 1, 4: 2}  # by bytes: CU_TENSOR_MAP_DATA_TYPE_UINT8, 16, 32
-# Not interleaved, rows of 128 bytes swizzled, 256 bytes at a time into L2 (which is up to 2 % faster
-# than 128), zeros beyond extents.
+# Not interleaved, rows of 128 bytes swizzled, 256 bytes at a time into L2 (up to 2 % faster than
+# 128), zeros beyond extents.
 HOW = (0, 3, 3, 0)
 
 
