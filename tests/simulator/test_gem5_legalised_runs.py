@@ -39,8 +39,8 @@ CASES = {
     ),
     "below zero": (
         "s_add_u32 s8, s4, 64\ns_addc_u32 s9, s5, 0\ns_load_dword s10, s[8:9], -0x3c\n"
-        "s_waitcnt lgkmcnt(0)\nv_mov_b32 v4, s10",
-        "x[1] * np.ones(n)",
+        "s_waitcnt lgkmcnt(0)\nv_add_f32 v4, s10, v2",
+        "x[1] + x",
     ),
     "upper byte": (
         "v_lshlrev_b32 v5, 2, v0\nv_lshlrev_b32 v6, 16, v0\nv_mov_b32 v7, 0\nds_write_b32 v5, v7\n"
