@@ -214,7 +214,7 @@ class Kernel:
     constants: Constants = ()
     lds_nbytes: int = 0  # of a work-group, that launches ask for beside what the text declares
     maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
-    movers: int = 0  # work-items behind those, which code with maps has beside them
+    movers: int = 0  # work-items beside `block`, that move tiles by the maps (warpgroups.h)
     # Launches of it that follow each other may be one, in which all work-groups wait for each
     # other in between: the text has that for CHAIN (templates/kernels/chain.h).
     chained: bool = False

@@ -85,7 +85,10 @@ def test_convolutions_are_right(
     assert all(by_warpgroups) is machine.startswith("h200")
     several = [bool(dict(kernel.constants).get("streams")) for kernel in made]
     assert any(several) is ("=1" in machine)
-    assert len(made) >= len(problems) * len(PASSES)
+    if any(several):
+        assert len(made) == len(problems) * len(PASSES)
+    else:
+        assert len(made) > len(problems) * len(PASSES)  # phases
     assert not failures(make(tmp_path, planned, builder).good())
 
 
