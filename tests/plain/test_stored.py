@@ -87,6 +87,8 @@ def changed(*changes):
         (("steps", 0, "launches", 0, "grid"), [0, 1, 1], "no grid of 0 x 1 x 1"),
         (("kernels", 0, "block"), 10**6, "no such work-group"),
         (("kernels", 0, "lds_nbytes"), -1, "no such LDS"),
+        (("kernels", 0, "movers"), 128, "no such movers"),  # without maps
+        (("kernels", 0, "movers"), -1, "no such movers"),
         (("kernels", 0, "maps"), [{**MAP, "nbytes": 3}], "no such tensor map"),
         (("kernels", 0, "maps"), [{**MAP, "box": [0, 1]}], "no such tensor map"),
         (("kernels", 0, "maps"), [{**MAP, "argument": 9}], "an argument that there is not"),
