@@ -155,6 +155,19 @@ struct Narrow {
         return rounded | sign;
     }
 
+#ifdef SIMGEN_NARROWS_TWO_F8
+    /* The bits that such an instruction makes of x, unless that is too large, or no number: then what narrow() makes of it. */
+    static __device__ __forceinline__ unsigned beyond(unsigned made, float x)
+    {
+        const unsigned magnitude = as_uint(x) & 0x7fffffffu, sign = as_uint(x) >> (32 - BITS) & SIGN;
+        /* In the middle between the largest number and the next one, which is even where that is infinity. */
+        constexpr unsigned MIDDLE = LIMIT - (SPECIAL == Special::FINITE ? 3u << (SHIFT - 1) : 1u << (SHIFT - 1));
+        if (magnitude > 0x7f800000u)
+            return (SPECIAL == Special::FINITE ? OVERFLOW : INFINITE | 1u << (MANTISSA - 1)) | sign;
+        return magnitude >= MIDDLE + (SPECIAL == Special::FINITE) ? OVERFLOW | sign : made;
+    }
+#endif
+
     /* The same of what is a number of this type already, as what is chosen among loaded ones. */
     static __device__ __forceinline__ unsigned keep(float x)
     {
@@ -311,11 +324,13 @@ static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 val
 #ifdef SIMGEN_NARROWS_TWO_F8
     if constexpr (T::FOUR_THREE || T::FIVE_TWO) {
         const float most = as_float(T::MOST);
-        if (fabsf(value.x) <= most && fabsf(value.y) <= most && fabsf(value.z) <= most && fabsf(value.w) <= most) {
-            const unsigned low = narrow_two_f8<T::FOUR_THREE>(value.x, value.y), high = narrow_two_f8<T::FOUR_THREE>(value.z, value.w);
-            *reinterpret_cast<unsigned*>(to) = low | high << 16;
-            return;
-        }
+        const unsigned low = narrow_two_f8<T::FOUR_THREE>(value.x, value.y), high = narrow_two_f8<T::FOUR_THREE>(value.z, value.w);
+        unsigned word = low | high << 16;
+        if (!(fabsf(value.x) <= most && fabsf(value.y) <= most && fabsf(value.z) <= most && fabsf(value.w) <= most))
+            word = T::beyond(word & 0xffu, value.x) | T::beyond(word >> 8 & 0xffu, value.y) << 8 |
+                   T::beyond(word >> 16 & 0xffu, value.z) << 16 | T::beyond(word >> 24, value.w) << 24;
+        *reinterpret_cast<unsigned*>(to) = word;
+        return;
     }
 #endif
     put4(to, T::narrow(value.x), T::narrow(value.y), T::narrow(value.z), T::narrow(value.w));

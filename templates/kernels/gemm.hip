@@ -65,8 +65,11 @@ struct Matrix {
 };
 using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 #if STAGES
-using Multiplied = StagedMma<Cut, LeftElement>;
+/* Whether lanes store 16 bytes of a row at once (Run). */
+constexpr bool BY_RUNS = !WITH_C && sizeof(Element) < 4 && N % (16 / sizeof(Element)) == 0 && ITEM_N % (16 / sizeof(Element)) == 0;
+using Multiplied = StagedMma<Cut, LeftElement, !BY_RUNS>;
 #else
+constexpr bool BY_RUNS = false;
 using Multiplied = Fragment<Cut, LeftElement>; /* both factors are of one type, or held as Total */
 #endif
 using Left = Matrix<LeftElement, Multiplied::Held<LeftElement>, M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
@@ -75,7 +78,7 @@ using Right = Either<
     Matrix<RightElement, Multiplied::Held<RightElement>, N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
-using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS>;
+using Tiled = WarpgroupProduct<Cut, Left, Right, STAGES, LAUNCH_GROUPS, MOVERS, !BY_RUNS>;
 #elif STAGES
 using Tiled = StagedProduct<Cut, Left, Right, Multiplied, STAGES>;
 #else
@@ -192,8 +195,49 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 
         const AddedElement* added = c + item * (M * N);
         Element* to = y + (SPLITS > 1 ? blockIdx.z : item) * (M * N);
+        const auto finish = [&](Total& value, unsigned m, unsigned n) {
+            if constexpr (ALPHA != 1)
+                value *= ALPHA;
+            if constexpr (WITH_CHANNEL_SCALES)
+                value = scaled_by_channel(value, n, channel_scales);
+            if constexpr (WITH_C)
+                value = plus_multiple(value, BETA, element_of(added, m * N + n));
+            if constexpr (WITH_EPILOGUE)
+                value = epilogue_of(n, bn_w, bn_b, running_mean, running_var, channel_scales)(
+                    WITH_BIAS ? plus(value, load(bias, n)) : value);
+            else if constexpr (WITH_BIAS) {
+                const auto shift = load(bias, n);
+                value = plus(value, shift);
+            }
+        };
+#if STAGES
+        if constexpr (BY_RUNS) {
+            constexpr unsigned RUN = Run<Element>::LENGTH;
+            const unsigned origin = column + Multiplied::warp_column();
 #pragma unroll
-        for (unsigned i = 0; i < ITEM_M; i++) {
+            for (unsigned i = 0; i < ITEM_M; i++) {
+                const unsigned m = row + Tiled::row(i);
+#pragma unroll
+                for (unsigned j = 0; j < ITEM_N; j += RUN) {
+                    Total values[RUN];
+#pragma unroll
+                    for (unsigned part = 0; part < RUN; part++) {
+                        const unsigned n = column + Tiled::column(j + part);
+                        values[part] = sum[i][j + part];
+                        if (N % TILE_N == 0 || n < N)
+                            finish(values[part], m, n);
+                    }
+                    const Run<Element> run(values);
+                    const unsigned n = origin + Run<Element>::column(j);
+                    if ((M % TILE_M == 0 || m < M) && (N % TILE_N == 0 || n < N))
+                        run.store(to + (m * N + n));
+                }
+            }
+        }
+#endif
+        constexpr unsigned ROWS = BY_RUNS ? 0 : ITEM_M;
+#pragma unroll
+        for (unsigned i = 0; i < ROWS; i++) {
             const unsigned m = row + Tiled::row(i);
             if (M % TILE_M != 0 && m >= M)
                 continue;
@@ -203,22 +247,8 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
                 const unsigned at = m * N + n;
                 if (N % TILE_N == 0 || n < N) {
 #pragma unroll
-                    for (unsigned part = 0; part < STORE_WIDTH; part++) {
-                        Total& value = sum[i][j + part];
-                        if constexpr (ALPHA != 1)
-                            value *= ALPHA;
-                        if constexpr (WITH_CHANNEL_SCALES)
-                            value = scaled_by_channel(value, n + part, channel_scales);
-                        if constexpr (WITH_C)
-                            value = plus_multiple(value, BETA, element_of(added, at + part));
-                        if constexpr (WITH_EPILOGUE)
-                            value = epilogue_of(n + part, bn_w, bn_b, running_mean, running_var, channel_scales)(
-                                WITH_BIAS ? plus(value, load(bias, n + part)) : value);
-                        else if constexpr (WITH_BIAS) {
-                            const auto shift = load(bias, n + part);
-                            value = plus(value, shift);
-                        }
-                    }
+                    for (unsigned part = 0; part < STORE_WIDTH; part++)
+                        finish(sum[i][j + part], m, n + part);
 #if STAGES
                     if constexpr (STORE_WIDTH == 4)
                         put_four(to + at, sum[i] + j);

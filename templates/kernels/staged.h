@@ -122,8 +122,9 @@ struct Moved {
 };
 
 /* mma.sync, of factors that lie so. An instruction has 8 columns of C side by side, so that ldmatrix may turn what does not lie
- * along k; afterwards, neighbours exchange halves, and hold 4 results side by side each. */
-template <class Tile, class Stored>
+ * along k; a lane has 2 of them. Where these are to be SETTLED, neighbours exchange halves afterwards, and hold 4 results side by side
+ * each; else see Run. */
+template <class Tile, class Stored, bool SETTLED = true>
 struct StagedMma : Mma<Tile, Stored> {
     using Base = Mma<Tile, Stored>;
     using Words = typename Base::Words;
@@ -131,7 +132,10 @@ struct StagedMma : Mma<Tile, Stored> {
     static __device__ __forceinline__ unsigned column(unsigned j)
     {
         const unsigned lane = Base::lane();
-        return Base::warp_column() + j / 4 * 16 + lane % 2 * 8 + lane % 4 / 2 * 4 + j % 4;
+        if constexpr (SETTLED)
+            return Base::warp_column() + j / 4 * 16 + lane % 2 * 8 + lane % 4 / 2 * 4 + j % 4;
+        else
+            return Base::warp_column() + j / 2 * 8 + lane % 4 * 2 + j % 2;
     }
 
     /* The factors' elements of k and on; `a` and `b` are their steps. */
@@ -173,6 +177,8 @@ struct StagedMma : Mma<Tile, Stored> {
     }
     static __device__ __forceinline__ void settle(typename Tile::Sum& sum)
     {
+        if constexpr (!SETTLED)
+            return;
         const bool odd = Base::lane() % 2;
 #pragma unroll
         for (unsigned i = 0; i < Tile::ITEM_M; i++)
@@ -207,6 +213,8 @@ struct StagedMma : Mma<Tile, Stored> {
     template <class Total>
     static void settle(Total (&sum)[Tile::ITEM_M][Tile::ITEM_N])
     {
+        if constexpr (!SETTLED)
+            return;
         __shared__ Total given[Tile::ITEMS][2];
         const bool odd = Base::lane() % 2;
         for (unsigned i = 0; i < Tile::ITEM_M; i++)
@@ -331,6 +339,69 @@ static __device__ __forceinline__ void put_four(Stored* to, const Number* from)
 #endif
     store_vector<4>(to, from);
 }
+/* 16 bytes of a row, of narrow results that are not settled: of 4 lanes, each has as many results, two of each 8 columns, and afterwards
+ * those that lie side by side. So lanes that store together write whole sectors of memory. */
+template <class Stored>
+struct Run {
+    static constexpr unsigned LENGTH = 16 / sizeof(Stored);
+    alignas(16) unsigned words[4];
+
+    /* Of a lane's results j and on, from the first column of its warp, where j is a multiple of LENGTH. */
+    static __device__ __forceinline__ unsigned column(unsigned j) { return 4 * j + threadIdx.x % 4 * LENGTH; }
+
+    /* All lanes must call it. */
+    template <class Number>
+    explicit __device__ __forceinline__ Run(const Number (&values)[LENGTH])
+    {
+#pragma unroll
+        for (unsigned four = 0; four < LENGTH / 4; four++)
+            put_four(reinterpret_cast<Stored*>(words) + 4 * four, values + 4 * four);
+        exchange(words);
+        if constexpr (sizeof(Stored) == 1) {
+            /* Each lane's word has two columns of the first 8, and two of the others. */
+            const unsigned first[4] = {words[0], words[1], words[2], words[3]};
+#pragma unroll
+            for (unsigned half = 0; half < 2; half++) {
+                words[half] = (first[2 * half] & 0xffffu) | first[2 * half + 1] << 16;
+                words[2 + half] = first[2 * half] >> 16 | (first[2 * half + 1] & 0xffff0000u);
+            }
+        }
+    }
+    __device__ __forceinline__ void store(Stored* to) const
+    {
+        *reinterpret_cast<int4*>(to) = int4{
+            static_cast<int>(words[0]), static_cast<int>(words[1]), static_cast<int>(words[2]), static_cast<int>(words[3])};
+    }
+
+private:
+    /* Word w of lane l of four becomes word l of lane w. */
+    static __device__ __forceinline__ void exchange(unsigned (&words)[4])
+    {
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#pragma unroll
+        for (unsigned apart = 1; apart < 4; apart *= 2) {
+            const bool upper = threadIdx.x & apart;
+#pragma unroll
+            for (unsigned pair = 0; pair < 2; pair++) {
+                unsigned& low = words[apart == 1 ? 2 * pair : pair];
+                unsigned& high = words[apart == 1 ? 2 * pair + 1 : pair + 2];
+                unsigned other;
+                asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, -1;" : "=r"(other) : "r"(upper ? low : high), "r"(apart));
+                low = upper ? other : low;
+                high = upper ? high : other;
+            }
+        }
+#else
+        __shared__ unsigned given[1024][4];
+        for (unsigned w = 0; w < 4; w++)
+            given[threadIdx.x][w] = words[w];
+        __syncthreads();
+        for (unsigned lane = 0; lane < 4; lane++)
+            words[lane] = given[threadIdx.x / 4 * 4 + lane][threadIdx.x % 4];
+        __syncthreads();
+#endif
+    }
+};
 /* All lanes of a warp have come here, and what they have stored in LDS is seen. On this CPU all work-items must call it. */
 static __device__ __forceinline__ void warp_barrier()
 {

@@ -60,10 +60,10 @@
 
 /* COUNT stages of work-groups of which a unit holds AT_ONCE. There may be MOVERS, a warpgroup behind the work-items of the tile, which
  * moves what the others multiply: so none of these waits for the others. */
-template <class Tile, class Left, class Right, unsigned COUNT, unsigned AT_ONCE, unsigned MOVERS>
+template <class Tile, class Left, class Right, unsigned COUNT, unsigned AT_ONCE, unsigned MOVERS, bool SETTLED = true>
 struct WarpgroupProduct {
     using Stored = typename Left::Element;
-    using Fragment = StagedMma<Tile, Stored>; /* which says where results lie */
+    using Fragment = StagedMma<Tile, Stored, SETTLED>; /* which says where results lie */
     using A = Moved<Left, Tile::M, Tile::K, Tile::ITEMS>;
     using B = Moved<Right, Tile::N, Tile::K, Tile::ITEMS>;
     /* Of 8-bit floats a step is added up from zero, and then to the sums: in PARTS of the tile's columns, as many as have registers

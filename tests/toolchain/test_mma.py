@@ -46,8 +46,12 @@ CASES = (
 # Steps that wait in LDS: each side both ways, a rest of all extents but of the runs that are moved,
 # more steps than wait; and what wgmma multiplies on a GPU, as the host does.
 LYING = {"m": "72", "n": "136", "k": "336", "a_t": "true", "beta": "0.5"}
+# The same of which lanes store 16 bytes at once; and sums of neighbours, where C is added.
+RUNS = {**LYING, "n": "144", "beta": "0", "a_t": "false", "b_t": "true"}
 STAGED = (
     ("bf16", "64x64x64_m16x16w4s4", LYING, True),
+    ("bf16", "64x64x64_m16x16w4s4", {**RUNS, "alpha": "0.5"}, False),
+    ("f8e4m3fn", "64x64x128_wgw4s4", RUNS, True),
     ("f16", "64x128x64_wgw4s4", {**WHOLE, "a_t": "true", "k": "64"}, False),
     ("f32", "64x64x32_m16x8w4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
     ("f8e4m3fn", "64x64x128_m16x32w4s4", {**LYING, "a_t": "false", "b_t": "true"}, False),
@@ -131,8 +135,10 @@ OF_STAGED = (
     MUTANTS[0],
     Mutant("a swizzle of other rows",
            "(k / PIECE ^ at % 8) * 16", "(k / PIECE ^ (at + k / 32) % 8) * 16"),
-    Mutant("halves of neighbours exchanged",
-           "lane % 2 * 8 + lane % 4", "(1 - lane % 2) * 8 + lane % 4"),
+    Mutant("runs of which nothing is exchanged",
+           "[threadIdx.x / 4 * 4 + lane][threadIdx.x % 4]", "[threadIdx.x][lane]"),
+    Mutant("a run of another lane",
+           "+ threadIdx.x % 4 * LENGTH", "+ (3 - threadIdx.x % 4) * LENGTH"),
     Mutant("a stage that is filled too early", "free = now;", "free = (now + STAGE) % NBYTES;"),
 )  # fmt: skip
 

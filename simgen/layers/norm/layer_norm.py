@@ -31,7 +31,6 @@ from simgen.layers import axes, elementwise
 from simgen.layers.base import Layer, Lowering, Port, key
 from simgen.layers.contract import Contract
 from simgen.layers.norm.layer_norm_errors import LayerNormErrors
-from simgen.layers.product.matrix_product import sum_of
 from simgen.layers.reduction import BLOCK, EACH, FINALS, HELD, WARP, Tiling, rows_over_items
 from simgen.numerics.powers import power_of_two
 from simgen.numerics.rounding import SECOND_ORDER, TINY, float32, identifier
@@ -58,6 +57,8 @@ MOST_HELD = 64
 DEPTHS = (64, 8)
 GROUPS_OF_SUMS = 4
 COLUMNS = {elementwise.VECTOR: 256, 1: 64}
+# Of the sums of chunks: those that a work-item adds up, and the most work-items of a column.
+TERMS, MOST_SLICES = 8, 32
 READS = {F: ("x", "gamma", "beta"), BX: ("x", "dy", "gamma", "mean", "invstd"),
          BW: ("x", "dy", "mean", "invstd")}  # fmt: skip
 WRITES = {F: ("y", "mean", "invstd"), BX: ("dx",), BW: ("dgamma", "dbeta")}
@@ -247,12 +248,27 @@ class LayerNorm(Layer):
         grid = (tiling.groups(length // tiling.vector), 1, 1)
         if tiling.chunks == 1:
             return Lowering((kernel,), (Launch(kernel.name, grid, (*READS[BW], *WRITES[BW])),))
-        ends, second = sum_of(self.machine, prefix, tiling.chunks, length)
-        launches = (
-            Launch(kernel.name, grid, (*READS[BW], *PARTS)),
-            *(Launch(ends.name, second, pair) for pair in zip(PARTS, WRITES[BW])),
+        ends, second = self._ends(tiling, length)
+        sums = Launch(kernel.name, grid, (*READS[BW], *PARTS))
+        return Lowering((kernel, ends), (sums, Launch(ends.name, second, (*PARTS, *WRITES[BW]))))
+
+    def _ends(self, tiling: Tiling, length: int) -> tuple[Kernel, tuple[int, int, int]]:
+        """What adds up the sums of chunks, of both gradients in one launch."""
+        slices = min(MOST_SLICES, power_of_two(ceil(tiling.chunks / TERMS)))
+        lanes = BLOCK // slices
+        kernel = Kernel(
+            f"layer_norm_{BW}_end_{tiling.chunks}x{length}",
+            "layer_norm_sums_end.hip",
+            BLOCK,
+            (
+                ("axis", length),
+                ("chunks", tiling.chunks),
+                ("vector", tiling.vector),
+                ("lanes", lanes),
+                ("slices", slices),
+            ),
         )
-        return Lowering((kernel, ends), launches)
+        return kernel, (2 * ceil(length / (lanes * tiling.vector)), 1, 1)
 
     def reference(self, tensors: Tensors, direction: Pass) -> Tensors:
         x, length, flat = self._flat(tensors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from simgen.layers.written import Places, Writes, cut, dense, partial_sums, writes
@@ -111,3 +112,12 @@ def _columns(c: Values, block: int) -> Iterator[Writes]:
     for at in (-2, -1):
         x = cut(Places(c["axis"], 1, c["lanes"] * c["vector"])) + chunks
         yield Writes(at, x, items=c["lanes"] * c["slices"])
+
+
+@writes("layer_norm_sums_end")
+def _columns_end(c: Values, block: int) -> list[Writes]:
+    each = c["lanes"] * c["vector"]
+    groups = ceil(c["axis"] / each)
+    items = c["lanes"] * c["slices"]
+    x = cut(Places(c["axis"], 1, each))
+    return [Writes(-2, x, items=items), Writes(-1, x, first=groups, items=items)]
