@@ -4,8 +4,9 @@ Two launches are alike if the same kernel runs on the same grid, and on tensors 
 apart: each argument comes from the data file or from a launch before, lies at the same place in its
 page, is the same tensor as the same other arguments, and is in the machine's L2 cache or not, by
 the bytes that launches have touched since it was last touched; and the kernel has run before, or
-not, because its instructions are in no cache then. Constants are part of a kernel. Integers of the
-data file, which may be indices, make a launch like no other one.
+not, because its instructions are in no cache then. Of launches that take a simulator minutes the
+latter makes no difference: fetching instructions takes a few microseconds. Constants are part of a
+kernel. Integers of the data file, which may be indices, make a launch like no other one.
 
 A step is measured if one of its launches is like none before it. A piece is measured steps; others
 may be left out between them, because it begins with the tensors that the reference has there. It is
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 LEAST = 2e8  # operations and words of a piece of a single process: minutes of a simulator
 PARTS = 8  # pieces of a single process, if they are larger than that
+# Operations and words of a launch beside which it is nothing that instructions are in no cache: of
+# VGG-16, 0.05 to 3 % of the products of a convolution, 0.2 % of the network (benchmarks/pieces).
+MANY = 5e8
 START = 5e6  # operations and words that take a simulator as long as its own start
 # Of several processes, what is tried: parts of a process's share that a piece is to be, and what of
 # it may run uncounted. Small pieces end together, large ones run less twice.
@@ -253,8 +257,8 @@ class _Caches:
 def _keys(workload: Workload) -> Iterator[Hashable]:
     """Of each launch, what is the same for all that are alike."""
     caches = _Caches(workload)
-    for launch in workload.launches:
-        known = launch.kernel in caches.ran
+    for launch, weight in zip(workload.launches, costs.weights(workload)):
+        known = launch.kernel in caches.ran or weight >= MANY
         near = caches.near(launch)
         yield (launch.kernel, launch.grid, known, tuple(_arguments(workload, launch, near)))
         caches.launch(launch)

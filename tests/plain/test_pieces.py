@@ -53,6 +53,13 @@ def test_a_network_of_different_launches_is_measured_whole():
     assert not survey.inferred
 
 
+def test_instructions_in_no_cache_are_nothing_beside_a_launch_of_minutes():
+    vgg = lowered("vgg16", ("n", "1"))
+    measured = {vgg.steps[at].layer for at in pieces.representatives(vgg).steps}
+    assert {"conv3_1", "conv3_2", "relu1_1", "relu1_2"} <= measured  # both of small launches
+    assert not {"conv3_3", "conv4_3", "conv5_3"} & measured
+
+
 def test_what_is_in_the_cache_and_what_is_not_are_two_things(resnet):
     def of(nbytes):
         machine = replace(resnet.machine, l2_nbytes=nbytes)
