@@ -56,13 +56,14 @@ def lint(
     simgen lint libmine.so build/ --simulator mgpusim --json
     simgen lint kernel.co --table findings/lint.json
     """
+    from simgen.compile.legalise import facts
     from simgen.errors import RefusedError, UsageError
-    from simgen.lint import linting, tables
+    from simgen.lint import linting
 
     if bool(simulator) is bool(own):
         raise UsageError("lint: take one of --simulator S[@V] and --table FILE")
-    seen = tables.own(own) if own else None
-    named, version = (seen.simulator, seen.version) if seen else tables.named(simulator)
+    seen = facts.own(own) if own else None
+    named, version = (seen.simulator, seen.version) if seen else facts.named(simulator)
     looked, unread = linting.of_files(files, arch, named, version, seen)
     if not looked and not unread:
         raise UsageError(f"{files[0]}: no code for an AMD GPU in it; name the files that have some")
@@ -146,7 +147,7 @@ def _times(finding: Finding, findings: Sequence[Finding]) -> int:
 
 
 def _source(simulator: str, version: str) -> str:
-    from simgen.lint.tables import of_version, versions
+    from simgen.compile.legalise.facts import of_version, versions
 
     known = version in versions(simulator)
     return of_version(simulator, version).source if known else "data/isa"

@@ -52,14 +52,17 @@ class UnimplementedError(RefusedError):
         self.kernel, self.lack = kernel, lack
 
 
-def amdgcn(model: Model, *, l1: str = cache_policy.CACHED, version: int = 5) -> tuple[Stage, ...]:
+def amdgcn(
+    model: Model, *, l1: str = cache_policy.CACHED, version: int = 5, edges: bool = False
+) -> tuple[Stage, ...]:
     """The stages of a kernel for an AMD GPU, or for a model of one in a simulator.
 
-    Their source is a rendered kernel; `version` is that of code objects. For what the simulator
-    does not execute right they raise `legalise.NoRuleError` and `UnimplementedError`.
+    Their source is a rendered kernel; `version` is that of code objects, `edges` as
+    `legalise.names`. For what the simulator does not execute right they raise
+    `legalise.NoRuleError` and `UnimplementedError`.
     """
     arch = model.arch
-    names = legalise.names(model, l1=l1, code_object=version)
+    names = legalise.names(model, l1=l1, code_object=version, edges=edges)
 
     def compiled(source: str | Kernel, cache: Cache) -> str:
         if isinstance(source, Kernel):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen.compile import cache
+from simgen.compile.legalise import facts
 from simgen.conform import assembly, bundling, description, judging
 from simgen.conform.atomics import atomics
 from simgen.conform.forms import forms
@@ -28,7 +29,6 @@ from simgen.conform.movements import movements
 from simgen.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen.conform.stores import stores
 from simgen.errors import MissingError, RunError, UsageError
-from simgen.lint import tables
 from simgen.targets import TARGETS
 from simgen.targets.base import log_text
 from simgen.targets.gem5.launcher import NAME as GEM5
@@ -150,9 +150,9 @@ class Trial:
         if self.on != GEM5 or self.all:
             return {}
         version: str = self.target.gem5_version  # type: ignore[attr-defined]
-        if version not in tables.versions("gem5"):
+        if version not in facts.versions("gem5"):
             return {}
-        table = tables.table("gem5", version, made.arch)
+        table = facts.table("gem5", version, made.arch)
         ends = frozenset(table.ends if table else ())
         said = (Found.MISSING, "its sources have no code for it; --all tries it")
         return {

@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simgen.compile.legalise import gem5_rules
 from simgen.compile.legalise.empty_exec import MaskStep, unguarded
 from simgen.compile.legalise.gem5 import HALF
-from simgen.lint import gem5_rules
 from simgen.lint.naming import modifiers, name
 from simgen.lint.verdicts import EDGES, ENDS, LEGALISE, NO_CONTROLS, OTHERWISE, WRONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from simgen.compile.legalise.facts import Table
     from simgen.compile.legalise.machine_code import Decoded
     from simgen.compile.legalise.simulators import Model
-    from simgen.lint.tables import Table
     from simgen.lint.verdicts import Judged
 
 _CLAMP_CURE = "write limits as minimum and maximum"

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen.compile import legalise
-from simgen.compile.legalise import simulators
+from simgen.compile.legalise import facts, simulators
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import SimgenError, UsageError
-from simgen.lint import containers, functions, mgpusim, naming, tables
+from simgen.lint import containers, functions, mgpusim, naming
 from simgen.lint.gem5 import Gem5
 from simgen.lint.verdicts import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from simgen.compile.legalise.facts import Tables
     from simgen.lint.containers import Held
-    from simgen.lint.tables import Tables
     from simgen.lint.verdicts import Judge
 
 
@@ -143,7 +143,7 @@ def identity() -> str:
     digest = hashlib.sha256()
     here = Path(__file__).parent
     for path in sorted([*here.glob("*.py"), *Path(legalise.__file__).parent.glob("*.py"),
-                        *tables.files()]):  # fmt: skip
+                        *facts.files()]):  # fmt: skip
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
@@ -160,7 +160,7 @@ def judge_of(model: Model, own: Tables | None = None) -> Judge | str:
         if model.arch not in known:
             return f"MGPUSim {model.version} does not simulate {model.arch}"
         return partial(mgpusim.judged, model)
-    table = tables.table(model.simulator, model.version, model.arch)
+    table = facts.table(model.simulator, model.version, model.arch)
     if table is None:
         return f"{model.simulator} {model.version} does not simulate {model.arch}"
     of_version = simulators.versions(model.simulator).get(model.version)

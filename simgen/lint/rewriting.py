@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from simgen.compile import cures, legalise, toolchain
 from simgen.compile.code_object import MACHINES
-from simgen.compile.legalise.rewritten import Legalised
 from simgen.compile.legalise.simulators import Model
 from simgen.errors import RefusedError, UsageError, printable
 from simgen.ir import Language
-from simgen.lint import disassembly, functions, gem5_rules, metadata, naming, tables
+from simgen.lint import disassembly, functions, metadata, naming
 from simgen.lint.elf import opened
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from elftools.elf.elffile import ELFFile
 
+    from simgen.compile.legalise import Legalised
     from simgen.lint.functions import Function
 
 VCC_AND_MORE = 6  # scalar registers that a kernel owns beside its numbered ones
@@ -57,15 +57,12 @@ def rewritten(elf: bytes, place: str, simulator: str, version: str) -> tuple[byt
         DamagedError: it is not a whole code object.
     """
     model = Model(simulator, version, functions.of(elf, place)[0])
-    legalise.names(model)  # whether the table has it
+    chosen = legalise.names(model, edges=True)
     made: list[Legalised] = []
-
-    table = tables.table(simulator, version, model.arch) if simulator == "gem5" else None
 
     def change(text: str) -> str:
         try:
-            first = gem5_rules.rewrite(text, table, model.arch) if table else Legalised(text)
-            made.append(first.then(legalise.rewrite(first.text, model)))
+            made.append(legalise.rewrite(text, model, chosen))
         except RefusedError as refusal:
             cures.fit(refusal, Language.ASSEMBLY)
             raise

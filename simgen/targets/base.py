@@ -53,6 +53,11 @@ def l1_setting() -> Any:
     return setting(cache_policy.CACHED, text, cache_policy.POLICIES)
 
 
+def legalise_setting() -> Any:
+    """The setting `legalise` of the targets whose simulator gets kernels rewritten."""
+    return setting(True, "leave in instructions that the simulator lacks or gets wrong")
+
+
 @dataclass(frozen=True)
 class RunOption:
     """An option of `simgen run`, handed to run.sh in an environment variable."""

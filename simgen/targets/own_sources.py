@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from simgen.compile import code_object, cures, own, stages, toolchain
 from simgen.compile.cache import Key
-from simgen.compile.legalise import Legalised
+from simgen.compile.legalise import Legalised, facts
 from simgen.errors import RefusedError, SimgenError
 from simgen.ir import Language
-from simgen.lint import linting, rewriting, tables
+from simgen.lint import linting, rewriting
 from simgen.lint.containers import Held
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MACHINE_CODE = (Language.ASSEMBLY, Language.OBJECT)
 EVERY = tuple(Language)
-GEM5, MGPUSIM = "gem5", "mgpusim"  # as lint calls them
+MGPUSIM = "mgpusim"  # as lint calls it
 
 
 def check(target: Target, workload: Workload) -> None:
@@ -99,9 +99,7 @@ def refuse(
     Raises:
         RefusedError: it has such an instruction.
     """
-    if model.simulator != MGPUSIM and (
-        model.simulator != GEM5 or model.version not in tables.versions(GEM5)
-    ):
+    if model.simulator != MGPUSIM and facts.table_of(model) is None:
         return
     key = Key("lint")
     key.add("label", f"lint {model.simulator} {model.version} {model.arch} {name}")

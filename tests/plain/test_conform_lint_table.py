@@ -8,11 +8,12 @@ import pytest
 from command_line import fails
 
 from simgen.compile import toolchain
+from simgen.compile.legalise import facts
 from simgen.conform import lint_table
 from simgen.conform.forms import forms
 from simgen.conform.judging import Found, Seen
 from simgen.conform.page import Told
-from simgen.lint import linting, tables
+from simgen.lint import linting
 from simgen.lint.containers import Held
 
 ARCH = "gfx902"
@@ -71,7 +72,7 @@ CASES = {
 def test_lint_reads_it(made, tmp_path):
     path = tmp_path / "lint.json"
     path.write_text(json.dumps(made))
-    own = tables.own(path)
+    own = facts.own(path)
     head = f'.amdgcn_target "amdgcn-amd-amdhsa--{ARCH}"\n.type f,@function\nf:\n'
     text = head + "\n".join(CASES) + "\n.size f, .-f\n"
     code = toolchain.assemble_foreign(text, ARCH, "f.s")

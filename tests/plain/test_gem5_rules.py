@@ -9,14 +9,14 @@ from functools import cache
 import numpy as np
 import pytest
 
+from simgen.compile.legalise import facts, gem5_rules
 from simgen.conform import bundling, description, floats, integers
 from simgen.conform.arithmetic import BITS, FUNCTIONS, bits_of
 from simgen.conform.expected import Expected
 from simgen.conform.forms import forms
-from simgen.lint import gem5_rules, tables
 
 ARCH = "gfx902"
-TABLE = tables.table("gem5", "24.1", ARCH)
+TABLE = facts.table("gem5", "24.1", ARCH)
 KNOWN = {each.name: each for each in description.instructions(ARCH)}
 CONSTANTS = {"0": 0, "1.0": 0x3F800000, "2.0": 0x40000000, "4.0": 0x40800000, "0.5": 0x3F000000}
 
@@ -150,7 +150,7 @@ def test_addresses_of_scalar_loads(operands: str, address: int):
 
 
 def test_what_a_version_does_right_stays():
-    newest = tables.table("gem5", "25.1", ARCH)
+    newest = facts.table("gem5", "25.1", ARCH)
     line = "v_cmp_lt_f32_e64 s[30:31], |v4|, -v6"
     assert replaced(line, table=newest) == [line]
     assert replaced("v_cmp_lt_f64_e64 s[30:31], |v[4:5]|, v[6:7]") == [

@@ -17,8 +17,9 @@ from command_line import fails
 from simgen import resources
 from simgen.cli import main
 from simgen.compile import code_object
+from simgen.compile.legalise import facts
 from simgen.errors import DamagedError, MissingError, RefusedError, SimgenError, UsageError
-from simgen.lint import containers, functions, linting, metadata, rewriting, tables
+from simgen.lint import containers, functions, linting, metadata, rewriting
 from simgen.lint.containers import Held
 
 ENTRY = "hipv4-amdgcn-amd-amdhsa--gfx902"
@@ -235,12 +236,12 @@ def test_none_of_our_kernels_is_refused(tmp_path):
 
 
 def test_names_of_simulators():
-    assert tables.named("gem5@v24.0.0.1") == ("gem5", "24.0")
-    assert tables.named("mgpusim") == ("mgpusim", "4.2.0")
-    assert tables.named("gem5")[1] == tables.versions("gem5")[-1] == "25.1"
+    assert facts.named("gem5@v24.0.0.1") == ("gem5", "24.0")
+    assert facts.named("mgpusim") == ("mgpusim", "4.2.0")
+    assert facts.named("gem5")[1] == facts.versions("gem5")[-1] == "25.1"
     for wrong in ("gem", "gem5@19.0", "gem5@develop", "gem5@25.2", "mgpusim@3.0.0"):
         with pytest.raises(UsageError, match="--simulator"):
-            tables.named(wrong)
+            facts.named(wrong)
 
 
 def test_the_command(tmp_path, code, capsys, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 import simgen
 from simgen.compile import toolchain
 from simgen.lint import rewriting
+from simgen.targets.gem5.se import Gem5Se
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,3 +116,35 @@ def test_what_is_replaced_is_right(place: Path, name: str) -> None:
     bundle = simgen.plan(str(place / "k.toml")).build(place / "b", "gem5-se")
     bundle.run(timeout=600.0)
     assert bundle.diff(strict=True)
+
+
+SOURCE = """\
+__global__ void near(const float* x, float* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = fabsf(x[i]) > 0.5f ? x[i] : -x[i];
+}
+"""
+SETTINGS = """\
+source = "near.hip"
+kernel = "near"
+parameters = { n = 1000 }
+inputs = { x = "f32[n]" }
+outputs = { out = "f32[n]" }
+args = ["x", "out", "i32 n"]
+items = "n"
+block = 256
+reference = "np.where(np.abs(x) > 0.5, x, -x)"
+"""
+
+
+def test_a_users_kernel_is_right_as_it_is_built_and_wrong_without(place: Path) -> None:
+    (place / "near.hip").write_text(SOURCE)
+    (place / "near.toml").write_text(SETTINGS)
+    made = simgen.plan(str(place / "near.toml"))
+    for legalise in (True, False):
+        target = Gem5Se(gem5_version=VERSION, legalise=legalise)
+        bundle = made.build(place / f"b{legalise}", target)
+        bundle.run(timeout=600.0)
+        assert bool(bundle.diff(strict=True)) is legalise

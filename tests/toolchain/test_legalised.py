@@ -19,6 +19,7 @@ from simgen.compile.legalise.table import RULES
 from simgen.errors import RefusedError
 from simgen.frontend import network, problem
 from simgen.ir import Buffer, Kernel, Launch, Pass, Role, Step, TensorSpec, Workload
+from simgen.targets import replaced
 from simgen.targets.mgpusim import legalised
 from simgen.targets.mgpusim.target import model
 from simgen.workload import lowering
@@ -134,16 +135,16 @@ def test_what_was_replaced_is_told_in_a_line(tmp_path: Path) -> None:
     }
     path.write_text(json.dumps(costs))
     head = "t: replaced 3 of 160 instructions by 7 (+2.5 %), see t/kernels/replaced.json"
-    assert legalised.notes(path, "t", details=False) == [head]
-    assert legalised.notes(path, "t", details=True) == [
+    assert replaced.notes(path, "t", details=False) == [head]
+    assert replaced.notes(path, "t", details=True) == [
         head,
         "  a: 3 of 100 instructions by 7 (+4.0 %): 2 v_x, 1 v_y",
         "  b: 0 of 60 instructions by 0 (+0.0 %)",
     ]
     path.write_text("{}")
-    assert legalised.notes(path, "t", details=True) == []
+    assert replaced.notes(path, "t", details=True) == []
     path.unlink()
-    assert legalised.notes(path, "t", details=True) == []
+    assert replaced.notes(path, "t", details=True) == []
 
 
 def test_a_launchers_error_gets_the_line_of_the_source(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""What lint refuses for gem5, no build puts into a bundle."""
+"""What lint refuses for gem5, no build puts into a bundle; what has a rule is replaced."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,3 +54,45 @@ def test_a_build_refuses_what_lint_refuses(tmp_path: Path, monkeypatch: pytest.M
 def test_what_lint_lets_pass_is_built(tmp_path: Path) -> None:
     good = plan(tmp_path, "v_cvt_f32_i32_e32 %0, %1")
     good.build(tmp_path / "bundle", Gem5Se(gem5_version="24.1"))
+
+
+def costs(bundle: Path) -> dict[str, dict[str, object]]:
+    return json.loads((bundle / "gem5-se/kernels/replaced.json").read_text())
+
+
+def test_what_gem5_ignores_in_kernels_of_users_is_replaced(tmp_path: Path) -> None:
+    """As the compiler writes it: the magnitude in the comparison, the sign in the selection."""
+    (tmp_path / "k.hip").write_text(
+        "__global__ void k(const float* x, float* out)\n"
+        "{\n"
+        "    float of = x[threadIdx.x];\n"
+        "    out[threadIdx.x] = fabsf(of) > 0.5f ? of : -of;\n"
+        "}\n"
+    )
+    right = 'reference = "np.where(np.abs(x) > 0.5, x, -x)"'
+    text = SETTINGS.replace("i32[n]", "f32[n]").replace('reference = "x"', right)
+    (tmp_path / "k.toml").write_text(text)
+    near = simgen.plan(tmp_path / "k.toml")
+    target = Gem5Se(gem5_version="24.1")
+    near.build(tmp_path / "with", target)
+    cost = costs(tmp_path / "with")["k"]
+    assert cost["replaced"] == {"v_cmp_gt_f32_e64": 1, "v_cndmask_b32_e64": 1}
+    assert cost["added"] == 2
+    instructions = cost["instructions"]
+    (line,) = target.package.notes(tmp_path / "with" / "gem5-se")
+    said = f"gem5-se: replaced 2 of {instructions} instructions by 4 "
+    assert line.startswith(said)
+    assert line.endswith(", see gem5-se/kernels/replaced.json")
+    plain = Gem5Se(gem5_version="24.1", legalise=False)
+    near.build(tmp_path / "without", plain)
+    assert costs(tmp_path / "without") == {}
+    assert plain.package.notes(tmp_path / "without" / "gem5-se") == []
+    binaries = {(tmp_path / name / "gem5-se/binary").read_bytes() for name in ("with", "without")}
+    assert len(binaries) == 2
+
+
+def test_kernels_of_simgen_that_are_right_stay_as_they_are(tmp_path: Path) -> None:
+    target = Gem5Se(gem5_version="24.1")
+    simgen.plan("softmax_fwd").build(tmp_path / "b", target)
+    (cost,) = costs(tmp_path / "b").values()
+    assert not {word for word in cost["replaced"] if word.startswith("v_")}

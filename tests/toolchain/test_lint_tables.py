@@ -10,10 +10,11 @@ import pytest
 
 from simgen import resources
 from simgen.compile import legalise, render, toolchain
+from simgen.compile.legalise import facts
 from simgen.compile.legalise.machine_code import FORMATS, Decoded
 from simgen.compile.legalise.simulators import Model
 from simgen.frontend import network, problem
-from simgen.lint import containers, disassembly, functions, linting, naming, tables
+from simgen.lint import containers, disassembly, functions, linting, naming
 from simgen.lint.containers import Held
 from simgen.lint.gem5 import Gem5
 from simgen.workload import lowering
@@ -54,8 +55,8 @@ def test_each_row_is_found(arch):
     known = instructions(arch)
     assert len(known) > 1100
     rows = 0
-    for version in tables.versions("gem5"):
-        table = tables.table("gem5", version, arch)
+    for version in facts.versions("gem5"):
+        table = facts.table("gem5", version, arch)
         if table is None:
             continue
         judge = Gem5(Model("gem5", version, arch), table, ()).judged
@@ -119,7 +120,7 @@ MGPUSIM_FORMS = {
 def test_what_conform_has_found_in_gem5():
     cases = assembled(list(GEM5_FORMS), "gfx942")
     for version in ("24.0", "24.1", "25.0", "25.1"):
-        table = tables.table("gem5", version, "gfx942")
+        table = facts.table("gem5", version, "gfx942")
         judge = Gem5(Model("gem5", version, "gfx942"), table, ()).judged
         found = {item.offset for item, _ in judge(cases)}
         wanted = dict(GEM5_FORMS)
@@ -139,7 +140,7 @@ SCALAR_LOADS = {
 
 @pytest.mark.parametrize("version", ["21.1", "23.1", "24.1", "25.1"])
 def test_scalar_loads_on_gem5(version):
-    table = tables.table("gem5", version, "gfx900")
+    table = facts.table("gem5", version, "gfx900")
     judge = Gem5(Model("gem5", version, "gfx900"), table, ("scalar_offset",)).judged
     cases = assembled(list(SCALAR_LOADS), "gfx902")
     found = {item.offset for item, _ in judge(cases)}
@@ -157,7 +158,7 @@ MATRIX_FORMS = {
 
 @pytest.mark.parametrize("version", ["24.0", "24.1", "25.0", "25.1"])
 def test_products_of_matrices_on_gem5(version):
-    table = tables.table("gem5", version, "gfx90a")
+    table = facts.table("gem5", version, "gfx90a")
     judge = Gem5(Model("gem5", version, "gfx90a"), table, ()).judged
     cases = assembled(list(MATRIX_FORMS), "gfx90a")
     found = {item.offset for item, _ in judge(cases)}
@@ -169,7 +170,7 @@ def test_each_product_that_gem5_has_takes_a_time_that_it_knows():
     for arch in ("gfx90a", "gfx942"):
         lacking = {}
         for version in ("24.1", "25.0", "25.1"):
-            table = tables.table("gem5", version, arch)
+            table = facts.table("gem5", version, arch)
             lacking[version] = {word for word in table.ends if word.startswith("v_mfma")}
         assert lacking["24.1"] == lacking["25.0"] == lacking["25.1"]
         assert len({w for w in instructions(arch) if w.startswith("v_mfma")} - lacking["25.1"]) > 8
@@ -178,7 +179,7 @@ def test_each_product_that_gem5_has_takes_a_time_that_it_knows():
 def test_opcodes_that_mean_something_else_on_newer_gpus():
     """v_fmac_f64 has the opcode of v_mul_legacy_f32; from 25.0 on, gem5 goes by the GPU."""
     for version, taken in (("24.1", True), ("25.0", False), ("25.1", False)):
-        table = tables.table("gem5", version, "gfx90a")
+        table = facts.table("gem5", version, "gfx90a")
         judge = Gem5(Model("gem5", version, "gfx90a"), table, ()).judged
         found = list(judge(assembled(["v_fmac_f64_e32 v[2:3], v[4:5], v[6:7]"], "gfx90a")))
         assert bool(found) is taken, version
@@ -204,8 +205,8 @@ def test_signs_of_comparisons(arch):
         "neq",
         "nlt",
     ]
-    for version in tables.versions("gem5"):
-        if not (table := tables.table("gem5", version, arch)):
+    for version in facts.versions("gem5"):
+        if not (table := facts.table("gem5", version, arch)):
             continue
         judge = Gem5(Model("gem5", version, arch), table, ()).judged
         kinds = [(word, type_) for word in ("cmp", "cmpx") for type_ in ("f16", "f32", "f64")]

@@ -17,9 +17,12 @@ from simgen.compile.legalise import (
     cache_policy,
     code_object_version,
     empty_exec,
+    facts,
     gem5,
+    gem5_rules,
     instruction_rules,
 )
+from simgen.compile.legalise.assembly import Instruction, parse
 from simgen.compile.legalise.rewritten import Legalised as Legalised
 from simgen.compile.legalise.simulators import Model as Model
 from simgen.compile.legalise.simulators import as_it_says as as_it_says
@@ -33,6 +36,7 @@ Rewriting = Callable[[str, Model], Legalised]
 
 _LABEL_OR_MNEMONIC = re.compile(r"^(?:(\w+):|\t([a-z]\w+))", re.MULTILINE)
 
+WRONG, EDGES = "gem5_wrong", "gem5_edges"  # the rules by data/lint: what is wrong, for whom
 BYPASS_L1 = "bypass_l1"
 CODE_OBJECT_4 = "code_object_4"
 
@@ -42,29 +46,64 @@ def _text(function: Callable[[str, str], str]) -> Rewriting:
     return lambda text, model: Legalised(function(text, model.arch))
 
 
+def _lines(function: Callable[[list[str]], None]) -> Rewriting:
+    """A rewriting of a text's lines, each of which becomes one or several."""
+
+    def made(text: str, model: Model) -> Legalised:
+        before = text.split("\n")
+        lines = list(before)
+        function(lines)
+        return Legalised.counted(before, lines)
+
+    return made
+
+
+def _by_sources(*, edges: bool) -> Rewriting:
+    """The rules for what the sources of a version of gem5 say that it does."""
+
+    def made(text: str, model: Model) -> Legalised:
+        if (table := facts.table_of(model)) is None:
+            return Legalised(text)
+        return gem5_rules.rewrite(text, table, model.arch, edges=edges)
+
+    return made
+
+
 REWRITINGS: dict[str, Rewriting] = {
     "instruction_rules": instruction_rules.rewrite,  # MGPUSim
-    "upper_halves": _text(gem5.upper_halves),
-    "lds_three_words": _text(gem5.lds_three_words),
-    "lds_four_words": _text(gem5.lds_four_words),
-    "scalar_offset": _text(gem5.scalar_offset),
-    "shift_add": _text(gem5.shift_add),
-    "packed_floats": _text(gem5.packed_floats),
-    "empty_exec": _text(empty_exec.guard),
+    WRONG: _by_sources(edges=False),
+    EDGES: _by_sources(edges=True),
+    "upper_halves": _lines(gem5.upper_halves),
+    "lds_three_words": _lines(gem5.lds_three_words),
+    "lds_four_words": _lines(gem5.lds_four_words),
+    "scalar_offset": _lines(gem5.scalar_offset),
+    "shift_add": _lines(gem5.shift_add),
+    "packed_floats": _lines(gem5.packed_floats),
+    "empty_exec": _lines(empty_exec.guard),
     BYPASS_L1: _text(cache_policy.bypass),
     CODE_OBJECT_4: _text(code_object_version.four),
 }
 
 
-def names(model: Model, *, l1: str = cache_policy.CACHED, code_object: int = 5) -> tuple[str, ...]:
+def names(
+    model: Model,
+    *,
+    l1: str = cache_policy.CACHED,
+    code_object: int = 5,
+    edges: bool = False,
+) -> tuple[str, ...]:
     """The rewritings for a model, in order, and for a target's settings.
 
-    `l1` is the cache policy of vector loads, `code_object` the version of code objects.
+    `l1` is the cache policy of vector loads, `code_object` the version of code objects; `edges`:
+    whether what gem5 does wrongly for a few values only is replaced too. Kernels of simgen keep
+    such values out.
 
     Raises:
         UsageError: the table has no such model.
     """
     own = support(model).rewritings
+    if facts.table_of(model):
+        own = (EDGES if edges else WRONG, *own)
     abi = (CODE_OBJECT_4,) if code_object == 4 else ()
     return (*own, *abi, *((BYPASS_L1,) if l1 == cache_policy.BYPASS else ()))
 
@@ -79,11 +118,16 @@ def rewrite(text: str, model: Model, chosen: Sequence[str] | None = None) -> Leg
             its place.
         UsageError: the table has no such model.
     """
-    made = Legalised(text)
+    made = Legalised(text, _count(text) if model.simulator else 0)
     for name in names(model) if chosen is None else chosen:
         made = made.then(REWRITINGS[name](made.text, model))
     _refuse_what_it_lacks(made.text, model)
     return made
+
+
+def _count(text: str) -> int:
+    items = (item for kernel in parse(text.split("\n")) for item in kernel.items.values())
+    return sum(isinstance(item, Instruction) for item in items)
 
 
 def _refuse_what_it_lacks(text: str, model: Model) -> None:

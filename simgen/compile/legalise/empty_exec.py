@@ -64,12 +64,11 @@ def _after(narrowed: int, step: MaskStep) -> int:
     return narrowed + 1 if verb.startswith("v_cmpx") else narrowed
 
 
-def guard(text: str, arch: str) -> str:
-    """A module's assembly text (clang's) in which wavefronts branch around those.
+def guard(lines: list[str]) -> None:
+    """Let wavefronts branch around those in a module's assembly text (clang's).
 
     A few in a row share a branch.
     """
-    lines = text.split("\n")
     for kernel in parse(lines):
         items = {at: i for at, i in kernel.items.items() if isinstance(i, Instruction)}
         found = set(unguarded(_steps(items)))
@@ -81,7 +80,6 @@ def guard(text: str, arch: str) -> str:
             if at in found and following not in found:
                 lines[at] += f"\n.Lno_lane{first}:"
             before = at
-    return "\n".join(lines)
 
 
 def _steps(items: dict[int, Instruction]) -> Iterator[MaskStep]:

@@ -42,46 +42,41 @@ _SCALAR_LOAD = re.compile(r"s_(?:buffer_)?load_dword")
 _WAIT = re.compile(r"lgkmcnt\(\d+\)")
 
 
-def upper_halves(text: str, arch: str) -> str:
-    """A module's assembly text (clang's) in which 16-bit instructions clear the upper half."""
-    lines = text.split("\n")
+def upper_halves(lines: list[str]) -> None:
+    """Let 16-bit instructions in a module's assembly text (clang's) clear the upper half."""
     for _, at, item in _instructions(lines):
         if HALF.match(item.mnemonic):
             result = item.operands[0]
             lines[at] += f"\n\tv_and_b32_e32 {result}, 0xffff, {result}"
-    return "\n".join(lines)
 
 
-def lds_three_words(text: str, arch: str) -> str:
-    """The same with no access to three words of LDS at once."""
-    return _narrowed(text, ("ds_read_b96", "ds_write_b96"))
+def lds_three_words(lines: list[str]) -> None:
+    """Leave no access to three words of LDS at once."""
+    _narrowed(lines, ("ds_read_b96", "ds_write_b96"))
 
 
-def lds_four_words(text: str, arch: str) -> str:
-    """The same with no access to four words of LDS at once."""
-    return _narrowed(text, ("ds_read_b128", "ds_write_b128"))
+def lds_four_words(lines: list[str]) -> None:
+    """Leave no access to four words of LDS at once."""
+    _narrowed(lines, ("ds_read_b128", "ds_write_b128"))
 
 
-def scalar_offset(text: str, arch: str) -> str:
-    """The same with no scalar load from the sum of a register and a constant.
+def scalar_offset(lines: list[str]) -> None:
+    """Leave no scalar load from the sum of a register and a constant.
 
     Raises:
         RefusedError: the constant is not zero.
     """
-    lines = text.split("\n")
     for kernel, at, item in _instructions(lines):
         if _adds_register(item):
             lines[at] = f"\t{_without_constant(kernel, item)}"
-    return "\n".join(lines)
 
 
-def shift_add(text: str, arch: str) -> str:
-    """The same with a shift and an addition where both were one scalar instruction.
+def shift_add(lines: list[str]) -> None:
+    """Put a shift and an addition where both were one scalar instruction.
 
     That instruction's carry is lost: no compiler asks for it. Where the result stands in the place
     of the summand, the shifted number is added as often as it counts, which takes no register.
     """
-    lines = text.split("\n")
     for _, at, item in _instructions(lines):
         if found := _SHIFT_ADD.match(item.mnemonic):
             result, shifted, summand = item.operands
@@ -92,20 +87,17 @@ def shift_add(text: str, arch: str) -> str:
                 lines[at] = "\n".join([add + shifted] * 2 ** int(found[1]))
             else:
                 lines[at] = f"\ts_lshl_b32 {result}, {shifted}, {found[1]}\n{add}{summand}"
-    return "\n".join(lines)
 
 
-def packed_floats(text: str, arch: str) -> str:
-    """The same with no packed float32 arithmetic on constants or with a sign changed.
+def packed_floats(lines: list[str]) -> None:
+    """Leave no packed float32 arithmetic on constants or with a sign changed.
 
     Raises:
         RefusedError: neither half can be computed before the other one.
     """
-    lines = text.split("\n")
     for kernel, at, item in _instructions(lines):
         if _PACKED.match(item.mnemonic) and not _plainly_packed(item):
             lines[at] = "\n".join(f"\t{half}" for half in _halves(kernel, item))
-    return "\n".join(lines)
 
 
 def _instructions(lines: list[str]) -> list[tuple[str, int, Instruction]]:
@@ -118,10 +110,9 @@ def _instructions(lines: list[str]) -> list[tuple[str, int, Instruction]]:
     ]
 
 
-def _narrowed(text: str, wide: tuple[str, ...]) -> str:
+def _narrowed(lines: list[str], wide: tuple[str, ...]) -> None:
     """Wide accesses to LDS in two parts. What counted one of them as one operation has to wait for
     all."""
-    lines = text.split("\n")
     for kernel in parse(lines):
         items = {at: i for at, i in kernel.items.items() if isinstance(i, Instruction)}
         split = [at for at, item in items.items() if item.mnemonic in wide]
@@ -129,7 +120,6 @@ def _narrowed(text: str, wide: tuple[str, ...]) -> str:
             lines[at] = "\n".join(f"\t{part}" for part in _split(items[at]))
         for at in kernel.items if split else ():
             lines[at] = _WAIT.sub("lgkmcnt(0)", lines[at])
-    return "\n".join(lines)
 
 
 def _adds_register(item: Instruction) -> bool:

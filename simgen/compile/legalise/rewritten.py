@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping  # noqa: TC003 - of a dataclass
+from collections.abc import Mapping, Sequence  # noqa: TC003 - of a dataclass
 from dataclasses import dataclass, field
+
+
+def _is_instruction(line: str) -> bool:
+    return line.startswith("\t") and not line.startswith("\t.")
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,16 @@ class Legalised:
     added: int = 0  # instructions that it has more than before
     emulated: Mapping[str, str] = field(default_factory=dict)
     # mnemonic -> why what stands for it is right in emulation only
+
+    @classmethod
+    def counted(cls, before: Sequence[str], lines: Sequence[str]) -> Legalised:
+        """Of a text's lines, each of which may have become several, and what was made of them."""
+        replaced, added = Counter[str](), 0
+        for old, new in zip(before, lines, strict=True):
+            if new != old:
+                replaced[old.split()[0]] += 1
+                added += sum(map(_is_instruction, new.split("\n"))) - 1
+        return cls("\n".join(lines), 0, dict(sorted(replaced.items())), added)
 
     def then(self, after: Legalised) -> Legalised:
         """Both as one, where `after` was made of this text."""

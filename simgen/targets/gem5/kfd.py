@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import code_object, render
+from simgen.compile import code_object, render, stages
 from simgen.ir import GUARD, PAGE
 from simgen.machine import architectures
-from simgen.targets import kernargs
+from simgen.targets import kernargs, replaced
 from simgen.targets.base import File
 from simgen.targets.gem5.launcher import (
     MIB,
@@ -25,9 +25,11 @@ from simgen.targets.gem5.launcher import (
 from simgen.workload import costs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from simgen.compile.build import Builder
+    from simgen.compile.legalise import Legalised
+    from simgen.compile.stages import Products
     from simgen.ir import Workload
     from simgen.targets.base import Job
 
@@ -67,16 +69,27 @@ class Kfd(Launcher):
         )
 
     def build(self, simulated: Simulated, job: Job, builder: Builder) -> Built:
-        """`binary`, and what it was compiled from, to read."""
-        linked = simulated.linked(job, builder)
+        """`binary`, what it was compiled from, to read, and what was replaced in kernels."""
+        made = simulated.products(job, builder)
+        linked = simulated.linked(job, builder, made)
         files = sources(simulated, job, linked)
         binary = builder.executable(files, SOURCE, FLAGS)
         texts = {f"src/{k}": File(v) for k, v in files.items() if not k.endswith(".img")}
         blocks = (kernel.block for kernel in job.workload.kernels)
         return Built(
-            {"binary": File(binary, executable=True), **texts},
+            {
+                "binary": File(binary, executable=True),
+                replaced.FILE: File(replaced.costs(_legalised(simulated, made))),
+                **texts,
+            },
             tuple((block, info) for block, (_, info) in zip(blocks, linked, strict=True)),
         )
+
+
+def _legalised(simulated: Simulated, made: Mapping[str, Products]) -> dict[str, Legalised]:
+    """What was replaced in each kernel; empty if nothing was to be replaced."""
+    of = {name: products[stages.LEGALISED] for name, products in made.items()}
+    return {name: each for name, each in of.items() if each} if simulated.legalise else {}
 
 
 def sources(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from simgen.compile.build import Builder
-    from simgen.compile.stages import Stage
+    from simgen.compile.stages import Products, Stage
     from simgen.ir import Workload
     from simgen.machine import Gem5Model
     from simgen.targets.base import File, Job, Lack
@@ -38,11 +38,17 @@ class Simulated:
     gem5_version: str
     m5ops: bool = False
     l1: str = cache_policy.CACHED
+    legalise: bool = True
 
     @property
     def model(self) -> Model:
         """The key of the table of what simulators do wrong."""
         return Model(apu_se.SIMULATOR, self.gem5_version, self.arch)
+
+    @property
+    def made_for(self) -> Model:
+        """What kernels are made for: the simulator, or the GPU that it stands for."""
+        return self.model if self.legalise else Model.gpu(self.arch)
 
     @property
     def gpu(self) -> Gem5Model:
@@ -73,21 +79,33 @@ class Simulated:
             return f"apu_se.py of gem5 {self.gem5_version} does not tell when its GPU was active"
         return "--m5ops marks one layer after the other" if self.m5ops else ""
 
-    def stages(self) -> tuple[Stage, ...]:
-        """The stages of the workload's kernels."""
-        return stages.amdgcn(self.model, l1=self.l1)
+    def stages(self, *, own: bool = False) -> tuple[Stage, ...]:
+        """The stages of the workload's kernels; `own`: they are a user's."""
+        return stages.amdgcn(self.made_for, l1=self.l1, edges=own)
 
-    def linked(self, job: Job, builder: Builder) -> list[tuple[bytes, code_object.KernelInfo]]:
-        """The code object and the resources of each kernel of the workload.
+    def products(self, job: Job, builder: Builder) -> dict[str, Products]:
+        """What the stages make of each kernel of the workload.
 
         Raises:
-            RefusedError: a kernel has an instruction that this gem5 executes wrongly, does not
-                fit into the machine that the workload is planned for, or would find other ids.
+            RefusedError: a kernel has an instruction that this gem5 executes wrongly and that
+                nothing replaces, or would find other ids.
         """
-        sources = job.kernel_sources
         if builder.linted:
             self._check_ids(job.workload)
-        made = own_sources.products(builder, self.stages(), self.model, job.workload, sources)
+        chain = self.stages(own=job.workload.is_own)
+        return own_sources.products(builder, chain, self.made_for, job.workload, job.kernel_sources)
+
+    def linked(
+        self, job: Job, builder: Builder, made: Mapping[str, Products] | None = None
+    ) -> list[tuple[bytes, code_object.KernelInfo]]:
+        """The code object and the resources of each kernel of the workload, of its products if
+        they are `made`.
+
+        Raises:
+            RefusedError: as `products`, or a kernel does not fit into the machine that the
+                workload is planned for.
+        """
+        made = self.products(job, builder) if made is None else made
         found = []
         for name, products in made.items():
             symbol = job.workload.kernel(name).symbol

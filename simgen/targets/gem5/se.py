@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from simgen.compile import render
 from simgen.errors import UsageError
 from simgen.ir import FOR_AMD, Language
+from simgen.targets import replaced
 from simgen.targets.base import (
     File,
     Package,
@@ -24,6 +25,7 @@ from simgen.targets.base import (
     Target,
     Watcher,
     l1_setting,
+    legalise_setting,
     setting,
 )
 from simgen.targets.gem5 import apu_se
@@ -73,6 +75,7 @@ class Gem5Se(Target):
     m5ops: bool = setting(False, "mark each layer and pass with m5_work_begin and m5_work_end")
     gem5_version: str = setting("24.0", "the version of gem5 that will run it", apu_se.VERSIONS)
     l1: str = l1_setting()
+    legalise: bool = legalise_setting()
     launcher: str = setting("kfd", "the program that starts the kernels", LAUNCHERS)
 
     def __post_init__(self) -> None:
@@ -107,7 +110,7 @@ class Gem5Se(Target):
     @property
     def simulated(self) -> Simulated:
         """What launchers need to know of the settings."""
-        return Simulated(self.arch, self.gem5_version, self.m5ops, self.l1)
+        return Simulated(self.arch, self.gem5_version, self.m5ops, self.l1, self.legalise)
 
     @classmethod
     def unseen(cls) -> str:
@@ -208,4 +211,7 @@ class Gem5Package(Package):
         return self.launcher.mapped_nbytes(workload)
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
-        return self.launcher.notes(folder)
+        return [
+            *replaced.notes(folder / replaced.FILE, NAME, details=details),
+            *self.launcher.notes(folder),
+        ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simgen.compile import legalise, render, source_line, stages
 from simgen.compile.legalise import cache_policy
@@ -29,17 +28,6 @@ class Kernels:
 
     objects: Mapping[str, bytes]
     replaced: Mapping[str, legalise.Legalised]  # empty if nothing was to be replaced
-
-    def costs(self) -> bytes:
-        """A JSON file: kernel -> {"instructions": before, "replaced": {mnemonic: n}, "added": n}.
-
-        `added` is how many instructions the kernel has more than before.
-        """
-        costs = {
-            name: {"instructions": m.instructions, "replaced": m.replaced, "added": m.added}
-            for name, m in sorted(self.replaced.items())
-        }
-        return (json.dumps(costs, indent=1) + "\n").encode()
 
     def emulated(self) -> bytes:
         """A line for each kernel that is right in emulation only, and why; empty if there is none.
@@ -71,7 +59,7 @@ def build(
             does not fit into the machine that the workload is planned for.
     """
     try:
-        chain = stages.amdgcn(model, l1=l1)
+        chain = stages.amdgcn(model, l1=l1, edges=workload.is_own)
         made = own_sources.products(builder, chain, model, workload, sources)
     except legalise.NoRuleError as refusal:
         found = source_line.of_refusal(sources[refusal.kernel], model)
@@ -137,32 +125,3 @@ def located(fact: str, bundle: Path, workload: Workload, model: Model) -> str:
     place += f" of kernels/{template}" if template else ""
     text = f", {found.quoted}" if found.line else ""
     return fact.replace(words, f"{found.instruction} ({place}{text})", 1)
-
-
-def notes(replaced: Path, target: str, *, details: bool) -> list[str]:
-    """What was replaced, in a line for all kernels; with `details`, in one for each, too.
-
-    `replaced` is the file that holds `Kernels.costs`. No lines if it holds none.
-    """
-    try:
-        costs = json.loads(replaced.read_text())
-    except (OSError, ValueError):
-        return []
-    if not costs:
-        return []
-    file = "/".join((target, *replaced.parts[-2:]))
-    lines = [f"{target}: replaced {_cost(list(costs.values()))}, see {file}"]
-    if details:
-        for name, cost in costs.items():
-            counted = ", ".join(f"{n} {what}" for what, n in cost["replaced"].items())
-            lines.append(f"  {name}: {_cost([cost])}{': ' if counted else ''}{counted}")
-    return lines
-
-
-def _cost(costs: list[dict[str, Any]]) -> str:
-    """12 of 430 instructions by 31 (+4.4 %)."""
-    replaced = sum(sum(cost["replaced"].values()) for cost in costs)
-    added = sum(cost["added"] for cost in costs)
-    before = sum(cost["instructions"] for cost in costs)
-    more = f" ({100 * added / before:+.1f} %)" if before else ""
-    return f"{replaced} of {before} instructions by {replaced + added}{more}"

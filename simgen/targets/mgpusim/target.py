@@ -22,7 +22,7 @@ from simgen.compile.legalise import Model, cache_policy
 from simgen.errors import DamagedError, printable
 from simgen.ir import FOR_AMD, Language, to_json
 from simgen.storage.files import read_regular
-from simgen.targets import kernargs, machine_file
+from simgen.targets import kernargs, machine_file, replaced
 from simgen.targets.base import (
     File,
     Package,
@@ -32,6 +32,7 @@ from simgen.targets.base import (
     Target,
     Watcher,
     l1_setting,
+    legalise_setting,
     setting,
 )
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
@@ -56,7 +57,6 @@ GPUS = {  # MGPUSim's name of a GPU -> what it runs
     each.mgpusim.gpu: each.machine.arch for each in machine.descriptions().values() if each.mgpusim
 }
 DEFAULT_GPU = {arch: gpu for gpu, arch in GPUS.items()}
-REPLACED = "kernels/replaced.json"
 EMULATED = "kernels/emulated.txt"  # what cannot be timed, and why
 
 _CACHES = {"l1": "L1VCache", "l1_scalar": "L1SCache", "l1_instruction": "L1ICache", "l2": "L2Cache"}
@@ -137,7 +137,7 @@ class MGPUSim(Target):
     own_languages: ClassVar[tuple[Language, ...]] = FOR_AMD
 
     arch: str = setting("gfx942", "the GPU to compile kernels for", DEFAULT_GPU)
-    legalise: bool = setting(True, "leave in instructions that MGPUSim lacks or gets wrong")
+    legalise: bool = legalise_setting()
     gpus: int = setting(1, f"number of GPUs that share the batch, 1 to {sharding.MOST}")
     l1: str = l1_setting()
 
@@ -205,7 +205,7 @@ class MGPUSimPackage(Package):
 
     def folder(self, job: Job, builder: Builder) -> dict[str, File]:
         """`run.sh`, the Go program's sources, a linked code object for each kernel, and what was
-        replaced in them (`legalised.Kernels.costs`, `legalised.Kernels.emulated`).
+        replaced in them (`replaced.costs`, `legalised.Kernels.emulated`).
 
         For more than one GPU, `gpus-N/` holds the same for the share of each.
 
@@ -267,14 +267,14 @@ class MGPUSimPackage(Package):
         made = legalised.build(workload, sources, builder, NAME, of.model, of.l1)
         emulated = made.emulated()
         return {
-            REPLACED: File(made.costs()),
+            replaced.FILE: File(replaced.costs(made.replaced)),
             **({EMULATED: File(emulated)} if emulated else {}),
             **({AREAS: File(_areas(workload, made.objects))} if workload.is_own else {}),
             **{f"kernels/{name}.co": File(elf) for name, elf in made.objects.items()},
         }
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
-        lines = legalised.notes(folder / REPLACED, NAME, details=details)
+        lines = replaced.notes(folder / replaced.FILE, NAME, details=details)
         if self.settings.l1 == cache_policy.BYPASS:
             lines.append(f"{NAME}: {IGNORED}")
         return lines

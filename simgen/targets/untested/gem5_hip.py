@@ -37,7 +37,7 @@ IMAGE = "run it in gem5's image, which has ROCm 4.0 (SIMGEN_DOCKER=1)"
 
 def _program(simulated: Simulated) -> Program:
     return Program(
-        simulated.model,
+        simulated.made_for,
         HipPlace.SYSCALLS,
         simulated.l1,
         dump=not simulated.version.dumps,

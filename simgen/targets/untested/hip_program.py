@@ -60,7 +60,7 @@ class Program:
     def code_objects(self, job: Job, builder: Builder) -> list[bytes]:
         """An ELF code object for each kernel of the workload, in order."""
         own = job.workload.is_own  # for the runtimes of today, which leave what version 5 asks for
-        chain = stages.amdgcn(self.model, l1=self.l1) if own else self.stages()
+        chain = stages.amdgcn(self.model, l1=self.l1, edges=True) if own else self.stages()
         made = own_sources.products(builder, chain, self.model, job.workload, job.kernel_sources)
         objects = {name: products[stages.CODE_OBJECT] for name, products in made.items()}
         fit.check_all("hip", self.model.arch, job.workload, objects)

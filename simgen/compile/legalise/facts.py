@@ -1,4 +1,4 @@
-"""What each version of a simulator does with each instruction: the files of data/lint.
+"""What each version of a simulator does with each instruction by its sources: files of data/lint.
 
 One file for each version, `SIMULATOR-VERSION.json`, made by benchmarks/lint/gem5_tables.py from the
 simulator's sources:
@@ -31,7 +31,10 @@ from simgen.storage.files import read_regular
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from simgen.compile.legalise.simulators import Model
+
 FOLDER = "lint"
+GEM5 = "gem5"  # whose sources they are
 MAX_NBYTES = 2**24  # of a file
 
 
@@ -116,6 +119,13 @@ def own(path: Path) -> Tables:
         fact = getattr(error, "strerror", None) or error
         cure = "take lint.json of `simgen conform -o`"
         raise DamagedError(f"{path}: no table of lint ({fact}); {cure}") from None
+
+
+def table_of(model: Model) -> Table | None:
+    """What a model of gem5's does; None of others, and where nobody has read the sources."""
+    if model.simulator != GEM5 or model.version not in versions(GEM5):
+        return None
+    return table(*model)
 
 
 def table(simulator: str, version: str, arch: str) -> Table | None:

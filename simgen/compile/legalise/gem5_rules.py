@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from simgen.compile.legalise.assembly import AssemblyKernel
-    from simgen.lint.tables import Table
+    from simgen.compile.legalise.facts import Table
 
 # Results in f32 in one vector register.
 _F32 = re.compile(r"v_(?!cmp|cvt|div_scale|pk_)\w+_f32(_e64)?\Z|v_cvt_f32_\w+_e64\Z")
@@ -59,9 +59,9 @@ def has_rule(word: str, modifier: str = "") -> bool:
     return word in _RULES
 
 
-def rewrite(text: str, table: Table, arch: str) -> Legalised:
+def rewrite(text: str, table: Table, arch: str, *, edges: bool = True) -> Legalised:
     """Assembly text (in the layout of clang's) without what the table says is wrong, as far as
-    there are rules.
+    there are rules; with `edges`, without what is wrong for a few values, too.
 
     Raises:
         NoRuleError: what stands for an instruction needs more registers than there are.
@@ -71,8 +71,9 @@ def rewrite(text: str, table: Table, arch: str) -> Legalised:
     added = 0
     edits: dict[int, list[str]] = {}
     kernels = parse(lines)
+    mended = frozenset(table.wrong) | (frozenset(table.edges) if edges else frozenset())
     for kernel in kernels:
-        added += _kernel(kernel, table, arch, edits, count, lines)
+        added += _kernel(kernel, table, mended, arch, edits, count, lines)
     for at, new in edits.items():
         lines[at] = "\n".join(new)
     before = sum(isinstance(i, Instruction) for k in kernels for i in k.items.values())
@@ -80,33 +81,33 @@ def rewrite(text: str, table: Table, arch: str) -> Legalised:
 
 
 def _kernel(
-    kernel: AssemblyKernel, table: Table, arch: str, edits: dict[int, list[str]],
-    count: Counter[str], lines: list[str],
+    kernel: AssemblyKernel, table: Table, mended: frozenset[str], arch: str,
+    edits: dict[int, list[str]], count: Counter[str], lines: list[str],
 ) -> int:  # fmt: skip
     flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
     for at, item in kernel.items.items():
         if not isinstance(item, Instruction):
             continue
         site = Site(arch, item, at, flow, pool)
-        _replace(site, table)
+        _replace(site, table, mended)
         if list(map(str, site.out)) == [str(item)]:
             continue
         count[item.mnemonic] += 1
-        added += len(site.out) - 1
+        added += sum(not new.mnemonic.endswith(":") for new in site.out) - 1  # no labels
         edits[at] = [f"\t{new}" for new in site.out]
         edits[at][0] += f"  ; for {item}"
     raise_counts(lines, kernel, pool.vgprs, pool.sgprs)
     return added
 
 
-def _replace(site: Site, table: Table) -> None:
+def _replace(site: Site, table: Table, mended: frozenset[str]) -> None:
     """Put what stands for the site's instruction into `site.out`."""
     word = site.item.mnemonic
 
     def ignores(modifier: str) -> bool:
         return word in table.ignores.get(modifier, ()) and has_rule(word, modifier)
 
-    if word in table.wrong and word in _RULES:
+    if word in mended and word in _RULES:
         _RULES[word](site)
         return
     if _SCALAR_LOAD.match(word):
