@@ -211,7 +211,7 @@ class Architecture:
     name: Name
     wavefront: Count
     bypass_l1: str  # the bits of a load that misses in L1
-    elf_machine: int | None = None  # EF_AMDGPU_MACH; None: no launcher of ours reads its code
+    elf_machine: int | None = None  # EF_AMDGPU_MACH; None: nothing of ours reads its code
     register_granule: Annotated[int, Within(1, 64)] = 4  # vector registers
 
 

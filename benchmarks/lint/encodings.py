@@ -22,7 +22,7 @@ from elftools.elf.elffile import ELFFile
 from simgen.compile.legalise.machine_code import decoded
 from simgen.compile.toolchain import AMD_TARGET, zig
 
-ARCHS = ("gfx803", "gfx902", "gfx908", "gfx90a", "gfx942")
+ARCHS = ("gfx803", "gfx902", "gfx908", "gfx90a", "gfx942", "gfx950")
 FOLDER = Path(__file__).parents[2] / "data" / "encodings"
 STRIDE = 32  # bytes; no instruction is as long
 BATCH = 40  # operand lists tried at once
@@ -40,6 +40,10 @@ def v(n: int, at: int = 4) -> str:
 
 def s(n: int, at: int = 4) -> str:
     return f"s{at}" if n == 1 else f"s[{at}:{at + n - 1}]"
+
+
+def a(n: int, at: int = 0) -> str:
+    return f"a[{at}:{at + n - 1}]"
 
 
 def _product(*choices: list[str]) -> list[str]:
@@ -60,11 +64,30 @@ def _vector() -> list[str]:
     made += ["v4, 0x12345678, v6", "v4, v5, 0x12345678, v6", "v4, v5, v6, 0x12345678"]
     for n in (2, 4, 8, 16, 32):
         made += [
-            f"{v(n, 128)}, {a}, {b}, {c}"
-            for a in (v(1), v(2), v(4), v(8)) for b in (v(1, 16), v(2, 16), v(4, 16), v(8, 16))
+            f"{v(n, 128)}, {x}, {y}, {c}"
+            for x in (v(1), v(2), v(4), v(8)) for y in (v(1, 16), v(2, 16), v(4, 16), v(8, 16))
             for c in (v(n, 128), v(1, 90))
         ]  # fmt: skip
-    made += ["v4, a4", "a4, v4", "v4, v5, v6, v7, v8", "v4, v5, attr0.x", "v4, p10, attr0.x"]
+        # On gfx908, sums are in accumulation registers alone.
+        made += [f"{a(n)}, {x}, {x}, {a(n)}" for x in (v(1), v(2))]
+    made += _scaled()
+    made += ["v4, a4", "a4, v4", "a4, a5", "v4, v5, v6, v7, v8", "v4, v5, attr0.x"]
+    made += ["v4, p10, attr0.x"]
+    return made
+
+
+def _scaled() -> list[str]:
+    """Of gfx950: products with a scale for each block of a factor, and conversions of 32 narrow
+    floats at once."""
+    made = [
+        f"{v(n, 128)}, {x}, {y}, {v(n, 128)}, {v(1, 90)}, {v(1, 91)}"
+        for n in (4, 16) for x in (v(8), v(6), v(4)) for y in (v(8, 16), v(6, 16), v(4, 16))
+    ]  # fmt: skip
+    wide = [v(n, 128) for n in (1, 2, 6, 16, 32)]
+    sources = [v(n, 64) for n in (2, 6, 16, 32)]
+    made += _product(wide, sources, [v(1)])
+    made += _product(wide, sources, [v(1)], [v(1, 40)])
+    made += _product(wide, [v(16, 64)], [v(16, 80)], [v(1)])
     return made
 
 
@@ -86,8 +109,9 @@ def _memory() -> list[str]:
     made += _product(data, a, data) + _product(a, data, data) + _product(data, a, data, data)
     made += _product(data, a, data, ["off"])
     made += ["v4, s8", "off, v4, s8", "v4, off, s8", "v40, off, off", "off, v40, off"]
-    made += ["v40, v4, off", "v4, v40, off", "off, s[8:11], s6", "off, s[8:11], s6 lds", "gds"]
+    made += ["v40, v4, off", "v4, v40, off", "off, s[8:11], s6", "gds"]
     made += [f"{d}, off, s[8:11], {x}" for x in ("s6", "format:22, 0", "0 lds") for d in data]
+    made += ["off, s[8:11], s6 lds"]
     made += ["v4 gds", "v4 offset:4 gds", "v40, v4, v41 gds", "v4, v40 gds", "v4 offset:4"]
     made += ["v40, v4 gds", "v40, v[4:5], v[6:7] gds", *_product(data, ["s[8:9]"]), "m0"]
     made += ["s[8:9], s[10:11]", "v4, off", "off, s[8:9]", "v4, s[8:9]", "off"]
@@ -113,18 +137,23 @@ def assembled(lines: list[str], arch: str) -> tuple[dict[int, str], bytes]:
 
 def templates(name: str) -> list[str]:
     kind = name.split("_")[0]
+    if name.endswith(("_e64", "_sdwa")):
+        return LONG
     return {"v": VECTOR, "s": SCALAR}.get(kind, MEMORY)
 
 
 VECTOR, SCALAR, MEMORY = _vector(), _scalar(), _memory()
+LONG = [each for each in VECTOR if not each.startswith("vcc, ")]  # comparisons' results go anywhere
 
 
 def accepted(names: list[str], arch: str) -> list[str]:
-    """One line of assembly for each mnemonic that there is."""
+    """One line of assembly for each mnemonic that there is; tells of those that take none of the
+    operands that are tried."""
     errors, _ = assembled([*names, "bad"], arch)
     known = [n for at, n in enumerate(names) if not _UNKNOWN.match(errors.get(at, ""))]
     open_ = [f"{n}{x}" for n in known for x in (SUFFIXES if n[0] == "v" else ("",))]
     found: list[str] = []
+    lacking: list[str] = []
     for start in range(0, max(map(len, (VECTOR, SCALAR, MEMORY))), BATCH):
         lines = [(n, t) for n in open_ for t in templates(n)[start : start + BATCH]]
         errors, _ = assembled([f"{n} {t}" for n, t in lines] + ["bad"], arch)
@@ -135,7 +164,11 @@ def accepted(names: list[str], arch: str) -> list[str]:
             elif _UNKNOWN.match(errors[at]):
                 done.setdefault(n, "")
         found += filter(None, done.values())
+        lacking += [n for n in open_ if n not in done and len(templates(n)) <= start + BATCH]
         open_ = [n for n in open_ if n not in done and len(templates(n)) > start + BATCH]
+    tried = {line.split()[0] for line in found}
+    lacking = [n for n in lacking if not {f"{n}{x}" for x in SUFFIXES} & tried and n in known]
+    print(f"{arch}: no operands known for {', '.join(lacking) or 'none'}", file=sys.stderr)
     return found
 
 

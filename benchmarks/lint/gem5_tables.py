@@ -21,8 +21,10 @@ from simgen.compile.legalise.machine_code import FORMATS
 DATA = Path(__file__).parents[2] / "data"
 MODELS = {
     "gcn3": (("src/arch/gcn3", "src/arch/amdgpu/gcn3"), ("gfx803",)),
-    "vega": (("src/arch/amdgpu/vega",), ("gfx902", "gfx908", "gfx90a", "gfx942")),
+    "vega": (("src/arch/amdgpu/vega",), ("gfx902", "gfx908", "gfx90a", "gfx942", "gfx950")),
 }
+# These have tables of their own from 25.0 on: the others' products of matrices have a time.
+APART = ("gfx908", "gfx950")
 ALSO = {"gfx803": "gfx801", "gfx902": "gfx900"}  # architectures of the same instruction set
 _TABLE = re.compile(r"Decoder::(table\w+)\[\]\s*=\s*\{(.*?)\};", re.S)
 _METHOD = re.compile(
@@ -51,7 +53,10 @@ WRONG = (
 )  # fmt: skip
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
-    ("v_div_fixup", r"isinf\(src1", "quotients by an infinity are infinities, and so is 0/0"),
+    ("v_div_fixup", r"isinf\(src1\[lane\]\)\) \{",
+     "quotients by an infinity are infinities, and so is 0/0"),
+    ("v_div_scale_f64", r"exp2 <= 53\b",
+     "scales what need not be: quotients by more than 2^895, or 2^768 away from 1, are wrong"),
     ("v_cvt_f16_f32", "mxfloat16 out",
      "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
     ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",
@@ -82,6 +87,8 @@ _TIMED = re.compile(r'\{"(v_\w+)", *\d+')
 _NAMED = re.compile(r'([MN]{2}EM__\w+)\s*=\s*"(\w+)"')
 _CALLED = re.compile(r"using (Inst_VOP3P_MAI__\w+)\s*=[^;]*?&\s*([MN]{2}EM__\w+)\s*>;")
 _NARROW = re.compile(r"\bfloat result\[M\]\[N\]")
+# Of 64 bits, a compare and swap keeps 32 of each lane.
+_NARROW_SWAP = re.compile(r"<VecElemU32\*>\(\s*gpuDynInst->x_data\)\)\[lane\] = data")
 _UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
 # The comparisons F and TRU have the same result whatever their sources are.
 _NO_INPUTS = re.compile(
@@ -101,6 +108,8 @@ class Sources:
         shapes = "".join(self._show(p) for p in listed if p.endswith("gpu_decoder.hh"))
         self.unsigned = bool(_UNSIGNED.search(shapes))
         self.headers = "".join(self._show(p) for p in listed if p.endswith("insts/instructions.hh"))
+        shared = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.hh"))
+        self.narrow_swap = bool(_NARROW_SWAP.search(shared))
         # Of atomics, a functor that all share does the work: these two take no limit.
         self.unlimited = set(_UNLIMITED.findall(self._show("src/base/amo.hh")))
         self.times = {gpu: set(_TIMED.findall(of)) for gpu, of in _TIMES.findall(
@@ -163,7 +172,8 @@ def same(gem5: str, mnemonic: str) -> bool:
         text = re.sub(r"^(global|scratch|flat)_", "", text)
         text = re.sub(r"(\dx\d+x\d+)_\d+b_", r"\1_", text)  # of matrix instructions: its blocks
         for old, new in (("_tru_", "_t_"), ("_lg_", "_ne_"), ("_legacy", ""), ("_u32_u16", "_u32"),
-                         ("_co_", "_"), ("_1k", ""), ("_", "")):  # fmt: skip
+                         ("_co_", "_"), ("_1k", ""), ("scalef32", "scale"), ("pk32", "pk"),
+                         ("_", "")):  # fmt: skip
             text = text.replace(old, new)
         return text
 
@@ -199,6 +209,10 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
                     said[word] = "clears the other half of its result, as GPUs with ECC may"
                 if word.startswith("v_mfma") and word not in made["ends"]:
                     matrix(word, sources.headers, made, said)
+                swaps = re.match(r"(flat|global)_atomic_cmpswap_x2\Z", word)
+                if swaps and sources.narrow_swap and word not in made["ends"]:
+                    made["wrong"].add(word)
+                    said[word] = "compares and writes the lower 32 bits of each lane, packed"
                 counts = re.match(r"\w+_atomic_(inc|dec)(_x2)?\Z", word)
                 if counts and counts[1].title() in sources.unlimited and word not in made["ends"]:
                     made["wrong"].add(word)
@@ -301,7 +315,9 @@ def main() -> None:
                 continue
             simulated = sources.gpus()
             archs = tuple(each for each in archs if each in simulated)
-            tables.append(table_of(sources, archs))
+            apart = [each for each in archs if each in APART and sources.times]
+            groups = [tuple(each for each in archs if each not in apart), *((a,) for a in apart)]
+            tables += [table_of(sources, group) for group in groups]
         commit = subprocess.run(
             ["git", "rev-parse", "--short=10", f"{tag}^{{commit}}"], cwd=checkout,
             capture_output=True, check=True, text=True,

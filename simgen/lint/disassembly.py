@@ -62,7 +62,7 @@ def text(item: Decoded, arch: str, label: Callable[[int], str]) -> str:
     operands, tail = make(item, word, sample, label)
     if item.form == "dpp":
         tail = _controls(item)
-    elif item.format == "FLAT" and arch == "gfx942":
+    elif item.format == "FLAT" and arch in ("gfx942", "gfx950"):
         tail = tail.replace("glc", "sc0").replace("slc", "nt") + " sc1" * item.bits(25, 25)
     return " ".join(filter(None, (word, ", ".join(operands), tail)))
 

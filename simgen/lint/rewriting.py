@@ -214,7 +214,7 @@ def _registers(rsrc1: int, rsrc3: int, raised: dict[str, int], arch: str) -> tup
     """
     granule = dict(MACHINES.values())[arch]
     vgprs = raised["num_vgpr"]
-    if arch in ("gfx90a", "gfx942"):  # accumulation registers begin behind the others
+    if arch in ("gfx90a", "gfx942", "gfx950"):  # accumulation registers begin behind the others
         offset = max(rsrc3 & 63, -(-vgprs // 4) - 1)
         vgprs, rsrc3 = (offset + 1) * 4, rsrc3 & ~63 | offset
     vectors = max(rsrc1 & 63, -(-vgprs // granule) - 1)
