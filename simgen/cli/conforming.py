@@ -23,6 +23,11 @@ MOST_ROWS = 60  # of the table, without --verbose
 @click.option("--gem5-version", "version", default="", metavar="V", help="Of gem5 [default: 24.1].")
 @click.option("--only", default="", metavar="RE", help="Forms whose text matches, such as v_fma.")
 @click.option("--all", "all_", is_flag=True, help="gem5: try what its sources lack, too (slow).")
+@click.option(
+    "--legalised",
+    is_flag=True,
+    help="Try what `simgen legalise` makes of the forms; of those that it takes.",
+)
 @click.option("--timeout", default=120.0, metavar="S", help="Seconds that a run may take.")
 @click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
@@ -35,6 +40,7 @@ def conform(
     version: str,
     only: str,
     all_: bool,
+    legalised: bool,
     timeout: float,
     output: Path | None,
     as_json: bool,
@@ -50,6 +56,7 @@ def conform(
     \b
     simgen conform --on mgpusim
     simgen conform --on mgpusim --only v_fma_f32 -v
+    simgen conform --on gem5-se --only '^v_sin_f32_e' --legalised
     GEM5=~/gem5 simgen conform --on gem5-se -o findings
     """
     import re
@@ -68,6 +75,8 @@ def conform(
         )
     if version and on != probe.ON[0]:
         raise UsageError(f"--gem5-version {version}: {on} has none; leave it out")
+    if legalised and output:
+        raise UsageError(f"-o {output}: --legalised tells nothing of the simulator; leave it out")
     if timeout <= 0:
         raise UsageError(f"--timeout {timeout:g}: write seconds, such as 120")
     try:
@@ -79,7 +88,7 @@ def conform(
         if not quiet and not as_json:
             print(text, file=sys.stderr, flush=True)
 
-    run = probe.Trial(on, arch, mode, version, timeout, only, all_, tell)
+    run = probe.Trial(on, arch, mode, version, timeout, only, all_, legalised, tell)
     found = run.findings()
     told = page.Told(run.title, run.arch_name, tuple(found), run.seconds, run.command)
     if output:

@@ -515,4 +515,4 @@ def multiplied(of: Expected, by: float) -> Expected:
         value = (of.value * of.value.dtype.type(by)).astype(of.value.dtype)
         least = _subnormals(value, of.value) | (value == 0)
     free = least if of.free is None else of.free | least
-    return Expected(value, free, of.ulps)
+    return Expected(value, free, of.ulps, absolute=of.absolute * by)

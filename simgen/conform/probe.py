@@ -29,6 +29,7 @@ from simgen.conform.movements import movements
 from simgen.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen.conform.stores import stores
 from simgen.errors import MissingError, RunError, UsageError
+from simgen.lint import rewriting
 from simgen.targets import TARGETS
 from simgen.targets.base import log_text
 from simgen.targets.gem5.launcher import NAME as GEM5
@@ -70,6 +71,7 @@ class Trial:
     limit: float = LIMIT
     only: str = ""  # a regular expression that texts of forms match
     all: bool = False  # also what gem5's sources say that it ends at
+    legalised: bool = False  # what `simgen legalise` makes of the forms, in their place
     tell: Callable[[str], None] = field(default=lambda _: None)
     runs: int = 0
     seconds: float = 0.0  # of the simulator
@@ -113,7 +115,8 @@ class Trial:
         """What a user types for the same."""
         mode = f" --mode {self.mode}" if self.mode else ""
         version = f" --gem5-version {self.version}" if self.version else ""
-        return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}{version}"
+        legalised = " --legalised" if self.legalised else ""
+        return f"simgen conform --on {self.on} --arch {self.arch_name}{mode}{version}{legalised}"
 
     def findings(self, folder: Path | None = None) -> list[Seen]:
         """Of every form that is tried.
@@ -122,6 +125,7 @@ class Trial:
 
         Raises:
             UsageError: no form matches `only`.
+            RefusedError: `legalised`, and a form cannot be.
             MissingError: the simulator is not here.
             RunError: it fails without an instruction that is tried being to blame.
         """
@@ -170,6 +174,8 @@ class Trial:
                 )
                 for each in made.batches
             }
+            if self.legalised:
+                objects = {name: self._legalised(name, elf) for name, elf in objects.items()}
             path = place / "bundle"
             shutil.rmtree(path, ignore_errors=True)
             bundling.write(path, made, self.target, objects)
@@ -191,6 +197,9 @@ class Trial:
             self.tell(next(iter(f"{reason}" for _, reason in more.values())))
             refused |= more
         raise RunError(f"{self.on}: {MOST_RUNS} runs ended early; try fewer forms with --only")
+
+    def _legalised(self, name: str, elf: bytes) -> bytes:
+        return rewriting.rewritten(elf, name, self.lint_name, self.version_name)[0]
 
     def _once(self, path: Path) -> tuple[int, str]:
         self.runs += 1

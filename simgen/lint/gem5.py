@@ -64,7 +64,7 @@ class Gem5:
             return ENDS, f"no instruction of {self.model.arch} that is known", OTHERWISE
         if word in self.ends:
             cure = NO_CONTROLS.get(item.form, OTHERWISE)
-            return ENDS, f"{self.title} ends there", self._cure(word, cure)
+            return ENDS, f"{self.title} ends there", self._rule(word) or self._cure(word, cure)
         if word in self.no_scalar and not _is_vector(item):
             reason = f"{self.title} asserts that its source is a vector register"
             return ENDS, reason, "copy the source to a vector register first"
@@ -83,12 +83,15 @@ class Gem5:
                 cure = LEGALISE if gem5_rules.has_rule(word, modifier) else cure
                 return WRONG, f"{self.title} ignores {_IGNORED.get(modifier, modifier)} there", cure
         if word in self.wrong:
-            return WRONG, self.wrong[word], LEGALISE if gem5_rules.has_rule(word) else OTHERWISE
+            return WRONG, self.wrong[word], self._rule(word) or OTHERWISE
         if reason := self._rewritten(item, following, word):
             return WRONG, reason, LEGALISE
         if word in self.edges:
-            return EDGES, self.edges[word], "keep such values out"
+            return EDGES, self.edges[word], self._rule(word) or "keep such values out"
         return None
+
+    def _rule(self, word: str) -> str:
+        return LEGALISE if gem5_rules.has_rule(word, "", self.wrong) else ""
 
     def _cure(self, word: str, otherwise: str) -> str:
         known = {"shift_add": "s_lshl", "lds_four_words": "ds_"}

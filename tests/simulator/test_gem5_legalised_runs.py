@@ -9,6 +9,8 @@ import pytest
 
 import simgen
 from simgen.compile import toolchain
+from simgen.conform.judging import Found
+from simgen.conform.probe import Trial
 from simgen.lint import rewriting
 from simgen.targets.gem5.se import Gem5Se
 
@@ -37,6 +39,23 @@ CASES = {
     "zeros above": (
         "v_add_u32 v5, 3, v0\nv_ffbh_u32 v4, v5\nv_cvt_f32_u32 v4, v4",
         "31 - np.floor(np.log2(np.arange(n) + 3))",
+    ),
+    "clamp of f64": (
+        "v_cvt_f64_f32 v[6:7], v2\nv_add_f64 v[6:7], v[6:7], v[6:7] clamp\n"
+        "v_cvt_f32_f64 v4, v[6:7]",
+        "np.clip(2 * x, 0, 1)",
+    ),
+    "omod of f64": (
+        "v_cvt_f64_f32 v[6:7], v2\nv_mul_f64 v[6:7], v[6:7], v[6:7] div:2\n"
+        "v_cvt_f32_f64 v4, v[6:7]",
+        "x * x / 2",
+    ),
+    "behind a buffer": (  # of 12 bytes, of which 4 to 19 are asked for
+        "s_mov_b32 s16, s4\ns_and_b32 s17, s5, 0xffff\ns_mov_b32 s18, 12\n"
+        "s_mov_b32 s19, 0x27000\ns_buffer_load_dwordx4 s[20:23], s[16:19], 0x4\n"
+        "s_waitcnt lgkmcnt(0)\nv_mov_b32 v5, s22\nv_add_f32 v4, s20, v5\nv_mul_f32 v4, s21, v4\n"
+        "v_mov_b32 v5, s23\nv_add_f32 v4, v4, v5\nv_add_f32 v4, v4, v2",
+        "x[1] * x[2] + x",
     ),
     "below zero": (
         "s_add_u32 s8, s4, 64\ns_addc_u32 s9, s5, 0\ns_load_dword s10, s[8:9], -0x3c\n"
@@ -116,6 +135,86 @@ def test_what_is_replaced_is_right(place: Path, name: str) -> None:
     bundle = simgen.plan(str(place / "k.toml")).build(place / "b", "gem5-se")
     bundle.run(timeout=600.0)
     assert bundle.diff(strict=True)
+
+
+# Forms of the probe, with all of its values: what is wrong in gem5 as it is.
+PROBED = {
+    "^v_(sin|cos|cvt_f16)_f32_e": 39,
+    "^v_(fma|max)_f64 .*clamp": 2,
+    "^(flat|global)_atomic_(inc|dec) ": 20,
+    "^s_buffer_load_dword(x16)? ": 10,
+    "^s_load_dwordx2 .*(-0x40|offset)": 2,
+}
+
+
+@pytest.mark.parametrize(("only", "count"), PROBED.items())
+def test_forms_are_right_by_the_manuals(place: Path, only: str, count: int) -> None:
+    found = Trial("gem5-se", only=only, legalised=True).findings(place)
+    wrong = [f"{each.form.text}: {each.examples[:1]}" for each in found
+             if each.found is not Found.RIGHT]  # fmt: skip
+    assert (len(found), wrong) == (count, [])
+
+
+COUNTED = """\
+__global__ void counted(unsigned* counter, unsigned* seen)
+{
+    unsigned old;
+    asm volatile("global_atomic_inc %0, %1, %2, off glc\\n s_waitcnt vmcnt(0)"
+                 : "=v"(old) : "v"(counter), "v"(6u) : "memory");
+    atomicAdd(seen + old, old + 1);
+}
+"""
+TALLY = """\
+source = "counted.hip"
+kernel = "counted"
+outputs = { counter = "i32[1] zeros", seen = "i32[7] zeros" }
+args = ["counter", "seen"]
+grid = 2
+block = 256
+[reference]
+counter = "counter + 512 % 7"
+seen = "seen + (np.arange(7) + 1) * np.where(np.arange(7) < 512 % 7, 74, 73)"
+"""
+
+
+def test_lanes_that_count_together(place: Path) -> None:
+    """All work-items count up to the same limit, over and over."""
+    (place / "counted.hip").write_text(COUNTED)
+    (place / "counted.toml").write_text(TALLY)
+    target = Gem5Se(gem5_version=VERSION)
+    bundle = simgen.plan(str(place / "counted.toml")).build(place / "b", target)
+    bundle.run(timeout=600.0)
+    assert bundle.diff(strict=True)
+
+
+QUOTIENTS = """\
+__global__ void quotients(const float* x, const float* y, float* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = x[i] / (i % 5 ? y[i] : 1 / (0 * y[i]));
+}
+"""
+
+
+def test_quotients_by_zeros_and_infinities(place: Path) -> None:
+    (place / "quotients.hip").write_text(QUOTIENTS)
+    (place / "quotients.py").write_text(
+        "import numpy as np\n"
+        "def expected(x, y, n):\n"
+        "    with np.errstate(all='ignore'):\n"
+        "        return x / np.where(np.arange(n) % 5, y, 1 / (0 * y))\n"
+    )
+    settings = SETTINGS.replace("near", "quotients").replace('["x", ', '["x", "y", ')
+    settings = settings.replace('"f32[n]" }', '"f32[n] whole(2)", y = "f32[n] whole(2)" }', 1)
+    settings = settings.partition("reference")[0]
+    settings += 'reference = "quotients.py:expected"\ntolerance = 1e-7\n'
+    (place / "quotients.toml").write_text(settings)
+    made = simgen.plan(str(place / "quotients.toml"))
+    for legalise in (True, False):
+        bundle = made.build(place / f"b{legalise}", Gem5Se(gem5_version=VERSION, legalise=legalise))
+        bundle.run(timeout=600.0)
+        assert bool(bundle.diff(strict=True)) is legalise
 
 
 SOURCE = """\
