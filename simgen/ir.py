@@ -215,6 +215,9 @@ class Kernel:
     lds_nbytes: int = 0  # of a work-group, that launches ask for beside what the text declares
     maps: tuple[TensorMap, ...] = ()  # for code of sm_90a, which wgmma needs too
     movers: int = 0  # work-items beside `block`, that move tiles by the maps (warpgroups.h)
+    # That its work-groups share, whatever their number: a GPU with more or fewer units than were
+    # planned for starts as many as it holds. 0: each work-group has its own.
+    tiles: int = 0
     # Launches of it that follow each other may be one, in which all work-groups wait for each
     # other in between: the text has that for CHAIN (templates/kernels/chain.h).
     chained: bool = False

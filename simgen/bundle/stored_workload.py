@@ -121,6 +121,7 @@ def _check_kernel(kernel: Kernel) -> None:
     _need(0 < kernel.block <= 1024, place, "no such work-group")
     most = 1024 - kernel.block if kernel.maps else 0
     _need(0 <= kernel.movers <= most, place, "no such movers")
+    _need(0 <= kernel.tiles <= MAX_INT, place, "no such tiles")
     _need(0 <= kernel.lds_nbytes <= MAX_LDS, place, "no such LDS")
     extents = kernel.extents if len(kernel.group) in (0, 3) else (0, 0, 0)
     _need(prod(extents) == kernel.block and min(extents) > 0, place, "no such extents")

@@ -289,11 +289,12 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 #if STREAMS
     /* Of the tiles that this work-group computes, steps of the next one are on their way while one is stored. */
     static_assert(SPLITS == 1 && !TWINS);
+    const unsigned sharing = SHARING(STREAMS);
     const auto place_of_turn = [&](unsigned turn) {
-        const unsigned tile = blockIdx.x + turn * STREAMS;
+        const unsigned tile = blockIdx.x + turn * sharing;
         return place(tile % ACROSS, tile / ACROSS);
     };
-    const unsigned count = (ACROSS * DOWN - blockIdx.x + STREAMS - 1) / STREAMS;
+    const unsigned count = (ACROSS * DOWN - blockIdx.x + sharing - 1) / sharing;
 #ifdef BY_WARPGROUPS
     constexpr unsigned STEPS = (DEPTH + TILE_K - 1) / TILE_K;
     const auto bring_step = [&](unsigned step, unsigned a, unsigned b, unsigned barrier) {

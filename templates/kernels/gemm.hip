@@ -129,11 +129,11 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 #if GROUPS
     /* Of the tiles that this work-group computes, steps of the next one are on their way while one is stored. */
     constexpr unsigned TILES = ACROSS * DOWN;
-    const unsigned count = (TILES * BATCH - blockIdx.x + GROUPS - 1) / GROUPS;
+    const unsigned sharing = SHARING(GROUPS), count = (TILES * BATCH - blockIdx.x + sharing - 1) / sharing;
 #ifdef BY_WARPGROUPS
     constexpr unsigned TILE_STEPS = (K + TILE_K - 1) / TILE_K;
     const auto bring = [&](unsigned step, unsigned to_a, unsigned to_b, unsigned barrier) {
-        const unsigned tile = blockIdx.x + step / TILE_STEPS * GROUPS, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const unsigned tile = blockIdx.x + step / TILE_STEPS * sharing, across = tile % ACROSS, down = tile / ACROSS % DOWN;
         Tiled::bring_both(
             maps, tile / TILES, banded<ACROSS, DOWN>(across, down, true) * TILE_M, banded<ACROSS, DOWN>(across, down, false) * TILE_N,
             step % TILE_STEPS * TILE_K, to_a, to_b, barrier);
@@ -145,7 +145,7 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 #endif
 #ifndef BY_WARPGROUPS
     const auto begin = [&](unsigned turn) {
-        const unsigned tile = blockIdx.x + turn * GROUPS, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
+        const unsigned tile = blockIdx.x + turn * sharing, item = tile / TILES, across = tile % ACROSS, down = tile / ACROSS % DOWN;
         const Tiled::A left(Left{a + item * (M * K)}, banded<ACROSS, DOWN>(across, down, true) * TILE_M);
         const Tiled::B right(Right{b + item * (K * N)}, banded<ACROSS, DOWN>(across, down, false) * TILE_N);
         Tiled::begin(left, right, 0, K, lds);
@@ -157,7 +157,7 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
 #endif
     {
 #if GROUPS
-        const unsigned tile = blockIdx.x + turn * GROUPS, item = tile / TILES;
+        const unsigned tile = blockIdx.x + turn * sharing, item = tile / TILES;
         const unsigned row = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, true) * TILE_M;
         const unsigned column = banded<ACROSS, DOWN>(tile % ACROSS, tile / ACROSS % DOWN, false) * TILE_N;
         constexpr unsigned first = 0, last = K;

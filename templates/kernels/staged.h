@@ -19,6 +19,13 @@
 #define ASKED_LDS(name, nbytes) alignas(1024) __shared__ unsigned char name[nbytes]
 #endif
 
+/* How many work-groups share the tiles of a launch: as many as the GPU holds, which may have another number of units than was planned for. */
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define SHARING(planned) gridDim.x
+#else
+#define SHARING(planned) planned
+#endif
+
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 /* 16 bytes, or zeros, some time before arrived<> says so. */
 static __device__ __forceinline__ void move_piece(unsigned char* to, const char* from, bool zeros)

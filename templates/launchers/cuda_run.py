@@ -297,6 +297,8 @@ def calls_of(
             kept += [cupy.asarray(strides), cupy.zeros(launch["grid"][1], np.uint32)]
             args += [*(np.uint64(each.data.ptr) for each in kept[-2:]), np.uint32(count)]
         grid = tuple(launch["grid"])
+        if kernel["tiles"]:
+            grid = (sharing(kernel["tiles"], grid[0], workload["machine"]["units"]), 1, 1)
         calls.append((function, grid, block, tuple(args), kernel["lds_nbytes"], count))
         at += count
     return calls, kept
@@ -305,6 +307,13 @@ def calls_of(
 def extents(kernel: dict) -> tuple[int, int, int]:
     x, y, z = [*(kernel.get("group") or [kernel["block"] + kernel["movers"]]), 1, 1][:3]
     return x, y, z
+
+
+def sharing(tiles: int, planned: int, units: int) -> int:
+    """Work-groups that share so many tiles: for each unit of this GPU as many as were planned for
+    each of so many units."""
+    here = count("SIMGEN_UNITS", cupy.cuda.Device().attributes["MultiProcessorCount"])
+    return max(1, min(tiles, planned * here // units))
 
 
 def check_arguments(function: cupy.RawKernel, name: str, given: list[int]) -> None:

@@ -89,6 +89,7 @@ def changed(*changes):
         (("kernels", 0, "lds_nbytes"), -1, "no such LDS"),
         (("kernels", 0, "movers"), 128, "no such movers"),  # without maps
         (("kernels", 0, "movers"), -1, "no such movers"),
+        (("kernels", 0, "tiles"), -1, "no such tiles"),
         (("kernels", 0, "maps"), [{**MAP, "nbytes": 3}], "no such tensor map"),
         (("kernels", 0, "maps"), [{**MAP, "box": [0, 1]}], "no such tensor map"),
         (("kernels", 0, "maps"), [{**MAP, "argument": 9}], "an argument that there is not"),

@@ -184,9 +184,15 @@ def _grid(g: Geometry, gathers: Sequence[Gather], found: TapCut) -> tuple[int, i
 
 
 def _grid_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int, int]:
+    across, down = _tiles_of(g, one, found)
+    return (found.streams, 1, 1) if found.streams else (across, down, found.cut.splits)
+
+
+def _tiles_of(g: Geometry, one: Gather, found: TapCut) -> tuple[int, int]:
+    """Tiles of the target: across, of all samples, and down."""
     n, batch = (one.count // one.batch, one.batch) if has_planes(g, False) else (one.count, 1)
     across, down = found.tile.grid(one.group_out, n)
-    return (found.streams, 1, 1) if found.streams else (batch * across, down, found.cut.splits)
+    return batch * across, down
 
 
 def _staged(g: Geometry, of_filters: bool, along_m: bool) -> tuple[tile.Tile, ...]:
@@ -327,7 +333,8 @@ def _gather(
             right = (TensorMap(0, 2, shape, box),)
         maps = left, *right
     name = names.kernel("last", phase)
-    kernel = _kernel(name, "conv_last.hip", found, constants, maps)
+    tiles = prod(_tiles_of(g, each, found)) if found.streams else 0
+    kernel = replace(_kernel(name, "conv_last.hip", found, constants, maps), tiles=tiles)
     written = names.partial if found.cut.splits > 1 else names.target
     args = (*copies.read(turned), *writes.gather_args[2:-1], written)
     return Lowering((kernel,), (Launch(name, _grid_of(g, each, found), args),))

@@ -18,7 +18,7 @@ rows do not lie so, and no second kernel follows, the result is float32, which a
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import ceil, sqrt
+from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING
 
 from simgen.dtypes import TOGETHER, DType
@@ -467,7 +467,8 @@ class Product:
         asked = found.tile.lds_nbytes if found.tile.stages else 0
         maps = self._maps(found.tile) if found.tile.by_warpgroups else ()
         block, movers = found.tile.block, found.tile.movers
-        kernel = Kernel(name, "gemm.hip", block, constants, asked, maps, movers)
+        tiles = prod(found.tile.grid(self.m, self.n)) * self.batch if self._groups else 0
+        kernel = Kernel(name, "gemm.hip", block, constants, asked, maps, movers, tiles)
         return kernel, grid
 
     @property
