@@ -7,8 +7,9 @@ can be replaced by s_nop, nothing of a block is read by the next.
     kernel(values, results)
 
 Vector kernels: lane l of work-group g has tuple 64 g + l. Scalar kernels: work-group g goes through
-64 tuples, and lane l keeps what tuple 64 g + l gave. A kernel of ids has one block and a shape of
-its own.
+64 tuples, and lane l keeps what tuple 64 g + l gave; blocks without memory share one such loop, as
+simulators take their time for each instruction. A kernel of ids has one block and a shape of its
+own.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from simgen.conform.forms import RESULT, SOURCE, Form
 from simgen.conform.movements import LDS_NBYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from simgen.conform.forms import Shape
+
+    Placed = tuple[int, Form, int]  # a block's number, its form, byte of the results it begins at
 
 BLOCKS = 128  # of a kernel
 PLANE = values.TUPLES * 4  # bytes: a word of each tuple
 VECTOR_INPUT = values.SOURCES * 2 * PLANE
 SCALAR_INPUT = values.TUPLES * 32
 COPIES = 20  # the first of the registers that keep the sources, or what scalar forms leave
+LOOP_RESULTS = 220  # registers that the forms of a loop may leave their results in
 SECTION = ".conform"
 _ENTRY = struct.Struct("<IIIII")
 
@@ -99,13 +103,13 @@ def text(name: str, blocks: Sequence[Form], arch: str) -> str:
     """The assembly of a kernel; its blocks are all scalar or all not, and have one `flush`; one of
     ids is alone."""
     body: list[str] = []
-    make = _scalar_block if blocks[0].scalar else _vector_block
-    if blocks[0].shape:
-        make = _id_block
-    place = 0
-    for at, form in enumerate(blocks):
+    for part in _parts(blocks):
+        if _looped(part[0][1]):
+            body += _scalar_loop(part, arch)
+            continue
+        ((at, form, place),) = part
+        make = _id_block if form.shape else _scalar_block if form.scalar else _vector_block
         body += [f".Lblock{at}:", *make(form, at, arch, place), f".Lend{at}:"]
-        place += words(form) * PLANE
     start = _scalar_start(arch) if blocks[0].scalar else _vector_start(arch)
     if shape := blocks[0].shape:
         start = _id_start(shape, arch)
@@ -118,6 +122,27 @@ def text(name: str, blocks: Sequence[Form], arch: str) -> str:
          *(f".long .Lfrom{at}-{name}, .Lto{at}-.Lfrom{at}, .Lblock{at}-{name}, .Lend{at}-{name}, "
            f".Lwith{at}-.Lfrom{at}" for at in range(len(blocks))), ""]
     )  # fmt: skip
+
+
+def _looped(form: Form) -> bool:
+    """Whether a form shares a loop with others: one without memory, which nothing else disturbs."""
+    return form.scalar and form.instruction.format != SCALAR_MEMORY
+
+
+def _parts(blocks: Sequence[Form]) -> Iterator[list[Placed]]:
+    """The blocks, in order: those of a loop together, as many as there are registers for, and each
+    other one alone."""
+    part: list[Placed] = []
+    held = place = 0
+    for at, form in enumerate(blocks):
+        full = held + len(form.outputs) > LOOP_RESULTS
+        if part and (full or not _looped(form) or not _looped(part[0][1])):
+            yield part
+            part, held = [], 0
+        part.append((at, form, place))
+        held += len(form.outputs)
+        place += words(form) * PLANE
+    yield part
 
 
 def assembled(name: str, blocks: Sequence[Form], arch: str) -> Assembled:
@@ -284,15 +309,48 @@ def _scalar_block(form: Form, at: int, arch: str, place: int) -> list[str]:
     for n, output in enumerate(form.outputs):
         lines.append(f"v_mov_b32_e32 v{COPIES + n}, {'s38' if output == 'scc' else output}")
         registers.append(f"v{COPIES + n}")
-    lines += [
-        "s_lshl_b64 s[40:41], s[40:41], 1", "s_add_u32 s42, s42, 32", "s_addc_u32 s43, s43, 0",
-        "s_sub_u32 s44, s44, 1", "s_cmp_lg_u32 s44, 0", f"s_cbranch_scc1 .Lloop{at}",
-        "s_mov_b64 exec, -1",
-    ]  # fmt: skip
+    lines += [*_next_tuple(f".Lloop{at}"), "s_mov_b64 exec, -1"]
     for register in registers:
         lines += _store(arch, register, place)
         place += PLANE
     return lines
+
+
+def _scalar_loop(part: Sequence[Placed], arch: str) -> list[str]:
+    """Each form of a part in turn, with one tuple after the other; see `_scalar_block`."""
+    first = part[0][0]
+    lines = [
+        "s_mov_b32 s42, s8", "s_mov_b32 s43, s9", "s_mov_b32 s40, 1", "s_mov_b32 s41, 0",
+        f"s_mov_b32 s44, {values.LANES}", *_pair("s46", "s47", KEPT << 32 | KEPT),
+        f".Lloop{first}:", "s_load_dwordx8 s[20:27], s[42:43], 0x0", "s_waitcnt lgkmcnt(0)",
+        "s_mov_b64 exec, s[40:41]",
+    ]  # fmt: skip
+    kept: list[tuple[str, int]] = []
+    for at, form, place in part:
+        lines += [
+            f"; {form.text}", f".Lblock{at}:", "s_mov_b64 s[30:31], s[46:47]", *form.setup,
+            "s_cmp_lg_u32 s24, 0", f".Lfrom{at}:", form.text, f".Lto{at}:", *form.after,
+            f".Lwith{at}:",
+        ]  # fmt: skip
+        if "scc" in form.outputs:
+            lines.append("s_cselect_b32 s38, 1, 0")
+        for n, output in enumerate(form.outputs):
+            register = f"v{COPIES + len(kept)}"
+            lines.append(f"v_mov_b32_e32 {register}, {'s38' if output == 'scc' else output}")
+            kept.append((register, place + n * PLANE))
+        lines.append(f".Lend{at}:")
+    lines += [*_next_tuple(f".Lloop{first}"), "s_mov_b64 exec, -1"]
+    for register, place in kept:
+        lines += _store(arch, register, place)
+    return lines
+
+
+def _next_tuple(loop: str) -> list[str]:
+    """To a loop's begin again, for the next lane, while there is one."""
+    return [
+        "s_lshl_b64 s[40:41], s[40:41], 1", "s_add_u32 s42, s42, 32", "s_addc_u32 s43, s43, 0",
+        "s_sub_u32 s44, s44, 1", "s_cmp_lg_u32 s44, 0", f"s_cbranch_scc1 {loop}",
+    ]  # fmt: skip
 
 
 def _id_start(shape: Shape, arch: str) -> list[str]:
@@ -345,6 +403,8 @@ def _descriptor(name: str, arch: str, blocks: Sequence[Form]) -> list[str]:
     """As clang writes it, and how floats are: subnormals kept and IEEE's NaNs, or neither."""
     form, flush = blocks[0], blocks[0].flush
     registers = max(each.registers for each in blocks)
+    if any(map(_looped, blocks)):
+        registers = max(registers, COPIES + LOOP_RESULTS)
     told = {
         "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16,
         "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": registers,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from simgen.compile.stages import Products, Stage
     from simgen.conform.assembly import Assembled
     from simgen.conform.forms import Form
-    from simgen.targets.base import Target
+    from simgen.targets.base import Package, Target
 
 VALUES, RESULTS = "conform.values", "conform.results"
 VECTOR = Shape((values.LANES, 1, 1), (values.TUPLES // values.LANES, 1, 1), "x")
@@ -65,6 +67,11 @@ class Batch:
         return self.forms[0].shape or VECTOR
 
     @property
+    def nbytes(self) -> int:
+        """Of its results."""
+        return sum(map(assembly.words, self.forms)) * assembly.PLANE
+
+    @property
     def places(self) -> list[int]:
         """Byte of the results at which each form's begin."""
         found, at = [], self.results
@@ -82,31 +89,53 @@ class Probed:
     batches: tuple[Batch, ...]
     given: NDArray[np.int32]
     results_nbytes: int
+    apart: bool = False  # each batch runs alone, and all have one place for their results
 
 
 def probe(forms: Sequence[Form], arch: str) -> Probed:
     """Batches of forms that are tried with the same values."""
-    groups: dict[tuple[Any, ...], list[Form]] = {}
+    return batched(groups(forms), arch)
+
+
+def groups(forms: Sequence[Form], most_nbytes: int = 0) -> list[tuple[Form, ...]]:
+    """Forms that one kernel can try, in order; with results of at most so many bytes, if not 0."""
+    together: dict[tuple[Any, ...], list[list[Form]]] = {}
     for form in forms:
-        groups.setdefault((form.scalar, form.flush, form.signature, form.shape), []).append(form)
+        parts = together.setdefault(_kind(form), [[]])
+        taken = sum(map(assembly.words, (*parts[-1], form))) * assembly.PLANE
+        full = len(parts[-1]) == assembly.BLOCKS or (most_nbytes and taken > most_nbytes)
+        if full and parts[-1]:
+            parts.append([])
+        parts[-1].append(form)
+    return [tuple(part) for parts in together.values() for part in parts]
+
+
+def _kind(form: Form) -> tuple[Any, ...]:
+    """What the forms of a kernel have in common: values, mode and launch."""
+    return form.scalar, form.flush, form.signature, form.shape
+
+
+def batched(of: Sequence[tuple[Form, ...]], arch: str, *, apart: bool = False) -> Probed:
+    """A batch of each of some groups; see `Probed.apart`."""
+    names = [f"conform_{at}" for at in range(len(of))]
+    # The assembler is a process of its own.
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        made = list(pool.map(lambda name, part: assembly.assembled(name, part, arch), names, of))
     inputs: dict[tuple[Any, ...], int] = {}
     planes: list[NDArray[np.uint32]] = []
     batches: list[Batch] = []
-    results = start = 0
-    for (scalar, _, signature, _), members in groups.items():
-        key = (scalar, signature)
+    results = start = most = 0
+    for name, part, code in zip(names, of, made, strict=True):
+        key = (part[0].scalar, part[0].signature)
         if key not in inputs:
             inputs[key] = start
-            planes.append(given(signature, scalar))
+            planes.append(given(key[1], key[0]))
             start += planes[-1].nbytes
-        for at in range(0, len(members), assembly.BLOCKS):
-            part = tuple(members[at : at + assembly.BLOCKS])
-            name = f"conform_{len(batches)}"
-            made = assembly.assembled(name, part, arch)
-            batches.append(Batch(name, part, inputs[key], results, made))
-            results += sum(map(assembly.words, part)) * assembly.PLANE
+        batches.append(Batch(name, part, inputs[key], 0 if apart else results, code))
+        results += batches[-1].nbytes
+        most = max(most, batches[-1].nbytes)
     whole = np.concatenate(planes).view(np.int32)
-    return Probed(arch, tuple(batches), whole, results)
+    return Probed(arch, tuple(batches), whole, most if apart else results, apart)
 
 
 def given(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
@@ -129,7 +158,7 @@ def tried(signature: tuple[str, ...], scalar: bool) -> NDArray[np.uint32]:
 
 
 def workload(of: Probed) -> Workload:
-    """The launches of all batches, in one step."""
+    """The launches of all batches, in one step; of those that run alone, each in a step."""
     size = of.given.size
     start = -(-(size * 4 + GUARD) // PAGE) * PAGE
     digest = hashlib.sha256(of.given.view("u1").data).hexdigest()
@@ -146,9 +175,13 @@ def workload(of: Probed) -> Workload:
         Launch(each.name, each.shape.grid, (VALUES, RESULTS), (each.inputs, each.results))
         for each in of.batches
     )
-    step = Step("conform", Pass.FORWARD, (("values", VALUES),), (("results", RESULTS),), launches)
+    together = [(each,) for each in launches] if of.apart else [launches]
+    steps = tuple(
+        Step(part[0].kernel, Pass.FORWARD, (("values", VALUES),), (("results", RESULTS),), part)
+        for part in together
+    )
     end = start + -(-(of.results_nbytes + GUARD) // PAGE) * PAGE
-    return Workload("conform", SEED, (), (inputs, results), kernels, (step,), end, start)
+    return Workload("conform", SEED, (), (inputs, results), kernels, steps, end, start)
 
 
 class _Given(Builder):
@@ -167,15 +200,21 @@ class _Given(Builder):
         }
 
 
-def write(path: Path, of: Probed, target: Target, objects: Mapping[str, bytes]) -> None:
-    """A bundle for one target, with these code objects.
+def write(
+    path: Path,
+    of: Probed,
+    target: Target,
+    objects: Mapping[str, bytes],
+    package: Package | None = None,
+) -> None:
+    """A bundle for one target, with these code objects; in place of the target's package, another.
 
     Beside what the target's package has, it holds probe.json: kernel -> [byte, bytes, begin, end]
     of each instruction that is tried and of its block.
     """
     tried_at = {each.name: [list(place) for place in each.made.places] for each in of.batches}
     told = {"probe.json": File((json.dumps(tried_at) + "\n").encode())}
-    put(path, workload(of), target, _Given(objects), {VALUES: of.given}, told)
+    put(path, workload(of), target, _Given(objects), {VALUES: of.given}, told, package=package)
 
 
 def put(
@@ -186,13 +225,14 @@ def put(
     given: Mapping[str, NDArray[np.int32]],
     more: Mapping[str, File] | None = None,
     sources: Mapping[str, str] | None = None,
+    package: Package | None = None,
 ) -> None:
     """A bundle for one target of a workload whose inputs are `given` and whose kernels a builder
-    has; `more` are files of the target's folder."""
+    has; `more` are files of the target's folder. `package`: in place of the target's."""
     text = (json.dumps(to_json(planned), indent=1) + "\n").encode()
     named = dict(sources) if sources else {each.name: "" for each in planned.kernels}
     job = Job(planned, named, data_file.data_id(planned), hashlib.sha256(text).hexdigest())
-    files = {**target.package.folder(job, builder), **(more or {})}
+    files = {**(package or target.package).folder(job, builder), **(more or {})}
     whole = {"workload.json": File(text), **{f"{target.name}/{n}": f for n, f in files.items()}}
     for name, file in whole.items():
         place = path / name

@@ -10,6 +10,7 @@ import numpy as np
 
 from simgen.conform import assembly, bundling, values
 from simgen.conform.arithmetic import KEPT
+from simgen.conform.bundling import Probed
 from simgen.conform.description import SCALAR_MEMORY
 
 if TYPE_CHECKING:
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from simgen.conform.arithmetic import Wanted
-    from simgen.conform.bundling import Probed
+    from simgen.conform.bundling import Batch
     from simgen.conform.forms import Form
+    from simgen.conform.values import Words
 
 EXAMPLES = 4  # of lanes that differ
 MOST_SHOWN = 8  # results of a lane; of more, the first that differs
@@ -67,14 +69,21 @@ def findings(
     """
     found = []
     for batch in probe.batches:
+        given = bundling.tried(batch.forms[0].signature, batch.forms[0].scalar)
         for at, (form, place) in enumerate(zip(batch.forms, batch.places, strict=True)):
             if (batch.name, at) in refused:
                 found.append(Seen(form, *refused[batch.name, at]))
                 continue
             count = assembly.words(form)
             first = place // 4
-            found.append(judged(form, left(form, results[first : first + count * values.TUPLES])))
+            words = left(form, results[first : first + count * values.TUPLES])
+            found.append(judged(form, words, given))
     return found
+
+
+def of_batch(batch: Batch, results: NDArray[np.uint32]) -> list[Seen]:
+    """Of each form of a batch that ran alone, whose results are all that there are."""
+    return findings(Probed("", (batch,), np.zeros(0, np.int32), batch.nbytes), results, {})
 
 
 def left(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -86,9 +95,10 @@ def left(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.concatenate([registers, windows])
 
 
-def judged(form: Form, words: NDArray[np.uint32]) -> Seen:
-    """A form whose results are `words`: (word, tuple)."""
-    given = bundling.tried(form.signature, form.scalar)
+def judged(form: Form, words: NDArray[np.uint32], given: Words | None = None) -> Seen:
+    """A form whose results are `words`, (word, tuple); `given` are its sources, if at hand."""
+    if given is None:
+        given = bundling.tried(form.signature, form.scalar)
     outcomes = form.outcome(given)
     good = np.ones(values.TUPLES, bool)
     at = 0

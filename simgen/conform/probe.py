@@ -1,4 +1,4 @@
-"""A probe run on a target, over and over until nothing in it ends the simulator any more."""
+"""A probe run on a target until nothing in it ends the simulator any more."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ from simgen.conform.matrix import products
 from simgen.conform.movements import movements
 from simgen.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen.conform.stores import stores
+from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import rewriting
 from simgen.targets import TARGETS
-from simgen.targets.base import log_text
 from simgen.targets.gem5.launcher import NAME as GEM5
+from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.mgpusim import needs
 from simgen.targets.mgpusim.needs import NAME as MGPUSIM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,12 +53,6 @@ ON = (GEM5, MGPUSIM)
 LIMIT = 120.0  # seconds that a run may take
 MOST_RUNS = 400  # of one probe
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
-# gem5: an instruction that it has no code for, and one that it cannot decode.
-_EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # of the frames of gem5's stack
-_ASSERTION = re.compile(r"Assertion (.*) failed")
-_PANIC = re.compile(r"\b(?:panic|fatal): .*")  # gem5's last words
-_MEMORY = ("FLAT", "DS", description.SCALAR_MEMORY)  # formats
-_UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
 
 
 @dataclass
@@ -142,29 +137,23 @@ class Trial:
         chosen = [each for each in every if pattern.search(each.text)]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
+        if self.on == GEM5:
+            assert isinstance(self.target, Gem5Se)
+            lacking = {} if self.all else _known(chosen, self.target.gem5_version, arch)
+            left = len(chosen) - len(lacking)
+            self.tell(f"{len(chosen)} forms of {arch}, of which {left} are tried")
+            change = self._legalised if self.legalised else None
+            units = Units(
+                self.target, arch, chosen, self._once, self.limit, lacking, self.tell, change
+            )
+            with _folder(folder) as place:
+                return units.findings(place)
         self.tell(f"{len(chosen)} forms of {arch}: assembling")
         made = bundling.probe(chosen, arch)
-        refused = self._known(made)
+        refused: Refused = {}
         with _folder(folder) as place:
             results = self._run(made, refused, place)
         return judging.findings(made, results, refused)
-
-    def _known(self, made: Probed) -> Refused:
-        """What a version of gem5 is known to end at, from its sources."""
-        if self.on != GEM5 or self.all:
-            return {}
-        version: str = self.target.gem5_version  # type: ignore[attr-defined]
-        if version not in facts.versions("gem5"):
-            return {}
-        table = facts.table("gem5", version, made.arch)
-        ends = frozenset(table.ends if table else ())
-        said = (Found.MISSING, "its sources have no code for it; --all tries it")
-        return {
-            (batch.name, at): said
-            for batch in made.batches
-            for at, form in enumerate(batch.forms)
-            if form.mnemonic in ends
-        }
 
     def _run(self, made: Probed, refused: Refused, place: Path) -> NDArray[np.uint32]:
         while self.runs < MOST_RUNS:
@@ -179,7 +168,7 @@ class Trial:
             path = place / "bundle"
             shutil.rmtree(path, ignore_errors=True)
             bundling.write(path, made, self.target, objects)
-            code, said = self._once(path)
+            code, said = self._once(path, self.limit + 600)
             results = path / "results" / self.on
             if code == 0:
                 for key, why in _told(results / "probe.csv", made).items():
@@ -189,7 +178,7 @@ class Trial:
                 raise MissingError(
                     said.removeprefix("simgen: error: ").strip() or f"{self.on}: no run"
                 )
-            more = self._culprits(made, refused, path, said)
+            more = _culprit(made, refused, said)
             if not more:
                 raise RunError(
                     f"{self.on}: the probe fails and no instruction is to blame ({said})"
@@ -201,7 +190,8 @@ class Trial:
     def _legalised(self, name: str, elf: bytes) -> bytes:
         return rewriting.rewritten(elf, name, self.lint_name, self.version_name)[0]
 
-    def _once(self, path: Path) -> tuple[int, str]:
+    def _once(self, path: Path, limit: float) -> tuple[int, str]:
+        """A bundle's run of at most so many seconds: its exit code and last words."""
         self.runs += 1
         start = time.monotonic()
         env = {**os.environ, "SIMGEN_PYTHON": sys.executable, "SIMGEN_TIMEOUT": f"{self.limit:g}"}
@@ -212,7 +202,7 @@ class Trial:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
-            _, said = process.communicate(timeout=self.limit + 600 * (self.on == MGPUSIM))
+            _, said = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             process.terminate()
             process.communicate()
@@ -226,116 +216,25 @@ class Trial:
         lines = said.strip().splitlines()
         return process.returncode, lines[-1] if lines else ""
 
-    def _culprits(self, made: Probed, refused: Refused, path: Path, said: str) -> Refused:
-        """The forms that ended a run."""
-        if numbered := _NUMBERED.search(said):
-            batch = next(each for each in made.batches if each.name == numbered[1])
-            at = assembly.number_of(batch.forms, made.arch, int(numbered[2]))
-            if at is not None and (batch.name, at) not in refused:
-                return {(batch.name, at): (Found.ENDS, _reason(said))}
-        log = log_text(path / "results" / f"failed-{self.on}")
-        there = {
-            (batch.name, at): form
-            for batch in made.batches
-            for at, form in enumerate(batch.forms)
-            if (batch.name, at) not in refused
-        }
-        if found := _UNIMPLEMENTED.search(log):
-            return {
-                key: (Found.MISSING, found[0])
-                for key, form in there.items()
-                if _same(form.mnemonic, found[1])
-            }
-        if not (executed := _EXECUTED.search(log)):
-            return self._of_memory(there, path.parent)
-        assertion = _ASSERTION.search(log)
-        why = (assertion[1] if assertion else "it dies").strip()[:200]
-        control = "dpp" if "processDPP" in log else "sdwa" if "processSDWA" in log else ""
-        suspects = {
-            key: form
-            for key, form in there.items()
-            if _same(form.mnemonic, executed[2]) and _encoded(form, executed[1], control)
-        }
-        if not control:
-            # Each run costs seconds: those of one encoding are left out together.
-            said = f"{why}; in one at least of its forms of this encoding"
-            return dict.fromkeys(suspects, (Found.ENDS, said))
-        guilty = self._isolated(list(suspects.values()), path.parent)
-        # The same function does it for all instructions.
-        ways = {form.what for form in guilty}
-        first = f"{why}; seen at {guilty[0].text}" if guilty else why
-        return {
-            key: (Found.ENDS, first)
-            for key, form in there.items()
-            if form.what in ways and form.mnemonic.endswith(f"_{control}")
-        }
 
-    def _of_memory(self, there: Mapping[tuple[str, int], Form], place: Path) -> Refused:
-        """Where no instruction is named: the first of those that use memory which ends a run, and
-        its kin: all forms of an opcode that is not there, or those of other widths."""
-        suspects = [form for form in there.values() if form.instruction.format in _MEMORY]
-        if not (said := self._ends(suspects, place) if suspects else ""):
-            return {}
-        while len(suspects) > 1:
-            half = suspects[: len(suspects) // 2]
-            if found := self._ends(half, place):
-                suspects, said = half, found
-            else:
-                suspects = suspects[len(half) :]
-        (guilty,) = suspects
-        said = self._ends(suspects, place) or said  # of this one, not of others before it
-        why = f"{_reason(said)}; seen at {guilty.text}"[:200]
-        kind = _kind(why)
-
-        def is_kin(form: Form) -> bool:
-            if kind is Found.MISSING:
-                return form.mnemonic == guilty.mnemonic
-            return form.what == guilty.what and _stem(form) == _stem(guilty)
-
-        return {key: (kind, why) for key, form in there.items() if is_kin(form)}
-
-    def _isolated(self, suspects: list[Form], place: Path) -> list[Form]:
-        """Those of some forms that end a run by themselves."""
-        if not suspects or not self._ends(suspects, place):
-            return []
-        if len(suspects) == 1:
-            return suspects
-        half = len(suspects) // 2
-        first = self._isolated(suspects[:half], place)
-        return first + self._isolated(suspects[half:], place)
-
-    def _ends(self, some: list[Form], place: Path) -> str:
-        """What a run of some forms that ends early says; empty of one that does not."""
-        made = bundling.probe(some, self.arch_name)
-        path = place / "part"
-        shutil.rmtree(path, ignore_errors=True)
-        bundling.write(
-            path, made, self.target, {each.name: each.made.code for each in made.batches}
-        )
-        code, said = self._once(path)
-        log = log_text(path / "results" / f"failed-{self.on}")
-        if found := _PANIC.search(log) or _ASSERTION.search(log):
-            said = found[0]
-        return (said or "it dies") if code else ""
+def _known(forms: Sequence[Form], version: str, arch: str) -> dict[int, tuple[Found, str]]:
+    """Those, by number, that a version of gem5 has no code for, by its sources."""
+    if version not in facts.versions("gem5"):
+        return {}
+    table = facts.table("gem5", version, arch)
+    ends = frozenset(table.ends if table else ())
+    said = (Found.MISSING, "its sources have no code for it; --all tries it")
+    return {at: said for at, form in enumerate(forms) if form.mnemonic in ends}
 
 
-def _stem(form: Form) -> str:
-    """The mnemonic without the width of what it loads or stores."""
-    return re.sub(r"_(x\d+|dword(x\d+)?|[bui]\d+)$", "", form.mnemonic)
-
-
-def _same(mnemonic: str, said: str) -> bool:
-    """Whether a simulator's name of an instruction, without its encoding, is that of a form."""
-    return re.sub(r"_(e32|e64|sdwa|dpp)$", "", mnemonic) == re.sub(r"_(e32|e64)$", "", said.lower())
-
-
-def _encoded(form: Form, format_: str, control: str) -> bool:
-    """Whether a form has the format that a class of gem5 is named after, and such controls."""
-    ending = form.mnemonic.rpartition("_")[2]
-    if control:
-        return ending == control
-    long = ending == "e64" or form.instruction.format in ("VOP3", "VOP3P")
-    return long == format_.startswith("VOP3")
+def _culprit(made: Probed, refused: Refused, said: str) -> Refused:
+    """The form that ended a run of MGPUSim, by its last words."""
+    if numbered := _NUMBERED.search(said):
+        batch = next(each for each in made.batches if each.name == numbered[1])
+        at = assembly.number_of(batch.forms, made.arch, int(numbered[2]))
+        if at is not None and (batch.name, at) not in refused:
+            return {(batch.name, at): (Found.ENDS, _reason(said))}
+    return {}
 
 
 def _reason(said: str) -> str:

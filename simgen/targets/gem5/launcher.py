@@ -161,7 +161,9 @@ class Built:
 
 
 class Launcher(ABC):
-    """One way to start kernels under apu_se.py. It has no state; defining it registers it."""
+    """One way to start kernels under apu_se.py.
+
+    It has no state, and defining it registers it; or it is not `registered`, and no setting."""
 
     name: ClassVar[str]
     template: ClassVar[str] = "targets/gem5-se.run.sh.j2"  # of run.sh, or one that extends it
@@ -172,9 +174,10 @@ class Launcher(ABC):
     takes_own: ClassVar[bool] = False  # kernels that users bring
     seen_running: ClassVar[bool] = True  # here, by those who wrote it
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, registered: bool = True) -> None:
         super().__init_subclass__()
-        LAUNCHERS[cls.name] = cls()
+        if registered:
+            LAUNCHERS[cls.name] = cls()
 
     def check(self, simulated: Simulated) -> None:
         """Refuse settings that the launcher cannot serve.
