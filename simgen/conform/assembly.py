@@ -39,6 +39,7 @@ PLANE = values.TUPLES * 4  # bytes: a word of each tuple
 VECTOR_INPUT = values.SOURCES * 2 * PLANE
 SCALAR_INPUT = values.TUPLES * 32
 COPIES = 20  # the first of the registers that keep the sources, or what scalar forms leave
+FILL = 26  # the first of four registers that windows are filled from
 LOOP_RESULTS = 220  # registers that the forms of a loop may leave their results in
 SECTION = ".conform"
 _ENTRY = struct.Struct("<IIIII")
@@ -249,21 +250,30 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
 
 def _window(form: Form, arch: str, place: int) -> list[str]:
     """Each lane's words of memory, behind byte `place` of the results, filled; v18 is where they
-    lie behind s[6:7], and v[14:15] their address."""
+    lie behind s[6:7], and v[14:15] their address.
+
+    Lanes fill what lies side by side, whosever it is: simulators take their time for each line of
+    a cache that an instruction touches.
+    """
     add, addc = _carry(arch)
+    nbytes = values.LANES * form.window * 4  # of a wavefront
     lines = [
         f"v_lshlrev_b32_e32 v18, {form.window.bit_length() - 1}, v1",
         f"{add} v18, vcc, {place:#x}, v18", "v_mov_b32_e32 v15, s7", f"{add} v14, vcc, s6, v18",
-        f"{addc} v15, vcc, 0, v15, vcc", "v_mov_b32_e32 v2, v14", "v_mov_b32_e32 v3, v15",
-        f"v_mov_b32_e32 v19, {KEPT:#x}",
+        f"{addc} v15, vcc, 0, v15, vcc", f"s_mul_i32 s46, s2, {nbytes:#x}",
+        f"s_add_u32 s46, s46, {place:#x}", "s_add_u32 s46, s46, s6", "s_addc_u32 s47, s7, 0",
+        "v_lshlrev_b32_e32 v2, 4, v0", f"{add} v2, vcc, s46, v2", "v_mov_b32_e32 v3, s47",
+        f"{addc} v3, vcc, 0, v3, vcc",
+        *(f"v_mov_b32_e32 v{FILL + n}, {KEPT:#x}" for n in range(4)),
     ]  # fmt: skip
-    for n in range(form.window):
-        store = "flat_store_dword v[2:3], v19"
+    quad, step = f"v[{FILL}:{FILL + 3}]", 16 * values.LANES
+    for at in range(0, nbytes, step):
         if not arch.startswith("gfx8"):
-            store = "global_store_dword v[2:3], v19, off"
-        lines.append(store)
-        if n + 1 < form.window:
-            lines += [f"{add} v2, vcc, 4, v2", f"{addc} v3, vcc, 0, v3, vcc"]
+            lines.append(f"global_store_dwordx4 v[2:3], {quad}, off offset:{at}")
+            continue
+        lines.append(f"flat_store_dwordx4 v[2:3], {quad}")
+        if at + step < nbytes:
+            lines += [f"{add} v2, vcc, {step:#x}, v2", f"{addc} v3, vcc, 0, v3, vcc"]
     return [*lines, "s_waitcnt vmcnt(0) lgkmcnt(0)"]
 
 

@@ -87,7 +87,7 @@ class Units:
         """The units to begin with: what gem5's sources are known to end at by one form each."""
         open_ = [at for at in range(len(self.forms)) if at not in self.seen]
         predicted = [at for at in open_ if self._is_predicted(self.forms[at])]
-        alone, rest = self._first_of_kin(predicted, open_)
+        alone, rest = self._first_of_kin(predicted, open_, {})
         return self._grouped(rest) + [[at] for at in alone]
 
     def _is_predicted(self, form: Form) -> bool:
@@ -102,12 +102,11 @@ class Units:
         return mirrored or (form.mnemonic in table.no_scalar and not plain)
 
     def _first_of_kin(
-        self, suspects: Iterable[int], open_: Sequence[int]
+        self, suspects: Iterable[int], open_: Sequence[int], firsts: dict[tuple[str, ...], int]
     ) -> tuple[list[int], list[int]]:
-        """The first suspect of each kin, to be tried alone, and those that need not wait for it."""
-        firsts: dict[tuple[str, ...], int] = {}
-        for at in suspects:
-            firsts.setdefault(_kin(self.forms[at]), at)
+        """The first suspect of each kin, to be tried alone, and those that need not wait for it;
+        `firsts` has those of this round, by kin, and gets the new ones."""
+        alone = [at for at in suspects if firsts.setdefault(_kin(self.forms[at]), at) == at]
         rest = []
         for at in open_:
             kin = _kin(self.forms[at])
@@ -115,7 +114,7 @@ class Units:
                 rest.append(at)
             elif firsts[kin] != at:
                 self.held[kin].append(at)
-        return list(firsts.values()), rest
+        return alone, rest
 
     def _grouped(self, numbers: Sequence[int], parts: int = 1) -> list[list[int]]:
         """Units of some forms; each unit in so many parts."""
@@ -206,6 +205,7 @@ class Units:
     def _next(self, ended: list[tuple[list[int], Batch, Path]], turn: int) -> list[list[int]]:
         """Smaller units of those that ended gem5."""
         found: list[list[int]] = []
+        firsts: dict[tuple[str, ...], int] = {}
         for unit, batch, folder in ended:
             open_ = [at for at in unit if at not in self.seen]
             # Where code is changed, instructions are not where they were made.
@@ -213,7 +213,7 @@ class Units:
             if not suspects:
                 found += self._grouped(open_, 4)
                 continue
-            alone, rest = self._first_of_kin((at for at in suspects if at in open_), open_)
+            alone, rest = self._first_of_kin((at for at in suspects if at in open_), open_, firsts)
             found += [[at] for at in alone]
             found += self._grouped([at for at in rest if at < suspects[0]])
             behind = [at for at in rest if at > suspects[0]]

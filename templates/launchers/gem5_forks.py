@@ -17,9 +17,9 @@ Leaves in the folder of the results, for each kernel in NAME/:
     outputs.bin     if the kernel ended
     log.txt         what gem5 said
     ended.json      code: of the child's exit, below 0 a signal's; late: whether it was stopped at
-                    the limit; and, of one that failed, as far as gem5 can trace what it executes:
-                    start, where the kernel's first instruction lies, last, the last one executed,
-                    and waves, the last one of each wavefront
+                    the limit; seconds of a processor; and, of one that failed, as far as gem5 can
+                    trace what it executes: start, where the kernel's first instruction lies, last,
+                    the last one executed, and waves, the last one of each wavefront
 """
 
 import gc
@@ -81,17 +81,18 @@ class Children:
         return False
 
     def wait(self):
-        """The next that has ended: its kernel's number, code, whether it was late, traced."""
+        """The next that has ended: its kernel's number, whether it was traced, its code, whether
+        it was late, and seconds of a processor."""
         while True:
             for pid, (_, end, _, late) in self.running.items():
                 if not late[0] and time.monotonic() > end:
                     late[0] = True
                     os.kill(pid, signal.SIGKILL)
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
             if pid in self.running:
                 number, _, traced, (late,) = self.running.pop(pid)
                 code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
-                return number, code, late, traced
+                return number, traced, code, late, used.ru_utime + used.ru_stime
             time.sleep(WAIT)
 
     def stop(self, *_):
@@ -116,11 +117,11 @@ def drive():
             if children.start(*to_start.pop()):
                 return
             continue
-        number, code, late, traced = children.wait()
+        number, traced, code, late, seconds = children.wait()
         if traced:
             told[number] |= seen(kernels[number])
         else:
-            told[number] = {"code": code, "late": late}
+            told[number] = {"code": code, "late": late, "seconds": seconds}
             if code and not late and "GPUExec" in m5.debug.flags:
                 to_start.append((number, True))
                 continue

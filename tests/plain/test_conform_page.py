@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from simgen.conform import bundling, description, judging, page
+from simgen.conform import bundling, consequences, description, judging, page
 from simgen.conform.arithmetic import KEPT
 from simgen.conform.atomics import atomics
 from simgen.conform.forms import Form, forms
@@ -112,3 +112,12 @@ def test_no_form_has_a_longer_one(arch: str):
     """Of the others: the values of all sources, what goes before, and the instruction."""
     most = max((2 * len(f.signature) + len(f.setup) + 2, f.text) for f in forms(arch))
     assert most[0] <= page.MOST_LINES, most
+
+
+def test_loads_and_stores_that_cross_lines_have_a_consequence():
+    tried = [
+        form for form in stores("gfx902", description.words("gfx902"))
+        if form.text.startswith("global_store_dword ") and form.what in ("offset 0", "address + 1")
+    ]  # fmt: skip
+    assert [bool(consequences.of(form)) for form in tried] == [False, True]
+    assert "crosses a 64-byte line" in consequences.of(tried[1])
