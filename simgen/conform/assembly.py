@@ -7,14 +7,15 @@ can be replaced by s_nop, nothing of a block is read by the next.
     kernel(values, results)
 
 Vector kernels: lane l of work-group g has tuple 64 g + l. Scalar kernels: work-group g goes through
-64 tuples, and lane l keeps what tuple 64 g + l gave; blocks without memory share one such loop, as
-simulators take their time for each instruction. A kernel of ids has one block and a shape of its
-own.
+64 tuples, and lane l keeps what tuple 64 g + l gave; blocks without memory of their own share one
+such loop, as simulators take their time for each instruction. A kernel of ids has one block and a
+shape of its own.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -126,8 +127,8 @@ def text(name: str, blocks: Sequence[Form], arch: str) -> str:
 
 
 def _looped(form: Form) -> bool:
-    """Whether a form shares a loop with others: one without memory, which nothing else disturbs."""
-    return form.scalar and form.instruction.format != SCALAR_MEMORY
+    """Whether a form shares a loop with others: one without memory of its own."""
+    return form.scalar and not form.window
 
 
 def _parts(blocks: Sequence[Form]) -> Iterator[list[Placed]]:
@@ -207,7 +208,9 @@ def _start(arch: str) -> list[str]:
 
 
 def _vector_start(arch: str) -> list[str]:
-    lines = [*_start(arch), *_address(arch, "s4", "s5")]
+    """s[56:57] and s[58:59] are what VCC and the bits of lanes are before each instruction."""
+    lines = [*_start(arch), *_pair("s56", "s57", VCC), *_pair("s58", "s59", BITS)]
+    lines += _address(arch, "s4", "s5")
     for at in range(values.SOURCES * 2):
         lines += [_load(arch, f"v{COPIES + at}"), *_advance(arch)]
     return [*lines, "s_waitcnt vmcnt(0) lgkmcnt(0)", *_address(arch, "s6", "s7", 16)]
@@ -216,13 +219,16 @@ def _vector_start(arch: str) -> list[str]:
 def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
     # What ends a simulator may leave its block early. gfx8: m0 limits LDS.
     lines = [f"; {form.text}", "s_mov_b64 exec, -1", "s_mov_b32 m0, -1"]
+    named = _named(form)
     words = range(2 * len(form.signature))
-    lines += [f"v_mov_b32_e32 v{SOURCE + at}, v{COPIES + at}" for at in words]
-    lines += [f"v_mov_b32_e32 v{RESULT + n}, {KEPT:#x}" for n in range(4)]
+    lines += [
+        f"v_mov_b32_e32 v{SOURCE + at}, v{COPIES + at}" for at in words if SOURCE + at in named
+    ]
+    lines += [f"v_mov_b32_e32 v{n}, {KEPT:#x}" for n in range(RESULT, RESULT + 4) if n in named]
     if form.window:
         lines += _window(form, arch, place + len(form.outputs) * PLANE)
-    lines += [*_pair("s46", "s47", VCC), "s_mov_b64 vcc, s[46:47]"]
-    lines += [*_pair("s30", "s31", BITS), *_pair("s34", "s35", BITS), *form.setup]
+    lines += ["s_mov_b64 vcc, s[56:57]", "s_mov_b64 s[30:31], s[58:59]"]
+    lines += ["s_mov_b64 s[34:35], s[58:59]", *form.setup]
     if form.lanes != Form.lanes:
         lines += [*_pair("s46", "s47", form.lanes), "s_mov_b64 exec, s[46:47]"]
     lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:", f".Lwith{at}:", "s_nop 4"]
@@ -246,6 +252,13 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
         lines += _store(arch, register, place)
         place += PLANE
     return lines
+
+
+def _named(form: Form) -> set[int]:
+    """The numbers of the vector registers that a form or what goes with it names."""
+    lines = " ".join((form.text, *form.setup, *form.after, *form.outputs))
+    named = re.findall(r"\bv\[?(\d+)(?::(\d+))?", lines)
+    return {n for low, high in named for n in range(int(low), int(high or low) + 1)}
 
 
 def _window(form: Form, arch: str, place: int) -> list[str]:
@@ -337,13 +350,17 @@ def _scalar_loop(part: Sequence[Placed], arch: str) -> list[str]:
     ]  # fmt: skip
     kept: list[tuple[str, int]] = []
     for at, form, place in part:
+        pairs = {int(each[1:]) & ~1 for each in form.outputs if each != "scc"}
         lines += [
-            f"; {form.text}", f".Lblock{at}:", "s_mov_b64 s[30:31], s[46:47]", *form.setup,
+            f"; {form.text}", f".Lblock{at}:",
+            *(f"s_mov_b64 s[{n}:{n + 1}], s[46:47]" for n in sorted(pairs)), *form.setup,
             "s_cmp_lg_u32 s24, 0", f".Lfrom{at}:", form.text, f".Lto{at}:", *form.after,
             f".Lwith{at}:",
         ]  # fmt: skip
         if "scc" in form.outputs:
             lines.append("s_cselect_b32 s38, 1, 0")
+        if form.instruction.format == SCALAR_MEMORY:
+            lines.append("s_waitcnt lgkmcnt(0)")
         for n, output in enumerate(form.outputs):
             register = f"v{COPIES + len(kept)}"
             lines.append(f"v_mov_b32_e32 {register}, {'s38' if output == 'scc' else output}")

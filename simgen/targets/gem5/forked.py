@@ -33,10 +33,11 @@ class Forked(Kfd, registered=False):
         self.jobs, self.limit = jobs, limit
 
     def command(self, simulated: Simulated, workload: Workload) -> Command:
-        """As `Kfd.command`; `here` is the folder of each process."""
+        """As `Kfd.command`; `here` is the folder of each process. One compute unit: gem5 takes its
+        time for each cycle of each."""
         state = " here/state.bin" if workload.left else ""
         return Command(
-            before=("-n1", f"--mem-size={memory_text(memory_nbytes(workload))}",
+            before=("-n1", "-u1", f"--mem-size={memory_text(memory_nbytes(workload))}",
                     *simulated.options, "--env=/dev/null"),
             after=("-c", "../../gem5-se/binary",
                    f"--options='../../data.h5 here/outputs.bin{state}'"),
