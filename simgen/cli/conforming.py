@@ -28,7 +28,12 @@ MOST_ROWS = 60  # of the table, without --verbose
     is_flag=True,
     help="Try what `simgen legalise` makes of the forms; of those that it takes.",
 )
-@click.option("--timeout", default=120.0, metavar="S", help="Seconds that a run may take.")
+@click.option(
+    "--timeout",
+    default=120.0,
+    metavar="S",
+    help="Seconds that a run may take; on gem5, of a processor, for a kernel.",
+)
 @click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -42,13 +42,14 @@ MOST_ROUNDS = 60
 MOST_NBYTES = 2 << 20  # of a unit's results
 MOST_SUSPECTS = 12  # of a unit, that are tried alone
 MOST_LOG = 1 << 26
+STUCK = 20  # limits of real time that a unit takes at most (gem5_forks.py)
 HALF_MIRROR = "row_half_mirror"
 _EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # of the frames of gem5's stack
 _ASSERTION = re.compile(r"Assertion (.*) failed")
 _PANIC = re.compile(r"\b(?:panic|fatal): .*")  # gem5's last words
 _UNIMPLEMENTED = re.compile(r"unimplemented \w+ instruction: *(\S+)")
 _LACKS = re.compile(r"not implemented|cannot be decoded|not supported|unsupported|decoded as", re.I)
-_MEMORY = ("FLAT", "DS", description.SCALAR_MEMORY)  # formats
+_MEMORY = ("FLAT", "DS", "MUBUF", description.SCALAR_MEMORY)  # formats
 _CONTROLS = ("sdwa", "dpp")
 
 
@@ -60,7 +61,7 @@ class Units:
     arch: str
     forms: Sequence[Form]
     runs: Runs
-    limit: float  # seconds that a unit may take
+    limit: float  # seconds of a processor that a unit may take
     known: dict[int, tuple[Found, str]]
     tell: Callable[[str], None]
     change: Callable[[str, bytes], bytes] | None = None  # of a unit's code, by its name
@@ -140,7 +141,7 @@ class Units:
             for each in of.batches
         }
         bundling.write(path, of, self.target, objects, package)
-        code, said = self.runs(path, self.limit * (len(todo) + 1))
+        code, said = self.runs(path, STUCK * self.limit * (len(todo) + 1))
         if code in (2, 3, 4):
             raise MissingError(said.removeprefix("simgen: error: ").strip() or f"{GEM5}: no run")
         if code:

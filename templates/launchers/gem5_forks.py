@@ -8,7 +8,7 @@ state.bin, see tensors/state_file.py), and simulates; what ends one child ends n
 `forks.json` beside this file:
 
     jobs    children at a time
-    limit   seconds that a child may take
+    limit   seconds of a processor that a child may take
     id      of the data, as the state has it: hexadecimal
     kernels names, in the order of the steps
 
@@ -24,6 +24,7 @@ Leaves in the folder of the results, for each kernel in NAME/:
 
 import gc
 import json
+import math
 import os
 import resource
 import shutil
@@ -35,6 +36,7 @@ import m5
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAIT = 0.02  # seconds between looks at the children
+STUCK = 20  # limits of real time, after which a child that does not compute is stopped
 LINKED = "here"  # the path that programs write to: of each child, its own folder
 TRACE = "trace.txt"
 TO_RUN, LEFT_OUT = 0, 2  # marks of steps
@@ -54,6 +56,8 @@ def begin(number, traced):
     os.dup2(log, 1)
     os.dup2(log, 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    most = math.ceil(TOLD["limit"]) * (2 if traced else 1)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     marks = bytearray([LEFT_OUT]) * len(kernels)
     marks[number] = TO_RUN
@@ -77,7 +81,7 @@ class Children:
         if pid == 0:
             begin(number, traced)
             return True
-        self.running[pid] = (number, time.monotonic() + TOLD["limit"], traced, [False])
+        self.running[pid] = (number, time.monotonic() + STUCK * TOLD["limit"], traced, [False])
         return False
 
     def wait(self):
@@ -92,6 +96,7 @@ class Children:
             if pid in self.running:
                 number, _, traced, (late,) = self.running.pop(pid)
                 code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+                late = late or code == -signal.SIGXCPU
                 return number, traced, code, late, used.ru_utime + used.ru_stime
             time.sleep(WAIT)
 
@@ -119,7 +124,7 @@ def drive():
             continue
         number, traced, code, late, seconds = children.wait()
         if traced:
-            told[number] |= seen(kernels[number])
+            told[number].update(seen(kernels[number]))
         else:
             told[number] = {"code": code, "late": late, "seconds": seconds}
             if code and not late and "GPUExec" in m5.debug.flags:

@@ -62,6 +62,18 @@ CASES = {
         "s_waitcnt lgkmcnt(0)\nv_add_f32 v4, s10, v2",
         "x[1] + x",
     ),
+    # Beside a vector instruction with scalar sources, which stay as they are.
+    "beside a register": (
+        "s_mov_b32 s11, 40\ns_mov_b32 s12, 2.0\ns_load_dword s10, s[4:5], s11 offset:0x54\n"
+        "v_mul_f32 v5, s12, v2\ns_waitcnt lgkmcnt(0)\nv_add_f32 v4, s10, v5\n"
+        "v_cvt_f32_u32 v6, s11\nv_add_f32 v4, v4, v6",
+        "x[31] + 2 * x + 40",
+    ),
+    "beside a register, two words": (
+        "s_movk_i32 s11, 0x10\ns_load_dwordx2 s[8:9], s[4:5], s11 offset:0x20\n"
+        "s_waitcnt lgkmcnt(0)\nv_sub_f32 v4, s9, v2\nv_mul_f32 v4, s8, v4",
+        "x[12] * (x[13] - x)",
+    ),
     "upper byte": (
         "v_lshlrev_b32 v5, 2, v0\nv_lshlrev_b32 v6, 16, v0\nv_mov_b32 v7, 0\nds_write_b32 v5, v7\n"
         "ds_write_b8_d16_hi v5, v6\nds_read_b32 v4, v5\ns_waitcnt lgkmcnt(0)\nv_cvt_f32_u32 v4, v4",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Forked(Kfd, registered=False):
-    """`jobs` processes at a time, of at most `limit` seconds each."""
+    """`jobs` processes at a time, of at most `limit` seconds of a processor each."""
 
     template = "targets/gem5-se-forks.run.sh.j2"
 
