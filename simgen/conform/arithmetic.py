@@ -191,13 +191,17 @@ class Computed:
             found.append(value)
         return found, reads
 
+    def apply(self, name: str, *sources: Values) -> Any:
+        """What a function of the description makes of sources."""
+        return FUNCTIONS[name](*sources)
+
     def _computed(self, sources: Sequence[Values], carry: Where | None) -> list[Any]:
         name = self.instruction.function
         if self.modifiers.clamp and name in _SATURATING:
             name = _SATURATING[name]
-        function = FUNCTIONS[name]
+        more = () if carry is None else (carry,)
         with np.errstate(all="ignore"):
-            found = function(*sources) if carry is None else function(*sources, carry)
+            found = self.apply(name, *sources, *more)
         if "exec" in self.instruction.results:
             return [found, found]
         return list(found) if isinstance(found, tuple) else [found]
@@ -223,7 +227,7 @@ class Computed:
                 value = _half(words[at], type_.removeprefix("pk_"), select[at])
                 sources.append(floats.negated(value) if at in neg else value)
             with np.errstate(all="ignore"):
-                made = _as_expected(FUNCTIONS[of.function](*sources))
+                made = _as_expected(self.apply(of.function, *sources))
             del half
             halves.append(floats.clamped(made) if how.clamp else made)
         return [Wanted(of.results[0].removeprefix("pk_"), _stacked(halves))]

@@ -24,7 +24,7 @@ from simgen.compile import toolchain
 from simgen.compile.code_object import PACKED_IDS, S_NOP
 from simgen.conform import values
 from simgen.conform.arithmetic import BITS, KEPT, VCC
-from simgen.conform.description import SCALAR_MEMORY
+from simgen.conform.description import SCALAR_MEMORY, SWITCH
 from simgen.conform.forms import RESULT, SOURCE, Form
 from simgen.conform.movements import LDS_NBYTES
 
@@ -102,7 +102,7 @@ def words(form: Form) -> int:
 
 
 def text(name: str, blocks: Sequence[Form], arch: str) -> str:
-    """The assembly of a kernel; its blocks are all scalar or all not, and have one `flush`; one of
+    """The assembly of a kernel; its blocks are all scalar or all not, and have one `mode`; one of
     ids is alone."""
     body: list[str] = []
     for part in _parts(blocks):
@@ -231,7 +231,10 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
     lines += ["s_mov_b64 s[34:35], s[58:59]", *form.setup]
     if form.lanes != Form.lanes:
         lines += [*_pair("s46", "s47", form.lanes), "s_mov_b64 exec, s[46:47]"]
-    lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:", f".Lwith{at}:", "s_nop 4"]
+    # What shows a switch, and turns it back, is left out with it.
+    switch, after = form.instruction.format == SWITCH, form.after
+    lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:"]
+    lines += [*(after if switch else ()), f".Lwith{at}:", "s_nop 4"]
     if form.instruction.format in ("DS", "FLAT"):
         lines.append("s_waitcnt vmcnt(0) lgkmcnt(0)")
     if "s36" in form.outputs:
@@ -240,7 +243,7 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
         lines.append("s_mov_b64 s[32:33], vcc")
     if "s36" in form.outputs or form.lanes != Form.lanes:
         lines.append("s_mov_b64 exec, -1")
-    lines += form.after
+    lines += () if switch else after
     moved = []
     for n, output in enumerate(form.outputs):
         if output[0] != "v":
@@ -427,8 +430,8 @@ def _dimensions(shape: Shape) -> int:
 
 
 def _descriptor(name: str, arch: str, blocks: Sequence[Form]) -> list[str]:
-    """As clang writes it, and how floats are: subnormals kept and IEEE's NaNs, or neither."""
-    form, flush = blocks[0], blocks[0].flush
+    """As clang writes it, and how floats are rounded and flushed."""
+    form = blocks[0]
     registers = max(each.registers for each in blocks)
     if any(map(_looped, blocks)):
         registers = max(registers, COPIES + LOOP_RESULTS)
@@ -436,8 +439,7 @@ def _descriptor(name: str, arch: str, blocks: Sequence[Form]) -> list[str]:
         "user_sgpr_kernarg_segment_ptr": 1, "kernarg_size": 16,
         "group_segment_fixed_size": LDS_NBYTES, "next_free_vgpr": registers,
         "next_free_sgpr": 64, "system_sgpr_workgroup_id_x": 1,
-        "float_denorm_mode_32": 0 if flush else 3, "float_denorm_mode_16_64": 3,
-        "ieee_mode": 0 if flush else 1, "dx10_clamp": 1,
+        **form.mode.directives, "dx10_clamp": 1,
     }  # fmt: skip
     if arch in PACKED_IDS:
         told["accum_offset"] = registers

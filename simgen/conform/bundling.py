@@ -112,7 +112,7 @@ def groups(forms: Sequence[Form], most_nbytes: int = 0) -> list[tuple[Form, ...]
 
 def _kind(form: Form) -> tuple[Any, ...]:
     """What the forms of a kernel have in common: values, mode and launch."""
-    return form.scalar, form.flush, form.signature, form.shape
+    return form.scalar, form.mode, form.signature, form.shape
 
 
 def batched(of: Sequence[tuple[Form, ...]], arch: str, *, apart: bool = False) -> Probed:

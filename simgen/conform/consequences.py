@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from simgen.conform.float_mode import FLUSHING, USUAL
+
 if TYPE_CHECKING:
     from simgen.conform.forms import Form
 
@@ -62,4 +64,9 @@ def of(form: Form) -> str:
     """In words; empty where nobody has told."""
     if form.what.startswith("address + "):
         return _UNALIGNED
+    if form.mode not in (USUAL, FLUSHING) or form.mnemonic.startswith("s_setreg"):
+        return (
+            "code that sets how floats are rounded or flushed: division, directed conversions, "
+            "and whole programs that are compiled to flush subnormals"
+        )
     return next((told for pattern, told in _KNOWN if re.search(pattern, form.text)), "")

@@ -35,6 +35,7 @@ MAX_NBYTES = 2**20
 VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3P")
 SCALAR = ("SOP2", "SOP1", "SOPC", "SOPK")
 SCALAR_MEMORY = "SMEM"
+SWITCH = "SOPK of MODE"  # what changes how others compute, and is told by the next one
 
 
 @dataclass(frozen=True)

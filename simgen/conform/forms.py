@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from simgen.conform import arithmetic, controls, description, values
 from simgen.conform.arithmetic import Computed, Modifiers
+from simgen.conform.float_mode import FLUSHING, USUAL, FloatMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +66,7 @@ class Form:
     setup: tuple[str, ...]  # lines before it
     outputs: tuple[str, ...]  # registers of results, by words: v10, vcc_lo, ...
     plan: Computed
-    flush: bool = False  # subnormals are flushed and the mode is not IEEE's, as omod asks for
+    mode: FloatMode = USUAL  # that its kernel begins with
     lanes: int = (1 << values.LANES) - 1  # EXEC
     after: tuple[str, ...] = ()  # lines behind it, in all lanes
     window: int = 0  # words of memory that each lane has to write to, looked at behind `outputs`
@@ -95,6 +96,11 @@ def forms(arch: str) -> Iterator[Form]:
             yield from _Vector(each, arch, known).forms()
 
 
+def plain(of: Described, arch: str, known: frozenset[str]) -> Iterator[Form]:
+    """The forms of a vector instruction that have nothing but registers, one of each encoding."""
+    yield from _Vector(of, arch, known).plain()
+
+
 class _Vector:
     """The forms of a vector instruction."""
 
@@ -105,18 +111,36 @@ class _Vector:
 
     def forms(self) -> Iterator[Form]:
         of = self.of
-        short = f"{of.name}_e32" if f"{of.name}_e32" in self.known else ""
-        if "#" in "".join(of.sources):
-            short = of.name
-        if short:
+        if short := self._short:
             yield self._form(short, "e32")
             if of.name in _EXEC_TOO:
                 yield self._form(short, "e32, some lanes", lanes=_EXEC)
             yield from self._constants(short, 0, literal="#" not in "".join(of.sources))
-        long = next((w for w in (f"{of.name}_e64", of.name) if w in self.known and w != short), "")
-        if long and "#" not in "".join(of.sources):
+        if long := self._long_word:
             yield from self._long(long)
         yield from self._controls()
+
+    def plain(self) -> Iterator[Form]:
+        """Those with nothing but registers."""
+        for word, what in ((self._short, "e32"), (self._long_word, "e64")):
+            if word:
+                yield self._form(word, what)
+
+    @property
+    def _short(self) -> str:
+        """The mnemonic of the short encoding; empty where there is none."""
+        of = self.of
+        if "#" in "".join(of.sources):
+            return of.name
+        return f"{of.name}_e32" if f"{of.name}_e32" in self.known else ""
+
+    @property
+    def _long_word(self) -> str:
+        of = self.of
+        if "#" in "".join(of.sources):
+            return ""
+        words = (f"{of.name}_e64", of.name)
+        return next((w for w in words if w in self.known and w != self._short), "")
 
     def _long(self, word: str) -> Iterator[Form]:
         yield self._form(word, "e64")
@@ -141,7 +165,7 @@ class _Vector:
             yield self._form(word, "e64, clamp", Modifiers(clamp=True))
             for name, by in (("mul:2", 2.0), ("mul:4", 4.0), ("div:2", 0.5)):
                 if results[0] == "f32":
-                    yield self._form(word, f"e64, {name}", Modifiers(omod=by), flush=True)
+                    yield self._form(word, f"e64, {name}", Modifiers(omod=by), FLUSHING)
         saturating = self.of.name in ("v_add_u32", "v_sub_u32", "v_subrev_u32", "v_add_i32",
                                       "v_sub_i32")  # fmt: skip
         if saturating and self.of.results == self.of.results[:1]:
@@ -203,10 +227,10 @@ class _Vector:
         word: str,
         what: str,
         modifiers: Modifiers = PLAIN,
+        mode: FloatMode = USUAL,
         *,
         constant: tuple[int, str, int] | None = None,
         setup: tuple[str, ...] = (),
-        flush: bool = False,
         lanes: int | None = None,
     ) -> Form:
         of = self.of
@@ -222,7 +246,7 @@ class _Vector:
         controls = modifiers.text(len(self.sources), self._packed)
         text = f"{word} {', '.join([*written, *operands])}{controls}"
         before, lanes = (*setups, *setup), Form.lanes if lanes is None else lanes
-        return Form(of, text, what, tuple(signature), before, tuple(outputs), plan, flush, lanes)
+        return Form(of, text, what, tuple(signature), before, tuple(outputs), plan, mode, lanes)
 
     def _operands(
         self, modifiers: Modifiers, constant: tuple[int, str, int] | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simgen.conform import consequences, description, ids, matrix, scalar_memory
+from simgen.conform.float_mode import FLUSHING, USUAL
 from simgen.conform.forms import SOURCE, Form
 from simgen.conform.judging import Found
 from simgen.conform.values import LANES
@@ -96,6 +97,10 @@ def reproducer(finding: Seen) -> list[str]:
     example = finding.examples[0] if finding.examples else None
     holder, expected, found = example.first if example else ("", "", "")
     lines = [*_filled(form, holder), form.text, *_read_back(form, holder)]
+    if form.mode not in (USUAL, FLUSHING):
+        told = (f".amdhsa_{key} {value}" for key, value in form.mode.directives.items()
+                if value != USUAL.directives[key])  # fmt: skip
+        lines = [f"; {' '.join(told)}", *lines]
     if not example:
         return lines
     if form.shape:

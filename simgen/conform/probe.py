@@ -20,14 +20,8 @@ import numpy as np
 from simgen.compile import cache
 from simgen.compile.legalise import facts
 from simgen.conform import assembly, bundling, description, judging
-from simgen.conform.atomics import atomics
-from simgen.conform.forms import forms
-from simgen.conform.ids import ids
+from simgen.conform.catalogue import catalogue
 from simgen.conform.judging import Found
-from simgen.conform.matrix import products
-from simgen.conform.movements import movements
-from simgen.conform.scalar_memory import scalar_loads, scalar_stores
-from simgen.conform.stores import stores
 from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
 from simgen.lint import rewriting
@@ -128,13 +122,7 @@ class Trial:
             raise MissingError(f"{self.on}: " + "; ".join(map(str, lacks)))
         pattern = re.compile(self.only)
         arch = self.arch_name
-        known = description.words(arch)
-        every = [
-            *forms(arch), *movements(arch, known), *stores(arch, known), *atomics(arch, known),
-            *products(arch, known), *scalar_loads(arch, known), *scalar_stores(arch, known),
-            *ids(),
-        ]  # fmt: skip
-        chosen = [each for each in every if pattern.search(each.text)]
+        chosen = [each for each in catalogue(arch) if pattern.search(each.text)]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
         if self.on == GEM5:

@@ -9,31 +9,22 @@ import pytest
 
 from simgen.compile import code_object
 from simgen.conform import assembly, bundling, description
-from simgen.conform.atomics import atomics
+from simgen.conform.catalogue import catalogue
+from simgen.conform.float_mode import USUAL, FloatMode
 from simgen.conform.forms import forms
 from simgen.conform.ids import ids
-from simgen.conform.matrix import products
-from simgen.conform.movements import movements
-from simgen.conform.scalar_memory import scalar_loads, scalar_stores
-from simgen.conform.stores import stores
+from simgen.conform.scalar_memory import scalar_stores
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_assembler_takes_every_form(arch: str):
-    groups: dict[tuple[bool, bool], list] = {}
-    known = description.words(arch)
-    moved = (
-        *movements(arch, known),
-        *stores(arch, known),
-        *atomics(arch, known),
-        *products(arch, known),
-        *scalar_loads(arch, known),
-        *scalar_stores(arch, known),
-    )
-    for form in (*forms(arch), *moved):
-        groups.setdefault((form.scalar, form.flush), []).append(form)
+    groups: dict[tuple[bool, FloatMode], list] = {}
+    for form in catalogue(arch):
+        if form.shape:
+            continue  # kernels of their own, below
+        groups.setdefault((form.scalar, form.mode), []).append(form)
     for members in groups.values():
         made = assembly.assembled("k", members, arch)
         assert len(made.places) == len(members)
@@ -53,9 +44,16 @@ def test_a_scalar_store_is_left_out_with_what_writes_it_back():
     assert set(words.tolist()) == {0xBF800000}, "s_nop"
 
 
+def test_an_instruction_that_sets_a_mode_is_left_out_with_what_shows_it():
+    form = next(each for each in catalogue("gfx902") if each.mnemonic == "s_setreg_b32")
+    made = assembly.assembled("k", [form], "gfx902")
+    ((_, nbytes, *_),) = made.places
+    assert (nbytes, made.together) == (4, (4 + 4 + 4 + 8 + 4,))  # s_nop, v_add, back, s_nop
+
+
 def test_a_form_that_is_left_out_is_the_one_that_is_named():
     chosen = [form for form in forms("gfx942") if form.instruction.name == "v_add_f32"]
-    probe = bundling.probe([form for form in chosen if not form.flush], "gfx942")
+    probe = bundling.probe([form for form in chosen if form.mode == USUAL], "gfx942")
     (batch,) = probe.batches
     _, nbytes, *_ = batch.made.places[3]
     code = assembly.without(batch.made, [3], batch.name)

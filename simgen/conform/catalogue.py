@@ -1,0 +1,31 @@
+"""All forms of an architecture, whatever they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simgen.conform import description
+from simgen.conform.atomics import atomics
+from simgen.conform.forms import forms
+from simgen.conform.ids import ids
+from simgen.conform.matrix import products
+from simgen.conform.modes import modes
+from simgen.conform.movements import movements
+from simgen.conform.scalar_memory import scalar_loads, scalar_stores
+from simgen.conform.stores import stores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from simgen.conform.forms import Form
+
+_KINDS = (movements, stores, atomics, products, scalar_loads, scalar_stores, modes)
+
+
+def catalogue(arch: str) -> Iterator[Form]:
+    """The forms, instructions on registers first, ids last."""
+    known = description.words(arch)
+    yield from forms(arch)
+    for kind in _KINDS:
+        yield from kind(arch, known)
+    yield from ids()
