@@ -50,6 +50,9 @@ WRONG = (
      "writes zeros: of the source, it reads the lowest byte alone"),
     (r"rsrcDesc\(gpuDynInst, instData\.SBASE\)",
      "takes its buffer from registers with half the numbers"),
+    # Of two or three words: initMemWrite<2> and <3> look for those of a lane behind each other.
+    (r"(?s)\A(?!.*data3\b).*rsrcDesc.*\[lane ?\* ?4\]\s*= data0",
+     "stores words of other lanes"),
 )  # fmt: skip
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),

@@ -235,7 +235,7 @@ def _vector_block(form: Form, at: int, arch: str, place: int) -> list[str]:
     switch, after = form.instruction.format == SWITCH, form.after
     lines += ["s_nop 4", f".Lfrom{at}:", form.text, f".Lto{at}:"]
     lines += [*(after if switch else ()), f".Lwith{at}:", "s_nop 4"]
-    if form.instruction.format in ("DS", "FLAT"):
+    if form.instruction.format in ("DS", "FLAT", "MUBUF"):
         lines.append("s_waitcnt vmcnt(0) lgkmcnt(0)")
     if "s36" in form.outputs:
         lines.append("s_mov_b64 s[36:37], exec")

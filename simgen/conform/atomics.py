@@ -71,7 +71,7 @@ _LDS = (
 )  # fmt: skip
 _LDS_FLOATS = ("add_f32", "min_f32", "max_f32", "cmpst_f32", "add_f64", "min_f64", "max_f64",
                "cmpst_f64", "pk_add_f16", "pk_add_bf16")  # fmt: skip
-_PAIRS = ("cmpswap", "cmpst", "mskor", "cmpst_f32", "cmpst_f64")  # they take two sources
+PAIRS = ("cmpswap", "cmpst", "mskor", "cmpst_f32", "cmpst_f64")  # they take two sources
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,16 @@ class Atomic(Computed):
         two zeros, or of a number and a NaN, is the lesser.
         """
         active = bits_of(lanes, words.shape[2])
-        old, a, b = (_whole(words[at], wide=self.wide) for at in range(3))
+        old, a, b = (whole(words[at], wide=self.wide) for at in range(3))
         found = []
         if self.returns:
             found += [Wanted("b32", Expected(np.where(active, each, np.uint32(KEPT))))
-                      for each in _parts(old)]  # fmt: skip
-        if type_ := _float(self.change):
+                      for each in parts(old)]  # fmt: skip
+        if type_ := float_type(self.change):
             found.append(self._of_floats(type_, (old, a, b), active))
         else:
             new = np.where(active, _COMMON[self.change](old, a, b), old)
-            found += [Wanted("b32", Expected(each)) for each in _parts(new)]
+            found += [Wanted("b32", Expected(each)) for each in parts(new)]
         kept = np.full(words.shape[2], KEPT, np.uint32)
         found += [Wanted("b32", Expected(kept))] * (WINDOW - 1 - self.wide)
         return found
@@ -117,7 +117,7 @@ class Atomic(Computed):
         return Wanted(type_, Expected(new, active & free))
 
 
-def _float(change: str) -> str:
+def float_type(change: str) -> str:
     """The type of the floats that an atomic changes; empty of integers."""
     type_ = change.rpartition("_")[2]
     return type_ if type_ in ("f16", "bf16", "f32", "f64") else ""
@@ -147,13 +147,13 @@ def _brain_sum(words: tuple[Any, ...], active: Any) -> Wanted:
     return Wanted("b16", BrainFloats(np.where(active, new, halves[0]), active & small))
 
 
-def _whole(source: Any, *, wide: bool) -> Any:
+def whole(source: Any, *, wide: bool) -> Any:
     if not wide:
         return source[0]
     return source[0].astype(np.uint64) | source[1].astype(np.uint64) << np.uint64(32)
 
 
-def _parts(values: Any) -> list[Any]:
+def parts(values: Any) -> list[Any]:
     if values.dtype == np.uint32:
         return [values]
     low = values & np.uint64(0xFFFFFFFF)
@@ -167,8 +167,8 @@ def atomics(arch: str, known: frozenset[str]) -> Iterator[Form]:
             yield form
 
 
-def _signature(change: str, wide: bool) -> tuple[str, ...]:
-    type_ = _float(change) or ("b64" if wide else "b32")
+def signature(change: str, *, wide: bool) -> tuple[str, ...]:
+    type_ = float_type(change) or ("b64" if wide else "b32")
     return (f"pk_{type_}" if type_.endswith("f16") else type_,) * 3
 
 
@@ -176,15 +176,13 @@ def _register(first: int, count: int) -> str:
     return f"v{first}" if count == 1 else f"v[{first}:{first + count - 1}]"
 
 
-def _in_memory(arch: str) -> Iterator[Form]:
+def filled(arch: str) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+    """What atomics in memory change, whether 64 bits, and lines that put the first source into the
+    window at v[14:15], and what is compared behind what is swapped in."""
     old = arch.startswith("gfx8")
     add, addc = add_words(arch)
     tail = "" if old else ", off"
     store = "flat_store_dword" if old else "global_store_dword"
-    returning = " sc0" if arch == "gfx942" else " glc"
-    places = [("flat", "v[14:15], {}")]
-    if not old:
-        places += [("global", "v[14:15], {}, off"), ("global", "v18, {}, s[6:7]")]
     kinds = [(change, wide) for change in _MEMORY for wide in (False, True)]
     for change, wide in [*kinds, *((each, each.endswith("64")) for each in _FLOATS_IN_MEMORY)]:
         setup = [f"{store} v[14:15], v4{tail}"]
@@ -192,24 +190,34 @@ def _in_memory(arch: str) -> Iterator[Form]:
             setup += [f"{add} v30, vcc, 4, v14", f"{addc} v31, vcc, 0, v15, vcc",
                       f"{store} v[30:31], v5{tail}"]  # fmt: skip
         setup.append("s_waitcnt vmcnt(0) lgkmcnt(0)")
-        pair = change in _PAIRS
-        if pair and not wide:
+        if change in PAIRS and not wide:
             setup.append("v_mov_b32_e32 v7, v8")
+        yield change, wide, tuple(setup)
+
+
+def _in_memory(arch: str) -> Iterator[Form]:
+    old = arch.startswith("gfx8")
+    returning = " sc0" if arch == "gfx942" else " glc"
+    places = [("flat", "v[14:15], {}")]
+    if not old:
+        places += [("global", "v[14:15], {}, off"), ("global", "v18, {}, s[6:7]")]
+    for change, wide, setup in filled(arch):
+        pair = change in PAIRS
         data = _register(6, (1 + wide) * (1 + pair))
         for segment, operands in places:
-            word = f"{segment}_atomic_{change}{'_x2' if wide and not _float(change) else ''}"
+            word = f"{segment}_atomic_{change}{'_x2' if wide and not float_type(change) else ''}"
             base = "scalar base" if "s[" in operands else "address"
             for returns in (False, True):
                 to = f"{_register(10, 1 + wide)}, " if returns else ""
                 line = f"{word} {to}{operands.format(data)}{returning if returns else ''}"
                 what = f"{base}, {'returning' if returns else 'not returning'}"
                 for lanes in (ALL, SOME) if base == "address" else (ALL,):
-                    of = Described(word, "FLAT", (), _signature(change, wide), "mov")
+                    of = Described(word, "FLAT", (), signature(change, wide=wide), "mov")
                     plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
                                   returns=returns)  # fmt: skip
                     outputs = tuple(f"v{10 + n}" for n in range((1 + wide) * returns))
                     yield Form(of, line, what + (", some lanes" if lanes != ALL else ""),
-                               of.sources, tuple(setup), outputs, plan, lanes=lanes,
+                               of.sources, setup, outputs, plan, lanes=lanes,
                                window=WINDOW)  # fmt: skip
 
 
@@ -228,7 +236,7 @@ def _in_lds() -> Iterator[Form]:
         after = (*(f"ds_read_b32 v{_BACK + n}, v14 offset:{4 * n}" for n in range(WINDOW)),
                  "s_waitcnt lgkmcnt(0)")  # fmt: skip
         data = _register(6, 1 + wide)
-        if change in _PAIRS:
+        if change in PAIRS:
             data += f", {_register(8, 1 + wide)}"
         for returns in (False, True):
             if word == "wrxchg" and not returns:
@@ -236,7 +244,7 @@ def _in_lds() -> Iterator[Form]:
             name = f"ds_{word}_rtn_{type_}" if returns else f"ds_{word}_{type_}"
             to = f"{_register(10, 1 + wide)}, " if returns else ""
             for lanes in (ALL, SOME):
-                of = Described(name, "DS", (), _signature(change, wide), "mov")
+                of = Described(name, "DS", (), signature(change, wide=wide), "mov")
                 plan = Atomic(of, Modifiers(), None, False, None, change=change, wide=wide,
                               returns=returns)  # fmt: skip
                 outputs = (*(f"v{10 + n}" for n in range((1 + wide) * returns)),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from simgen.conform import description
 from simgen.conform.atomics import atomics
+from simgen.conform.buffers import buffers
 from simgen.conform.forms import forms
 from simgen.conform.ids import ids
 from simgen.conform.matrix import products
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from simgen.conform.forms import Form
 
-_KINDS = (movements, stores, atomics, products, scalar_loads, scalar_stores, modes)
+_KINDS = (
+    movements, stores, atomics, buffers, products, scalar_loads, scalar_stores, modes
+)  # fmt: skip
 
 
 def catalogue(arch: str) -> Iterator[Form]:

@@ -49,6 +49,7 @@ _KNOWN = (
     ),
     (r"^v_.*_[ui]?64", "64-bit arithmetic: addresses, random numbers"),
     (r"^v_.*16", "half precision and 16-bit indices"),
+    (r"^buffer_", "accesses that end with their tensor without a branch: libraries of kernels"),
     (r"^s_", "loop counters, addresses and branches that all lanes share"),
 )
 

@@ -246,8 +246,8 @@ def _part(offset: int, nbytes: int, *, signed: bool) -> Moves:
     return moves
 
 
-_WORDS = (("dword", 1), ("dwordx2", 2), ("dwordx3", 3), ("dwordx4", 4))
-_LESS = (("ubyte", 1), ("sbyte", 1), ("ushort", 2), ("sshort", 2))  # bytes
+WORDS = (("dword", 1), ("dwordx2", 2), ("dwordx3", 3), ("dwordx4", 4))
+LESS = (("ubyte", 1), ("sbyte", 1), ("ushort", 2), ("sshort", 2))  # bytes
 
 
 def _memory(arch: str, told: bool) -> Iterator[Form]:
@@ -289,11 +289,11 @@ def _loads(
     segment: str, place: str, what: str, offset: int, setup: tuple[str, ...], lanes: int = ALL_LANES
 ) -> Iterator[Form]:
     """Of all widths, of what lies `offset` bytes behind the start of each tuple's own word."""
-    for name, count in _WORDS:
+    for name, count in WORDS:
         to = "v10" if count == 1 else f"v[10:{9 + count}]"
         yield _form(f"{segment}_load_{name} {to}, {place}", what, count, _given(offset, count),
                     setup, "FLAT", lanes=lanes)  # fmt: skip
-    for name, nbytes in _LESS:
+    for name, nbytes in LESS:
         moved = _part(offset, nbytes, signed=name[0] == "s")
         yield _form(f"{segment}_load_{name} v10, {place}", what, 1, moved, setup, "FLAT",
                     lanes=lanes)  # fmt: skip

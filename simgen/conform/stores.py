@@ -33,7 +33,7 @@ ALL = Form.lanes
 _BACK = 32  # the first of the registers to which a window of LDS comes back
 _FAR = 2048  # bytes to the second window of LDS, of stores with two places far apart
 # Ending of a mnemonic, byte of the source at which it begins, bytes.
-_WIDTHS = (
+WIDTHS = (
     ("byte", 0, 1), ("short", 0, 2), ("dword", 0, 4), ("dwordx2", 0, 8), ("dwordx3", 0, 12),
     ("dwordx4", 0, 16), ("byte_d16_hi", 2, 1), ("short_d16_hi", 2, 2),
 )  # fmt: skip
@@ -91,7 +91,7 @@ def _data(nbytes: int, first: int = 4) -> str:
 
 def _to_memory(arch: str) -> Iterator[Form]:
     add, addc = add_words(arch)
-    for name, source, nbytes in _WIDTHS:
+    for name, source, nbytes in WIDTHS:
         data = _data(nbytes)
         writes = ((0, source, nbytes),)
         plain = f"flat_store_{name} v[14:15], {data}"
