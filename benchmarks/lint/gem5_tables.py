@@ -53,6 +53,9 @@ WRONG = (
     # Of two or three words: initMemWrite<2> and <3> look for those of a lane behind each other.
     (r"(?s)\A(?!.*data3\b).*rsrcDesc.*\[lane ?\* ?4\]\s*= data0",
      "stores words of other lanes"),
+    # src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15.
+    (r"AMDGPU::mxb?float8\b",
+     "has gfx950's 8-bit floats (OCP) in place of gfx942's (FNUZ): numbers are off by 2"),
 )  # fmt: skip
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from simgen.conform import description
 from simgen.conform.atomics import atomics
 from simgen.conform.buffers import buffers
+from simgen.conform.eight_bits import eight_bit_conversions
 from simgen.conform.forms import forms
 from simgen.conform.ids import ids
 from simgen.conform.matrix import products
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from simgen.conform.forms import Form
 
 _KINDS = (
-    movements, stores, atomics, buffers, products, scalar_loads, scalar_stores, modes
+    movements, stores, atomics, buffers, products, scalar_loads, scalar_stores, modes,
+    eight_bit_conversions,
 )  # fmt: skip
 
 

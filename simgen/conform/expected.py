@@ -63,6 +63,21 @@ class BrainFloats(Expected):
         return good if self.free is None else good | self.free
 
 
+@dataclass(frozen=True)
+class EitherByte(Expected):
+    """Words of which each byte is that of `value` or of `other`."""
+
+    def right(self, found: Values) -> Where:
+        """As `Expected.right`."""
+        assert self.other is not None
+        good = np.ones(found.shape, bool)
+        for shift in (np.uint32(each) for each in (0, 8, 16, 24)):
+            allowed = [each >> shift & np.uint32(0xFF) for each in (self.value, self.other)]
+            byte = found >> shift & np.uint32(0xFF)
+            good &= (byte == allowed[0]) | (byte == allowed[1])
+        return good if self.free is None else good | self.free
+
+
 def whole(values: Values) -> Values:
     """The bits of values as unsigned integers."""
     return values.view(_WHOLE[values.dtype.itemsize]) if values.dtype != np.bool_ else values

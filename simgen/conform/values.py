@@ -60,17 +60,33 @@ _I16 = (0, 1, 2, 3, 15, 16, 17, 0x7F, 0x80, 0xFF, 0x100, 0x7FFE, 0x7FFF, 0x8000,
 
 BITS = {"f32": 32, "f64": 64, "f16": 16, "i32": 32, "u32": 32, "b32": 32, "i64": 64, "u64": 64,
         "b64": 64, "i16": 16, "u16": 16, "b16": 16, "pk_f16": 32, "pk_i16": 32, "pk_u16": 32,
-        "pk_bf16": 32, "pk_f32": 64}  # fmt: skip
+        "pk_bf16": 32, "pk_f32": 64, "f32_fp8": 32, "f32_bf8": 32}  # fmt: skip
 # Several elements of a matrix: "4xf16". xf32 is held as f32. fp8 and bf8 are gfx942's: without
 # infinities, 0x80 is the only NaN, and exponents have a bias of 8 and 16.
 _SEVERAL = re.compile(r"(\d+)x(\w+)")
 _ELEMENTS: dict[str, Any] = {
     name: np.dtype(of)
     for name, of in (("f32", "f4"), ("xf32", "f4"), ("f64", "f8"), ("f16", "f2"), ("bf16", "u2"),
-                     ("i8", "i1"), ("i32", "i4"), ("fp8", "u1"), ("bf8", "u1"))
+                     ("i8", "i1"), ("u8", "u1"), ("i32", "i4"), ("fp8", "u1"), ("bf8", "u1"))
 }  # fmt: skip
-_MANTISSA = {"fp8": 3, "bf8": 2}  # bits
-_SPECIAL = {"f32": _F32, "f64": _F64, "f16": _F16}
+MANTISSA = {"fp8": 3, "bf8": 2}  # bits
+# Numbers of f32 next to those of 8 bits: some of these, those halfway between two, of which either
+# is the even one, and their neighbours; subnormal ones, the largest, and what is beyond.
+_NEAR_EIGHT = {
+    "f32_fp8": (0.0, -0.0, 1.0, 1.0625, -1.1875, 1.0625 + 2**-23, 1.1875 - 2**-23, -1.75, 0.0078125,
+                2**-11, -3 * 2**-11, 2**-11 + 2**-34, -(2**-12), 2**-10, 7.5 * 2**-10, 5.5 * 2**-10,
+                240.0, -232.0, 247.99998, -248.0, 256.0, 448.0, -1e30, 2**-140, np.inf, -np.inf,
+                np.nan),
+    "f32_bf8": (0.0, -0.0, 1.0, 1.125, -1.375, 1.125 + 2**-23, 1.375 - 2**-23, -1.75, 2**-15,
+                2**-18, -3 * 2**-18, 2**-18 + 2**-41, -(2**-19), 2**-17, 3.5 * 2**-17, 2.5 * 2**-17,
+                57344.0, -53248.0, 61439.996, -61440.0, 65536.0, 114688.0, -1e30, 2**-140, np.inf,
+                -np.inf, np.nan),
+}  # fmt: skip
+_SPECIAL = {
+    "f32": _F32, "f64": _F64, "f16": _F16,
+    **{name: tuple(np.array(of, np.float32).view(np.uint32).tolist())
+       for name, of in _NEAR_EIGHT.items()},
+}  # fmt: skip
 _OF_BITS = {16: _I16, 32: _I32, 64: _I64}
 # Of instructions with three sources: fewer special values, so that all meet.
 _FEW = {
@@ -106,14 +122,16 @@ def tuples(signature: Sequence[str]) -> Words:
     Sources are of the types `signature`. What is above a value of 16 bits is not zero.
     """
     rng = np.random.default_rng([SEED, *(ord(letter) for letter in ".".join(signature))])
+    found = np.zeros((SOURCES, 2, TUPLES), np.uint32)
     if signature and _SEVERAL.fullmatch(signature[0]):
-        return np.stack([_whole_numbers(each, rng) for each in signature])
+        for at, each in enumerate(signature):
+            found[at] = _whole_numbers(each, rng)
+        return found
     columns = [_special(each, len(signature)) for each in signature]
     met = list(itertools.product(*columns))
     if len(met) > TUPLES * 3 // 4:
         chosen = rng.permutation(len(met))[: TUPLES * 3 // 4]
         met = [met[each] for each in sorted(chosen)]
-    found = np.zeros((SOURCES, 2, TUPLES), np.uint32)
     for at, type_ in enumerate(signature):
         values = np.array([row[at] for row in met], np.uint64)
         values = np.concatenate([values, _others(type_, TUPLES - len(met), rng)])
@@ -125,12 +143,19 @@ def tuples(signature: Sequence[str]) -> Words:
 
 
 def _whole_numbers(type_: str, rng: np.random.Generator) -> Words:
-    """Elements of matrices: of floats, whole numbers whose products have more bits than they."""
+    """Elements of matrices: of floats, whole numbers whose products have more bits than they.
+    Of `u8`, all bytes in each place."""
     count, kind = _several(type_)
+    if kind == "u8":
+        steps, starts = np.arange(1, 2 * count, 2), np.arange(count) * 85
+        numbers = np.arange(TUPLES)[:, None] * steps + starts & 0xFF
+        every = np.zeros((TUPLES, 8), np.uint8)
+        every[:, :count] = numbers
+        return every.view(np.uint32).T
     most = {"i8": 128, "i32": 1 << 30, "f64": 1 << 20}.get(kind, 255)
     numbers = rng.integers(-most, most, (TUPLES, count))
-    if kind in _MANTISSA:
-        told = _eight_bits(kind)
+    if kind in MANTISSA:
+        told = eight_bits(kind)
         whole = np.flatnonzero((told == np.rint(told)) & (np.abs(told) <= 30))  # NaN is not
         made = whole[numbers % len(whole)].astype(np.uint8)
     elif kind == "bf16":
@@ -149,15 +174,15 @@ def elements(words: Words, type_: str) -> NDArray[np.float64]:
     if kind == "bf16":
         halves = held.view(np.uint16).astype(np.uint32) << np.uint32(16)
         return halves.view(np.float32).astype(np.float64)
-    if kind in _MANTISSA:
-        return _eight_bits(kind)[held.view(np.uint8)]
+    if kind in MANTISSA:
+        return eight_bits(kind)[held.view(np.uint8)]
     numbers: NDArray[np.float64] = held.view(_ELEMENTS[kind]).astype(np.float64)
     return numbers
 
 
-def _eight_bits(kind: str) -> NDArray[np.float64]:
-    """What each byte is as an 8-bit float of gfx942."""
-    bits_below = _MANTISSA[kind]
+def eight_bits(kind: str) -> NDArray[np.float64]:
+    """What each byte is as an 8-bit float of gfx942, `fp8` or `bf8`."""
+    bits_below = MANTISSA[kind]
     code = np.arange(256)
     exponent, mantissa = code >> bits_below & (0x7F >> bits_below), code & (1 << bits_below) - 1
     bias = 1 << 6 - bits_below
@@ -195,6 +220,7 @@ def _others(type_: str, count: int, rng: np.random.Generator) -> NDArray[np.uint
     )
     kinds: dict[str, Any] = {"f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64),
                              "f16": (np.float16, np.uint16)}  # fmt: skip
+    type_ = type_.partition("_")[0] if type_ in _NEAR_EIGHT else type_
     if type_ in kinds:
         float_, whole = kinds[type_]
         like = (rng.standard_normal(count) * 2.0 ** rng.integers(-4, 5, count)).astype(float_)
