@@ -34,7 +34,7 @@ def _signed(values: Any) -> Any:
     return values.view(f"i{values.dtype.itemsize}")
 
 
-_COMMON: dict[str, Changes] = {
+COMMON: dict[str, Changes] = {
     "add": lambda old, a, _: old + a,
     "sub": lambda old, a, _: old - a,
     "rsub": lambda old, a, _: a - old,
@@ -60,7 +60,7 @@ _FLOATS: dict[str, Changes] = {
     "cmpst": lambda old, a, b: np.where(old == a, b, old),
 }
 _FLOATS_IN_MEMORY = ("add_f32", "add_f64", "min_f64", "max_f64", "pk_add_f16", "pk_add_bf16")
-_MEMORY = ("add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec", "swap",
+IN_MEMORY = ("add", "sub", "smin", "smax", "umin", "umax", "and", "or", "xor", "inc", "dec", "swap",
            "cmpswap")  # fmt: skip
 # Of LDS: the mnemonic's words, before and behind "rtn", and what it does.
 _LDS = (
@@ -97,7 +97,7 @@ class Atomic(Computed):
         if type_ := float_type(self.change):
             found.append(self._of_floats(type_, (old, a, b), active))
         else:
-            new = np.where(active, _COMMON[self.change](old, a, b), old)
+            new = np.where(active, COMMON[self.change](old, a, b), old)
             found += [Wanted("b32", Expected(each)) for each in parts(new)]
         kept = np.full(words.shape[2], KEPT, np.uint32)
         found += [Wanted("b32", Expected(kept))] * (WINDOW - 1 - self.wide)
@@ -183,7 +183,7 @@ def filled(arch: str) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
     add, addc = add_words(arch)
     tail = "" if old else ", off"
     store = "flat_store_dword" if old else "global_store_dword"
-    kinds = [(change, wide) for change in _MEMORY for wide in (False, True)]
+    kinds = [(change, wide) for change in IN_MEMORY for wide in (False, True)]
     for change, wide in [*kinds, *((each, each.endswith("64")) for each in _FLOATS_IN_MEMORY)]:
         setup = [f"{store} v[14:15], v4{tail}"]
         if wide:

@@ -13,6 +13,7 @@ from simgen.conform.ids import ids
 from simgen.conform.matrix import products
 from simgen.conform.modes import modes
 from simgen.conform.movements import movements
+from simgen.conform.scalar_atomics import scalar_atomics
 from simgen.conform.scalar_memory import scalar_loads, scalar_stores
 from simgen.conform.stores import stores
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from simgen.conform.forms import Form
 
 _KINDS = (
-    movements, stores, atomics, buffers, products, scalar_loads, scalar_stores, modes,
-    eight_bit_conversions,
+    movements, stores, atomics, buffers, products, scalar_loads, scalar_stores,
+    scalar_atomics, modes, eight_bit_conversions,
 )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ _NEAR = 0x60  # bytes: without it, what is loaded is there, too
 _BYTES, _ELEMENTS = (0xFFFFFFF0, 0), (0x0FFFFFFF, 16)
 _FLAGS = 0x00027000  # 32-bit words, in order
 WINDOW = 8  # words of memory of a tuple, of stores
-_INTO = 8  # bytes: where in it they begin
+INTO = 8  # bytes: where in it they begin
 _BACK = ("s_waitcnt lgkmcnt(0)", "s_dcache_wb")
 
 
@@ -78,7 +78,7 @@ class ScalarStored(Computed):
         given = (words[0, 0], words[0, 1], words[1, 0], words[1, 1])
         kept = np.full(words.shape[2], KEPT, np.uint32)
         left = [kept] * WINDOW
-        left[_INTO // 4 : _INTO // 4 + self.count] = given[: self.count]
+        left[INTO // 4 : INTO // 4 + self.count] = given[: self.count]
         return [Wanted("b32", Expected(each)) for each in left]
 
 
@@ -94,24 +94,39 @@ def scalar_stores(arch: str, known: frozenset[str]) -> Iterator[Form]:
 
 
 def _stores(name: str, count: int, both: bool) -> Iterator[Form]:
-    yield _store(name, count, "constant", f"s[14:15], {_INTO:#x}", ())
-    yield _store(name, count, "far constant", f"s[10:11], {_FAR:#x}", _below(_FAR - _INTO))
-    register = "s13" if both else "m0"
-    setup = (*_below(_REGISTER - _INTO), f"s_mov_b32 {register}, {_REGISTER:#x}")
-    yield _store(name, count, "register", f"s[10:11], {register}", setup)
+    yield _store(name, count, "constant", f"s[14:15], {INTO:#x}", ())
     if both:
-        yield _store(name, count, "negative constant", "s[10:11], -0x40", _below(-0x40 - _INTO))
-        setup = (*_below(_NEAR + 0x84 - _INTO), *_register(_NEAR))
-        yield _store(name, count, "register and constant", "s[10:11], s13 offset:0x84", setup)
+        for what, operands, setup in ways(INTO):
+            yield _store(name, count, what, operands, setup)
+        return
+    yield _store(name, count, "far constant", f"s[10:11], {_FAR:#x}", _below(_FAR - INTO))
+    setup = (*_below(_REGISTER - INTO), f"s_mov_b32 m0, {_REGISTER:#x}")
+    yield _store(name, count, "register", "s[10:11], m0", setup)
+
+
+def ways(into: int) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """How gfx9 reaches a byte of the tuple's window by a base that lies elsewhere: in words, the
+    operands, and the lines before."""
+    yield "far constant", f"s[10:11], {_FAR:#x}", _below(_FAR - into)
+    setup = (*_below(_REGISTER - into), *_register(_REGISTER))
+    yield "register", "s[10:11], s13", setup
+    yield "negative constant", "s[10:11], -0x40", _below(-0x40 - into)
+    setup = (*_below(_NEAR + 0x84 - into), *_register(_NEAR))
+    yield "register and constant", "s[10:11], s13 offset:0x84", setup
+
+
+def buffer_ways(into: int, register: str = "s13") -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """The same by a buffer."""
+    for size, what in ((_BYTES, "of bytes"), (_ELEMENTS, "of elements")):
+        setup = (*_below(_FAR - into), *_buffer(*size))
+        yield f"buffer {what}, constant", f"s[16:19], {_FAR:#x}", setup
+        setup = (*setup, f"s_mov_b32 {register}, {_FAR:#x}")
+        yield f"buffer {what}, register", f"s[16:19], {register}", setup
 
 
 def _buffer_stores(name: str, count: int, both: bool) -> Iterator[Form]:
-    register = "s13" if both else "m0"
-    for size, what in ((_BYTES, "of bytes"), (_ELEMENTS, "of elements")):
-        setup = (*_below(_FAR - _INTO), *_buffer(*size))
-        yield _store(name, count, f"buffer {what}, constant", f"s[16:19], {_FAR:#x}", setup)
-        setup = (*setup, f"s_mov_b32 {register}, {_FAR:#x}")
-        yield _store(name, count, f"buffer {what}, register", f"s[16:19], {register}", setup)
+    for what, operands, setup in buffer_ways(INTO, "s13" if both else "m0"):
+        yield _store(name, count, what, operands, setup)
 
 
 def _store(name: str, count: int, what: str, operands: str, setup: tuple[str, ...]) -> Form:
@@ -144,11 +159,12 @@ def reproducer(form: Form, number: int, sources: Sequence[str]) -> list[str]:
     if form.window:
         whole = [each.removeprefix("0x") for each in sources[:2]]
         given = [half for each in whole for half in (each[8:], each[:8])]
-        assert isinstance(form.plan, ScalarStored)
+        # An atomic has sources of two words each, and a tuple's flag says what it compares.
+        count = form.plan.count if isinstance(form.plan, ScalarStored) else len(given)
         told = f"  ; s[14:15]: {4 * WINDOW} bytes, each word {KEPT:#x}"
-        lines = [
-            f"s_mov_b32 s{20 + n}, 0x{each}" for n, each in enumerate(given[: form.plan.count])
-        ]
+        lines = [f"s_mov_b32 s{20 + n}, 0x{each}" for n, each in enumerate(given[:count])]
+        if any(" s24," in line for line in form.setup):
+            lines.append(f"s_mov_b32 s24, {number % 3 == 0:d}")
         return [lines[0] + told, *lines[1:], *form.setup, form.text, form.after[-1]]
     group, lane = divmod(number, values.LANES)
     told = f"  ; s[8:9]: where the {values.LANES} tuples of work-group {group} lie"
