@@ -93,6 +93,9 @@ _TIMED = re.compile(r'\{"(v_\w+)", *\d+')
 _NAMED = re.compile(r'([MN]{2}EM__\w+)\s*=\s*"(\w+)"')
 _CALLED = re.compile(r"using (Inst_VOP3P_MAI__\w+)\s*=[^;]*?&\s*([MN]{2}EM__\w+)\s*>;")
 _NARROW = re.compile(r"\bfloat result\[M\]\[N\]")
+# The second part of what lies in two lines begins at an element, whose number is that of the bytes
+# before, divided by its own (in the oldest versions, not even that).
+_CUTS = re.compile(r"d_data\)\)\[lane \* N \+\s*req1->getSize\(\)")
 # Of 64 bits, a compare and swap keeps 32 of each lane.
 _NARROW_SWAP = re.compile(r"<VecElemU32\*>\(\s*gpuDynInst->x_data\)\)\[lane\] = data")
 _UNLIMITED = re.compile(r"AtomicOp(Inc|Dec)\(\) *\{ *\}\s*void execute\(T \*b\) *\{ \*b [+-]= 1;")
@@ -114,6 +117,8 @@ class Sources:
         shapes = "".join(self._show(p) for p in listed if p.endswith("gpu_decoder.hh"))
         self.unsigned = bool(_UNSIGNED.search(shapes))
         self.headers = "".join(self._show(p) for p in listed if p.endswith("insts/instructions.hh"))
+        moving = "".join(self._show(p) for p in listed if p.endswith("gpu_mem_helpers.hh"))
+        self.cuts = bool(_CUTS.search(moving))
         shared = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.hh"))
         self.narrow_swap = bool(_NARROW_SWAP.search(shared))
         # Of atomics, a functor that all share does the work: these two take no limit.
@@ -303,6 +308,7 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
         "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
         **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
         "no_scalar": sorted(made["no_scalar"]),
+        "cuts": sources.cuts,
         "half_mirror": not _HALF_MIRROR.search(sources.helpers),
         "ignores": {k: sorted(made[k]) for k in _MODIFIERS}
         | {k: sorted(made[k] - made["ends"]) for k in (*_MATRIX, "negative") if made[k]},

@@ -37,9 +37,11 @@ def header(name: str) -> str:
     return _LOCAL_INCLUDE.sub(lambda match: header(match[1]), text)
 
 
-def assembly(kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True) -> str:
+def assembly(
+    kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True, aligned: bool = False
+) -> str:
     """Assembly text of a user's kernel, under the workload's name for it; `matrix`: whether what is
-    to run it has instructions for matrices.
+    to run it has instructions for matrices; `aligned` as `toolchain.own_flags`.
 
     Raises:
         UsageError: the source does not compile, or has no such kernel.
@@ -57,18 +59,20 @@ def assembly(kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True) ->
         text = triton.assembly(own, arch, f"kernel {kernel.name}", cache, matrix=matrix)
     else:
         text = (
-            own.text if own.language is Language.ASSEMBLY else _compiled(kernel, own, arch, cache)
+            own.text
+            if own.language is Language.ASSEMBLY
+            else _compiled(kernel, own, arch, cache, aligned=aligned)
         )
     return renamed(text, own.entry, kernel.name)
 
 
-def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache) -> str:
+def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, aligned: bool) -> str:
     from simgen.compile.cache import Key
 
     suffix = {Language.HIP: "hip", Language.OPENCL: "cl"}[own.language]
     name = f"{kernel.name}.{suffix}"
     whole = device_text(own)
-    flags = toolchain.own_flags(suffix, arch)
+    flags = toolchain.own_flags(suffix, arch, aligned=aligned)
     key = Key("own assembly")
     key.add("label", f"own assembly {arch} {kernel.name}")
     key.add("compiler", toolchain.identity())

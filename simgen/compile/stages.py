@@ -17,7 +17,7 @@ from typing import Any
 
 from simgen.compile import code_object, legalise, own, render, toolchain
 from simgen.compile.cache import Cache, Key
-from simgen.compile.legalise import Legalised, Model, cache_policy
+from simgen.compile.legalise import Legalised, Model, cache_policy, facts
 from simgen.compile.legalise.implemented import Unimplemented, unimplemented
 from simgen.errors import RefusedError
 from simgen.ir import Kernel
@@ -67,7 +67,9 @@ def amdgcn(
     def compiled(source: str | Kernel, cache: Cache) -> str:
         if isinstance(source, Kernel):
             matrix = not model.simulator or bool(legalise.support(model).matrix)
-            return own.assembly(source, arch, cache, matrix=matrix)
+            # Which loses bytes that lie across two lines, but for those of aligned elements.
+            aligned = model.simulator == facts.GEM5
+            return own.assembly(source, arch, cache, matrix=matrix, aligned=aligned)
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
         key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)

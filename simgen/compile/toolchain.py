@@ -148,8 +148,15 @@ def assemble(text: str, arch: str) -> bytes:
         return (folder / "kernel.co").read_bytes()
 
 
-def own_flags(suffix: str, arch: str) -> tuple[str, ...]:
-    """What a user's source in HIP ("hip") or OpenCL C ("cl") is compiled with."""
+# Of what may lie anywhere, byte by byte.
+ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode")
+
+
+def own_flags(suffix: str, arch: str, *, aligned: bool = False) -> tuple[str, ...]:
+    """What a user's source in HIP ("hip") or OpenCL C ("cl") is compiled with; `aligned`: so that
+    no load or store is wider than what it moves is known to be aligned."""
+    if aligned:
+        return (*own_flags(suffix, arch), *ALIGNED_FLAGS)
     if suffix == "cl":
         left_out = ("--offload-device-only", "-std=c++20", "-Wall", "-Werror")
         common = [f for f in DEVICE_FLAGS[1:] if f not in left_out and not f.startswith("-W")]

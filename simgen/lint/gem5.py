@@ -3,6 +3,7 @@ simulator does, by a table that `simgen conform` has written."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from simgen.compile.legalise import gem5_rules
@@ -28,6 +29,11 @@ _SIGN_CURE = "compare both signs, or clear the sign bit with integer arithmetic"
 
 _TITLES = {"mgpusim": "MGPUSim"}
 _IDLE = "goes on counting what a wavefront without active lanes asks for, and ends later"
+_MOVED = re.compile(r"(?:flat|global|scratch)_(?:load|store)_(dword|[us]?short)")
+_CUT = "loses bytes of lanes that cross a line of 64, unless their addresses are multiples of {}"
+_ALIGN = (
+    "align what it moves, or compile with -Xclang -target-feature -Xclang -unaligned-access-mode"
+)
 _EXEC, _MINUS_ONE = 126, 193  # as operands are numbered
 
 _VGPRS = 256  # the first of them, as sources are numbered
@@ -44,7 +50,7 @@ class Gem5:
         self.ends, self.no_form = frozenset(table.ends), frozenset(table.no_form)
         self.ignores = {each: frozenset(of) for each, of in table.ignores.items()}
         self.no_scalar, self.half_mirror = frozenset(table.no_scalar), table.half_mirror
-        self.wrong, self.edges = table.wrong, table.edges
+        self.wrong, self.edges, self.cuts = table.wrong, table.edges, table.cuts
 
     def judged(self, items: Sequence[Decoded]) -> Iterator[tuple[Decoded, Judged]]:
         """What is to be said of a function's instructions."""
@@ -86,6 +92,8 @@ class Gem5:
             return WRONG, self.wrong[word], self._rule(word) or OTHERWISE
         if reason := self._rewritten(item, following, word):
             return WRONG, reason, LEGALISE
+        if self.cuts and (nbytes := _unaligned(item, word)):
+            return EDGES, f"{self.title} {_CUT.format(nbytes)}", _ALIGN
         if word in self.edges:
             return EDGES, self.edges[word], self._rule(word) or "keep such values out"
         return None
@@ -110,6 +118,13 @@ class Gem5:
         if "upper_halves" in self.rewritings and _leaves_half(item, following, word):
             return "gem5 leaves the upper half of the result's register as it was"
         return ""
+
+
+def _unaligned(item: Decoded, word: str) -> int:
+    """The bytes of an element of a load or store, if its offset is no multiple of them; else 0."""
+    moved = _MOVED.match(word) if item.format == "FLAT" else None
+    nbytes = (2 if "short" in moved[1] else 4) if moved else 0
+    return nbytes if nbytes and item.bits(0, 1) % nbytes else 0
 
 
 def _step(item: Decoded, word: str) -> MaskStep:

@@ -229,6 +229,39 @@ def test_quotients_by_zeros_and_infinities(place: Path) -> None:
         assert bool(bundle.diff(strict=True)) is legalise
 
 
+PACKED = """\
+#pragma pack(1)
+struct Record { unsigned char tag; int value; };
+#pragma pack()
+__global__ void near(const int* x, int* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = ((const Record*)x)[i].value;
+}
+"""
+
+
+def test_what_lies_across_two_lines(place: Path) -> None:
+    """Of packed structures: the compiler is told to load them byte by byte."""
+    (place / "near.hip").write_text(PACKED)
+    (place / "near.py").write_text(
+        "import numpy as np\n"
+        "def expected(x, n):\n"
+        "    whole = np.ascontiguousarray(x, np.int32).view(np.uint8).reshape(-1, 5)\n"
+        "    return whole[:n, 1:].copy().view(np.int32).reshape(-1)\n"
+    )
+    settings = SETTINGS.replace('x = "f32[n]"', 'x = "i32[1250]"').replace('"f32[n]"', '"i32[n]"')
+    settings = settings.partition("reference")[0]
+    settings += 'reference = "near.py:expected"\ntolerance = 0\n'
+    (place / "near.toml").write_text(settings)
+    made = simgen.plan(str(place / "near.toml"))
+    for legalise in (True, False):
+        bundle = made.build(place / f"b{legalise}", Gem5Se(gem5_version=VERSION, legalise=legalise))
+        bundle.run(timeout=600.0)
+        assert bool(bundle.diff(strict=True)) is legalise
+
+
 SOURCE = """\
 __global__ void near(const float* x, float* out, int n)
 {

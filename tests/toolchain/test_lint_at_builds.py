@@ -96,3 +96,29 @@ def test_kernels_of_simgen_that_are_right_stay_as_they_are(tmp_path: Path) -> No
     simgen.plan("softmax_fwd").build(tmp_path / "b", target)
     (cost,) = costs(tmp_path / "b").values()
     assert not {word for word in cost["replaced"] if word.startswith("v_")}
+
+
+PACKED = """
+#pragma pack(1)
+struct Record { unsigned char tag; int value; };
+#pragma pack()
+__global__ void k(const int* x, float* out)
+{
+    out[threadIdx.x] = ((const Record*)x)[threadIdx.x].value;
+}
+"""
+
+
+def test_what_is_not_aligned_is_loaded_by_bytes(tmp_path: Path) -> None:
+    """gem5 loses bytes of what lies across two lines; the compiler knows what may."""
+    (tmp_path / "k.hip").write_text(PACKED)
+    (tmp_path / "k.toml").write_text(SETTINGS)
+    made = simgen.plan(tmp_path / "k.toml")
+    found = {}
+    for legalise in (True, False):
+        bundle = tmp_path / f"b{legalise}"
+        made.build(bundle, Gem5Se(gem5_version="24.1", legalise=legalise))
+        (looked,), unread = linting.of_files([bundle], "", "gem5", "24.1")
+        assert not unread
+        found[legalise] = [(f.instruction, f.verdict, f.refused) for f in looked.findings]
+    assert found == {True: [], False: [("global_load_dword", "edges", False)]}

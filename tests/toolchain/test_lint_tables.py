@@ -182,6 +182,28 @@ def test_what_conform_has_found_in_gem5():
         assert [item.offset in found for item in cases] == list(wanted.values())
 
 
+OFFSETS = {
+    "global_load_dword v1, v[2:3], off offset:1": True,
+    "global_load_dwordx4 v[4:7], v2, s[6:7] offset:-6": True,
+    "global_load_dwordx2 v[4:5], v[2:3], off offset:4": False,
+    "global_store_short v[2:3], v4, off offset:7": True,
+    "global_store_short v[2:3], v4, off offset:6": False,
+    "global_load_ubyte v1, v[2:3], off offset:7": False,
+    "flat_store_dwordx3 v[2:3], v[4:6] offset:2": True,
+    "ds_read_b32 v1, v2 offset:1": False,  # LDS has no lines
+}
+
+
+@pytest.mark.parametrize("version", ["22.1", "24.1", "25.1"])
+def test_offsets_that_are_not_aligned(version):
+    cases = assembled(list(OFFSETS), "gfx902")
+    table = facts.table("gem5", version, "gfx902")
+    judge = Gem5(Model("gem5", version, "gfx902"), table, ()).judged
+    told = {item.offset: judged[0] for item, judged in judge(cases)}
+    wanted = [item.offset for item, of in zip(cases, OFFSETS.values(), strict=True) if of]
+    assert told == dict.fromkeys(wanted, "edges")
+
+
 SCALAR_LOADS = {
     "s_load_dword s48, s[10:11], -0x40": True,
     "s_load_dwordx16 s[48:63], s[10:11], 0x7ffff": False,

@@ -9,6 +9,7 @@ simulator's sources:
         ends            mnemonics at which the simulation ends
         no_form         mnemonics of SDWA and DPP forms whose controls it does not read
         no_scalar       mnemonics whose first source may be no scalar register or constant
+        cuts            whether it cuts what a lane moves across two lines at an element, not a byte
         half_mirror     whether the DPP control row_half_mirror does not end the simulation
         ignores         abs, neg, clamp, omod -> mnemonics (VOP3) that do not read it; cbsz, blgp
                         of products of matrices; negative: of scalar loads, the constant's sign
@@ -47,6 +48,7 @@ class Table:
     no_form: tuple[str, ...] = ()
     no_scalar: tuple[str, ...] = ()
     half_mirror: bool = True
+    cuts: bool = False
     ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
     edges: Mapping[str, str] = field(default_factory=dict)
