@@ -19,7 +19,7 @@ import numpy as np
 
 from simgen.compile import cache
 from simgen.compile.legalise import facts
-from simgen.conform import assembly, bundling, description, judging
+from simgen.conform import assembly, bundling, judging
 from simgen.conform.catalogue import catalogue
 from simgen.conform.judging import Found
 from simgen.conform.units import Units
