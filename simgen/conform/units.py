@@ -42,6 +42,7 @@ MOST_ROUNDS = 60
 MOST_NBYTES = 2 << 20  # of a unit's results
 MOST_SUSPECTS = 12  # of a unit, that are tried alone
 MOST_LOG = 1 << 26
+MOST_SECONDS = 1e6  # of all units of a round
 STUCK = 20  # limits of real time that a unit takes at most (gem5_forks.py)
 HALF_MIRROR = "row_half_mirror"
 _EXECUTED = re.compile(r"Inst_([A-Z0-9]+)__(\w+?)7execute")  # of the frames of gem5's stack
@@ -141,7 +142,8 @@ class Units:
             for each in of.batches
         }
         bundling.write(path, of, self.target, objects, package)
-        code, said = self.runs(path, STUCK * self.limit * (len(todo) + 1))
+        most = STUCK * self.limit * (len(todo) + 1)
+        code, said = self.runs(path, min(most, MOST_SECONDS))
         if code in (2, 3, 4):
             raise MissingError(said.removeprefix("simgen: error: ").strip() or f"{GEM5}: no run")
         if code:
