@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simgen.conform import atomics, movements, stores
+from simgen.conform import atomics, movements, stores, values
 from simgen.conform.arithmetic import KEPT, Computed, Modifiers, Wanted, bits_of
 from simgen.conform.description import Described
 from simgen.conform.expected import Expected
@@ -84,15 +84,10 @@ class Way:
 
     def places(self, count: int, words: int) -> tuple[Any, Where]:
         """Of each tuple and word: the byte from the base, and whether it is inside."""
-        number = np.arange(count, dtype=np.int64)
-        index, offset = np.zeros_like(number), np.full_like(number, self.inside)
-        if self.index:
-            index = number + np.where(number >= _HALF, _BEYOND, 0) * self.far
+        index, offset = self.given(count)
         if self.lanes:
-            index = number % 64
-        if self.offset:
-            offset += number % 2 * self.second if self.index else number * self.step
-        offset = offset[:, None] + 4 * np.arange(words)
+            index = np.arange(count) % values.LANES
+        offset = offset[:, None] + self.inside + 4 * np.arange(words)
         index = index[:, None]
         if self.swizzle:
             each = self.swizzle
@@ -101,6 +96,16 @@ class Way:
             return place + self.scalar, (index < self.records) & (offset >= 0)
         place = offset + self.stride * index
         return place + self.scalar, place < self.records - self.scalar
+
+    def given(self, count: int) -> tuple[Any, Any]:
+        """Index and offset of each tuple, as registers have them; 0 where there is none."""
+        number = np.arange(count, dtype=np.int64)
+        index, offset = np.zeros_like(number), np.zeros_like(number)
+        if self.index:
+            index = number + np.where(number >= _HALF, _BEYOND, 0) * self.far
+        if self.offset:
+            offset = number % 2 * self.second if self.index else number * self.step
+        return index, offset
 
     def setup(self, arch: str) -> tuple[str, ...]:
         """The lines that make index, offset and resource; s[16:17] has the base."""
@@ -159,6 +164,36 @@ _SAME = (Way("nothing", 4), Way("constant", 4, inside=12), Way("scalar offset", 
 _LANES = Way("index of the lane", 4, stride=4, lanes=True)
 
 
+@dataclass(frozen=True)
+class BufferLoaded(Movement):
+    """What a load from a buffer leaves."""
+
+    way: Way = _LANES
+
+
+@dataclass(frozen=True)
+class BufferHalf(Half):
+    """The same of half of a register."""
+
+    way: Way = _LANES
+
+
+def reproducer(form: Form, number: int) -> list[str]:
+    """The lines that say what tuple `number` has for index, offset and resource."""
+    way: Way = form.plan.way  # type: ignore[attr-defined]
+    index, offset = (int(each[number]) for each in way.given(number + 1))
+    what = (
+        f"the memory of tuple 0; the next begins {4 * WINDOW} bytes on" if form.window else "data"
+    )
+    return [
+        f"; s[16:17]: the address of {what}",
+        *(f"v_mov_b32 {INDEX}, {index:#x}" for _ in range(way.index)),
+        *(f"v_mov_b32 {OFFSET}, {offset:#x}" for _ in range(way.offset)),
+        *(line for line in form.setup if line.startswith(("s_or_b32 s17", "s_mov_b32"))
+          and not line.startswith("s_mov_b32 s16")),
+    ]  # fmt: skip
+
+
 def buffers(arch: str, known: frozenset[str]) -> Iterator[Form]:
     """The forms of an architecture."""
     for form in (*_loads(arch), *_stores(arch), *_atomics(arch)):
@@ -207,9 +242,9 @@ def _load(
         return value, np.ones(value.shape, bool)
 
     of = Described(word, FORMAT, ("b32",) * count, stores.SIGNATURE, "mov")
-    plan: Computed = Movement(of, Modifiers(), None, False, None, moves=moves)
+    plan: Computed = BufferLoaded(of, Modifiers(), None, False, None, moves=moves, way=way)
     if half:
-        plan = Half(of, Modifiers(), None, False, None, moves=moves, told=told)
+        plan = BufferHalf(of, Modifiers(), None, False, None, moves=moves, told=told, way=way)
     outputs = tuple(f"v{10 + n}" for n in range(count))
     what = way.what + ("" if lanes == ALL else ", some lanes")
     return Form(of, f"{word} {_registers(10, count)}, {way.operands}", what, of.sources, setup,

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 NEAREST, UP, DOWN, ZERO = range(4)
 KEEP = 3  # subnormals of sources and results
 _IN, _OUT = 1, 2
-_ROUNDS = ("to nearest", "towards +inf", "towards -inf", "towards 0")
-_KEEPS = ("no subnormals", "subnormal sources only", "subnormal results only", "subnormals")
+_ROUNDS = ("", "rounding up", "rounding down", "rounding to 0")
+_KEEPS = ("flushing subnormals", "flushing subnormal results", "flushing subnormal sources", "")
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,17 @@ class FloatMode:
 
     @property
     def text(self) -> str:
-        """In words."""
-        single = f"{_ROUNDS[self.round_32]}, {_KEEPS[self.denorm_32]}"
-        other = f"{_ROUNDS[self.round_16_64]}, {_KEEPS[self.denorm_16_64]}"
-        return single if single == other else f"f32 {single}; f16 and f64 {other}"
+        """In words, what is not as usual."""
+        single, other = (
+            " and ".join(filter(None, (_ROUNDS[rounds], _KEEPS[keeps])))
+            for rounds, keeps in (
+                (self.round_32, self.denorm_32), (self.round_16_64, self.denorm_16_64)
+            )
+        )  # fmt: skip
+        if single == other:
+            return single
+        parts = ((single, "f32"), (other, "f16 and f64"))
+        return ", ".join(f"{what} of {types}" for what, types in parts if what)
 
     def rounds(self, dtype: Any) -> int:
         """How results of a type are rounded."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simgen.conform import consequences, description, ids, matrix, scalar_memory
+from simgen.conform import buffers, consequences, description, ids, matrix, scalar_memory
 from simgen.conform.float_mode import FLUSHING, USUAL
 from simgen.conform.forms import SOURCE, Form
 from simgen.conform.judging import Found
@@ -113,6 +113,8 @@ def reproducer(finding: Seen) -> list[str]:
         # The other lanes have sources of their own; of C, the element that differs counts.
         before = matrix.setup(form, example.number % LANES, _registers(holder))
         lines = [*before, *lines[len(form.setup) :]]
+    if form.instruction.format == buffers.FORMAT:
+        lines = [*buffers.reproducer(form, example.number), form.text]
     values = []
     given = example.sources[:-1] if form.scalar else example.sources
     register, word = ("s", 20) if form.scalar else ("v", SOURCE)

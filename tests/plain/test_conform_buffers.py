@@ -11,7 +11,7 @@ from simgen.conform import bundling, description, judging, lint_table
 from simgen.conform.arithmetic import KEPT
 from simgen.conform.buffers import Way, buffers
 from simgen.conform.judging import Found, Seen
-from simgen.conform.page import Told
+from simgen.conform.page import MOST_LINES, Told, reproducer
 from simgen.conform.stores import SIGNATURE, WINDOW
 
 ARCHITECTURES = ("gfx803", "gfx902", "gfx90a", "gfx942")
@@ -161,8 +161,9 @@ def test_all_widths_are_tried_in_all_ways_that_the_architecture_has(arch: str):
 
 def test_places_of_windows_are_those_of_their_lanes():
     for form in FORMS:
-        way = getattr(form.plan, "way", None)
-        if not isinstance(way, Way):
+        way = form.plan.way
+        assert isinstance(way, Way)
+        if not form.window:
             continue
         place, inside = way.places(1024, 1)
         own = place[:, 0] - 4 * WINDOW * np.arange(1024)
@@ -182,3 +183,27 @@ def test_what_simulators_lack_is_in_the_table_of_lint():
     assert set(table["ends"]) == {each.mnemonic for each in FORMS if "atomic" in each.mnemonic}
     assert set(table["edges"]) == {"buffer_load_dword"}
     assert "swizzled" in table["edges"]["buffer_load_dword"]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_reproducer_is_short_and_names_what_it_reads(arch: str):
+    for form in buffers(arch, description.words(arch)):
+        if form.signature[0][0] != "b":
+            continue  # sums of floats, of which several are right
+        words = np.stack([
+            each if each.ndim == 1 else each[0] | each[1].astype(np.uint32) << np.uint32(16)
+            for each in (
+                wanted.expected.value
+                for wanted in form.outcome(bundling.tried(form.signature, form.scalar))
+            )
+        ]).astype(np.uint32)  # fmt: skip
+        words[-1] ^= np.uint32(1) << np.uint32(16 * form.mnemonic.endswith("_d16_hi"))
+        seen = judging.judged(form, words)
+        assert seen.found is Found.WRONG
+        lines = reproducer(seen)
+        assert len(lines) <= MOST_LINES + 1
+        at = lines.index(form.text)
+        before = " ".join(lines[:at])
+        for register in re.findall(r"\bv2[89]\b|\bs50\b", form.text):
+            assert f" {register}," in before, lines
+        assert {"s_mov_b32 s18", "s_mov_b32 s19"} <= {line.partition(",")[0] for line in lines}

@@ -175,3 +175,16 @@ def test_usual_mode_gives_what_the_functions_give():
     for name in ("fadd", "fsub", "fsubrev", "fmul"):
         assert computed(name, USUAL, a, b).right(floats.FUNCTIONS[name](a, b)).all()
         assert Expected(floats.FUNCTIONS[name](a, b)).right(computed(name, USUAL, a, b).value).all()
+
+
+def test_a_mode_is_told_in_words():
+    assert FloatMode(UP, UP).text == "rounding up"
+    assert FloatMode(denorm_32=0, denorm_16_64=0).text == "flushing subnormals"
+    assert FloatMode(ZERO).text == "rounding to 0 of f32"
+    assert FloatMode(DOWN, UP, 2, 1).text == (
+        "rounding down and flushing subnormal sources of f32, "
+        "rounding up and flushing subnormal results of f16 and f64"
+    )
+    for arch in ARCHITECTURES:
+        forms = [(each.text, each.what) for each in modes(arch, description.words(arch))]
+        assert len(set(forms)) == len(forms)

@@ -72,10 +72,9 @@ def test_mgpusim(tmp_path: Path):
     assert kinds["ds_write_b64", "offset 0"] is Found.MISSING
     # It ignores the mode in which a kernel begins, and has nothing that sets it.
     rounded = {what: kind for (name, what), kind in kinds.items() if name == "v_add_f32"}
-    assert rounded["e32, towards +inf, subnormals"] is Found.WRONG
-    assert rounded["e32, to nearest, no subnormals"] is Found.WRONG
-    assert kinds["s_setreg_b32", "then v_add_f32, f32 towards 0, subnormals; "
-                 "f16 and f64 to nearest, subnormals"] is Found.MISSING  # fmt: skip
+    assert rounded["e32, rounding up"] is Found.WRONG
+    assert rounded["e32, flushing subnormals"] is Found.WRONG
+    assert kinds["s_setreg_b32", "then v_add_f32, rounding to 0 of f32"] is Found.MISSING
     bad = {key for key, kind in kinds.items() if kind is not Found.RIGHT}
     assert not {key for key in bad if found[key].form.mode in (USUAL, FLUSHING)} - told(found)
     numbered = [kind for (name, _), kind in kinds.items() if name == "ids"]
