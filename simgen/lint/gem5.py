@@ -94,6 +94,8 @@ class Gem5:
             return WRONG, reason, LEGALISE
         if self.cuts and (nbytes := _unaligned(item, word)):
             return EDGES, f"{self.title} {_CUT.format(nbytes)}", _ALIGN
+        if word == "v_div_fixup_f32" and _corrected(item, following, self.model.arch):
+            return None
         if word in self.edges:
             return EDGES, self.edges[word], self._rule(word) or "keep such values out"
         return None
@@ -125,6 +127,12 @@ def _unaligned(item: Decoded, word: str) -> int:
     moved = _MOVED.match(word) if item.format == "FLAT" else None
     nbytes = (2 if "short" in moved[1] else 4) if moved else 0
     return nbytes if nbytes and item.bits(0, 1) % nbytes else 0
+
+
+def _corrected(item: Decoded, following: Decoded | None, arch: str) -> bool:
+    """Whether the next instruction chooses between a quotient and another one, as the rule does."""
+    chooses = following is not None and name(following, arch) == "v_cndmask_b32_e64"
+    return bool(chooses and following and item.bits(0, 7) == following.bits(0, 7))
 
 
 def _step(item: Decoded, word: str) -> MaskStep:

@@ -50,6 +50,11 @@ USAGE = [
         "--arch: not an option of cuda; it belongs to gem5-se, mgpusim, gem5-fs and hip",
     ),
     ("build softmax_fwd --target cuda --sanitize", "it belongs to host"),
+    (
+        "build softmax_fwd --target host --no-legalise",
+        "--no-legalise: not an option of host; it belongs to gem5-se and mgpusim",
+    ),
+    ("conform --on gem5-se --legalised -o x", "-o x: --legalised tells nothing of the simulator"),
     ("build softmax_fwd --target gem5-se --arch gfx9020", "gfx902"),
     ("build sgd_bwd", "layer 'sgd': [SGD] has no pass bwd; leave it out, or choose of its own"),
     ("build lenet5 --pass sgd", "has anything to do in pass sgd; add passes with --pass, such as"),

@@ -185,6 +185,31 @@ def test_addresses_of_scalar_loads(operands: str, address: int):
     assert total & (1 << 64) - 1 == address
 
 
+def test_quotients_by_zeros_and_infinities():
+    """gem5's own quotient, but for zeros and infinities below: those by a product."""
+    *before, fixup, select = replaced("v_div_fixup_f32 v10, v4, -v6, |v8|")
+    assert fixup == "v_div_fixup_f32 v10, v4, -v6, |v8|"
+    assert select.startswith("v_cndmask_b32_e64 v10, v10, ")
+    kind, below, above = (
+        np.array([*each, 0], np.uint32)
+        for each in ([0] * 7, [0, 1 << 31, 0x7F800000, 0xFF800000, 0, 0x3F800000, 0x40000000],
+                     [0x3F800000, 0x3F800000, 0x40000000, 0xC0000000, 0, 0x40000000, 0xBF800000])
+    )  # fmt: skip
+    given = np.zeros((3, 2, 8), np.uint32)
+    given[0, 0], given[1, 0], given[2, 0] = kind, below ^ np.uint32(1 << 31), above
+    lanes = Lanes(given)
+    for line in before:
+        lanes.execute(line)
+    *_, special, mask = select.replace(",", "").split()
+    with np.errstate(all="ignore"):
+        right = np.abs(above.view(np.float32)) / below.view(np.float32)
+    chosen = np.isin(below & 0x7FFFFFFF, (0, 0x7F800000))
+    assert np.array_equal(lanes.masks[mask], chosen)
+    made = lanes.held[special].view(np.float32)
+    assert np.array_equal(made[chosen], right[chosen], equal_nan=True)
+    assert np.array_equal(np.signbit(made[chosen][:4]), np.signbit(right[chosen][:4]))
+
+
 class Scalars:
     """Scalar registers, SCC, and a memory of which each word is its own address."""
 

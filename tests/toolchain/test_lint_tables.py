@@ -204,6 +204,15 @@ def test_offsets_that_are_not_aligned(version):
     assert told == dict.fromkeys(wanted, "edges")
 
 
+def test_what_a_rule_has_corrected_is_not_told():
+    line = "v_div_fixup_f32 v10, v4, v6, v8"
+    right = "v_cndmask_b32_e64 v10, v10, v11, s[0:1]"
+    other = right.replace("v10, v10", "v12, v10")
+    items = assembled([line, right, line, other, line], "gfx902")
+    judge = linting.judge_of(Model("gem5", "24.1", "gfx902"))
+    assert [item.offset for item, _ in judge(items)] == [items[2].offset, items[4].offset]
+
+
 SCALAR_LOADS = {
     "s_load_dword s48, s[10:11], -0x40": True,
     "s_load_dwordx16 s[48:63], s[10:11], 0x7ffff": False,
