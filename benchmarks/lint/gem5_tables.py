@@ -53,10 +53,13 @@ WRONG = (
     # Of two or three words: initMemWrite<2> and <3> look for those of a lane behind each other.
     (r"(?s)\A(?!.*data3\b).*rsrcDesc.*\[lane ?\* ?4\]\s*= data0",
      "stores words of other lanes"),
-    # src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15.
-    (r"AMDGPU::mxb?float8\b",
-     "has gfx950's 8-bit floats (OCP) in place of gfx942's (FNUZ): numbers are off by 2"),
+    # What was not read by readSrc() is a vector register of the operand's number.
+    (r"(?s)VecOperand\w+ src1\(gpuDynInst, extData\.SRC1\).*\bsrc1\.read\(\)",
+     "takes the number of its second source for that of a vector register: of v6 that is 262"),
 )  # fmt: skip
+# src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15, which is right for gfx950 alone.
+_OCP = re.compile(r"AMDGPU::mxb?float8\b")
+HAVE_OCP = ("gfx950",)
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
     ("v_div_fixup", r"isinf\(src1\[lane\]\)\) \{",
@@ -207,7 +210,7 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
             for word in words:
                 key = word.split("_")[0] if name == "FLAT" else name
                 of = decoded.get((key, int(opcode)))
-                one(word, of, sources.bodies, made, said)
+                one(word, of, sources.bodies, arch, made, said)
                 timed = sources.called.get(of or "") in sources.times.get(arch, ())
                 if sources.times and word.startswith("v_mfma") and not timed:
                     made["ends"].add(word)
@@ -231,7 +234,7 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
 
 
 def one(
-    word: str, of: str | None, bodies: dict[str, str], made: dict[str, set[str]],
+    word: str, of: str | None, bodies: dict[str, str], arch: str, made: dict[str, set[str]],
     said: dict[str, str],
 ) -> None:  # fmt: skip
     body = bodies.get(of or "", "")
@@ -247,6 +250,11 @@ def one(
         if re.search(pattern, body):
             made["wrong"].add(word)
             said[word] = reason
+    if _OCP.search(body) and arch not in HAVE_OCP:
+        made["wrong"].add(word)
+        said[word] = (
+            "has gfx950's 8-bit floats (OCP) in place of gfx942's (FNUZ): numbers are off by 2"
+        )
     scalar = _NO_SCALAR.search(body)
     if scalar and re.search(rf"\b{scalar[1]}\.(readSrc|read)\(\)", body):
         made["no_scalar"].add(word)
