@@ -8,6 +8,7 @@ on after an interruption; then it becomes the result NAME at once.
 from __future__ import annotations
 
 import contextlib
+import queue
 import shutil
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -271,11 +272,20 @@ def _simulate(
     """Run pieces; what is said of those that failed."""
     failed: list[str] = []
     began = time.monotonic()
+    weights = pieces.weights(work.bundle.workload, left)
+    waiting: queue.PriorityQueue[tuple[float, int, Piece, Start]] = queue.PriorityQueue()
+
+    def largest() -> None:
+        """Of the pieces that wait: so the last ones to end are small."""
+        *_, piece, start = waiting.get_nowait()
+        _once(work, piece, start)
+
     with _Prepared(work, left) as prepared, ThreadPoolExecutor(jobs) as pool:
-        running: dict[Future[None], Piece] = {}
+        running: set[Future[None]] = set()
         try:
-            for piece, start in prepared.starts():
-                running[pool.submit(_once, work, piece, start)] = piece
+            for nth, (piece, start) in enumerate(prepared.starts()):
+                waiting.put((-weights[piece], nth, piece, start))
+                running.add(pool.submit(largest))
                 _collect(running, failed, 0.0)
                 if progress:
                     progress(_sum(work), time.monotonic() - began)
@@ -290,10 +300,10 @@ def _simulate(
     return failed
 
 
-def _collect(running: dict[Future[None], Piece], failed: list[str], seconds: float) -> None:
+def _collect(running: set[Future[None]], failed: list[str], seconds: float) -> None:
     """Take those that have ended from `running`, after waiting so long for one."""
     for future in wait(running, seconds, FIRST_COMPLETED).done:
-        del running[future]
+        running.remove(future)
         try:
             future.result()
         except (RunError, RefusedError) as error:

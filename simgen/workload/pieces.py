@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 
     from simgen.ir import Launch, Step, Workload
 
-LEAST = 2e8  # operations and words of a piece of a single process: minutes of a simulator
+# Operations that take a simulator as long as a word that is moved: of VGG-16 on MGPUSim, those of
+# convolutions 20 (beside activations) to 40 (beside fc6).
+OF_WORD = 20
+LEAST = 2e8  # operations of a piece of a single process: minutes of a simulator
 PARTS = 8  # pieces of a single process, if they are larger than that
 # Operations and words of a launch beside which it is nothing that instructions are in no cache: of
 # VGG-16, 0.05 to 3 % of the products of a convolution, 0.2 % of the network (benchmarks/pieces).
 MANY = 5e8
-START = 5e6  # operations and words that take a simulator as long as its own start
+START = 5e6  # operations that take a simulator as long as its own start
 # Of several processes, what is tried: parts of a process's share that a piece is to be, and what of
 # it may run uncounted. Small pieces end together, large ones run less twice.
 SHARES = (1.0, 1.5, 2.0, 3.0, 4.0)
@@ -109,11 +112,26 @@ def cut(workload: Workload, steps: Sequence[int], warm: Warm, jobs: int) -> list
     return min(ways, key=lambda pieces: _span(network, pieces, jobs))
 
 
+def weights(workload: Workload, pieces: Sequence[Piece]) -> dict[Piece, float]:
+    """How long a simulator takes for pieces, in operations."""
+    of_step = [_weight(workload, step) for step in workload.steps]
+    return {piece: sum(of_step[at] for at in piece.all) for piece in pieces}
+
+
+def _weight(workload: Workload, step: Step) -> float:
+    """How long a simulator takes for a step, in operations."""
+    count = costs.of_step(workload, step).count
+    moved = (count.read_bytes + count.written_bytes) / costs.WORD
+    return count.flops + count.transcendentals + OF_WORD * moved
+
+
 def _span(network: Sequence[_NetworkStep], pieces: Sequence[Piece], jobs: int) -> float:
-    """What the process does that does most, if each takes the next piece when it has ended one."""
+    """What the process does that does most, if each takes the largest piece that is left when it
+    has ended one."""
     busy = [0.0] * jobs
-    for piece in pieces:
-        busy[busy.index(min(busy))] += START + sum(network[at].weight for at in piece.all)
+    whole = (START + sum(network[at].weight for at in piece.all) for piece in pieces)
+    for weight in sorted(whole, reverse=True):
+        busy[busy.index(min(busy))] += weight
     return max(busy)
 
 
@@ -196,7 +214,6 @@ class _NetworkStep:
 
 def _network(workload: Workload, warm: Warm) -> list[_NetworkStep]:
     """All steps of a workload."""
-    weights = iter(costs.weights(workload))
     caches = _Caches(workload)
     kernels: dict[str, int] = {}  # kernel -> the last step that ran it
     buffers: dict[str, int] = {}  # buffer -> the last step that touched it
@@ -204,7 +221,7 @@ def _network(workload: Workload, warm: Warm) -> list[_NetworkStep]:
     for at, step in enumerate(workload.steps):
         near = caches.run(step)
         launches = step.launches
-        weight = sum(next(weights) for _ in launches)
+        weight = _weight(workload, step)
         needs = {kernels[launch.kernel] for launch in launches if launch.kernel in kernels}
         needs |= {buffers[name] for _, name in near if name in buffers}
         needs |= {at - 1} if at else set()
