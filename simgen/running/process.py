@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from simgen.targets.base import Progress
 
 GRACE = 5.0  # seconds between asking a run to end and ending it
+LOOK = 0.05  # seconds between looks at whether its processes have ended
 PREPARATION = 1800.0  # seconds that run.sh may take before the run, where there is a time limit
 ERRORS: dict[int, type[SimgenError]] = {
     2: UsageError,
@@ -212,11 +213,16 @@ class _Watched:
 
     def cure(self) -> str:
         """How the run can be continued, to end an error message with; empty if it cannot."""
-        try:
-            if run_folder.stopped(self.bundle, self.start.result) is None:
-                return ""
-        except UsageError:  # its simulator has not ended yet
-            return ""
+        end = time.monotonic() + GRACE
+        while True:
+            try:
+                if run_folder.stopped(self.bundle, self.start.result) is None:
+                    return ""
+                break
+            except UsageError:  # what was killed with run.sh takes a moment to end
+                if time.monotonic() > end:
+                    return ""
+                time.sleep(LOOK)
         words = ["simgen", "run", str(self.bundle.path), "--on", self.target.name, "--resume"]
         return f"; go on after the last finished layer with: {shlex.join(words)}"
 
