@@ -1,7 +1,7 @@
 """Findings as a table of `simgen lint`: what this build makes of each instruction.
 
-The table has what data/lint has of versions whose sources were read (`lint.tables`), and here what
-was seen. An instruction whose forms without modifiers end the simulator, or are missing, in at
+The table has what data/lint has of versions whose sources were read (`legalise.facts`), and here
+what was seen. An instruction whose forms without modifiers end the simulator, or are missing, in at
 least half of the cases `ends`; one that is wrong in more than a few values is `wrong`; `edges` are
 few values, or few forms, which the reason names. A modifier is ignored where its forms are wrong
 and those without it right. Forms in other modes of floats are left out: what an instruction does

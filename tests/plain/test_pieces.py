@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from command_line import CUDA, fails
 from handmade import BOTH, lowered
 
+from simgen.running import pieces as running
 from simgen.workload import costs, pieces
 from simgen.workload.pieces import Warm
 
@@ -147,3 +151,35 @@ def test_what_does_not_go_together_is_told(simgen, monkeypatch, options, words):
     monkeypatch.setattr(Cuda, "whole_only", lambda self: "a run is one process")
     simgen(f"build softmax_fwd {CUDA} -o b")
     fails(simgen(f"run b --on cuda {options}"), 2, words)
+
+
+def test_processes_take_the_largest_piece_that_waits(resnet, monkeypatch):
+    """And a word that is moved weighs as much as many operations."""
+    cuts = pieces.cut(resnet, range(len(resnet.steps)), Warm.NONE, 4)
+    weights = pieces.weights(resnet, cuts)
+    assert len(set(weights.values())) > 2
+    moving = next(at for at, step in enumerate(resnet.steps) if step.layer == "fc1000")
+    count = costs.of_step(resnet, resnet.steps[moving]).count
+    assert pieces.weights(resnet, [pieces.Piece((), (moving,))]).popitem()[1] > 5 * count.flops
+    ran, all_wait = [], threading.Event()
+
+    class Prepared(contextlib.nullcontext):
+        def __enter__(self):
+            return self
+
+        def starts(self):
+            for piece in cuts:
+                yield piece, None
+            all_wait.set()
+
+    def once(work, piece, start):
+        assert all_wait.wait(60)
+        ran.append(piece)
+
+    monkeypatch.setattr(running, "_Prepared", lambda work, left: Prepared())
+    monkeypatch.setattr(running, "_once", once)
+    work = SimpleNamespace(bundle=SimpleNamespace(workload=resnet), cancelled=threading.Event())
+    assert running._simulate(work, cuts, 1, None) == []
+    assert sorted(ran, key=cuts.index) == cuts
+    others = ran[1:]  # the first is taken as it comes
+    assert others == sorted(others, key=lambda piece: (-weights[piece], cuts.index(piece)))
