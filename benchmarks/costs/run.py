@@ -4,6 +4,7 @@
     python benchmarks/costs/run.py add TARGET BUNDLE [RESULT [FACTOR]]  # rows of one that has run
     python benchmarks/costs/run.py fit TARGET         # data/costs.json, and the table of RESULTS.md
     python benchmarks/costs/run.py template TARGET TEMPLATE  # that one of data/costs.json alone
+    python benchmarks/costs/run.py host TARGET        # host times alone, of a simulator made faster
 
 A workload is foretold from the others alone: the fit is made again without it for its row. FACTOR
 is what `simgen show --cost --json` says of the machine of that run, where another made the fit.
@@ -28,7 +29,7 @@ from simgen.workload import launch_features
 
 OPTIONS = {"mgpusim": {"mode": "timing"}}
 RIDGE = 1e-3  # of the largest column; keeps what few runs cannot tell apart near nothing
-START = {"mgpusim": 1.0, "gem5-se": 4.0}  # seconds of a process, about
+START = {"mgpusim": 0.3, "gem5-se": 4.0}  # seconds of a process, about
 # Bytes of a process, and for each byte of tensors: of MGPUSim as `top` showed them for LeNet-5
 # (2 MB) and ResNet-50 (387 MB), of gem5 what simgen.targets.gem5 asks for.
 MEMORY = {"mgpusim": (512 << 20, 2.5), "gem5-se": (256 << 20, 12.5)}
@@ -239,11 +240,35 @@ def fit_template(target: str, name: str) -> None:
     write(path, table)
 
 
+def fit_host(target: str) -> None:
+    """Fit the host's seconds of an instruction; what the table has else stays, but for templates
+    that it lacks. Whole sums count: of what takes long, seconds shall be right."""
+    rows = json.loads(Path(f"rows-{target}.json").read_text())
+    path = resources.folder("data") / FILE
+    table = json.loads(path.read_text())
+    of = table[target]["templates"]
+    by_name = {name: [row for row in rows if row["template"] == name] for name in of}
+    for name in {row["template"] for row in rows} - {*of}:
+        of[name] = asdict(template([row for row in rows if row["template"] == name]))
+    for name, own in by_name.items():
+        if own:
+            of[name]["host"] = sum(row["host"] for row in own) / sum(row["count"] for row in own)
+    table[target]["start"] = START[target]
+    table[target]["other"]["host"] = median(each["host"] for each in of.values())
+    write(path, table)
+
+
 def write(path: Path, table: dict) -> None:
     rounded = json.loads(json.dumps(table), parse_float=lambda text: float(f"{float(text):.4g}"))
     path.write_text(json.dumps(rounded, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":
-    commands = {"collect": collect, "add": add, "fit": fit, "template": fit_template}
+    commands = {
+        "collect": collect,
+        "add": add,
+        "fit": fit,
+        "template": fit_template,
+        "host": fit_host,
+    }
     commands[sys.argv[1]](*sys.argv[2:])

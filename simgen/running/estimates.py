@@ -23,7 +23,7 @@ from simgen import resources
 from simgen.errors import UsageError, did_you_mean
 from simgen.storage.files import read_regular
 from simgen.storage.schema import Within, from_json, parse
-from simgen.workload import launch_features
+from simgen.workload import launch_features, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,10 +118,11 @@ class Estimate:
     def by_pieces(self, workload: Workload, cuts: Sequence[Piece], jobs: int) -> float:
         """Host seconds of these pieces, so many at a time.
 
-        They begin in their order, each when a process has ended.
+        The largest that is left begins when a process has ended.
         """
         free = [0.0] * jobs
-        for piece in cuts:
+        weights = pieces.weights(workload, cuts)
+        for piece in sorted(cuts, key=weights.__getitem__, reverse=True):
             free[free.index(min(free))] += self.of_piece(workload, piece)
         return max(free)
 

@@ -1,7 +1,8 @@
 """How fast this machine simulates: a small convolution is run once, and what that took kept.
 
 `probes/KEY.json` in the user's cache; the key holds what the time depends on: the target with its
-settings, the simulator's build, the processor. A probe is rough where other work goes on beside it.
+settings, the simulator's build, the processor, and the fit that it is compared with. A probe is
+rough where other work goes on beside it.
 """
 
 from __future__ import annotations
@@ -74,10 +75,15 @@ def measured(target: Target) -> Probe:
             process.check(made, target)
             _, ended = runs.run(made, target.name, options, Wish(), Listener(), verified=True)
             expected = estimates.estimate(made.workload, target)
+            ran = ended.result.launches
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    took = sum(each.get("host_seconds", 0.0) for each in ended.result.launches)
-    foretold = sum(each.host for each in expected.launches)
+    took = sum(each.get("host_seconds", 0.0) for each in ran)
+    # Of the instructions that there were: how many are foretold is another matter.
+    foretold = sum(
+        each.host / each.instructions * (there.get("instructions") or each.instructions)
+        for each, there in zip(expected.launches, ran, strict=True)
+    )
     found = Probe(min(max(took / foretold, 1e-6), 1e6), told)
     write_atomic(path, (json.dumps(asdict(found)) + "\n").encode())
     return found
@@ -101,6 +107,7 @@ def _told(target: Target) -> str:
         "settings": target.settings(),
         "simulator": target.needs.identity(),
         "processor": machine["processor"],
+        "fit": hashlib.sha256(repr(estimates.table().get(target.name)).encode()).hexdigest(),
     }
     return json.dumps(facts, sort_keys=True)
 

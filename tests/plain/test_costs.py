@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from math import ceil, prod
 
@@ -91,8 +92,8 @@ def test_a_budget_gives_up_as_little_as_it_must(resnet):
     assert once.untaken == ()
     assert any("are inferred from like ones" in line for line in once.given_up)
     conv = Plan("conv_fwd", Choices(), [TARGET])
-    small = budget.choose(conv, TARGET, 1.0, 60.0)
-    assert small.seconds <= 60.0
+    small = budget.choose(conv, TARGET, 1.0, 10.0)
+    assert small.seconds <= 10.0
     assert small.scale_to
     assert any(line.startswith("operations 3.96e+10 -> ") for line in small.given_up)
     # What is one picture already is not asked for again.
@@ -194,7 +195,7 @@ def test_a_budget_keeps_means_of_whole_images():
 def test_a_budget_of_a_product_by_itself():
     """Its sizes are keys: it has no input that says a batch."""
     gemm = Plan("gemm_fwd", Choices(settings=(("m", "2048"), ("n", "2048"))), [TARGET])
-    assert budget.choose(gemm, TARGET, 1.0, 15.0).scale_to
+    assert budget.choose(gemm, TARGET, 1.0, 0.8).scale_to
 
 
 def test_a_probe_is_kept_for_what_it_was_made_of(monkeypatch, tmp_path):
@@ -206,6 +207,11 @@ def test_a_probe_is_kept_for_what_it_was_made_of(monkeypatch, tmp_path):
     path.write_text(f'{{"factor": 2.5, "of": {probe.json.dumps(told)}}}')
     assert probe.kept(TARGET) == Probe(2.5, told)
     assert probe.kept(MGPUSim(arch="gfx803")) is None
+    known = estimates.table()
+    costs = dataclasses.replace(known[TARGET.name], issue=2 * known[TARGET.name].issue)
+    with monkeypatch.context() as other:  # another fit, which it was not compared with
+        other.setattr(estimates, "table", lambda: {**known, TARGET.name: costs})
+        assert probe.kept(TARGET) is None
     path.write_text('{"factor": "fast", "of": ""}')
     assert probe.kept(TARGET) is None
 
@@ -232,15 +238,15 @@ def test_what_is_no_time_is_told(text):
 def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, monkeypatch):
     monkeypatch.setattr(probe, "of", lambda target, again: Probe(2.0, ""))
     options = "show conv_fwd --target mgpusim --cost"
-    found = simgen(f"{options} --budget 1m --json").json()["mgpusim"]
+    found = simgen(f"{options} --budget 10s --json").json()["mgpusim"]
     assert found["factor"] == 2.0
-    assert found["budget"]["host_seconds"] <= 60
+    assert found["budget"]["host_seconds"] <= 10
     assert "--scale-to" in found["budget"]["build"]
     assert found["budget"]["run"].startswith("simgen run conv_fwd --on mgpusim --mode timing")
     huge = (
         "show activation_fwd --set n=256 --set c=512 --set h=64 --set w=64 --target mgpusim --cost"
     )
-    assert "--representatives --sample 1%" in simgen(f"{huge} --budget 10m --json").out
+    assert "--representatives --sample 1%" in simgen(f"{huge} --budget 80s --json").out
     few_waves = "show resnet50 --set n=1 --target mgpusim --cost --budget 12m --json"
     found = simgen(few_waves).json()["mgpusim"]["budget"]
     assert "--scale-model" in found["run"]
@@ -251,7 +257,7 @@ def test_the_command_prints_what_it_takes_and_how_to_stay_within_a_time(simgen, 
     build = simgen(f"{again} --budget 20s --json").json()["mgpusim"]["budget"]["build"]
     assert build.count("--scale-to") == build.count("--set n=") == 1
     again = "show resnet18 --set n=2 --set h=64 --set w=64 --set pool5.kernel_size=2"
-    again = f"{again} --target mgpusim --cost --budget 2m"
+    again = f"{again} --target mgpusim --cost --budget 12s"
     printed = simgen(again).out
     (build,) = re.findall(r"^build: .*", printed, re.MULTILINE)
     keys = re.findall(r"--set ([\w.]+)=", build)
