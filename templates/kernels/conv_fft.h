@@ -1,5 +1,5 @@
 /* The Fourier transform of a real tile of SIZE x SIZE pixels in a work-group. A kernel calls spectrum_of() or tile_of(): all of its
- * work-items must, and once, for it has a barrier.
+ * work-items must, and once, for it has barriers.
  *
  * SIZE / 2 work-items share a tile: threadIdx.x = item * LINES + line. Each has two rows of it, 2 item and 2 item + 1, in re and in
  * im, or a column of its spectrum, which is symmetric: columns 1 to T / 2 - 1 say what those after T / 2 are, and so do halves of
@@ -12,7 +12,11 @@
 constexpr unsigned T = SIZE;
 constexpr unsigned HALF = T / 2; /* work-items of a tile; columns of its spectrum */
 constexpr unsigned ROW = HALF * LINES + LINES / 2; /* floats of a row in LDS: pairs of rows are LINES banks apart */
-constexpr unsigned TILE_LDS = 2 * T * ROW; /* floats that tile_of() needs */
+constexpr unsigned TILE_LDS = T * ROW; /* floats that real or imaginary parts of a work-group's tiles take there, one after the other */
+/* Of the spectrum of a real tile, where item 0's real numbers are complex ones with a partner of 0: the second of each two, of rows 0
+ * and T / 2, lies behind all others. */
+constexpr unsigned SECOND = T * HALF;
+constexpr unsigned PLACES = SECOND + 2;
 constexpr float ROOT_HALF = 0.707106781f;
 /* The inverse transform has a factor of T * T; two spectra that are multiplied have one of 2 each, and those of item 0 one of 4. */
 constexpr float SCALE = 1.0f / (4 * T * T);
@@ -124,36 +128,70 @@ static __device__ __forceinline__ void separate(float (&re)[T], float (&im)[T])
     }
 }
 
+/* Has `put` store real and imaginary part of each frequency of a column, in a spectrum whose places are OF_PLACE elements apart. */
+template <unsigned OF_PLACE, class Put>
+static __device__ __forceinline__ void put_places(const float (&re)[T], const float (&im)[T], float* spectrum, Put put)
+{
+    const unsigned item = threadIdx.x / LINES;
+    float* first = spectrum + item * OF_PLACE;
+#pragma unroll
+    for (unsigned u = 0; u < T; u++) {
+        const bool apart = u % HALF == 0 && item == 0; /* two real numbers */
+        put(first + u * (HALF * OF_PLACE), re[u], apart ? 0 : im[u]);
+        if (apart)
+            put(spectrum + (SECOND + u / HALF) * OF_PLACE, im[u], 0);
+    }
+}
+
 /* From rows of a tile to a column of its spectrum, scaled by 2, and of item 0 by 4. */
 static __device__ __forceinline__ void spectrum_of(float (&re)[T], float (&im)[T])
 {
-    __shared__ float reals[T * ROW];
-    __shared__ float imaginaries[T * ROW];
+    __shared__ float parts[TILE_LDS];
     const unsigned line = threadIdx.x % LINES;
     const unsigned item = threadIdx.x / LINES;
     transform(re, im);
     separate(re, im);
     const unsigned row = 2 * item * ROW + line; /* and the next one */
-    reals[row] = re[0];
-    imaginaries[row] = re[HALF];
-    reals[row + ROW] = im[0];
-    imaginaries[row + ROW] = im[HALF];
+    const float middle = re[HALF];
+    parts[row] = re[0];
+    parts[row + ROW] = im[0];
 #pragma unroll
     for (unsigned k = 1; k < HALF; k++) {
-        reals[row + k * LINES] = re[k];
-        imaginaries[row + k * LINES] = im[k];
-        reals[row + ROW + k * LINES] = re[T - k];
-        imaginaries[row + ROW + k * LINES] = im[T - k];
+        parts[row + k * LINES] = re[k];
+        parts[row + ROW + k * LINES] = re[T - k];
     }
     __syncthreads();
 #pragma unroll
-    for (unsigned r = 0; r < T; r++) {
-        re[r] = reals[r * ROW + threadIdx.x];
-        im[r] = imaginaries[r * ROW + threadIdx.x];
+    for (unsigned r = 0; r < T; r++)
+        re[r] = parts[r * ROW + threadIdx.x];
+    __syncthreads();
+    parts[row] = middle;
+    parts[row + ROW] = im[HALF];
+#pragma unroll
+    for (unsigned k = 1; k < HALF; k++) {
+        parts[row + k * LINES] = im[k];
+        parts[row + ROW + k * LINES] = im[T - k];
     }
+    __syncthreads();
+#pragma unroll
+    for (unsigned r = 0; r < T; r++)
+        im[r] = parts[r * ROW + threadIdx.x];
     transform(re, im);
     if (item == 0)
         separate(re, im);
+}
+
+/* The column that was put so, imaginary parts OF_PART behind real ones. */
+template <unsigned OF_PLACE, unsigned OF_PART>
+static __device__ __forceinline__ void take_places(float (&re)[T], float (&im)[T], const float* spectrum)
+{
+    const unsigned item = threadIdx.x / LINES;
+    const float* first = spectrum + item * OF_PLACE;
+#pragma unroll
+    for (unsigned u = 0; u < T; u++) {
+        re[u] = first[u * (HALF * OF_PLACE)];
+        im[u] = u % HALF == 0 && item == 0 ? spectrum[(SECOND + u / HALF) * OF_PLACE] : first[u * (HALF * OF_PLACE) + OF_PART];
+    }
 }
 
 /* From the spectra of a, at k, and of b, at T - k, a and b real, that of a + i b. */
@@ -170,31 +208,37 @@ static __device__ __forceinline__ void join(float (&re)[T], float (&im)[T])
 }
 
 /* From a column of a spectrum to rows of the tile, scaled by T * T. */
-static __device__ __forceinline__ void tile_of(float (&re)[T], float (&im)[T], float* reals)
+static __device__ __forceinline__ void tile_of(float (&re)[T], float (&im)[T], float* parts)
 {
-    float* imaginaries = reals + T * ROW;
     const unsigned line = threadIdx.x % LINES;
     const unsigned item = threadIdx.x / LINES;
     if (item == 0)
         join(re, im);
     transform(im, re);
 #pragma unroll
-    for (unsigned r = 0; r < T; r++) {
-        reals[r * ROW + threadIdx.x] = re[r];
-        imaginaries[r * ROW + threadIdx.x] = im[r];
-    }
+    for (unsigned r = 0; r < T; r++)
+        parts[r * ROW + threadIdx.x] = re[r];
     __syncthreads();
     const unsigned row = 2 * item * ROW + line; /* and the next one */
-    re[0] = reals[row];
-    re[HALF] = imaginaries[row];
-    im[0] = reals[row + ROW];
-    im[HALF] = imaginaries[row + ROW];
+    re[0] = parts[row];
+    const float next = parts[row + ROW];
 #pragma unroll
     for (unsigned k = 1; k < HALF; k++) {
-        re[k] = reals[row + k * LINES];
-        im[k] = imaginaries[row + k * LINES];
-        re[T - k] = reals[row + ROW + k * LINES];
-        im[T - k] = imaginaries[row + ROW + k * LINES];
+        re[k] = parts[row + k * LINES];
+        re[T - k] = parts[row + ROW + k * LINES];
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned r = 0; r < T; r++)
+        parts[r * ROW + threadIdx.x] = im[r];
+    __syncthreads();
+    im[0] = next;
+    re[HALF] = parts[row];
+    im[HALF] = parts[row + ROW];
+#pragma unroll
+    for (unsigned k = 1; k < HALF; k++) {
+        im[k] = parts[row + k * LINES];
+        im[T - k] = parts[row + ROW + k * LINES];
     }
     join(re, im);
     transform(im, re);

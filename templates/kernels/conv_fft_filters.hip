@@ -1,6 +1,5 @@
-/* Fourier transforms of filters in the corner of SIZE x SIZE pixels: spectrum[SIZE SIZE / 2][group][m][2][k][2], m an output channel and
- * k an input channel, for each frequency f the matrix that multiplies the real and the imaginary part of another one with the
- * conjugate of f. */
+/* Fourier transforms of filters in the corner of SIZE x SIZE pixels: spectrum[PLACES][group][m][k][2], m an output channel and k an input
+ * channel, the real and the imaginary part of each frequency, scaled. */
 #include "prelude.h"
 #include "conv_fft.h"
 #include "constants/conv_fft_filters.h"
@@ -38,15 +37,7 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     if (TOTAL % LINES != 0 && line >= TOTAL)
         return;
     const float scale = item == 0 ? SCALE / 4 : SCALE;
-    const float minus = item == 0 ? -SCALE / 4 : -SCALE;
-    float* out = spectrum + item * (4 * TOTAL) + m * (4 * GROUP_IN) + 2 * k;
-#pragma unroll
-    for (unsigned u = 0; u < T; u++) {
-        const bool apart = u % HALF == 0 && item == 0; /* two real numbers */
-        float* place = out + u * (HALF * 4 * TOTAL);
-        const float2 above = float2{re[u] * scale, apart ? 0 : im[u] * scale};
-        const float2 below = float2{apart ? 0 : im[u] * minus, (apart ? im[u] : re[u]) * scale};
-        *reinterpret_cast<float2*>(place) = above;
-        *reinterpret_cast<float2*>(place + 2 * GROUP_IN) = below;
-    }
+    put_places<2 * TOTAL>(re, im, spectrum + 2 * at, [&](float* to, float real, float imaginary) {
+        *reinterpret_cast<float2*>(to) = float2{real * scale, imaginary * scale};
+    });
 }

@@ -1,4 +1,4 @@
-/* Inverse Fourier transforms of products[SIZE SIZE / 2][filter][2][channel]: of each tile, KERNEL_H x KERNEL_W taps of the target. */
+/* Inverse Fourier transforms of products[PLACES][filter][2][channel]: of each tile, KERNEL_H x KERNEL_W taps of the target. */
 #include "prelude.h"
 #include "conv_fft.h"
 #include "constants/conv_fft_gradient.h"
@@ -21,14 +21,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     const unsigned item = threadIdx.x / LINES;
     const unsigned line = blockIdx.x * LINES + threadIdx.x % LINES;
     const unsigned at = TOTAL % LINES == 0 || line < TOTAL ? line : TOTAL - 1; /* not stored */
-    const float* from = products + item * (2 * TOTAL) + at / GROUP_CHANNELS * (2 * GROUP_CHANNELS) + at % GROUP_CHANNELS;
     float re[T];
     float im[T];
-#pragma unroll
-    for (unsigned u = 0; u < T; u++) {
-        re[u] = from[u * (HALF * 2 * TOTAL)];
-        im[u] = from[u * (HALF * 2 * TOTAL) + GROUP_CHANNELS];
-    }
+    take_places<2 * TOTAL, GROUP_CHANNELS>(
+        re, im, products + at / GROUP_CHANNELS * (2 * GROUP_CHANNELS) + at % GROUP_CHANNELS);
     __shared__ float lds[TILE_LDS];
     tile_of(re, im, lds);
     if (TOTAL % LINES != 0 && line >= TOTAL)

@@ -1,6 +1,6 @@
 /* Fourier transforms of tiles of SIZE x SIZE pixels of the source, of which TAKEN_H x TAKEN_W are taken and the others 0:
- * spectrum[SIZE SIZE / 2][channel][2][tile], the real and the imaginary part of each frequency; or, as FACTORS, [2][2][tile], for each
- * frequency d the matrix that multiplies the real and the imaginary part of another one with the conjugate of d. */
+ * spectrum[PLACES][channel][2][tile], the real and the imaginary part of each frequency; or, with PAIRS, [tile][2]. FACTORS: scaled, as
+ * those of filters are. */
 #include "prelude.h"
 #include "conv_fft.h"
 #include "constants/conv_fft_source.h"
@@ -40,25 +40,14 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(const float* __restri
     spectrum_of(re, im);
     if (TOTAL % LINES != 0 && line >= TOTAL)
         return;
-    if constexpr (FACTORS) {
-        const float scale = item == 0 ? SCALE / 4 : SCALE;
-        const float minus = item == 0 ? -SCALE / 4 : -SCALE;
-        float* out = spectrum + (item * CHANNELS + channel) * (4 * TILES) + tile;
-#pragma unroll
-        for (unsigned u = 0; u < T; u++) {
-            const bool apart = u % HALF == 0 && item == 0; /* two real numbers */
-            float* place = out + u * (HALF * 4 * TOTAL);
-            place[0] = re[u] * scale;
-            place[TILES] = apart ? 0 : im[u] * scale;
-            place[2 * TILES] = apart ? 0 : im[u] * minus;
-            place[3 * TILES] = (apart ? im[u] : re[u]) * scale;
+    const float scale = FACTORS ? (item == 0 ? SCALE / 4 : SCALE) : 1.0f;
+    float* out = spectrum + channel * (2 * TILES) + (PAIRS ? 2 * tile : tile);
+    put_places<2 * TOTAL>(re, im, out, [&](float* to, float real, float imaginary) {
+        if constexpr (PAIRS) {
+            *reinterpret_cast<float2*>(to) = float2{real * scale, imaginary * scale};
+        } else {
+            to[0] = real * scale;
+            to[TILES] = imaginary * scale;
         }
-    } else {
-        float* out = spectrum + (item * CHANNELS + channel) * (2 * TILES) + tile;
-#pragma unroll
-        for (unsigned u = 0; u < T; u++) {
-            out[u * (HALF * 2 * TOTAL)] = re[u];
-            out[u * (HALF * 2 * TOTAL) + TILES] = im[u];
-        }
-    }
+    });
 }

@@ -1,4 +1,4 @@
-/* Inverse Fourier transforms of products[SIZE SIZE / 2][channel][2][tile]: of each tile, STEP_H x STEP_W pixels of the target; and what
+/* Inverse Fourier transforms of products[PLACES][channel][2][tile]: of each tile, STEP_H x STEP_W pixels of the target; and what
  * follows. */
 #include "prelude.h"
 #include "vector.h"
@@ -10,10 +10,15 @@ constexpr const float* bias = nullptr; /* stands for a parameter that the kernel
 constexpr unsigned TILES = BATCH * DOWN * ACROSS; /* of all samples */
 constexpr unsigned TOTAL = CHANNELS * TILES;
 
-/* Where rows of a tile lie in LDS on their way to memory, half of all at a time: in other banks than those of neighbours. */
-constexpr unsigned RUN = T + 8;
-constexpr unsigned OF_LINE = HALF * RUN + 1;
-static_assert(LINES * OF_LINE <= TILE_LDS);
+/* Where rows of a tile lie in LDS on their way to memory, half of all at a time: in other banks than those of neighbours, which are
+ * SPREAD banks apart, or an odd number of them. */
+constexpr unsigned RUN = T + 1;
+constexpr unsigned SPREAD = LINES < 32 ? 32 / LINES : 1;
+constexpr unsigned OF_LINE = HALF * RUN + (3 * SPREAD - HALF * RUN % (2 * SPREAD)) % (2 * SPREAD);
+constexpr unsigned STORED_LDS = LINES * OF_LINE > TILE_LDS ? LINES * OF_LINE : TILE_LDS;
+/* T work-items store a row: of how many items of a tile, and of how many tiles, at once. */
+constexpr unsigned ITEMS_AT_ONCE = BLOCK / T < HALF ? BLOCK / T : HALF;
+constexpr unsigned LINES_AT_ONCE = BLOCK / T / ITEMS_AT_ONCE;
 
 /* A row of a tile, as far as it has results. */
 static __device__ __forceinline__ void store(float (&row)[T], float shift, const Epilogue& epilogue, unsigned column, float* out)
@@ -39,18 +44,23 @@ static __device__ __forceinline__ void store_together(const float (&row)[T], flo
     for (unsigned s = 0; s < STEP_W; s++)
         mine[s] = row[s];
     __syncthreads();
-    for (unsigned at = threadIdx.x; at < LINES * HALF * T; at += BLOCK) {
-        const unsigned s = at % T;
-        const unsigned item = at / T % HALF;
-        const unsigned nth = at / T / HALF;
+    const unsigned s = threadIdx.x % T;
+    const unsigned own = threadIdx.x / T; /* of the rows that are stored at once */
+    for (unsigned nth = own / ITEMS_AT_ONCE; nth < LINES; nth += LINES_AT_ONCE) {
         const unsigned line = blockIdx.x * LINES + nth;
         const unsigned tile = line % TILES;
         const unsigned channel = line / TILES;
-        const unsigned r = tile / ACROSS % DOWN * STEP_H + 2 * item + ODD;
         const unsigned column = tile % ACROSS * STEP_W + s;
-        if (s < STEP_W && 2 * item + ODD < STEP_H && r < ROWS_COUNT && column < COLUMNS_COUNT && (TOTAL % LINES == 0 || line < TOTAL)) {
-            const unsigned plane = tile / (DOWN * ACROSS) * CHANNELS + channel;
-            target[(plane * ROWS_COUNT + r) * COLUMNS_COUNT + column] = finish(channel, lds[nth * OF_LINE + item * RUN + s]);
+        if (s >= STEP_W || column >= COLUMNS_COUNT || (TOTAL % LINES != 0 && line >= TOTAL))
+            continue;
+        const unsigned plane = tile / (DOWN * ACROSS) * CHANNELS + channel;
+        const unsigned first = tile / ACROSS % DOWN * STEP_H + ODD;
+        float* out = target + (plane * ROWS_COUNT + first) * COLUMNS_COUNT + column;
+#pragma unroll
+        for (unsigned times = 0; times < HALF / ITEMS_AT_ONCE; times++) {
+            const unsigned item = own % ITEMS_AT_ONCE + times * ITEMS_AT_ONCE;
+            if (2 * item + ODD < STEP_H && first + 2 * item < ROWS_COUNT)
+                out[2 * item * COLUMNS_COUNT] = finish(channel, lds[nth * OF_LINE + item * RUN + s]);
         }
     }
 }
@@ -71,15 +81,10 @@ extern "C" __global__ __launch_bounds__(BLOCK) void KERNEL(
     const unsigned at = TOTAL % LINES == 0 || line < TOTAL ? line : TOTAL - 1; /* not stored */
     const unsigned tile = at % TILES;
     const unsigned channel = at / TILES;
-    const float* from = products + (item * CHANNELS + channel) * (2 * HELD) + tile;
     float re[T];
     float im[T];
-#pragma unroll
-    for (unsigned u = 0; u < T; u++) {
-        re[u] = from[u * (HALF * 2 * CHANNELS * HELD)];
-        im[u] = from[u * (HALF * 2 * CHANNELS * HELD) + HELD];
-    }
-    __shared__ float lds[TILE_LDS];
+    take_places<2 * CHANNELS * HELD, HELD>(re, im, products + channel * (2 * HELD) + tile);
+    __shared__ float lds[STORED_LDS];
     tile_of(re, im, lds);
     if constexpr (STORE_WIDTH < 4) {
         const auto finish = [&](unsigned of, float value) {

@@ -1,8 +1,10 @@
 /* The products of convolutions that transform tiles: for each of PLACES places of a transformed tile and each group, products (m, n)
  * = the sum over k of left (m, k) and right (k, n), which lies as [k][n] or [n][k]. Where k is cut into chunks, the products of one
- * chunk lie behind those of the one before. */
+ * chunk lie behind those of the one before. BY_COMPLEX: M and K count real and imaginary parts, and left has half as many rows
+ * (complex.h). */
 #include "prelude.h"
 #include "fragment.h"
+#include "complex.h"
 #include "constants/tile.h"
 #include "constants/conv_products.h"
 
@@ -37,10 +39,14 @@ struct Matrix {
         return Line{matrix + (ALONG_K ? place * K : place), k};
     }
 };
-using Left = Matrix<M, TILE_M, LEFT_ALONG, LEFT_WIDTH>;
+constexpr unsigned ROWS = BY_COMPLEX ? M / 2 : M; /* of left */
+using Left = Matrix<ROWS, BY_COMPLEX ? TILE_M / 2 : TILE_M, LEFT_ALONG, LEFT_WIDTH>;
 using Right = Matrix<N, TILE_N, RIGHT_ALONG, RIGHT_WIDTH>;
-using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>;
-using Tiled = Product<Cut, Left, Right, Fragment<Cut>>;
+using Cut = Either<
+    BY_COMPLEX, ComplexTile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>, Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD>>;
+using Multiplied = Either<BY_COMPLEX, ComplexScalars<Cut>, Fragment<Cut>>;
+using Tiled = Product<Cut, Left, Right, Multiplied>;
+constexpr unsigned STORED = ITEM_N / STORE_WIDTH * STORE_WIDTH; /* of a work-item's columns, so many at once */
 
 extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const float* __restrict__ left, const float* __restrict__ right, float* __restrict__ products)
@@ -53,7 +59,9 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
     const unsigned first = SPLITS > 1 ? blockIdx.z / (PLACES * GROUPS) * CHUNK : 0;
     const unsigned last = K % CHUNK == 0 || first + CHUNK < K ? first + CHUNK : K;
     float sum[ITEM_M][ITEM_N] = {};
-    Tiled::multiply(Left{left + place * (M * K)}, Right{right + place * (K * N)}, row, column, first, last, a_tiles, b_tiles, sum);
+    Tiled::multiply(
+        Left{left + place * (ROWS * K)}, Right{right + place * (K * N)}, BY_COMPLEX ? row / 2 : row, column, first, last, a_tiles,
+        b_tiles, sum);
 
 #pragma unroll
     for (unsigned i = 0; i < ITEM_M; i++) {
@@ -62,11 +70,17 @@ extern "C" __global__ __launch_bounds__(BLOCK, LAUNCH_GROUPS) void KERNEL(
             continue;
         float* out = products + (blockIdx.z * M + m) * N;
 #pragma unroll
-        for (unsigned j = 0; j < ITEM_N; j += STORE_WIDTH) {
+        for (unsigned j = 0; j < STORED; j += STORE_WIDTH) {
             const unsigned n = column + Tiled::column(j);
             if (N % TILE_N != 0 && n >= N)
                 continue;
             store_vector<STORE_WIDTH>(out + n, sum[i] + j);
+        }
+#pragma unroll
+        for (unsigned j = STORED; j < ITEM_N; j++) {
+            const unsigned n = column + Tiled::column(j);
+            if (N % TILE_N == 0 || n < N)
+                out[n] = sum[i][j];
         }
     }
 }

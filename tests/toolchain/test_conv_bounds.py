@@ -94,8 +94,13 @@ MUTANTS = (
     # Which frequency lies where.
     Mutant("fft_source", 16, F, "if (item == 0)", "if (item == 1)"),
     Mutant("fft_filters", 16, F, "u % HALF == 0 && item == 0", "u == 0 && item == 0"),
-    Mutant("fft_result", 16, BW, "item == 0 ?", "item == 1 ?"),
-    Mutant("fft_filters", 32, BD, "minus = item == 0 ? -", "minus = item == 0 ? "),
+    Mutant("fft_result", 16, BW, "(item == 0 ? SCALE", "(item == 1 ? SCALE"),
+    Mutant("fft_image", 16, BW, "(SECOND + u / HALF)", "(SECOND + 1 - u / HALF)"),
+    Mutant("fft_target", 32, BD, "(SECOND + u / HALF)", "(SECOND + 1 - u / HALF)", 1),
+    # Complex products.
+    Mutant("fft_products", 16, F, "-left[1][i]", "left[1][i]"),
+    Mutant("fft_products", 8, BW, ": left[0][i]", ": left[1][i]"),
+    Mutant("fft_products", 32, BD, "sum[2 * i + part][j]", "sum[2 * i + 1 - part][j]"),
     # Where tiles are.
     Mutant("fft_source", 16, F, "START_H = -3", "START_H = -2"),
     Mutant("fft_source", 32, F, "STEP_H = 22", "STEP_H = 21"),
@@ -104,7 +109,7 @@ MUTANTS = (
     Mutant("fft_source", 32, BD, "inside && lower", "inside"),
     # What is added and stored.
     Mutant("fft_target", 16, F, "value + bias[of]", "value"),
-    Mutant("fft_target", 16, F, "r < ROWS_COUNT", "r < ROWS_COUNT + 2"),
+    Mutant("fft_target", 16, F, "2 * item < ROWS_COUNT", "2 * item < ROWS_COUNT + 2"),
     Mutant("fft_gradient", 16, BW, "DILATION_H + 1 &&", "DILATION_H &&"),
     # Winograd's.
     Mutant("winograd_result", 0, BW, "(a - b) * 0.5f", "(b - a) * 0.5f"),
@@ -154,19 +159,24 @@ def test_a_wrong_transform_exceeds_its_bound(
     assert done.returncode == 5 or failures(made.verdicts())
 
 
-@pytest.mark.parametrize("kernel", ["source", "target"])
-def test_a_transform_without_its_barrier_is_a_race(
-    tmp_path: Path, builder: Builder, kernel: str
+# Three are for each direction of the transform, and two for what is stored row by row.
+BARRIERS = [("source", nth) for nth in range(3)] + [("target", nth) for nth in range(3, 8)]
+
+
+@pytest.mark.parametrize(("kernel", "nth"), BARRIERS)
+def test_a_transform_without_one_of_its_barriers_is_a_race(
+    tmp_path: Path, builder: Builder, kernel: str, nth: int
 ) -> None:
     workload = plan({"conv": SIZES[16]}, F)
     (found,) = (k for k in workload.kernels if k.name.startswith(f"conv_fft_{kernel}_"))
     text = render.kernel(found)
-    # One for each direction of the transform, and two for what is stored row by row.
-    assert text.count("__syncthreads") == {"source": 2, "target": 4}[kernel]
-    sources = {found.name: text.replace("    __syncthreads();\n", "")}
-    done = make(tmp_path, workload, builder, sources=sources, sanitize=True).run(processes=1)
+    assert text.count("__syncthreads") == {"source": 6, "target": 8}[kernel]
+    without = changed(text, Mutant(kernel, 16, F, "    __syncthreads();", "", nth))
+    done = make(tmp_path, workload, builder, sources={found.name: without}, sanitize=True).run(
+        processes=1
+    )
     assert done.returncode == 5
-    assert "before it is written" in done.stderr
+    assert "data race" in done.stderr or "before it is written" in done.stderr
 
 
 def test_the_bound_of_a_deep_layer_is_far_below_its_values() -> None:

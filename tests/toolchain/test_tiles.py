@@ -14,7 +14,7 @@ from machine_code import metadata, mgpusim_runs, no_scratch_no_stack_no_spills, 
 
 from simgen.compile import toolchain
 from simgen.ir import Pass
-from simgen.layers.conv import implicit_gemm
+from simgen.layers.conv import implicit_gemm, transform_tiles
 from simgen.layers.product import tile
 from simgen.layers.product.gemm import Gemm
 from simgen.machine import Machine, fitted
@@ -121,6 +121,24 @@ def test_every_tile_of_a_convolution_is_right(
     assert 1 in splits
     assert max(splits) > 1
     assert not failures(make(tmp_path, planned, builder, sanitize=True, optimise=False).good())
+
+
+@pytest.mark.parametrize("wanted", [*tile.TILES, *transform_tiles.NARROWER], ids=str)
+def test_every_tile_of_complex_products_is_right(
+    tmp_path: Path, builder: Builder, monkeypatch: pytest.MonkeyPatch, wanted: Tile
+) -> None:
+    """With rests in all extents and every check on; and whole tiles at full speed."""
+    forced(monkeypatch, wanted, splits=False)
+    given = {"kernel_size": "3", "pad": "1", "algo": "fft"}
+    for name, filters, shape in (
+        ("rests", "37", (35, 3, 5, 6)),
+        ("whole", str(wanted.rows // 2), (wanted.columns, wanted.depth // 2, 4, 4)),
+    ):
+        variant = Variant("conv", tuple({**given, "num_output": filters}.items()))
+        planned = plan({name: Problem(variant, shape)}, Pass.FORWARD, Pass.BACKWARD)
+        assert sum(of_tile(kernel, wanted) for kernel in planned.kernels) == 3
+        options = {"sanitize": name == "rests", "optimise": name == "whole"}
+        assert not failures(make(tmp_path / name, planned, builder, **options).good())
 
 
 def of_tile(kernel: Kernel, wanted: Tile) -> bool:

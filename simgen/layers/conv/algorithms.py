@@ -66,7 +66,7 @@ SOME = 4  # work-groups in place of one, for a product's two kernels to pay; uni
 MUCH = 2**29  # multiply-adds
 FFT_CHANNELS, WINOGRAD_CHANNELS = 32, 64  # on both sides
 TAPS = 9
-WORKSPACE = 2**29  # elements at most
+WORKSPACE = 2**29 + 2**23  # elements at most: 2 GiB, and 2 frequencies beside 128 of them
 FEW_RESULTS = 8  # rows and columns: fewer than half of the larger tiles' results
 
 

@@ -19,8 +19,8 @@ channels where a direct convolution has (T - R + 1) (T - S + 1) R S of them:
                                 7 x 7           -        9.6      16.2
                               11 x 11           -          -      28.6
 
-Four kernels: two transformations into workspaces; T T / 2 real matrix products, whose factor of the
-filters is the matrix (a, b; -b, a) for a - i b = conj(F(g)); and the transformation back.
+Four kernels: two transformations into workspaces; T T / 2 + 2 complex matrix products, of which 4
+are of real numbers; and the transformation back.
 
 Sources: Mathieu, Henaff and LeCun, "Fast Training of Convolutional Networks through FFTs", ICLR
 2014; Vasilache et al., "Fast Convolutional Nets With fbfft", ICLR 2015 (tiles, and their symmetry).
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 else:
     from simgen import arrays as np
 
-SIZES = {8: (16, 64), 16: (8, 32), 32: (4, 8)}  # T -> tiles of a work-group, at least and at most
+SIZES = {8: (16, 64), 16: (8, 32), 32: (4, 16)}  # T -> tiles of a work-group, at least and at most
 SECTOR, MANY = 8, 32  # elements of a sector; tiles of which less than a fourth is little more
 MOST = 17  # pixels of a filter along an axis, its gaps too: with T = 32, tiles of 16 results
 COLUMNS = min(each.columns for each in tile.TILES)  # that are multiplied at a time, or not at all
@@ -84,8 +84,8 @@ class Tiles:
 
     @property
     def places(self) -> int:
-        """Frequencies that say what the others are."""
-        return self.size * self.size // 2
+        """Frequencies that say what the others are: T T / 2 - 2, and 4 of real numbers."""
+        return self.size * self.size // 2 + 2
 
     @property
     def constants(self) -> Constants:
@@ -133,7 +133,7 @@ def _cut(batch: int, results: tuple[int, int], reach: tuple[int, int], together:
             steps = size - reach[0] + 1, size - reach[1] + 1
             counts = ceil(results[0] / steps[0]), ceil(results[1] / steps[1])
             found.append(Tiles(size, steps, counts, batch))
-    return min(found, key=lambda tiles: tiles.places * ceil(tiles.count / together) * together)
+    return min(found, key=lambda tiles: tiles.size**2 * ceil(tiles.count / together) * together)
 
 
 def workspaces(each: Gather) -> tuple[tuple[str, TensorSpec], ...]:
@@ -141,7 +141,7 @@ def workspaces(each: Gather) -> tuple[tuple[str, TensorSpec], ...]:
     tiles = tiles_of(each)
     channels, out = each.groups * each.group_in, each.groups * each.group_out
     return (
-        (LEFT, TensorSpec((tiles.places, out, 2, each.group_in, 2))),
+        (LEFT, TensorSpec((tiles.places, out, each.group_in, 2))),
         (RIGHT, TensorSpec((tiles.places, channels, 2, tiles.held))),
         (PRODUCTS, TensorSpec((tiles.places, out, 2, tiles.held))),
     )
@@ -151,8 +151,8 @@ def filter_workspaces(g: Geometry) -> tuple[tuple[str, TensorSpec], ...]:
     """(port, tensor) of spectra, where the gradient of the filters is computed."""
     tiles = filter_tiles(g)
     return (
-        (LEFT, TensorSpec((tiles.places, g.filters, 2, 2, tiles.held))),
-        (RIGHT, TensorSpec((tiles.places, g.channels, 2, tiles.held))),
+        (LEFT, TensorSpec((tiles.places, g.filters, tiles.held, 2))),
+        (RIGHT, TensorSpec((tiles.places, g.channels, tiles.held, 2))),
         (PRODUCTS, TensorSpec((tiles.places, g.filters, 2, g.group_channels))),
     )
 
@@ -183,7 +183,7 @@ def gather(each: Gather, names: Names) -> Lowering:
         ),
         Products(
             2 * each.group_out, tiles.held, 2 * each.group_in, tiles.places, each.groups,
-            each.machine,
+            each.machine, by_complex=True,
         ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation(
             "target", names, out * tiles.count, (PRODUCTS, *names.gather_args[2:]), target
@@ -202,17 +202,17 @@ def filters(g: Geometry, names: Names) -> Lowering:
     return _lowering(
         _transformation(
             "source", names, g.filters * tiles.held, (names.filters, LEFT),
-            _source(g.filters, g.result, (0, 0), tiles, taken=tiles.steps),
+            _source(g.filters, g.result, (0, 0), tiles, taken=tiles.steps, pairs=True),
             "result",
         ),
         _transformation(
             "source", names, g.channels * tiles.held, (names.source, RIGHT),
-            _source(g.channels, g.image, (-g.pad[0], -g.pad[1]), tiles),
+            _source(g.channels, g.image, (-g.pad[0], -g.pad[1]), tiles, pairs=True),
             "image",
         ),
         Products(
             2 * g.group_filters, g.group_channels, 2 * tiles.held, tiles.places, g.groups,
-            g.machine, right_along="k",
+            g.machine, right_along="k", by_complex=True,
         ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation("gradient", names, g.filters * g.group_channels,
                         (PRODUCTS, names.target), gradient),
@@ -229,17 +229,23 @@ def _source(
     starts: tuple[int, int],
     tiles: Tiles,
     taken: tuple[int, int] | None = None,
+    *,
+    pairs: bool = False,
 ) -> Constants:
-    """Constants of the transformation of images; with `taken`, to the factors of others."""
+    """Constants of the transformation of images; with `taken`, to the factors of others.
+
+    Real and imaginary parts lie side by side as `pairs`, where sums go over tiles.
+    """
     all_of_it = tiles.size, tiles.size
-    pairs = {"start": starts, "taken": taken or all_of_it}
+    extents_of = {"start": starts, "taken": taken or all_of_it}
     return (
         ("channels", channels),
         ("height", extents[0]),
         ("width", extents[1]),
-        *((f"{name}_{side}", pair[at]) for name, pair in pairs.items()
+        *((f"{name}_{side}", pair[at]) for name, pair in extents_of.items()
           for at, side in enumerate("hw")),
         ("factors", int(taken is not None)),
+        ("pairs", int(pairs)),
         *tiles.constants,
     )  # fmt: skip
 

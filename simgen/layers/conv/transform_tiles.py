@@ -24,6 +24,15 @@ else:
     from simgen import arrays as np
 
 
+# Of complex products, whose work-items have 4 rows of real and imaginary parts. With a batch of 100
+# images of one tile, 128 columns would be a fifth too many.
+NARROWER = (
+    tile.Tile(128, 104, 8, 8, 13, False, 0.95, wavefront=32, at_once=3),
+    tile.Tile(192, 104, 8, 8, 13, False, 0.95, wavefront=32, at_once=2),
+    tile.Tile(128, 96, 8, 8, 12, False, 0.95, wavefront=32, at_once=3),
+)
+
+
 @dataclass(frozen=True)
 class Products:
     """(m, k) times (k, n) for all places of a transformed tile and all groups, by rows."""
@@ -36,13 +45,20 @@ class Products:
     machine: Machine  # that they are planned for
     right_along: str = "n"  # "k": the second factors lie as (n, k)
     most: int = 1  # chunks of k; the products of each lie behind those of the one before
+    by_complex: bool = False  # (m / 2, k / 2) times (k / 2, n) complex numbers (complex.h)
 
     @property
     def cut(self) -> tile.Cut:
         tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
+        nbytes = tile.WORDS
+        if self.by_complex:
+            tiles += NARROWER
+            nbytes = (tile.WORDS[0] // 2, *tile.WORDS[1:])
         batch = self.places * self.groups
         sides = self.m, self.n, self.k
-        return tile.cut(*sides, batch, machine=self.machine, tiles=tiles, splits=self.most)
+        return tile.cut(
+            *sides, batch, machine=self.machine, tiles=tiles, splits=self.most, nbytes=nbytes
+        )
 
     @property
     def _widths(self) -> tuple[int, int]:
@@ -64,6 +80,7 @@ class Products:
             ("left_width", left_width),
             ("right_along", self.right_along),
             ("right_width", right_width),
+            ("by_complex", int(self.by_complex)),
             ("store_width", tile.width(self.n)),
             *found.tile.constants,
         )

@@ -175,21 +175,25 @@ def _fourier_items(c: Values) -> int:
     return items
 
 
+def _frequencies(c: Values) -> int:
+    frequencies: int = c["size"] * c["size"] // 2 + 2
+    return frequencies
+
+
 @writes("conv_fft_source")
 def _fourier_source(c: Values, block: int) -> list[Writes]:
-    channels, parts = c["channels"], 4 if c["factors"] else 2
-    tiles = c["held"]
-    frequencies = Places(c["size"] * c["size"] // 2, channels * parts * tiles)
-    x = cut(Places(channels, parts * tiles), Places(tiles), group=c["lines"])
-    return [Writes(-1, x, inside=(frequencies, Places(parts, tiles)), items=_fourier_items(c))]
+    channels, tiles = c["channels"], c["held"]
+    frequencies = Places(_frequencies(c), channels * 2 * tiles)
+    of_tile, of_part = (2, 1) if c["pairs"] else (1, tiles)
+    x = cut(Places(channels, 2 * tiles), Places(tiles, of_tile), group=c["lines"])
+    return [Writes(-1, x, inside=(frequencies, Places(2, of_part)), items=_fourier_items(c))]
 
 
 @writes("conv_fft_filters")
 def _fourier_filters(c: Values, block: int) -> list[Writes]:
-    filters, channels = c["groups"] * c["group_out"], c["group_in"]
-    frequencies = Places(c["size"] * c["size"] // 2, filters * channels * 4)
-    x = cut(Places(filters, 4 * channels), Places(channels, 2), group=c["lines"])
-    inside = (frequencies, Places(2, 2 * channels), Places(2))
+    filters = c["groups"] * c["group_out"] * c["group_in"]
+    x = cut(Places(filters, 2), group=c["lines"])
+    inside = Places(_frequencies(c), filters * 2), Places(2)
     return [Writes(-1, x, inside=inside, items=_fourier_items(c))]
 
 
