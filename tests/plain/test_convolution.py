@@ -184,9 +184,10 @@ def test_few_channels_are_direct_and_many_are_a_product() -> None:
 @pytest.mark.parametrize(
     ("shape", "changed", "wanted"),
     [
-        ((16, 64, 56, 56), {}, (WINOGRAD, WINOGRAD, FFT)),
+        ((16, 64, 56, 56), {}, (FFT, FFT, FFT)),
+        ((8, 512, 28, 28), {"num_output": 512}, (WINOGRAD,) * 3),  # spectra of filters are large
         ((128, 64, 7, 7), {"num_output": 256}, (WINOGRAD, WINOGRAD, WINOGRAD)),  # few results
-        ((16, 32, 56, 56), {}, (FFT, FFT, FFT)),  # too few channels for Winograd
+        ((16, 32, 56, 56), {}, (FFT, FFT, FFT)),
         ((16, 64, 56, 56), {"kernel_w": 5}, (FFT, FFT, FFT)),
         ((4, 64, 56, 56), {}, (GEMM, GEMM, GEMM)),  # too little
         ((32, 24, 56, 56), {"num_output": 65}, (GEMM, DIRECT, GEMM)),  # too few channels

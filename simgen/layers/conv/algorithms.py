@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from simgen.layers.conv.geometry import Gather
+    from simgen.layers.conv.transform_tiles import Products
     from simgen.layers.product.tile import Tile
     from simgen.machine import Machine
     from simgen.numerics.rounding import Array
@@ -64,10 +65,9 @@ SOME = 4  # work-groups in place of one, for a product's two kernels to pay; uni
 # From when on tiles are transformed: then that is faster on an H200, with four kernels and all. A
 # machine that computes so much more slowly beside what a launch costs needs so much less.
 MUCH = 2**29  # multiply-adds
-FFT_CHANNELS, WINOGRAD_CHANNELS = 32, 64  # on both sides
+TRANSFORMED_CHANNELS = 32  # on both sides
 TAPS = 9
 WORKSPACE = 2**29 + 2**23  # elements at most: 2 GiB, and 2 frequencies beside 128 of them
-FEW_RESULTS = 8  # rows and columns: fewer than half of the larger tiles' results
 
 
 Workspaces = tuple[tuple[str, TensorSpec], ...]  # (port, tensor)
@@ -94,6 +94,8 @@ class Transform(Protocol):
     def fits_filters(self, g: Geometry) -> bool: ...
     def workspaces(self, each: Gather) -> tuple[tuple[str, TensorSpec], ...]: ...
     def filter_workspaces(self, g: Geometry) -> tuple[tuple[str, TensorSpec], ...]: ...
+    def products(self, each: Gather) -> Products: ...
+    def filter_products(self, g: Geometry) -> Products: ...
     def gather(self, each: Gather, names: Names) -> Lowering: ...
     def filters(self, g: Geometry, names: Names) -> Lowering: ...
     def bound(self, source: Array, filters: Array, each: Gather) -> Array: ...
@@ -237,37 +239,46 @@ def _idles(g: Geometry, unknown: Unknown) -> bool:
 def _transformed(g: Geometry, unknown: Unknown) -> Algorithm | None:
     """The algorithm that transforms tiles, if one pays.
 
-    Of 3 x 3 filters Winograd's is faster where there are many channels. The gradient of the filters
-    by FFT is, unless its tiles would be mostly empty.
+    Winograd's has the smaller filters, which counts where there are many channels and few pixels;
+    spectra of the larger tiles of FFT take less to move and to multiply where these are full.
     """
     channels = min(g.group_channels, g.group_filters)
     products, at = g.batch * g.pixels * g.size, (fitted(), g.machine)
     first, own = (each.units * each.fmas * each.launch_cycles for each in at)
-    if products * first < MUCH * own or channels < FFT_CHANNELS or g.taps < TAPS:
+    if products * first < MUCH * own or channels < TRANSFORMED_CHANNELS or g.taps < TAPS:
         return None
-    small = max(g.result) <= FEW_RESULTS
-    winograd = channels >= WINOGRAD_CHANNELS and (unknown is not Unknown.FILTERS or small)
-    for each in (Algorithm.WINOGRAD, Algorithm.FFT)[0 if winograd else 1 :]:
-        if (
-            _fits(each, g, unknown)
-            and _largest(each, g, unknown) <= WORKSPACE
-            and _moving_pays(each, g, unknown)
-        ):
-            return each
-    return None
+    fitting = [
+        each
+        for each in (Algorithm.WINOGRAD, Algorithm.FFT)
+        if _fits(each, g, unknown)
+        and _largest(each, g, unknown) <= WORKSPACE
+        and _moving_pays(each, g, unknown)
+    ]
+    return min(fitting, key=lambda each: _seconds(each, g, unknown), default=None)
+
+
+def _seconds(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> float:
+    """Estimate of the time to multiply, and to write workspaces and read them."""
+    of = TRANSFORMS[algorithm]
+    filters = unknown is Unknown.FILTERS
+    made = of.filter_products(g) if filters else of.products(gathers_of(g, unknown)[0])
+    return made.cycles / g.machine.clock + _moving(_nbytes(algorithm, g, unknown), g.machine)
+
+
+def _moving(nbytes: int, machine: Machine) -> float:
+    """Seconds to write so many bytes once and to read them once."""
+    stays = nbytes <= machine.l2_nbytes
+    return 2 * nbytes / (machine.l2_rate * machine.clock if stays else machine.dram_rate)
 
 
 def _moving_pays(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> bool:
     """Whether it costs no more to move the workspaces than to multiply directly, of which more than
     half is saved, or no more beside that than where it was seen to pay."""
-    nbytes = sum(spec.nbytes for _, spec in _workspaces(algorithm, g, unknown))
-    products = g.batch * g.pixels * g.size
+    nbytes, products = _nbytes(algorithm, g, unknown), g.batch * g.pixels * g.size
 
     def share(machine: Machine) -> float:
-        """Time to write all of them once and to read them once, beside that of the products."""
-        stays = nbytes <= machine.l2_nbytes
-        rate = machine.l2_rate * machine.clock if stays else machine.dram_rate
-        return 2 * nbytes / rate * machine.rate / products
+        """Of the time of the products."""
+        return _moving(nbytes, machine) * machine.rate / products
 
     return share(g.machine) <= max(1.0, share(fitted()))
 
@@ -283,6 +294,11 @@ def _workspaces(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> Workspac
     if unknown is Unknown.FILTERS:
         return of.filter_workspaces(g)
     return of.workspaces(gathers_of(g, unknown)[0])
+
+
+def _nbytes(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> int:
+    """Of all workspaces."""
+    return sum(spec.nbytes for _, spec in _workspaces(algorithm, g, unknown))
 
 
 def _largest(algorithm: Algorithm, g: Geometry, unknown: Unknown) -> int:

@@ -157,6 +157,24 @@ def filter_workspaces(g: Geometry) -> tuple[tuple[str, TensorSpec], ...]:
     )
 
 
+def products(each: Gather) -> Products:
+    """The products of a result or of an image."""
+    tiles = tiles_of(each)
+    return Products(
+        2 * each.group_out, tiles.held, 2 * each.group_in, tiles.places, each.groups,
+        each.machine, by_complex=True,
+    )  # fmt: skip
+
+
+def filter_products(g: Geometry) -> Products:
+    """The products of the gradient of the filters."""
+    tiles = filter_tiles(g)
+    return Products(
+        2 * g.group_filters, g.group_channels, 2 * tiles.held, tiles.places, g.groups,
+        g.machine, right_along="k", by_complex=True,
+    )  # fmt: skip
+
+
 def gather(each: Gather, names: Names) -> Lowering:
     """The four kernels of a result or of an image."""
     tiles = tiles_of(each)
@@ -181,10 +199,7 @@ def gather(each: Gather, names: Names) -> Lowering:
             _source(channels, (rows.source, columns.source),
                     (rows.start, columns.start), tiles),
         ),
-        Products(
-            2 * each.group_out, tiles.held, 2 * each.group_in, tiles.places, each.groups,
-            each.machine, by_complex=True,
-        ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
+        products(each).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation(
             "target", names, out * tiles.count, (PRODUCTS, *names.gather_args[2:]), target
         ),
@@ -210,10 +225,7 @@ def filters(g: Geometry, names: Names) -> Lowering:
             _source(g.channels, g.image, (-g.pad[0], -g.pad[1]), tiles, pairs=True),
             "image",
         ),
-        Products(
-            2 * g.group_filters, g.group_channels, 2 * tiles.held, tiles.places, g.groups,
-            g.machine, right_along="k", by_complex=True,
-        ).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
+        filter_products(g).lower(names.kernel("fft_products"), (LEFT, RIGHT, PRODUCTS)),
         _transformation("gradient", names, g.filters * g.group_channels,
                         (PRODUCTS, names.target), gradient),
     )  # fmt: skip

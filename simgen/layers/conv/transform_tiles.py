@@ -50,15 +50,26 @@ class Products:
     @property
     def cut(self) -> tile.Cut:
         tiles = tile.TILES if min(self._widths) > 1 else UNALIGNED
-        nbytes = tile.WORDS
         if self.by_complex:
             tiles += NARROWER
-            nbytes = (tile.WORDS[0] // 2, *tile.WORDS[1:])
-        batch = self.places * self.groups
-        sides = self.m, self.n, self.k
         return tile.cut(
-            *sides, batch, machine=self.machine, tiles=tiles, splits=self.most, nbytes=nbytes
+            *self._sides, machine=self.machine, tiles=tiles, splits=self.most, nbytes=self._nbytes
         )
+
+    @property
+    def cycles(self) -> float:
+        """Estimate of the time."""
+        return tile.cycles(self.cut, *self._sides, self.machine, self._nbytes)
+
+    @property
+    def _sides(self) -> tuple[int, int, int, int]:
+        return self.m, self.n, self.k, self.places * self.groups
+
+    @property
+    def _nbytes(self) -> tuple[int, int, int]:
+        """Of an element of either factor and of a product."""
+        left, right, product = tile.WORDS
+        return left // 2 if self.by_complex else left, right, product
 
     @property
     def _widths(self) -> tuple[int, int]:

@@ -108,9 +108,7 @@ def gather(each: Gather, names: Names) -> Lowering:
             "source", names, channels * _tiles(each), (names.source, PIXELS),
             each.some(*OF_SOURCE),
         ),
-        Products(
-            each.group_out, _tiles(each), each.group_in, PLACES, each.groups, each.machine
-        ).lower(
+        products(each).lower(
             names.kernel("winograd_products"), (FILTERS, PIXELS, PRODUCTS)
         ),
         _transformation(
@@ -118,6 +116,11 @@ def gather(each: Gather, names: Names) -> Lowering:
         ),
     )  # fmt: skip
     return Lowering(tuple(kernel for kernel, _ in steps), tuple(launch for _, launch in steps))
+
+
+def products(each: Gather) -> Products:
+    """The products of a result or of an image."""
+    return Products(each.group_out, _tiles(each), each.group_in, PLACES, each.groups, each.machine)
 
 
 def _tiles(each: Gather) -> int:
