@@ -166,7 +166,7 @@ def _failure(
     if "Directory cannot be locked" in text:
         return RefusedError(
             f"{folder}: another snakemake works here, or was killed; wait until it ends, or: "
-            f"snakemake -d {folder} --unlock"
+            f"snakemake -d {folder} -s {folder / writing.SNAKEFILE} --unlock"
         )
     again = "the same command goes on"
     failed = {log: _fact(folder / log) for log in seen.failed if not _ended_well(folder, log)}

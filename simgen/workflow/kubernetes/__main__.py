@@ -8,6 +8,7 @@ memory and time, and lacks what ends or hangs a workflow in the plugin's 0.5.1.
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import sys
 import time
@@ -257,7 +258,7 @@ def check(words: Sequence[str]) -> None:
 
 
 def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
-    cure = "see `kubectl get nodes`, or use --executor local"
+    cure = "see `kubectl auth whoami`, or use --executor local"
     try:
         configured.load_kube_config()
     except configured.ConfigException as error:
@@ -274,8 +275,9 @@ def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
             api.read_namespaced_persistent_volume_claim(claim, namespace, _request_timeout=SECONDS)
         except urllib3.exceptions.HTTPError as error:
             fact = one_line(str(getattr(error, "reason", error))).rpartition(": ")[2]
+            host = api.api_client.configuration.host
             raise MissingError(
-                f"{place}: {api.api_client.configuration.host} does not answer ({fact}); {cure}"
+                f"{place}: {host} does not answer ({fact}); start it, or use --executor local"
             ) from None
         except client.ApiException as error:
             if error.status == 404:
@@ -283,9 +285,9 @@ def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
                     f"{place}: the namespace {namespace} has no claim {claim} of a volume; see "
                     f"`kubectl get persistentvolumeclaims -n {namespace}`"
                 ) from None
-            raise MissingError(
-                f"{place}: the cluster refuses ({error.status} {error.reason}); {cure}"
-            ) from None
+            said = re.search(r'"message":"((?:[^"\\]|\\.)*)"', str(error.body))
+            fact = one_line(said[1].replace("\\", "") if said else f"{error.reason}")
+            raise MissingError(f"{place}: the cluster refuses ({fact}); {cure}") from None
 
 
 def main() -> None:
