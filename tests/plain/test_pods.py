@@ -48,6 +48,8 @@ def test_what_pods_need_and_is_not_here_is_told_in_one_line(tmp_path):
     kubeconfig.write_text(KUBECONFIG.replace("PORT", str(taken.getsockname()[1])))
     cases = [(*case, kubeconfig) for case in CASES]
     cases.append((CASES[-1][0], 3, "no cluster is configured here", tmp_path / "none"))
+    (tmp_path / "damaged").write_text("a: [")
+    cases.append((CASES[-1][0], 3, "the kubeconfig cannot be read", tmp_path / "damaged"))
     running = []
     for nth, (profile, code, words, config) in enumerate(cases):
         folder = tmp_path / str(nth)

@@ -269,6 +269,11 @@ def _answers(place: str, namespace: str, claims: Sequence[str]) -> None:
                 f"{place}: no cluster is configured here ({one_line(str(error))}); set KUBECONFIG, "
                 "or use --executor local"
             ) from None
+    except Exception as error:  # the client looks at nothing before it uses it
+        fact = one_line(f"{type(error).__name__}: {error}")
+        raise MissingError(
+            f"{place}: the kubeconfig cannot be read ({cut(fact, 200)}); try `kubectl config view`"
+        ) from None
     api = client.CoreV1Api()
     for claim in claims:
         try:
