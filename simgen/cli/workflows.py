@@ -30,7 +30,7 @@ ENGINE = (
     click.option(
         "--container",
         metavar="IMAGE",
-        help="Run the jobs in this image, such as docker://you/simgen, with Apptainer.",
+        help="Run the jobs in this image, such as docker://you/simgen: with Apptainer, or as pods.",
     ),
     click.option("--workflow-only", is_flag=True, help="Write the workflow, and start nothing."),
 )
@@ -82,6 +82,8 @@ def start(
     from simgen.workflow import engine, executors, writing
 
     chosen = executors.find(executor, profile or "", starts=not workflow_only)
+    if chosen.name == executors.KUBERNETES:
+        chosen, made = executors.in_pods(chosen, made)
     writing.write(folder, made, chosen, count)
     if not quiet:
         print(
@@ -91,7 +93,7 @@ def start(
         )
     if workflow_only:
         if not quiet:
-            print(f"next: snakemake -d {shlex.quote(str(folder))} "
+            print(f"next: {chosen.command} -d {shlex.quote(str(folder))} "
                   f"-s {shlex.quote(str(folder / writing.SNAKEFILE))}")  # fmt: skip
         return
     engine.run(folder, made, chosen, (lambda _: None) if quiet else _tell)

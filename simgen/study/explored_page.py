@@ -84,7 +84,7 @@ def _doubts(
         count = len(found) + len(missing)
         lines.append(
             f"{len(missing)} of {count} points have not run, {missing[0][0]} on {missing[0][1]} "
-            f"the first of them; go on with: snakemake -d {path.parent}"
+            f"the first of them; go on with: snakemake -d {path.parent} -s {path.parent}/Snakefile"
         )
     for verdict in dict.fromkeys(point.verdict for point in found):
         if verdict not in (verdict_file.RIGHT, verdict_file.INFERRED):

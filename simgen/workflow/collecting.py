@@ -60,5 +60,6 @@ def _check(folder: Path, bundle: Bundle, digest: str, workflow: Workflow) -> Non
     if bundle.digest != digest:
         raise UsageError(
             f"{bundle.path}: another build than the sweep's, which simgen {workflow.version} "
-            f"planned; build it again with: snakemake -d {folder} --forcerun build, or remove it"
+            f"planned; build it again with: snakemake -d {folder} -s {folder}/Snakefile "
+            "--forcerun build, or remove it"
         )

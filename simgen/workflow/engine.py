@@ -33,6 +33,7 @@ SUBMITTED = re.compile(
 RUN = re.compile(r"^SLURM run ID: ([\w-]+)$", re.MULTILINE)
 FULL = "No space left on device"
 ERROR = "simgen: error: "
+WAITS = "simgen: jobs wait: "
 MOST_SHOWN = 5  # jobs that have failed
 GRACE = 60.0  # seconds for cancelling jobs
 
@@ -47,7 +48,7 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
     """
     _forget(folder, workflow)
     words = [
-        sys.executable, "-m", "snakemake", "--directory", str(folder.absolute()),
+        sys.executable, "-m", executor.module, "--directory", str(folder.absolute()),
         "--snakefile", str((folder / writing.SNAKEFILE).absolute()),
         "--workflow-profile", str((folder / writing.PROFILE).parent.absolute()),
         *(["--profile", executor.profile] if executor.profile else []),
@@ -77,7 +78,7 @@ def run(folder: Path, workflow: Workflow, executor: Executor, tell: Callable[[st
         process.stdout.close()
         seen.keep()
     if code:
-        raise _failure(folder, seen)
+        raise _failure(folder, seen, code)
 
 
 def _end(process: subprocess.Popen[str]) -> str:
@@ -118,6 +119,8 @@ class _Seen:
         self.lines.append(line)
         if found := STEPS.match(line):
             self.tell(f"{found[1]} of {found[2]} jobs done")
+        elif line.startswith(WAITS):
+            self.tell(line.removeprefix("simgen: ").strip())
         elif found := LOG.match(line):
             self.failed[found[1].strip()] = None
 
@@ -128,7 +131,8 @@ class _Seen:
 
 def _forget(folder: Path, workflow: Workflow) -> None:
     """Take back the marks of what is no longer there, and of all that came of it: Snakemake itself
-    looks no further back than a file that is there."""
+    looks no further back than a file that is there. So with logs: of a job that cannot start, the
+    last one would be read."""
     marks = folder / DONE
     gone: list[Path] = []
     for name, home in workflow.bundles.items():
@@ -143,17 +147,26 @@ def _forget(folder: Path, workflow: Workflow) -> None:
             gone += (marks / "pieces" / key).glob("*")
     for path in gone:
         path.unlink(missing_ok=True)
+    for path in (folder / LOGS).glob("*/**/*.log"):
+        if not _ended_well(folder, str(path.relative_to(folder))):
+            path.unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------ why it failed
 
 
-def _failure(folder: Path, seen: _Seen) -> RunError | RefusedError | MissingError | UsageError:
+def _failure(
+    folder: Path, seen: _Seen, code: int = 1
+) -> RunError | RefusedError | MissingError | UsageError:
     text = "".join(seen.lines)
+    for line in seen.lines:
+        if line.startswith(ERROR):
+            kinds = (each for each in (UsageError, MissingError) if each.exit_code == code)
+            return next(kinds, RunError)(line.removeprefix(ERROR).strip())
     if "Directory cannot be locked" in text:
         return RefusedError(
             f"{folder}: another snakemake works here, or was killed; wait until it ends, or: "
-            f"snakemake -d {folder} --unlock"
+            f"snakemake -d {folder} -s {folder / writing.SNAKEFILE} --unlock"
         )
     again = "the same command goes on"
     failed = {log: _fact(folder / log) for log in seen.failed if not _ended_well(folder, log)}

@@ -7,16 +7,23 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping  # noqa: TC003 - of a dataclass
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from simgen.errors import MissingError, UsageError, did_you_mean, one_line, printable
 
-KNOWN = LOCAL, SLURM, _ = "local", "slurm", "kubernetes"
+if TYPE_CHECKING:
+    from simgen.workflow.jobs import Workflow
+
+KNOWN = LOCAL, SLURM, KUBERNETES = "local", "slurm", "kubernetes"
 EXTRA = "pip install 'gpu-simgen[cluster]'"
 SECONDS = 30.0  # that a look at a cluster may take
 # Without accounting there is no sacct, and squeue forgets a job after MinJobAge.
 BY_QUEUE: Mapping[str, Any] = {"slurm-status-command": "squeue", "slurm-no-account": True}
+# What pods have in common with this machine: the folder, and not its Python.
+ON_A_VOLUME: Mapping[str, Any] = {
+    "shared-fs-usage": ["persistence", "input-output", "sources", "storage-local-copies"]
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,16 @@ class Executor:
     name: str
     profile: str = ""  # of the user's, for snakemake
     settings: Mapping[str, Any] = field(default_factory=dict)  # options of snakemake
+
+    @property
+    def module(self) -> str:
+        """What is started with Python's -m, with options of snakemake."""
+        return "simgen.workflow.kubernetes" if self.name == KUBERNETES else "snakemake"
+
+    @property
+    def command(self) -> str:
+        """The same, for a shell."""
+        return self.module if self.module == "snakemake" else f"python -m {self.module}"
 
 
 def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
@@ -39,8 +56,9 @@ def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
         raise UsageError(
             f"--executor {printable(name)}: not a name; write local, slurm, kubernetes"
         )
+    shared = ON_A_VOLUME if name == KUBERNETES else {}
     if not starts:
-        return Executor(name, profile)
+        return Executor(name, profile, shared)
     if importlib.util.find_spec("snakemake") is None:
         raise MissingError(f"--executor {name}: Snakemake is not installed; {EXTRA}")
     plugin = f"snakemake-executor-plugin-{name}"
@@ -48,7 +66,17 @@ def find(name: str, profile: str = "", *, starts: bool = True) -> Executor:
         near = did_you_mean(name, KNOWN)
         cure = f"pip install {plugin}" if name in KNOWN else f"install {plugin}, or {near}"
         raise MissingError(f"--executor {name}: its plugin is not installed; {cure}")
-    return Executor(name, profile, _slurm() if name == SLURM else {})
+    return Executor(name, profile, _slurm() if name == SLURM else shared)
+
+
+def in_pods(executor: Executor, workflow: Workflow) -> tuple[Executor, Workflow]:
+    """Both, where jobs are pods: what is in their image runs, and `--container` names that."""
+    image = workflow.container.removeprefix("docker://")
+    named = {"container-image": image} if image else {}
+    return (
+        replace(executor, settings={**executor.settings, **named}),
+        replace(workflow, simgen="simgen", container=""),
+    )
 
 
 def _slurm() -> dict[str, Any]:

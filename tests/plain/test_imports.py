@@ -235,5 +235,5 @@ print(*seen)
 
 
 def test_importing_starts_no_program_and_writes_no_file():
-    names = sorted(f"simgen.{name}".rstrip(".") for name in PATHS if name != "__main__")
+    names = sorted(f"simgen.{name}".rstrip(".") for name in PATHS if not name.endswith("__main__"))
     assert python(f"NAMES = {names!r}\n{AUDIT}") == []

@@ -106,6 +106,20 @@ def test_the_profile_leaves_to_the_users_what_that_may_say(workflow):
     assert not {"jobs", "retries", "latency-wait"} & beside.keys()
 
 
+def test_pods_share_the_folder_and_run_the_simgen_of_their_image(tmp_path):
+    pods = executors.find("kubernetes", "theirs", starts=False)
+    assert pods.command == "python -m simgen.workflow.kubernetes"
+    of_image = made(SPEC, tmp_path, "docker://you/simgen:1")
+    pods, workflow = executors.in_pods(pods, of_image)
+    assert (workflow.simgen, workflow.container) == ("simgen", "")
+    own = writing.profile(pods, 40, workflow)
+    assert own["container-image"] == "you/simgen:1"
+    assert "software-deployment" not in own["shared-fs-usage"]
+    assert "software-deployment-method" not in own
+    unnamed, _ = executors.in_pods(executors.find("kubernetes", starts=False), made(SPEC, tmp_path))
+    assert "container-image" not in unnamed.settings
+
+
 @pytest.mark.parametrize(
     ("change", "fact"),
     [
@@ -161,11 +175,11 @@ Error in rule piece:
 """
 
 
-def failure(folder, printed=PRINTED):
-    seen = engine._Seen(folder, lambda _: None)
+def failure(folder, printed=PRINTED, code=1, tell=lambda _: None):
+    seen = engine._Seen(folder, tell)
     for line in printed.splitlines(keepends=True):
         seen.take(line)
-    return engine._failure(folder, seen)
+    return engine._failure(folder, seen, code)
 
 
 def test_why_jobs_failed_is_said_in_one_line(tmp_path):
@@ -192,6 +206,25 @@ def test_why_jobs_failed_is_said_in_one_line(tmp_path):
     )
     locked = failure(tmp_path, "LockException:\nError: Directory cannot be locked. Please make\n")
     assert isinstance(locked, RefusedError)
+
+
+def test_what_a_plugin_of_simgens_says_is_told_with_its_exit_code(tmp_path):
+    told = []
+    printed = "WorkflowError:\nsimgen: jobs wait: no node\nsimgen: error: no claim; see it\n"
+    for code, kind in ((2, UsageError), (3, MissingError), (1, RunError)):
+        found = failure(tmp_path, printed, code, told.append)
+        assert (type(found), str(found)) == (kind, "no claim; see it")
+    assert set(told) == {"jobs wait: no node"}
+
+
+def test_logs_of_jobs_that_have_not_ended_well_are_not_read_again(workflow, tmp_path):
+    for name in ("pieces/p/1", "pieces/p/2"):
+        for path in (tmp_path / f"logs/{name}.log", tmp_path / f"done/{name}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("simgen: error: of the last time\n")
+    (tmp_path / "done/pieces/p/2").unlink()
+    engine._forget(tmp_path, workflow)
+    assert [each.name for each in (tmp_path / "logs").rglob("*.log")] == ["1.log"]
 
 
 def test_marks_of_results_that_are_gone_are_taken_back(workflow, tmp_path):
