@@ -169,6 +169,10 @@ def _declares(code: str) -> set[str]:
     if re.search(r"\boperator\b", head):  # needed where its types are
         return {*_WORD.findall(head)}
     without = re.sub(r"^template\s*<.*?>\s*(?=\w)", "", head, flags=re.S)
+    if alias := re.match(r"using\s+(?:(\w+)\s*=|[\w:]*?(\w+)\s*;)", without):
+        return {alias[1] or alias[2]}
+    if not opened and (alias := re.match(r"typedef\b[^(),]*?(\w+)\s*(?:\[[^\]]*\]\s*)*;", without)):
+        return {alias[1]}
     if _TYPES.search(without) and "(" not in without:
         inner = _WORD.findall(rest) if "enum" in without else []
         return {*_WORD.findall(without), *inner, *_WORD.findall(tail)}

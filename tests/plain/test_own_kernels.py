@@ -262,6 +262,10 @@ def test_variables_of_the_whole_gpu_become_types(text, type_of, names):
 
 
 WHOLE_FILE = """#include "gone.h"
+using std::vector;
+typedef std::vector<float> Many;
+using Complex = std::complex<float>;
+__device__ int low, high;
 namespace cg = cooperative_groups;
 __constant__ float mask[4];
 __device__ unsigned tickets = 0;
@@ -280,13 +284,14 @@ __global__ void k(float* x) { Pair p; x[0] = helper(p); }
 
 def test_a_kernel_gets_what_it_needs_of_its_file():
     cut, variables = kernel_pieces.kernels_only(WHOLE_FILE)
-    assert variables == ("mask", "tickets")
+    assert variables == ("low", "high", "mask", "tickets")
     kept = kernel_pieces.needed(cut, "k")
     for word in ("helper", "Pair", "simgen_type_mask[4]", "__global__ void k"):
         assert word in kept
-    for word in ("Host", "tickets", "other", "unused", "host"):
+    for word in ("Host", "tickets", "other", "unused", "host", "vector", "Complex", "low"):
         assert word not in kept
     assert kept.count("\n") == WHOLE_FILE.count("\n")
+    assert "low, simgen_type_high" in kernel_pieces.needed(cut.replace("twice() +", "high +"), "k")
     assert 'extern "C"\n{' in kept
     assert kept.count("{") == kept.count("}")
 
