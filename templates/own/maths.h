@@ -232,7 +232,7 @@ static inline __device__ double simgen_power(double x, double y)
 static inline __device__ double simgen_rest(double x, unsigned &quarter)
 {
     const double k = __builtin_rint(x * 0.63661977236758134);
-    quarter = static_cast<unsigned>(static_cast<long>(k)) & 3;
+    quarter = static_cast<unsigned>(static_cast<int>(k - 4.0 * __builtin_floor(k * 0.25))); /* 0 to 3 */
     return simgen_fma(k, -6.123233995736766e-17, simgen_fma(k, -1.5707963267948966, x));
 }
 static inline __device__ double simgen_sine_series(double r)
@@ -366,7 +366,7 @@ static inline __device__ float powf(float x, float y)
     const float r = simgen_exp2(y * simgen_log2(__builtin_fabsf(x)));
     if (x >= 0.0f)
         return r;
-    return y != __builtin_floorf(y) ? __builtin_nanf("") : static_cast<long>(y) & 1 ? -r : r;
+    return y != __builtin_floorf(y) ? __builtin_nanf("") : y * 0.5f != __builtin_floorf(y * 0.5f) ? -r : r;
 }
 static inline __device__ float pow(float x, float y) { return powf(x, y); }
 template <simgen_whole T> static inline __device__ float pow(float x, T y) { return powf(x, static_cast<float>(y)); }
