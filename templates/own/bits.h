@@ -49,6 +49,10 @@ static inline __device__ unsigned __dp4a(unsigned a, unsigned b, unsigned c)
         c += (a >> i & 255) * (b >> i & 255);
     return c;
 }
+static inline __device__ unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
+static inline __device__ unsigned umax(unsigned a, unsigned b) { return a > b ? a : b; }
+static inline __device__ long long llmin(long long a, long long b) { return a < b ? a : b; }
+static inline __device__ long long llmax(long long a, long long b) { return a > b ? a : b; }
 static inline __device__ float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 static inline __device__ int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 static inline __device__ float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }

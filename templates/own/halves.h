@@ -43,9 +43,14 @@ static inline __device__ half hlog(half a) { return static_cast<half>(logf(stati
 static inline __device__ half hsqrt(half a) { return static_cast<half>(sqrtf(static_cast<float>(a))); }
 static inline __device__ half hrcp(half a) { return static_cast<half>(1.0f / static_cast<float>(a)); }
 
+struct __nv_bfloat16_raw {
+    unsigned short x;
+};
+typedef __nv_bfloat16_raw __hip_bfloat16_raw;
 struct alignas(2) simgen_bfloat16 {
     unsigned short bits;
     simgen_bfloat16() = default;
+    __device__ simgen_bfloat16(__nv_bfloat16_raw of) : bits(of.x) {}
     __device__ simgen_bfloat16(float x)
     {
         const unsigned word = __builtin_bit_cast(unsigned, x);
@@ -73,3 +78,5 @@ static inline __device__ simgen_bfloat162 __floats2bfloat162_rn(float a, float b
 static inline __device__ simgen_bfloat162 __float22bfloat162_rn(float2 a) { return { a.x, a.y }; }
 static inline __device__ simgen_bfloat16 __hadd(simgen_bfloat16 a, simgen_bfloat16 b) { return static_cast<float>(a) + static_cast<float>(b); }
 static inline __device__ simgen_bfloat16 __hmul(simgen_bfloat16 a, simgen_bfloat16 b) { return static_cast<float>(a) * static_cast<float>(b); }
+static inline __device__ unsigned short __bfloat16_as_ushort(simgen_bfloat16 a) { return a.bits; }
+static inline __device__ simgen_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return __nv_bfloat16_raw{ bits }; }

@@ -7,6 +7,8 @@
 #include "device.h"
 #elif defined(__CUDACC_RTC__)
 #define SIMGEN_NVIDIA 1
+namespace std {} /* for sources that open them and need nothing of them */
+namespace cooperative_groups {}
 #else
 #include "host.h"
 #endif
