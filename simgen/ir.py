@@ -189,6 +189,13 @@ class TritonBuild:
     stages: int  # of software pipelines
 
 
+WAVEFRONT = 64  # lanes of AMD's GPUs that are simulated
+CUDA_WARP = 32  # lanes that sources in CUDA C++ count on
+NOT_THERE = "#pragma simgen_not_there "  # before the name of an include that is not beside a source
+MOST_STRUCTURE = 256  # bytes of an argument by value
+VARIABLE_TYPE = "simgen_type_"  # begins the type that stands in the place of a source's variable
+
+
 @dataclass(frozen=True)
 class OwnSource:
     """The source of a kernel that a user brings."""
@@ -198,6 +205,11 @@ class OwnSource:
     entry: str  # as the text calls it: `add`, `add<float, 4>`, or a symbol
     arch: str = ""  # that assembly and code objects are for
     triton: TritonBuild | None = None
+    # Variables of the whole GPU, whose names stand for tensors: those of the last arguments of each
+    # launch, which are no parameters of the kernel.
+    variables: tuple[str, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()  # macros that its build gives it
+    warp: int = WAVEFRONT  # lanes that `warpSize` and functions of lanes are of
 
 
 @dataclass(frozen=True)
@@ -244,8 +256,14 @@ class ByValue:
 
     at: int  # its number among the kernel's parameters
     nbytes: int
-    bits: int  # as an unsigned number, little-endian
+    bits: int  # as an unsigned number, little-endian; of a structure, its first 8 bytes
     local: bool = False  # of OpenCL: an address in LDS, from where the kernel's own ends
+    more: tuple[int, ...] = ()  # of a structure, the words of 8 bytes behind
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """Its words of 8 bytes, the last one filled up."""
+        return (self.bits, *self.more)
 
 
 @dataclass(frozen=True)

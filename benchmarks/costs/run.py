@@ -4,6 +4,8 @@
     python benchmarks/costs/run.py add TARGET BUNDLE [RESULT [FACTOR]]  # rows of one that has run
     python benchmarks/costs/run.py fit TARGET         # data/costs.json, and the table of RESULTS.md
     python benchmarks/costs/run.py template TARGET TEMPLATE  # that one of data/costs.json alone
+    python benchmarks/costs/run.py counts TARGET TEMPLATE    # its instructions, not its host times
+    python benchmarks/costs/run.py times TARGET       # simulated times alone
     python benchmarks/costs/run.py host TARGET        # host times alone, of a simulator made faster
 
 A workload is foretold from the others alone: the fit is made again without it for its row. FACTOR
@@ -36,6 +38,15 @@ MEMORY = {"mgpusim": (512 << 20, 2.5), "gem5-se": (256 << 20, 12.5)}
 WORKLOADS = (
     "gemm_fwd m=128 n=64 k=64",
     "gemm_fwd m=35 n=100 k=128",
+    "gemm_fwd m=64 n=64 k=64",
+    "gemm_fwd m=128 n=128 k=128",
+    "gemm_fwd m=64 n=64 k=512",
+    "gemm_fwd m=96 n=200 k=1024",
+    "gemm_fwd m=128 n=256 k=512",
+    "gemm_fwd m=256 n=256 k=64",
+    "gemm_fwd m=256 n=256 k=256",
+    "gemm_fwd m=1024 n=64 k=64",
+    "fc_bwd_weight n=1 c=512 num_output=1000",
     "conv_fwd n=1 c=8 h=14 w=14 num_output=16 kernel_size=3 pad=1",
     "conv_fwd n=1 c=16 h=14 w=14 num_output=32 kernel_size=1 pad=0",
     "conv_fwd n=1 c=3 h=32 w=32 num_output=8 kernel_size=7 pad=3 stride=2",
@@ -132,15 +143,18 @@ def add(target: str, folder: str, result: str = "", factor: str = "1") -> None:
     path.write_text(json.dumps(rows + own))
 
 
-def solved(columns: list[list[float]], wanted: list[float]) -> list[float]:
+def solved(
+    columns: list[list[float]], wanted: list[float], weights: np.ndarray | float = 1.0
+) -> list[float]:
     """Factors, none below 0, by least squares of relative errors (active set: drop the lowest)."""
-    a = np.array(columns, float).T / np.array(wanted)[:, None]
+    weighted = weights * np.ones(len(wanted))
+    a = np.array(columns, float).T / np.array(wanted)[:, None] * weighted[:, None]
     keep = list(range(a.shape[1]))
     while keep:
         part = a[:, keep]
         ridge = RIDGE * np.linalg.norm(part, axis=0)
         stacked = np.vstack([part, np.diag(ridge)])
-        found = np.linalg.lstsq(stacked, np.r_[np.ones(len(a)), np.zeros(len(keep))], rcond=None)[0]
+        found = np.linalg.lstsq(stacked, np.r_[weighted, np.zeros(len(keep))], rcond=None)[0]
         if (found >= 0).all():
             return [float(found[keep.index(i)]) if i in keep else 0.0 for i in range(a.shape[1])]
         keep.pop(int(np.argmin(found)))
@@ -159,13 +173,7 @@ def template(rows: list[dict]) -> TemplateCost:
     )
 
 
-def fitted(target: str, rows: list[dict]) -> TargetCosts:
-    names = sorted({row["template"] for row in rows})
-    templates = {name: template([r for r in rows if r["template"] == name]) for name in names}
-    other = TemplateCost(
-        *(median(getattr(each, field) for each in templates.values())
-          for field in ("wavefront", "operation", "word", "host"))
-    )  # fmt: skip
+def fitted_times(rows: list[dict], weights: np.ndarray | float = 1.0) -> list[float]:
     columns = [
         [1.0 for _ in rows],
         [float(row["first"]) for row in rows],
@@ -173,7 +181,17 @@ def fitted(target: str, rows: list[dict]) -> TargetCosts:
         [row["count"] / row["units"] / row["clock"] for row in rows],
         [row["nbytes"] / row["dram"] for row in rows],
     ]
-    times = solved(columns, [row["seconds"] for row in rows])
+    return solved(columns, [row["seconds"] for row in rows], weights)
+
+
+def fitted(target: str, rows: list[dict]) -> TargetCosts:
+    names = sorted({row["template"] for row in rows})
+    templates = {name: template([r for r in rows if r["template"] == name]) for name in names}
+    other = TemplateCost(
+        *(median(getattr(each, field) for each in templates.values())
+          for field in ("wavefront", "operation", "word", "host"))
+    )  # fmt: skip
+    times = fitted_times(rows)
     return TargetCosts(templates, other, *times, START[target], *MEMORY[target])
 
 
@@ -184,14 +202,18 @@ def foretold(costs: TargetCosts, row: dict) -> tuple[float, float, float]:
         + row["operations"] * of.operation
         + row["nbytes"] / WORD * of.word
     )
-    seconds = (
+    return count, seconds_of(costs, row, count), count * of.host
+
+
+def seconds_of(costs: TargetCosts, row: dict, count: float) -> float:
+    """Simulated, of a launch with so many instructions."""
+    return (
         costs.launch
         + costs.first * row["first"]
         + costs.latency * count / row["wavefronts"] / row["clock"]
         + costs.issue * count / row["units"] / row["clock"]
         + costs.dram * row["nbytes"] / row["dram"]
     )
-    return count, seconds, count * of.host
 
 
 def fit(target: str) -> None:
@@ -221,7 +243,12 @@ def fit(target: str) -> None:
     write(path, table)
 
 
-def fit_template(target: str, name: str) -> None:
+def fit_counts(target: str, name: str) -> None:
+    """Fit the instructions of one template; its host times stay too."""
+    fit_template(target, name, keep_host=True)
+
+
+def fit_template(target: str, name: str, *, keep_host: bool = False) -> None:
     """Fit one template that the table lacks; what the table has of others stays."""
     rows = json.loads(Path(f"rows-{target}.json").read_text())
     rows = [row for row in rows if row["template"] == name]
@@ -236,7 +263,36 @@ def fit_template(target: str, name: str) -> None:
         )  # fmt: skip
         count = sum(row["count"] for row in own)
         print(f"| {workload} | {len(own)} | {count:.4g} | {told:.4g} ({told / count - 1:+.0%}) |")
-    table[target]["templates"][name] = asdict(template(rows))
+    made = asdict(template(rows))
+    if keep_host:
+        made["host"] = table[target]["templates"][name]["host"]
+    table[target]["templates"][name] = made
+    write(path, table)
+
+
+def fit_times(target: str) -> None:
+    """Fit simulated times alone; each workload counts as one, however many launches it has."""
+    rows = json.loads(Path(f"rows-{target}.json").read_text())
+    path = resources.folder("data") / FILE
+    table = json.loads(path.read_text())
+    names = [row["workload"] for row in rows]
+    weights = np.array([names.count(name) ** -0.5 for name in names])
+    made = dict(
+        zip(
+            ("launch", "first", "latency", "issue", "dram"),
+            fitted_times(rows, weights),
+            strict=True,
+        )
+    )
+    for name in dict.fromkeys(names):
+        rest = [at for at, each in enumerate(names) if each != name]
+        own = fitted_times([rows[at] for at in rest], weights[rest])
+        costs = TargetCosts({}, TemplateCost(0, 0, 0, 0), *own, 0, 0, 0)
+        actual = [row for row in rows if row["workload"] == name]
+        told = sum(seconds_of(costs, row, row["count"]) for row in actual)
+        took = sum(row["seconds"] for row in actual)
+        print(f"| {name} | {took * 1e6:.4g} | {told * 1e6:.4g} ({told / took - 1:+.0%}) |")
+    table[target] |= made
     write(path, table)
 
 
@@ -269,6 +325,8 @@ if __name__ == "__main__":
         "add": add,
         "fit": fit,
         "template": fit_template,
+        "counts": fit_counts,
+        "times": fit_times,
         "host": fit_host,
     }
     commands[sys.argv[1]](*sys.argv[2:])

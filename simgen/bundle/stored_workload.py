@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from simgen.dtypes import WORD
 from simgen.errors import SimgenError, printable
 from simgen.frontend.network import make_layer
-from simgen.ir import GUARD, PAGE, Node, Pass, Role, Workload
+from simgen.ir import GUARD, MOST_STRUCTURE, PAGE, Node, Pass, Role, Workload
 from simgen.layers.base import MAX_INT, MAX_RANK
 from simgen.storage.schema import SchemaError, from_json
 from simgen.workload import queues
@@ -23,7 +23,7 @@ from simgen.workload import queues
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from simgen.ir import Buffer, Kernel, Step, TensorSpec
+    from simgen.ir import Buffer, ByValue, Kernel, Step, TensorSpec
     from simgen.machine import Machine
 
     Ports = tuple[tuple[str, TensorSpec], ...]
@@ -194,6 +194,14 @@ def _ports(
     )
 
 
+def _is_value(value: ByValue) -> bool:
+    """Whether a number, or a structure, is as long as it says."""
+    if not 0 < value.nbytes <= MOST_STRUCTURE or len(value.words) != -(-value.nbytes // 8):
+        return False
+    last = value.nbytes - 8 * len(value.more)  # bytes of the last word
+    return all(0 <= word < 256**8 for word in value.words) and 0 <= value.words[-1] < 256**last
+
+
 def _check_launches(
     place: str, step: Step, buffers: Mapping[str, Buffer], kernels: Mapping[str, Kernel]
 ) -> None:
@@ -209,7 +217,7 @@ def _check_launches(
         places = [each.at for each in launch.values]
         most = len(launch.args) + len(places)
         in_order = places == sorted(set(places)) and all(0 <= at < most for at in places)
-        sizes = all(v.nbytes in (1, 2, 4, 8) and 0 <= v.bits < 256**v.nbytes for v in launch.values)
+        sizes = all(_is_value(value) for value in launch.values)
         own = kernels[launch.kernel].source is not None or not places
         _need(in_order and sizes and own, place, "arguments by value that cannot be")
         for tensor in kernels[launch.kernel].maps:

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING
 from simgen import resources
 from simgen.compile import toolchain, triton
 from simgen.errors import RefusedError, UsageError, did_you_mean, printable
-from simgen.ir import Language
+from simgen.ir import VARIABLE_TYPE, WAVEFRONT, Language
 
 if TYPE_CHECKING:
     from simgen.compile.cache import Cache
     from simgen.ir import Kernel, OwnSource
 
 FOLDER = "own"
+PRELUDE_TYPES = ("float2", "float4", "int2", "int4")  # of templates/prelude/host.h
 _LOCAL_INCLUDE = re.compile(r'^#include "(\w+\.h)"\n', re.M)
 _NESTED = re.compile(r"_ZN((?:\d+\w+?)+)E")
 _DYNAMIC_LDS = re.compile(
     r"extern\s+__shared__\s+((?:__align__\s*\(\s*\d+\s*\)\s+)?)([\w:<> ]+?)\s+(\w+)\s*\[\s*\]\s*;"
 )
+_TYPE_FIRST = re.compile(r"extern\s+([\w:<> ]+?)\s+__shared__\s+(\w+)\s*\[\s*\]\s*;")
+_DEFINED = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.M)
 _C_LINKAGE = re.compile(r'extern\s+"C"\s*(\{?)')
 _BEGIN = re.compile(r"^\t\.(?:protected|globl|weak)\t\S+ +; -- Begin function (\S+)\n", re.M)
 _TAIL = "\t.section\t.AMDGPU.gpr_maximums"
@@ -71,12 +74,13 @@ def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, aligne
 
     suffix = {Language.HIP: "hip", Language.OPENCL: "cl"}[own.language]
     name = f"{kernel.name}.{suffix}"
-    whole = device_text(own)
+    whole = device_text(own, flat=not kernel.group)
     flags = toolchain.own_flags(suffix, arch, aligned=aligned)
     key = Key("own assembly")
     key.add("label", f"own assembly {arch} {kernel.name}")
     key.add("compiler", toolchain.identity())
     key.add("flags", "\n".join(flags))
+    key.add("volatile", toolchain.VOLATILE_AS)
     key.add("arch", arch)
     key.add("source", whole)
     made = cache.get_or_build(
@@ -85,23 +89,55 @@ def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, aligne
     return _alone(made.decode(), own.entry)
 
 
-def device_text(own: OwnSource) -> str:
-    """Source that needs no other file."""
+def device_text(own: OwnSource, *, flat: bool = False) -> str:
+    """Source that needs no other file; `flat`: its work-groups have one dimension."""
     if own.language is Language.OPENCL:
-        return f'{header("opencl.h")}#line 1 "source.cl"\n{own.text}\n'
-    return f'{header("hip.h")}#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
+        return f'{header("opencl.h")}{_defines(own)}#line 1 "source.cl"\n{own.text}\n'
+    return (
+        f"#define SIMGEN_WARP {own.warp}\n#define SIMGEN_FLAT {int(flat)}\n{header('hip.h')}"
+        f"{_dialect(own)}{_variables(own)}"
+        f'#line 1 "source.hip"\n{own.text}\n{_instance(own.entry)}'
+    )
 
 
 def nvidia_text(own: OwnSource) -> str:
     """The same for NVRTC, which is told the instance of a template."""
-    return f'{header("hip.h")}#line 1 "source.cu"\n{own.text}\n'
+    return f'{header("hip.h")}{_defines(own)}#line 1 "source.cu"\n{own.text}\n'
 
 
 def host_text(own: OwnSource, name: str) -> str:
     """The same for this CPU, where each kernel has a name space of its own."""
     text = _C_LINKAGE.sub(lambda match: "inline namespace simgen_c {" if match[1] else "", own.text)
+    text = _TYPE_FIRST.sub(r"extern __shared__ \1 \2[];", text)
     text = _DYNAMIC_LDS.sub(r"SIMGEN_DYNAMIC_LDS(\2, \3);", text)
-    return f'#line 1 "{name}.hip"\n{text}\n'
+    # The prelude has some of the vector types, as kernels of simgen use them.
+    renamed_types = "".join(f"#define {t} simgen_{t}\n" for t in PRELUDE_TYPES)
+    ahead = f"{renamed_types}{_dialect(own)}{_variables(own)}"
+    # The next kernel's text is the same, with the same guards.
+    macros = dict.fromkeys(_DEFINED.findall(ahead + text))
+    before = "".join(f'#pragma push_macro("{each}")\n' for each in macros)
+    back = "".join(f'#pragma pop_macro("{each}")\n' for each in macros)
+    return f'{before}{ahead}#line 1 "{name}.hip"\n{text}\n{back}'
+
+
+def _dialect(own: OwnSource) -> str:
+    """What sources ask to know for which compiler they are."""
+    if own.warp == WAVEFRONT:
+        return "#define __HIP_DEVICE_COMPILE__ 1\n"
+    return "#define CUDART_VERSION 12000\n#define __CUDACC__ 1\n#define __CUDA_ARCH__ 700\n"
+
+
+def _variables(own: OwnSource) -> str:
+    """What its build defines, and what makes names of variables stand for what the launcher gives
+    with each launch."""
+    return _defines(own) + "".join(
+        f"#define {name} (*static_cast<{VARIABLE_TYPE}{name} *>(simgen_variable({at})))\n"
+        for at, name in enumerate(own.variables)
+    )
+
+
+def _defines(own: OwnSource) -> str:
+    return "".join(f"#define {name} {value}\n" for name, value in own.defines)
 
 
 def _instance(entry: str) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simgen import machine
+from simgen.compile import lacking
 from simgen.errors import MissingError, SimgenError, UsageError
 
 if TYPE_CHECKING:
@@ -184,12 +185,42 @@ def own_assembly(source: str | bytes, flags: Sequence[str], file: str, place: st
     Raises:
         UsageError: the compiler does not accept it; with the first line that it says.
     """
-    content = source.encode() if isinstance(source, str) else source
-    with _Folder({file: content}) as folder:
-        done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s")
+    text = source if isinstance(source, str) else ""
+    with _Folder({file: source.encode() if isinstance(source, str) else source}) as folder:
+        # clang keeps what is volatile behind generic addresses, where LDS and memory are one;
+        # relaxed atomic accesses happen each time too, and it finds out what they access.
+        if _VOLATILE.search(text):
+            ahead = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+            done = _started(folder, "clang", *flags, *ahead, "-S", file, "-o", "kernel.ll")
+            if not done.returncode:
+                made = folder / "kernel.ll"
+                made.write_text(_VOLATILE_ACCESS.sub(VOLATILE_AS, made.read_text()))
+                (arch,) = [f.partition("=")[2] for f in flags if f.startswith(_ARCHES)]
+                done = _started(
+                    folder, "clang", *_text_flags(arch), "-S", "kernel.ll", "-o", "kernel.s"
+                )
+        else:
+            done = _started(folder, "clang", *flags, "-S", file, "-o", "kernel.s")
         if done.returncode:
-            raise UsageError(_own_error(done, file, place))
+            raise UsageError(_own_error(done, file, place, text))
         return (folder / "kernel.s").read_text()
+
+
+_VOLATILE = re.compile(r"\bvolatile\b")
+# In LLVM's language, of the types that atomic accesses may have.
+_VOLATILE_ACCESS = re.compile(
+    r"\b(load|store) volatile ((?:i8|i16|i32|i64|half|float|double|ptr)\b[^\n]*?)"
+    r", align (1|2|4|8)\b"
+)
+VOLATILE_AS = r'\1 atomic \2 syncscope("agent") monotonic, align \3'
+_ARCHES = ("--offload-arch=", "-mcpu=")
+
+
+def _text_flags(arch: str) -> tuple[str, ...]:
+    """What a user's source that clang has put into LLVM's language is compiled with."""
+    at = DEVICE_FLAGS.index("-O3")
+    common = [flag for flag in DEVICE_FLAGS[at:] if not flag.startswith("-W")]
+    return ("-x", "ir", f"--target={AMD_TARGET}", f"-mcpu={arch}", "-nogpulib", *common, "-w")
 
 
 def assemble_foreign(text: str, arch: str, place: str) -> bytes:
@@ -212,12 +243,13 @@ def assemble_foreign(text: str, arch: str, place: str) -> bytes:
         return (folder / "input.co").read_bytes()
 
 
-def _own_error(done: subprocess.CompletedProcess[str], file: str, place: str) -> str:
+def _own_error(done: subprocess.CompletedProcess[str], file: str, place: str, source: str) -> str:
     """The first error in a user's source, whose lines may be of several files."""
     found = re.search(r"^([^\s:][^:\n]*):(\d+):\d+: (?:fatal )?error: (.*)$", done.stderr, re.M)
     if not found:
         return _first_error(done, file, place)
-    return f"{place if found[1] == file else found[1]}:{found[2]}: {found[3]}; correct it"
+    said = lacking.message(found[3], source)
+    return f"{place if found[1] == file else found[1]}:{found[2]}: {said}"
 
 
 def _first_error(done: subprocess.CompletedProcess[str], name: str, place: str) -> str:

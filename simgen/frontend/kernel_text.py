@@ -1,9 +1,4 @@
-"""Sources of kernels that users bring: read, and cut down to what is for a GPU.
-
-A sample's file has its host program beside its kernels. That is left out: functions that are
-neither `__global__` nor `__device__`, variables that are not constant, and includes of the system.
-Lines stay where they are, so that what a compiler says of them is said of the user's file.
-"""
+"""Sources of kernels that users bring: read, with their own includes in them."""
 
 from __future__ import annotations
 
@@ -13,13 +8,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from simgen.errors import ConfigError, did_you_mean, printable
-from simgen.frontend import ptx_text, triton_text
-from simgen.ir import Language, OwnSource
+from simgen.frontend import kernel_pieces, ptx_text, triton_text
+from simgen.ir import CUDA_WARP, NOT_THERE, WAVEFRONT, Language, OwnSource
 from simgen.layers.own.expression import ExpressionError
 from simgen.machine import architectures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 LANGUAGES = {
     ".hip": Language.HIP, ".cu": Language.HIP, ".cpp": Language.HIP, ".cl": Language.OPENCL,
@@ -30,13 +25,9 @@ DEEPEST = 8  # includes in includes
 PLAIN_NAME = re.compile(r"[\w./ -]+", re.ASCII)
 E_FLAGS = 48  # where in an ELF file of 64 bits; EF_AMDGPU_MACH is its low byte
 
+# Hipified samples keep `.cu`; what is of CUDA counts on warps of 32 lanes.
+_OF_HIP = re.compile(r"\bhip/|\bhip[A-Z]\w+")
 _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]*)>)')
-_FOR_GPU = re.compile(r"\b(__global__|__device__|__constant__|__shared__)\b")
-_OPENS = re.compile(r'\s*(inline\s+)?namespace\b[^{;=()]*\{|\s*extern\s+"C"\s*\{')
-_KEPT = re.compile(
-    r"\s*(?:(?:template\s*<[^;{]*>\s*)?(?:struct|class|union)\b|enum\b|using\s+\w+\s*=|typedef\b"
-    r"|static_assert\b|(?:static\s+|inline\s+)*(?:constexpr|const)\b|template\s*<[^{;]*>\s*using\b)"
-)
 _KERNELS = {
     Language.HIP: re.compile(
         r"__global__\b(?:\s*__launch_bounds__\s*\([^)]*\))?(?:\s+\w+)*?\s+void\s+"
@@ -48,12 +39,6 @@ _KERNELS = {
     ),
     Language.ASSEMBLY: re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M),
 }
-# What programs fill from the host, or kernels change: `__constant__ float mask[9];`.
-_VARIABLE = re.compile(
-    r"(?!.*\b(?:const|constexpr)\b[^;]*=)(?:(?:static|extern|inline|volatile)\s+)*"
-    r"(?:__device__|__constant__|__managed__)\s[^(){}=;]*?(\w+)\s*(?:\[[^;=]*\]\s*)?(?:=[^;]*)?;",
-    re.S,
-)
 _TARGET = re.compile(r'^\s*\.amdgcn_target\s+"[^"]*-(gfx\w+)', re.M)
 
 
@@ -149,8 +134,12 @@ class Files:
         if language is Language.TRITON:
             return OwnSource(language, triton_text.kernels_only(text), "")
         whole = self._whole(name, text, 0)
+        if language is Language.OPENCL:
+            return OwnSource(language, whole, "", arch)
+        of_cuda = name.endswith(".cu") and not _OF_HIP.search(text)
+        kept, variables = kernel_pieces.kernels_only(whole)
         return OwnSource(
-            language, whole if language is Language.OPENCL else kernels_only(whole), "", arch
+            language, kept, "", arch, variables=variables, warp=CUDA_WARP if of_cuda else WAVEFRONT
         )
 
     def _text(self, name: str, raw: bytes) -> str:
@@ -181,85 +170,14 @@ class Files:
                 lines.append("")
             else:
                 inner = str(PurePosixPath(name).parent / match[1])
-                if not self._is_there(inner):  # what only the host program includes
-                    lines.append("")
+                if not self._is_there(inner):  # what only the host program includes, perhaps
+                    lines.append(f'{NOT_THERE}"{match[1]}"')
                     continue
                 if depth == DEEPEST:
                     raise ConfigError(printable(inner), "includes without end; leave one out")
                 found = self._whole(inner, self._text(inner, self.find(inner)), depth + 1)
                 lines += [_line(1, inner), found, _line(number + 1, name)]
         return "\n".join(lines)
-
-
-def kernels_only(text: str) -> str:
-    """C++ without what is for the host, line for line.
-
-    Raises:
-        ExpressionError: it has variables that are neither a kernel's nor constant.
-    """
-    for piece in _pieces(text):
-        if variable := _VARIABLE.match(_plain(piece)):
-            raise ExpressionError(
-                f"the source has a variable of the whole GPU, {variable[1]}, which no launcher "
-                "fills; pass it as a tensor"
-            )
-    return "".join(p if _is_kept(p) else "\n" * p.count("\n") for p in _pieces(text))
-
-
-def _plain(piece: str) -> str:
-    """A piece without comments."""
-    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", piece, flags=re.S).strip()
-
-
-def _is_kept(piece: str) -> bool:
-    code = _plain(piece)
-    if not code or code[0] == "#" or code in ("}", "};") or _OPENS.match(code):
-        return True
-    if _FOR_GPU.search(code):
-        return True
-    return bool(_KEPT.match(code)) and "std::" not in code
-
-
-_TOKEN = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"([^()\\\s]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
-    r"|^[ \t]*#(?:\\\n|[^\n])*|[{}();]",
-    re.S | re.M,
-)
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Declarations, definitions and lines of the preprocessor, at file scope and in namespaces."""
-    start = braces = parentheses = 0
-    for token in _TOKEN.finditer(text):
-        word = token[0]
-        outside = not braces and not parentheses
-        if word.lstrip().startswith("#") and outside:
-            yield text[start : token.start()]
-            yield word
-            start = token.end()
-        elif word == "(":
-            parentheses += 1
-        elif word == ")":
-            parentheses = max(parentheses - 1, 0)
-        elif word == "{":
-            head = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text[start : token.end()], flags=re.S)
-            if outside and _OPENS.fullmatch(head):
-                yield text[start : token.end()]
-                start = token.end()
-            else:
-                braces += 1
-        elif word == "}":
-            braces -= 1
-            behind = re.match(r"[^;{}()=]*;|\s*=", text[token.end() :]) if braces == 0 else None
-            is_type = behind and not re.search(r"\)\s*\w*\s*\{", text[start : token.end()][:2000])
-            if braces < 0 or (braces == 0 and not parentheses and not (behind and is_type)):
-                braces = max(braces, 0)
-                yield text[start : token.end()]
-                start = token.end()
-        elif word == ";" and outside:
-            yield text[start : token.end()]
-            start = token.end()
-    yield text[start:]
 
 
 def _of_system(name: str) -> bool:

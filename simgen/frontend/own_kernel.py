@@ -42,8 +42,8 @@ SUFFIX = ".toml"
 MAX_NBYTES = 2**19  # of the file, and of all sources together
 MAGIC = '{"simgen_kernel": 1, '  # begins the text that a bundle keeps
 KEYS = (
-    "source", "arch", "inputs", "outputs", "scratch", "parameters", "reference", "tolerance",
-    "flops", "launch", *LAUNCH_KEYS,
+    "source", "arch", "defines", "inputs", "outputs", "scratch", "parameters", "reference",
+    "tolerance", "flops", "launch", *LAUNCH_KEYS,
 )  # fmt: skip
 PYTHON = re.compile(r"([^:\0]+\.py):([A-Za-z_]\w*)")
 
@@ -255,6 +255,11 @@ def _check_references(made: Definition) -> None:
     known |= {each.name for each in made.tensors if each.fill}
     for name, text in made.references:
         for used in sorted(expression.names(text) - known - expression.PLAIN):
+            if any(used == each.name for each in made.outputs):
+                raise ExpressionError(
+                    f"reference of {name}: {used} is an output, which holds nothing before the "
+                    'kernels run; give it values, such as "f32[n] normal(0, 1)"'
+                )
             raise ExpressionError(
                 f"reference of {name}: no tensor or parameter {printable(used)}; "
                 f"{did_you_mean(used, known)}"

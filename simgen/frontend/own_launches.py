@@ -10,8 +10,16 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from simgen.errors import did_you_mean, printable
-from simgen.frontend import own_tensors, ptx_text, triton_text
-from simgen.ir import ByValue, Kernel, Language, Launch, OwnSource, TritonBuild
+from simgen.frontend import kernel_pieces, own_tensors, ptx_text, triton_text
+from simgen.ir import (
+    MOST_STRUCTURE,
+    ByValue,
+    Kernel,
+    Language,
+    Launch,
+    OwnSource,
+    TritonBuild,
+)
 from simgen.layers.own import expression
 from simgen.layers.own.expression import ExpressionError
 
@@ -32,6 +40,7 @@ MOST_ITEMS = 1024  # of a work-group
 MOST_LDS = 2**16
 MOST_LAUNCHES = 10_000
 MOST_ARGS = 64
+MOST_VARIABLES = 6  # that have room behind the arguments (simgen.targets.kernargs)
 POINTER = 8  # bytes
 
 
@@ -133,6 +142,10 @@ class Launches:
         kernel = self._kernel(place, source, said, block, lds)
         if source.language is Language.PTX:
             self._check_ptx(place, kernel, args, values)
+        assert kernel.source is not None
+        args += kernel.source.variables
+        if not args:
+            raise ExpressionError(f"{place}: no tensor among its args, so that it can do nothing")
         self._launches.append(Launch(kernel.name, grid, args, values=_placed(values)))
 
     def _check_ptx(
@@ -234,14 +247,15 @@ class Launches:
             elif number and kind in SCALARS:
                 self._kinds[at] = kind
                 values.append(_value(place, at, kind, number, known))
+            elif text.startswith("{") and text.endswith("}"):
+                self._kinds[at] = "structure"
+                values.append(_structure(place, at, text[1:-1], known))
             else:
                 names = [*tensors, *(f"{kind} ..." for kind in SCALARS)]
                 raise ExpressionError(
                     f"{place}: argument {printable(str(each))}: no tensor, and no number such as "
                     f"'i32 n'; {did_you_mean(text, names)}"
                 )
-        if not args:
-            raise ExpressionError(f"{place}: no tensor among its args, so that it can do nothing")
         return tuple(args), tuple(values)
 
     def _kernel(
@@ -264,11 +278,50 @@ class Launches:
                 n for n in (name, *(f"{name}_{i}" for i in range(2, 9999))) if n not in taken
             )
             group = block if block[1:] != (1, 1) else ()
-            own = OwnSource(source.language, source.text, entry, source.arch, triton)
+            own = replace(source, entry=entry, triton=triton)
+            if source.language in (Language.HIP, Language.OPENCL):
+                own = replace(own, defines=self._defines())
+            if source.language is Language.HIP:
+                own = self._cut(place, own)
             self._kernels[key] = Kernel(
                 unique, "", prod(block), lds_nbytes=lds, group=group, source=own
             )
         return self._kernels[key]
+
+    def _defines(self) -> tuple[tuple[str, str], ...]:
+        """What the build of a source gives it with -D: numbers, parameters, or text."""
+        given = self.said.get("defines", {})
+        if not isinstance(given, dict):
+            raise ExpressionError('defines is no table; write defines = { N = "n", T = "float" }')
+        found = []
+        for name, value in given.items():
+            if not own_tensors.NAME.fullmatch(name):
+                raise ExpressionError(f"defines: {printable(name)} is not a name; choose another")
+            if type(value) not in (int, float, str) or not str(value).isprintable():
+                raise ExpressionError(
+                    f"defines {name}: {printable(str(value))} is no number and no line of text"
+                )
+            known = self.parameters.get(value) if isinstance(value, str) else None
+            found.append((name, str(value if known is None else known)))
+        return tuple(found)
+
+    def _cut(self, place: str, source: OwnSource) -> OwnSource:
+        """What the kernel needs of its source, and the tensors that its variables are."""
+        text = kernel_pieces.needed(source.text, source.entry)
+        code = kernel_pieces.plain(text)
+        used = tuple(v for v in source.variables if re.search(rf"\b{v}\b", code))
+        known = {each.name for each in self.tensors}
+        for name in used:
+            if name not in known:
+                raise ExpressionError(
+                    f"{place}: {name} is a variable of the whole GPU, which no launcher fills; "
+                    f"give it as a tensor of this name, such as inputs = {{ {name} = 'f32[9]' }}"
+                )
+        if len(used) > MOST_VARIABLES:
+            raise ExpressionError(
+                f"{place}: {len(used)} variables of the whole GPU; {MOST_VARIABLES} at most"
+            )
+        return replace(source, text=text, variables=used)
 
 
 TRITON_KEYS = ("constexprs", "num_warps", "num_stages")
@@ -296,6 +349,33 @@ def _value(place: str, at: int, kind: str, text: str, known: Mapping[str, Any]) 
             f"{place}: argument {kind} {text.strip()}: {found} is no {kind}"
         ) from None
     return ByValue(at, len(raw), int.from_bytes(raw, "little"))
+
+
+def _structure(place: str, at: int, text: str, known: Mapping[str, Any]) -> ByValue:
+    """A structure of numbers, each at a multiple of its size, as C lays them out.
+
+    Raises:
+        ExpressionError: it is none.
+    """
+    content, widest = b"", 1
+    for member in own_tensors.split(text):
+        kind, _, number = member.strip().partition(" ")
+        if kind not in SCALARS or not number:
+            raise ExpressionError(
+                f"{place}: {printable(member.strip())} in a structure: no number; write it as "
+                f"'{{ f32 0.5, i32 n }}'"
+            )
+        value = _value(place, at, kind, number, known)
+        content += bytes(-len(content) % value.nbytes)
+        content += value.bits.to_bytes(value.nbytes, "little")
+        widest = max(widest, value.nbytes)
+    content += bytes(-len(content) % widest)
+    if not 0 < len(content) <= MOST_STRUCTURE:
+        raise ExpressionError(
+            f"{place}: a structure of {len(content)} bytes; {MOST_STRUCTURE} at most"
+        )
+    bits, *more = (int.from_bytes(content[n : n + 8], "little") for n in range(0, len(content), 8))
+    return ByValue(at, len(content), bits, more=tuple(more))
 
 
 def _placed(values: Sequence[ByValue]) -> tuple[ByValue, ...]:

@@ -66,7 +66,7 @@ def _tensor(key: str, name: str, text: Any, parameters: Mapping[str, int | float
         raise ExpressionError(f"tensor {name}: a workspace holds nothing before; leave {fill} out")
     made = _fill(name, dtype, fill, numbers, parameters) if fill else None
     if key == "inputs" and made is None:
-        made = Fill.usual(dtype)
+        made = Fill(Distribution.UNIFORM, 0, 256) if dtype.name == "u8" else Fill.usual(dtype)
     return OwnTensor(name, spec, made, output=key == "outputs")
 
 

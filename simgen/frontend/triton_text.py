@@ -27,6 +27,7 @@ MOST_WARPS = 16
 MOST_STAGES = 16
 WARPS, STAGES = 4, 2  # Triton's own for AMD GPUs
 MULTIPLE = 16  # what the compiler is told that numbers and addresses are multiples of
+LIBRARY = "libdevice"
 IMPORTED = {"triton", "math", "__future__"}
 TYPES = {
     "f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "f8e4m3fn": "fp8e4nv",
@@ -81,6 +82,10 @@ def kernels_only(text: str) -> str:
     kept: set[int] = set()
     constants: set[str] = set()
     for node in _parsed(text).body:
+        if isinstance(node, (ast.If, ast.Try)):  # by the version of Triton
+            for each in _imported(node):
+                kept.add(each.lineno)
+                lines[each.lineno - 1] = ast.unparse(each)
         if not _is_kept(node, constants):
             continue
         first, last = node.lineno, node.end_lineno or node.lineno
@@ -243,6 +248,19 @@ def _unspecialised(jit: ast.expr) -> set[object]:
         if each.arg == "do_not_specialize" and isinstance(each.value, (ast.List, ast.Tuple)):
             return {item.value for item in each.value.elts if isinstance(item, ast.Constant)}
     return set()
+
+
+def _imported(node: ast.stmt) -> list[ast.ImportFrom]:
+    """What a statement imports of Triton in one branch or another, each name once: of its own
+    functions rather than of a library of a GPU's vendor."""
+    found: dict[str, ast.ImportFrom] = {}
+    for each in ast.walk(node):
+        if isinstance(each, ast.ImportFrom) and _is_kept(each, set()):
+            for alias in each.names:
+                name = alias.asname or alias.name
+                if name not in found or LIBRARY in str(found[name].module):
+                    found[name] = each
+    return list({each.lineno: each for each in found.values()}.values())
 
 
 def _is_kept(node: ast.stmt, constants: set[str]) -> bool:

@@ -110,6 +110,7 @@ class Target(ABC):
     simulates: ClassVar[bool] = False  # a machine of its own, which need not be here
     run_options: ClassVar[Mapping[str, RunOption]] = {}  # by name
     own_languages: ClassVar[tuple[Language, ...]] = ()  # of kernels that users bring
+    own_variables: ClassVar[bool] = False  # whether tensors may stand for variables of theirs
     # Why it runs what several queues could run at once one after the other; empty: at once.
     one_queue: ClassVar[str] = "its program starts one launch after the other"
     variables: ClassVar[tuple[str, ...]] = ()  # other variables of run.sh that change results

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 CUPY_WHEEL = "cupy-cuda13x"  # the extra `cuda` has its lowest version
 
 
+NUMBERS = (1, 2, 4, 8)  # bytes of an argument by value
+
+
 @dataclass(frozen=True)
 class Cuda(Target):
     """Settings: the cache policy."""
@@ -137,6 +140,12 @@ class CudaPackage(Package):
             RefusedError: their loads would have to be others.
         """
         found = {}
+        for launch in workload.launches:
+            if any(value.nbytes not in NUMBERS for value in launch.values):
+                raise RefusedError(
+                    f"{Cuda.name}: kernel {launch.kernel}: it takes a structure by value; pass its "
+                    "members, or build with another --target"
+                )
         for each in workload.kernels:
             if each.source is None:
                 continue

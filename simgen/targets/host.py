@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from simgen.compile import own, render, stages, toolchain
+from simgen.compile import lacking, own, render, stages, toolchain
 from simgen.errors import RefusedError
 from simgen.ir import GUARD, PAGE, Language
 from simgen.targets.base import File, Lack, Package, Reader, Requirements, Target, Watcher, setting
@@ -38,6 +38,9 @@ SANITIZER_HEADERS = ("host_sanitizer.h", "host_lines.h")
 
 WORKERS_NBYTES = 64 << 20  # beside the arena: stacks of the work-items, page tables
 
+LANES = re.compile(
+    r"'(__shfl|__ballot|__any|__all|__match|__reduce|__activemask|__lane|\w*tile|thread_group|coalesced)"
+)
 COMMON_FLAGS = (
     "-std=c++20",
     "-fno-exceptions",
@@ -81,6 +84,7 @@ class Host(Target):
     summary: ClassVar[str] = "this CPU: kernels compiled for x86-64, for results and for checking"
 
     own_languages: ClassVar[tuple[Language, ...]] = (Language.HIP,)
+    own_variables: ClassVar[bool] = True
 
     sanitize: bool = setting(False, "check every access and barrier of the kernels")
 
@@ -210,13 +214,17 @@ def _refusal(said: str, workload: Workload) -> RefusedError:
     names = "|".join(re.escape(each.name) for each in workload.kernels if each.source)
     found = re.search(rf"^(?:\./)?(?:({names})\.hip|([^:\n]+)):(\d+):\d+: (?:fatal )?error: (.*)$",
                       said, re.MULTILINE)  # fmt: skip
-    place = (
-        f"{found[1] or found[2]}, line {found[3]}: {found[4]}" if found else "it does not compile"
+    cure = (
+        "lanes of wavefronts and instructions of GPUs are not on this CPU: build with --target "
+        "mgpusim or gem5-se"
     )
-    return RefusedError(
-        f"host: kernel {place}; lanes of wavefronts and instructions of GPUs are not on this CPU: "
-        "build with --target mgpusim or gem5-se"
-    )
+    if not found:
+        return RefusedError(f"host: the kernels do not compile; {cure}")
+    sources = "".join(each.source.text for each in workload.kernels if each.source)
+    # What is of lanes, another target has.
+    told = cure if LANES.search(found[4]) else ""
+    said = f"{found[4]}; {told}" if told else lacking.message(found[4], sources, cure)
+    return RefusedError(f"host: kernel {found[1] or found[2]}, line {found[3]}: {said}")
 
 
 def _alone(workload: Workload) -> set[str]:

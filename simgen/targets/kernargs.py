@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 POINTER = 8
 ALIGNMENT = 64  # of the area of a launch
 LDS_ALIGNMENT = 16
+# Bytes behind the kernel's own arguments, where no runtime leaves anything (LLVM, "Code Object V5
+# Metadata": the last hidden argument is hidden_queue_ptr, at 200 of 256): addresses of variables.
+VARIABLES = 208
 ZEROS = (
     "hidden_none",
     "hidden_global_offset_x",
@@ -75,6 +78,8 @@ def _area(
     told: Sequence[Mapping[str, Any]] | None, nbytes: int, lds_nbytes: int,
 ) -> Area:  # fmt: skip
     given = _given(workload, launch, -(-lds_nbytes // LDS_ALIGNMENT) * LDS_ALIGNMENT)
+    count = len(given) - (len(kernel.source.variables) if kernel.source else 0)
+    given, variables = given[:count], given[count:]
     if told is None:
         told = _natural(given)
     own = [each for each in told if not str(each.get(".value_kind", "")).startswith("hidden_")]
@@ -102,6 +107,12 @@ def _area(
         if kind.startswith("hidden_"):
             place, size = int(each[".offset"]), int(each[".size"])
             content[place : place + size] = _hidden(kernel, launch, kind, size)
+    end = max((int(each[".offset"]) + int(each[".size"]) for each in own), default=0)
+    for at, value in enumerate(variables):
+        place = -(-end // POINTER) * POINTER + VARIABLES + POINTER * at
+        if place + POINTER <= len(content):  # else the kernel reads nothing behind its arguments
+            assert isinstance(value, int)
+            pointers.append((place, value))
     return Area(bytes(content) + bytes(-len(content) % ALIGNMENT), tuple(pointers))
 
 
@@ -111,8 +122,9 @@ def _given(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes
         workload.buffer(name).offset + offset for name, offset in launch.places
     ]
     for value in sorted(launch.values, key=lambda each: each.at):
-        number = value.bits + (lds_end if value.local else 0)
-        found.insert(value.at, number.to_bytes(value.nbytes, "little"))
+        first = value.bits + (lds_end if value.local else 0)
+        words = b"".join(word.to_bytes(POINTER, "little") for word in (first, *value.more))
+        found.insert(value.at, words[: value.nbytes])
     return found
 
 

@@ -47,6 +47,11 @@ def check(target: Target, workload: Workload) -> None:
             cure = f"bring {can}" if can else "take host, mgpusim or gem5-se"
             raise RefusedError(f"{target.name}: kernel {kernel.name}: {what}; {cure}, or build "
                                "with another --target")  # fmt: skip
+        if kernel.source and kernel.source.variables and not target.own_variables:
+            raise RefusedError(
+                f"{target.name}: kernel {kernel.name}: {kernel.source.variables[0]} is a variable "
+                "of the whole GPU; pass it as an argument, or take host, mgpusim or gem5-se"
+            )
 
 
 def products(

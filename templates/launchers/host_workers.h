@@ -130,7 +130,7 @@ inline void set_launch(u32 index)
     for (u32 i = 0; i < l.args; i++) {
 #ifdef SIMGEN_OWN_KERNELS
         for (; next < end && values[next].at == at; next++)
-            address[at++] = values[next].bits;
+            address[at++] = bits_of(values[next]);
         address[at++] = reinterpret_cast<u64>(arena + l.arg[i]);
 #else
         address[i] = reinterpret_cast<u64>(arena + l.arg[i]);
@@ -141,7 +141,7 @@ inline void set_launch(u32 index)
     }
 #ifdef SIMGEN_OWN_KERNELS
     for (; next < end; next++)
-        address[at++] = values[next].bits;
+        address[at++] = bits_of(values[next]);
 #endif
     const u64 lds_nbytes = static_cast<u64>(now.what->lds_end - now.what->lds);
     if (lds_nbytes > LDS_NBYTES)

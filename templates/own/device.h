@@ -6,7 +6,11 @@
 #define __constant__ __attribute__((constant))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(n, ...) __attribute__((amdgpu_flat_work_group_size(1, n)))
-#define warpSize 64
+#define __managed__ __device__
+#ifndef SIMGEN_WARP
+#define SIMGEN_WARP 64
+#endif
+#define warpSize SIMGEN_WARP /* of a source in CUDA 32: a wavefront has two of its warps */
 
 /* What the launcher leaves behind the arguments (LLVM, "User Guide for AMDGPU Backend", Code Object
  * V5 Kernel Argument: hidden_block_count, hidden_group_size). */
@@ -38,6 +42,14 @@ struct simgen_items { simgen_items_x x; simgen_items_y y; simgen_items_z z; };
 extern const __device__ __attribute__((weak)) simgen_items blockDim;
 struct simgen_groups { simgen_groups_x x; simgen_groups_y y; simgen_groups_z z; };
 extern const __device__ __attribute__((weak)) simgen_groups gridDim;
+
+/* The tensor that a variable of the whole GPU stands for: the launcher leaves its address where no
+ * runtime leaves anything. */
+static __device__ __forceinline__ void *simgen_variable(unsigned at)
+{
+    typedef __attribute__((address_space(1))) void *global;
+    return (void *)((const __attribute__((address_space(4))) global *)__builtin_amdgcn_implicitarg_ptr())[26 + at];
+}
 
 static __device__ __forceinline__ void __syncthreads()
 {
@@ -74,34 +86,85 @@ static __device__ __forceinline__ T simgen_update(T* p, F next)
     return old;
 }
 
-/* Lanes of a wavefront, which may be cut into parts of `width`. */
+/* Lanes of a wavefront, which may be cut into parts of `width`. In sources of CUDA, warps are its halves. */
 template <class T>
 static __device__ __forceinline__ T simgen_lane(T v, int from)
 {
-    static_assert(sizeof(T) == 4, "lanes exchange 4 bytes");
-    return __builtin_bit_cast(T, __builtin_amdgcn_ds_bpermute(from << 2, __builtin_bit_cast(int, v)));
+    if constexpr (sizeof(T) < 4) {
+        int word = 0;
+        __builtin_memcpy(&word, &v, sizeof(T));
+        word = __builtin_amdgcn_ds_bpermute(from << 2, word);
+        __builtin_memcpy(&v, &word, sizeof(T));
+    } else {
+        static_assert(sizeof(T) % 4 == 0, "lanes exchange 1, 2, 4, 8, 12 or 16 bytes");
+        int words[sizeof(T) / 4];
+        __builtin_memcpy(words, &v, sizeof(T));
+#pragma unroll
+        for (unsigned i = 0; i < sizeof(T) / 4; i++)
+            words[i] = __builtin_amdgcn_ds_bpermute(from << 2, words[i]);
+        __builtin_memcpy(&v, words, sizeof(T));
+    }
+    return v;
 }
-static __device__ __forceinline__ int __lane_id() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)); }
-template <class T> static __device__ __forceinline__ T __shfl(T v, int from, int width = 64)
+static __device__ __forceinline__ int simgen_lane_number() { return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)); }
+static __device__ __forceinline__ int __lane_id() { return simgen_lane_number() & (SIMGEN_WARP - 1); }
+template <class T> static __device__ __forceinline__ T __shfl(T v, int from, int width = SIMGEN_WARP)
 {
-    const int own = __lane_id();
+    const int own = simgen_lane_number();
     return simgen_lane(v, (own & -width) | (from & (width - 1)));
 }
-template <class T> static __device__ __forceinline__ T __shfl_down(T v, unsigned by, int width = 64)
+template <class T> static __device__ __forceinline__ T __shfl_down(T v, unsigned by, int width = SIMGEN_WARP)
 {
-    const int own = __lane_id(), from = own + static_cast<int>(by);
+    const int own = simgen_lane_number(), from = own + static_cast<int>(by);
     return simgen_lane(v, (own & (width - 1)) + static_cast<int>(by) < width ? from : own);
 }
-template <class T> static __device__ __forceinline__ T __shfl_up(T v, unsigned by, int width = 64)
+template <class T> static __device__ __forceinline__ T __shfl_up(T v, unsigned by, int width = SIMGEN_WARP)
 {
-    const int own = __lane_id(), from = own - static_cast<int>(by);
+    const int own = simgen_lane_number(), from = own - static_cast<int>(by);
     return simgen_lane(v, from >= (own & -width) ? from : own);
 }
-template <class T> static __device__ __forceinline__ T __shfl_xor(T v, int mask, int width = 64)
+template <class T> static __device__ __forceinline__ T __shfl_xor(T v, int mask, int width = SIMGEN_WARP)
 {
-    const int own = __lane_id(), from = own ^ mask;
+    const int own = simgen_lane_number(), from = own ^ mask;
     return simgen_lane(v, from < (own & -width) + width ? from : own);
 }
-static __device__ __forceinline__ unsigned long __ballot(int x) { return __builtin_amdgcn_ballot_w64(x != 0); }
+#if SIMGEN_WARP == 64
+typedef unsigned long simgen_lanes;
+static __device__ __forceinline__ simgen_lanes __ballot(int x) { return __builtin_amdgcn_ballot_w64(x != 0); }
+#else
+typedef unsigned simgen_lanes;
+static __device__ __forceinline__ simgen_lanes __ballot(int x)
+{
+    return static_cast<unsigned>(__builtin_amdgcn_ballot_w64(x != 0) >> (simgen_lane_number() & 32));
+}
+#endif
 static __device__ __forceinline__ int __any(int x) { return __ballot(x) != 0; }
 static __device__ __forceinline__ int __all(int x) { return __ballot(!x) == 0; }
+static __device__ __forceinline__ simgen_lanes __activemask() { return __ballot(1); }
+
+/* Those that say which lanes take part: a mask of a warp of CUDA has 32 bits, one of a wavefront 64. */
+template <class M> concept simgen_mask = SIMGEN_WARP == 32 || sizeof(M) == 8;
+template <simgen_mask M, class T> static __device__ __forceinline__ T __shfl_sync(M, T v, int from, int width = SIMGEN_WARP) { return __shfl(v, from, width); }
+template <simgen_mask M, class T> static __device__ __forceinline__ T __shfl_down_sync(M, T v, unsigned by, int width = SIMGEN_WARP) { return __shfl_down(v, by, width); }
+template <simgen_mask M, class T> static __device__ __forceinline__ T __shfl_up_sync(M, T v, unsigned by, int width = SIMGEN_WARP) { return __shfl_up(v, by, width); }
+template <simgen_mask M, class T> static __device__ __forceinline__ T __shfl_xor_sync(M, T v, int mask, int width = SIMGEN_WARP) { return __shfl_xor(v, mask, width); }
+template <simgen_mask M> static __device__ __forceinline__ simgen_lanes __ballot_sync(M mask, int x) { return __ballot(x) & static_cast<simgen_lanes>(mask); }
+template <simgen_mask M> static __device__ __forceinline__ int __any_sync(M mask, int x) { return __ballot_sync(mask, x) != 0; }
+template <simgen_mask M> static __device__ __forceinline__ int __all_sync(M mask, int x) { return __ballot_sync(mask, !x) == 0; }
+template <simgen_mask M, class T> static __device__ __forceinline__ simgen_lanes __match_any_sync(M mask, T v)
+{
+    simgen_lanes same = 0;
+    for (int lane = 0; lane < SIMGEN_WARP; lane++)
+        same |= static_cast<simgen_lanes>(__shfl(v, lane) == v) << lane;
+    return same & __activemask() & static_cast<simgen_lanes>(mask);
+}
+/* Over a warp whose lanes are all here. */
+template <class T, class F> static __device__ __forceinline__ T simgen_over_lanes(T v, F f)
+{
+    for (int by = SIMGEN_WARP / 2; by > 0; by /= 2)
+        v = f(v, __shfl_xor(v, by));
+    return v;
+}
+template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_add_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a + b; }); }
+template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_min_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a < b ? a : b; }); }
+template <simgen_mask M, class T> static __device__ __forceinline__ T __reduce_max_sync(M, T v) { return simgen_over_lanes(v, [](T a, T b) { return a > b ? a : b; }); }

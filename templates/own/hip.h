@@ -7,6 +7,8 @@
 #include "device.h"
 #elif defined(__CUDACC_RTC__)
 #define SIMGEN_NVIDIA 1
+namespace std {} /* for sources that open them and need nothing of them */
+namespace cooperative_groups {}
 #else
 #include "host.h"
 #endif
@@ -43,6 +45,48 @@
 #define INFINITY __builtin_inff()
 #define NAN __builtin_nanf("")
 #define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_1_PI 0.31830988618379067154
+#define M_2_PI 0.63661977236758134308
+#define M_2_SQRTPI 1.12837916709551257390
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
+#define M_E 2.71828182845904523536
+#define M_LN2 0.69314718055994530942
+#define M_LN10 2.30258509299404568402
+#define M_LOG2E 1.44269504088896340736
+#define CUDART_PI_F 3.141592654f
+#define CUDART_PI 3.14159265358979323846
+#define CUDART_INF_F __builtin_inff()
+#define CUDART_NAN_F __builtin_nanf("")
+#define HUGE_VALF __builtin_inff()
+#define DBL_MIN __DBL_MIN__
+#define DBL_EPSILON __DBL_EPSILON__
+#define CHAR_BIT 8
+#define SCHAR_MAX 127
+#define UCHAR_MAX 255
+#define SHRT_MAX 32767
+#define USHRT_MAX 65535
+#define LONG_MAX __LONG_MAX__
+#define LLONG_MAX __LONG_LONG_MAX__
+#define ULONG_MAX (__LONG_MAX__ * 2ul + 1)
+#define ULLONG_MAX (__LONG_LONG_MAX__ * 2ull + 1)
+#define INT8_MAX 127
+#define INT16_MAX 32767
+#define INT32_MAX __INT_MAX__
+#define INT64_MAX __LONG_MAX__
+#define INT32_MIN (-__INT_MAX__ - 1)
+#define INT64_MIN (-__LONG_MAX__ - 1)
+#define UINT8_MAX 255
+#define UINT16_MAX 65535
+#define UINT32_MAX (__INT_MAX__ * 2u + 1)
+#define UINT64_MAX (__LONG_MAX__ * 2ul + 1)
+#define SIZE_MAX __SIZE_MAX__
+#define INT32_C(x) x
+#define UINT32_C(x) x##u
+#define INT64_C(x) x##l
+#define UINT64_C(x) x##ul
 #define NULL nullptr
 
 typedef unsigned char uchar;
@@ -58,114 +102,25 @@ typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long int64_t;
 typedef unsigned long uint64_t;
+typedef long intptr_t;
+typedef unsigned long uintptr_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+typedef long ssize_t;
 
 struct dim3 {
     unsigned x, y, z;
     __device__ constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+#ifdef __AMDGCN__
+    __device__ dim3(const simgen_item &at) : x(at.x), y(at.y), z(at.z) {}
+    __device__ dim3(const simgen_group &at) : x(at.x), y(at.y), z(at.z) {}
+    __device__ dim3(const simgen_items &at) : x(at.x), y(at.y), z(at.z) {}
+    __device__ dim3(const simgen_groups &at) : x(at.x), y(at.y), z(at.z) {}
+#endif
 };
 
-#define SIMGEN_VECTOR1(type, name) struct name##1 { type x; }; static inline __device__ name##1 make_##name##1(type x) { return { x }; }
-#define SIMGEN_VECTOR2(type, name, n) struct alignas(n) name##2 { type x, y; };
-#define SIMGEN_VECTOR3(type, name) struct name##3 { type x, y, z; };
-#define SIMGEN_VECTOR4(type, name, n) struct alignas(n) name##4 { type x, y, z, w; };
-#define SIMGEN_MAKE(type, name)                                                                                  \
-    static inline __device__ name##2 make_##name##2(type x, type y) { return { x, y }; }                         \
-    static inline __device__ name##3 make_##name##3(type x, type y, type z) { return { x, y, z }; }              \
-    static inline __device__ name##4 make_##name##4(type x, type y, type z, type w) { return { x, y, z, w }; }
-#ifndef SIMGEN_HOST /* whose prelude has these */
-SIMGEN_VECTOR2(float, float, 8) SIMGEN_VECTOR4(float, float, 16)
-SIMGEN_VECTOR2(int, int, 8) SIMGEN_VECTOR4(int, int, 16)
-#endif
-SIMGEN_VECTOR3(float, float) SIMGEN_VECTOR3(int, int)
-SIMGEN_VECTOR2(unsigned, uint, 8) SIMGEN_VECTOR3(unsigned, uint) SIMGEN_VECTOR4(unsigned, uint, 16)
-SIMGEN_VECTOR2(double, double, 16) SIMGEN_VECTOR3(double, double) SIMGEN_VECTOR4(double, double, 16)
-SIMGEN_VECTOR2(unsigned char, uchar, 2) SIMGEN_VECTOR3(unsigned char, uchar) SIMGEN_VECTOR4(unsigned char, uchar, 4)
-SIMGEN_VECTOR2(signed char, char, 2) SIMGEN_VECTOR3(signed char, char) SIMGEN_VECTOR4(signed char, char, 4)
-SIMGEN_MAKE(float, float) SIMGEN_MAKE(int, int) SIMGEN_MAKE(unsigned, uint) SIMGEN_MAKE(double, double)
-SIMGEN_MAKE(unsigned char, uchar) SIMGEN_MAKE(signed char, char)
-
-/* As C++ finds the type of a mixed minimum, and CUDA that of a mixed one of integers. */
-template <class A, class B> static inline __device__ auto max(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
-template <class A, class B> static inline __device__ auto min(A a, B b) -> decltype(a + b) { return a < b ? a : b; }
-static inline __device__ int abs(int x) { return x < 0 ? -x : x; }
-static inline __device__ float abs(float x) { return __builtin_fabsf(x); }
-static inline __device__ float fabsf(float x) { return __builtin_fabsf(x); }
-static inline __device__ float fabs(float x) { return __builtin_fabsf(x); }
-static inline __device__ double fabs(double x) { return __builtin_fabs(x); }
-static inline __device__ float floorf(float x) { return __builtin_floorf(x); }
-static inline __device__ float floor(float x) { return __builtin_floorf(x); }
-static inline __device__ float ceilf(float x) { return __builtin_ceilf(x); }
-static inline __device__ float ceil(float x) { return __builtin_ceilf(x); }
-static inline __device__ float truncf(float x) { return __builtin_truncf(x); }
-static inline __device__ float rintf(float x) { return __builtin_rintf(x); }
-static inline __device__ float fmaxf(float a, float b) { return a >= b || b != b ? a : b; }
-static inline __device__ float fminf(float a, float b) { return a <= b || b != b ? a : b; }
-static inline __device__ float fmax(float a, float b) { return fmaxf(a, b); }
-static inline __device__ float fmin(float a, float b) { return fminf(a, b); }
-static inline __device__ float copysignf(float a, float b) { return __builtin_copysignf(a, b); }
-static inline __device__ float fmaf(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ float fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ double fma(double a, double b, double c) { return __builtin_elementwise_fma(a, b, c); }
-static inline __device__ float sqrtf(float x) { return __builtin_elementwise_sqrt(x); }
-static inline __device__ float sqrt(float x) { return __builtin_elementwise_sqrt(x); }
-static inline __device__ double sqrt(double x) { return __builtin_elementwise_sqrt(x); }
-static inline __device__ float rsqrtf(float x) { return 1.0f / __builtin_elementwise_sqrt(x); }
-static inline __device__ float rsqrt(float x) { return rsqrtf(x); }
-static inline __device__ float expf(float x) { return simgen_exp2(x * 1.44269504f); }
-static inline __device__ float exp(float x) { return expf(x); }
-static inline __device__ float exp2f(float x) { return simgen_exp2(x); }
-static inline __device__ float logf(float x) { return simgen_log2(x) * 0.693147181f; }
-static inline __device__ float log(float x) { return logf(x); }
-static inline __device__ float log2f(float x) { return simgen_log2(x); }
-static inline __device__ float log2(float x) { return simgen_log2(x); }
-static inline __device__ float log10f(float x) { return simgen_log2(x) * 0.301029996f; }
-static inline __device__ float sinf(float x) { return simgen_sin(x); }
-static inline __device__ float sin(float x) { return simgen_sin(x); }
-static inline __device__ float cosf(float x) { return simgen_cos(x); }
-static inline __device__ float cos(float x) { return simgen_cos(x); }
-static inline __device__ float tanhf(float x)
-{
-    const float e = simgen_exp2(-2.88539008f * __builtin_fabsf(x));
-    return __builtin_copysignf((1.0f - e) / (1.0f + e), x);
-}
-static inline __device__ float tanh(float x) { return tanhf(x); }
-/* Of a negative base, whole exponents alone have a power. */
-static inline __device__ float powf(float x, float y)
-{
-    if (y == 0.0f)
-        return 1.0f;
-    const float r = simgen_exp2(y * simgen_log2(__builtin_fabsf(x)));
-    if (x >= 0.0f)
-        return r;
-    return y != __builtin_floorf(y) ? NAN : static_cast<long>(y) & 1 ? -r : r;
-}
-static inline __device__ float pow(float x, float y) { return powf(x, y); }
-static inline __device__ bool isnan(float x) { return x != x; }
-static inline __device__ bool isinf(float x) { return __builtin_fabsf(x) == INFINITY; }
-#define __expf expf
-#define __logf logf
-#define __sinf sinf
-#define __cosf cosf
-#define __powf powf
-#define __fsqrt_rn sqrtf
-#define __fmaf_rn fmaf
-#define __fdividef(a, b) ((a) / (b))
-#define __fadd_rn(a, b) ((a) + (b))
-#define __fmul_rn(a, b) ((a) * (b))
-#define __mul24(a, b) ((a) * (b))
-#define __umul24(a, b) ((a) * (b))
-static inline __device__ int __popc(unsigned x) { return __builtin_popcount(x); }
-static inline __device__ int __popcll(unsigned long x) { return __builtin_popcountl(x); }
-static inline __device__ int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
-static inline __device__ int __ffs(int x) { return __builtin_ffs(x); }
-static inline __device__ unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
-static inline __device__ unsigned __bitextract_u32(unsigned x, unsigned from, unsigned bits) { return x >> from & ((1u << bits) - 1); }
-static inline __device__ float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
-static inline __device__ int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
-static inline __device__ float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
-static inline __device__ unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
-template <class T> static inline __device__ T __ldg(const T* p) { return *p; }
-
+#include "vectors.h"
+#include "maths.h"
+#include "bits.h"
 template <class T, class V> static inline __device__ T atomicAdd(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(v)); }
 template <class T, class V> static inline __device__ T atomicSub(T* p, V v) { return simgen_fetch_add(p, static_cast<T>(-v)); }
 template <class T, class V> static inline __device__ T atomicMax(T* p, V v) { return simgen_update(p, [=](T old) { return old > static_cast<T>(v) ? old : static_cast<T>(v); }); }
@@ -180,5 +135,59 @@ template <class T, class A, class B> static inline __device__ T atomicCAS(T* p, 
     simgen_compare_swap(p, old, static_cast<T>(wanted));
     return old;
 }
+template <class T, class V> static inline __device__ T atomicInc(T* p, V most) { return simgen_update(p, [=](T old) { return old >= static_cast<T>(most) ? T(0) : old + 1; }); }
+template <class T, class V> static inline __device__ T atomicDec(T* p, V most) { return simgen_update(p, [=](T old) { return old == 0 || old > static_cast<T>(most) ? static_cast<T>(most) : old - 1; }); }
+#define unsafeAtomicAdd atomicAdd
+#define atomicAddNoRet atomicAdd
+#define atomicAdd_system atomicAdd
+#define atomicSub_system atomicSub
+#define atomicMax_system atomicMax
+#define atomicMin_system atomicMin
+#define atomicAnd_system atomicAnd
+#define atomicOr_system atomicOr
+#define atomicXor_system atomicXor
+#define atomicExch_system atomicExch
+#define atomicCAS_system atomicCAS
+#define atomicInc_system atomicInc
+#define atomicDec_system atomicDec
+#define atomicAdd_block atomicAdd
+#define atomicCAS_block atomicCAS
+
+/* Barriers that count: all work-items of the group must come. */
+#ifndef SIMGEN_FLAT
+#define SIMGEN_FLAT 0 /* whether work-groups have one dimension */
+#endif
+static inline __device__ unsigned simgen_item_number()
+{
+    if constexpr (SIMGEN_FLAT)
+        return threadIdx.x;
+    else
+        return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+static inline __device__ int __syncthreads_count(int x)
+{
+    __shared__ int count;
+    __syncthreads();
+    if (simgen_item_number() == 0)
+        count = 0;
+    __syncthreads();
+    if (x)
+        atomicAdd(&count, 1);
+    __syncthreads();
+    const int found = count;
+    __syncthreads();
+    return found;
+}
+static inline __device__ int __syncthreads_or(int x) { return __syncthreads_count(x != 0) != 0; }
+static inline __device__ int __syncthreads_and(int x) { return __syncthreads_count(x == 0) == 0; }
+#include "standard.h"
+#include "halves.h"
+#include "groups.h"
+#ifdef SIMGEN_HOST
+#undef float2
+#undef float4
+#undef int2
+#undef int4
+#endif
 #endif
 #endif

@@ -1,11 +1,17 @@
 /* This CPU. The prelude has the rest; a wavefront there is none, so lanes exchange nothing. */
 #define SIMGEN_HOST 1
 #define __host__
+#define __constant__
+#define __managed__
 inline simgen_index simgen_block, simgen_grid; /* host_workers.h sets them */
 #define blockDim simgen_block
 #define gridDim simgen_grid
+#define warpSize 64
 /* LDS that launches ask for, behind `extern __shared__`. */
 #define SIMGEN_DYNAMIC_LDS(type, name) type *const name = reinterpret_cast<type *>(simgen_dynamic_lds)
+/* Tensors that variables of the whole GPU stand for, of the launch that runs. */
+inline void *simgen_variables[6];
+static inline void *simgen_variable(unsigned at) { return simgen_variables[at]; }
 static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_block() {}
 

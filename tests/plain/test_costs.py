@@ -19,7 +19,7 @@ from simgen.running.probe import Probe
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
-from simgen.workload import samples
+from simgen.workload import launch_features, samples
 
 TARGET = MGPUSim()
 SMALL = (("n", "1"), ("h", "32"), ("w", "32"), ("pool5.kernel_size", "1"))
@@ -72,6 +72,39 @@ def test_what_was_measured_is_foretold():
     found = estimates.estimate(lenet, TARGET).whole
     assert found.instructions == pytest.approx(129_120, rel=0.5)
     assert found.seconds == pytest.approx(47.0e-6, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "instructions", "seconds"),
+    [
+        (64, 64, 64, 7104, 9.384e-6),
+        (35, 100, 128, 29_702, 9.659e-6),
+        (128, 256, 512, 396_672, 16.78e-6),
+        (512, 512, 256, 1_472_512, 27.66e-6),
+        (768, 768, 768, 8_414_064, 96.16e-6),
+    ],
+)
+def test_products_of_matrices_are_foretold(m, n, k, instructions, seconds):
+    """As MGPUSim counted them, from small ones to those whose wavefronts work for long."""
+    settings = (("m", str(m)), ("n", str(n)), ("k", str(k)))
+    made = Plan("gemm_fwd", Choices(settings=settings), [TARGET]).workload
+    found = estimates.estimate(made, TARGET).whole
+    assert found.instructions == pytest.approx(instructions, rel=0.2)
+    assert found.seconds == pytest.approx(seconds, rel=0.3)
+
+
+def test_operations_of_a_product_are_those_of_whole_tiles():
+    made = lowered("gemm_fwd", ("m", "35"), ("n", "100"), ("k", "100"))
+    first = launch_features.of(made)[0]
+    tile = dict(made.kernels[0].constants)
+    depths = [
+        ceil(min(tile["chunk"], 100 - at) / tile["tile_k"]) * tile["tile_k"]
+        for at in range(0, 100, tile["chunk"])
+    ]
+    rows, columns = (ceil(x / tile[t]) * tile[t] for x, t in ((35, "tile_m"), (100, "tile_n")))
+    assert first.template == "gemm.hip"
+    assert first.operations == 2 * rows * columns * sum(depths) / 64
+    assert first.operations > 2 * 35 * 100 * 100 / 64
 
 
 def test_a_target_without_costs_is_told():

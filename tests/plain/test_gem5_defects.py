@@ -14,6 +14,9 @@ k:                                      ; @k
 {}
 \ts_endpgm
 \t.section\t.rodata
+\t.amdhsa_kernel k
+\t\t.amdhsa_next_free_vgpr 40
+\t.end_amdhsa_kernel
 """
 
 
@@ -135,5 +138,10 @@ def test_packed_floats_with_a_constant_or_a_sign_become_two(arch):
         "v_mul_f32_e64 v1, v0, 2.0",
         "v_mul_f32_e64 v0, v0, 2.0",
     ]
-    with pytest.raises(RefusedError, match=r"kernel k: v_pk_mul_f32 .* cannot be split"):
-        rewritten("v_pk_mul_f32 v[0:1], v[0:1], 2.0 op_sel:[1,0] op_sel_hi:[0,0]", arch=arch)
+    crossed = "v_pk_mul_f32 v[0:1], v[0:1], 2.0 op_sel:[1,0] op_sel_hi:[0,0]"
+    first, second, third = rewritten(crossed, arch=arch)
+    free = first.split()[1].rstrip(",")
+    assert first == f"v_mul_f32_e64 {free}, v1, 2.0"
+    assert second == "v_mul_f32_e64 v1, v0, 2.0"
+    assert third == f"v_mov_b32_e32 v0, {free}"
+    assert free not in ("v0", "v1")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from command_line import ROOT, fails
 
-from simgen.compile import cures, triton
+from simgen.compile import cures, lacking, triton
 from simgen.dtypes import DType
 from simgen.errors import ConfigError, MissingError
-from simgen.frontend import kernel_text, own_kernel, ptx_text
+from simgen.frontend import kernel_pieces, own_kernel, ptx_text, triton_text
 from simgen.ir import Distribution, Language, TensorSpec, from_json, to_json
 from simgen.layers.own import Definition, expression, inexact, layer
 from simgen.layers.own.expression import ExpressionError
@@ -231,7 +231,8 @@ __global__ void kernel(int* x)
 }
 int main() { inner::kernel<<<1, 1>>>(0); }
 """
-    kept = kernel_text.kernels_only(text)
+    kept, variables = kernel_pieces.kernels_only(text)
+    assert not variables
     assert kept.count("\n") == text.count("\n")
     lines = dict(enumerate(kept.split("\n"), 1))
     for at in (2, 3, 5, 6, 8, 10, 12):
@@ -240,23 +241,165 @@ int main() { inner::kernel<<<1, 1>>>(0); }
 
 
 @pytest.mark.parametrize(
-    ("text", "refused"),
+    ("text", "type_of", "names"),
     [
-        ("__device__ float global;", True),
-        ("__constant__ float mask[3 * 3];", True),
-        ("static __device__ int count = 0;", True),
-        ("__constant__ const float table[2] = { 1, 2 };", False),
-        ("__device__ int twice(int x) { return 2 * x; }", False),
-        ("template <class T> __global__ void k(T* x) { __shared__ T y; }", False),
-        ("struct __device__ Pair { int a; };", False),
+        ("__device__ float whole;", "typedef float simgen_type_whole;", ("whole",)),
+        ("__constant__ float m[3][3];", "typedef float simgen_type_m[3][3];", ("m",)),
+        ("static __device__ int count = 0;", "typedef int simgen_type_count;", ("count",)),
+        (
+            "__device__ int low, high[2];",
+            "typedef int simgen_type_low, simgen_type_high[2];",
+            ("low", "high"),
+        ),
+        ("__constant__ const float table[2] = { 1, 2 };", None, ()),
+        ("__device__ int twice(int x) { return 2 * x; }", None, ()),
+        ("template <class T> __global__ void k(T* x) { __shared__ T y; }", None, ()),
+        ("struct __device__ Pair { int a; };", None, ()),
     ],
 )
-def test_variables_of_the_whole_gpu_are_refused(text, refused):
-    if refused:
-        with pytest.raises(ExpressionError, match="pass it as a tensor"):
-            kernel_text.kernels_only(text)
-    else:
-        assert kernel_text.kernels_only(text) == text
+def test_variables_of_the_whole_gpu_become_types(text, type_of, names):
+    assert kernel_pieces.kernels_only(text) == (type_of or text, names)
+
+
+WHOLE_FILE = """#include "gone.h"
+using std::vector;
+typedef std::vector<float> Many;
+using Complex = std::complex<float>;
+__device__ int low, high;
+namespace cg = cooperative_groups;
+__constant__ float mask[4];
+__device__ unsigned tickets = 0;
+struct Host { std::vector<int> v; __device__ int size() { return 1; } };
+struct __align__(8) Pair { float a; __device__ float twice() { return 2 * a; } };
+__device__ Host unused(Host h) { return h; }
+__device__ float helper(Pair p) { return p.twice() + mask[1]; }
+extern "C"
+{
+    void host(int);
+}
+__global__ void other(Host* h) { atomicAdd(&tickets, 1); }
+__global__ void k(float* x) { Pair p; x[0] = helper(p); }
+"""
+
+
+def test_a_kernel_gets_what_it_needs_of_its_file():
+    cut, variables = kernel_pieces.kernels_only(WHOLE_FILE)
+    assert variables == ("low", "high", "mask", "tickets")
+    kept = kernel_pieces.needed(cut, "k")
+    for word in ("helper", "Pair", "simgen_type_mask[4]", "__global__ void k"):
+        assert word in kept
+    for word in ("Host", "tickets", "other", "unused", "host", "vector", "Complex", "low"):
+        assert word not in kept
+    assert kept.count("\n") == WHOLE_FILE.count("\n")
+    assert "low, simgen_type_high" in kernel_pieces.needed(cut.replace("twice() +", "high +"), "k")
+    assert 'extern "C"\n{' in kept
+    assert kept.count("{") == kept.count("}")
+
+
+def test_names_that_macros_make_keep_all():
+    text = (
+        "#define K(n) __global__ void k_##n(float* x) { x[0] = f(n); }\n"
+        "__device__ int f(int x) { return x; }\nK(1)\n"
+    )
+    assert kernel_pieces.needed(text, "k_1") == text
+
+
+VARIABLES = """
+source = "v.hip"
+kernel = "k"
+inputs = { mask = "f32[4]" }
+outputs = { x = "f32[1]" }
+args = ["x"]
+items = 1
+block = 64
+reference = "mask[1]"
+"""
+
+
+def test_tensors_stand_for_variables_of_the_whole_gpu(simgen, tmp_path):
+    (tmp_path / "v.hip").write_text(WHOLE_FILE)
+    (tmp_path / "v.toml").write_text(VARIABLES)
+    made = own_kernel.read(tmp_path / "v.toml", ()).definition
+    assert made.launches[0].args == ("x", "mask")
+    assert made.kernels[0].source.variables == ("mask",)
+    (tmp_path / "v.toml").write_text(VARIABLES.replace("mask =", "mask2 =").replace("mask[1]", "0"))
+    fails(simgen("build v.toml --target host"), 2, "give it as a tensor of this name")
+    (tmp_path / "v.toml").write_text(VARIABLES)
+    fails(simgen("build v.toml --target cuda"), 4, "mask is a variable of the whole GPU")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "warp"),
+    [
+        ("k.cu", "#include <cuda_runtime.h>\n", 32),
+        ("k.cu", '#include "hip/hip_runtime.h"\n', 64),
+        ("k.cu", "int main() { hipFree(0); }\n", 64),
+        ("k.hip", "", 64),
+    ],
+)
+def test_warps_of_cuda_have_32_lanes(tmp_path, name, text, warp):
+    (tmp_path / name).write_text(f"{text}__global__ void scale(float* x) {{ }}\n")
+    (tmp_path / "k.toml").write_text(GOOD.replace("k.hip", name))
+    made = own_kernel.read(tmp_path / "k.toml", ()).definition
+    assert made.kernels[0].source.warp == warp
+
+
+def test_structures_are_laid_out_as_in_c(tmp_path):
+    text = GOOD.replace('"i64 n"', '"{ u8 1, i32 n, f64 0.5 }"')
+    value = described(tmp_path, text).definition.launches[0].values[0]
+    half = int.from_bytes(np.float64(0.5).tobytes(), "little")
+    assert (value.nbytes, value.words) == (16, (1 | 6 << 32, half))
+
+
+def test_defines_are_numbers_parameters_or_text(tmp_path):
+    text = f'defines = {{ N = "n", T = "float2", M = 3 }}\n{GOOD}'
+    made = described(tmp_path, text).definition
+    assert made.kernels[0].source.defines == (("N", "6"), ("T", "float2"), ("M", "3"))
+
+
+def test_values_of_bytes_are_all_there_are(tmp_path):
+    text = GOOD.replace("f32[n, 2*n] uniform(-1, 1)", "u8[n]").replace('y = "x * 2"', 'y = "0"')
+    fill = described(tmp_path, text).definition.tensors[0].fill
+    assert (fill.a, fill.b) == (0, 256)
+
+
+def test_lists_of_values_are_summed():
+    x = np.arange(12).reshape(3, 4)
+    known = {"x": x, "n": 2}
+    found = expression.evaluate(
+        "sum([x[i, j:j + n] for i in range(3) for j in range(3) if i])", known
+    )
+    assert np.array_equal(found, sum(x[i, j : j + 2] for i in (1, 2) for j in range(3)))
+    assert expression.names("sum([x[i] for i in range(n)])") - expression.PLAIN == {"x", "n"}
+    with pytest.raises(ExpressionError, match="rounds"):
+        expression.evaluate("[i for i in range(200) for j in range(200)]", {})
+
+
+@pytest.mark.parametrize(
+    ("said", "cure"),
+    [
+        ("use of undeclared identifier 'printf'; did you mean 'rintf'?", "; kernels print nothing"),
+        ("use of undeclared identifier 'hipcub'", "; CUB, Thrust and rocPRIM are not here"),
+        ("unknown type name 'hipTextureObject_t'", "; textures and surfaces are not here"),
+        ("unknown type name 'real'", "; bring what it includes and is not beside it: gone.h"),
+        ("expected ';'", "; correct it"),
+    ],
+)
+def test_what_a_compiler_lacks_has_a_cure(said, cure):
+    source = '#pragma simgen_not_there "gone.h"\n'
+    found = lacking.message(said, source)
+    assert cure in found
+    assert "did you mean" not in found
+
+
+def test_triton_imports_in_branches_are_kept():
+    text = (
+        "import triton\nif new():\n    try:\n"
+        "        from triton.language.extra.libdevice import rsqrt\n"
+        "    except ImportError:\n        from triton.language.math import rsqrt\n"
+    )
+    kept = [line for line in triton_text.kernels_only(text).split("\n") if line]
+    assert kept == ["import triton", "from triton.language.math import rsqrt"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -47,7 +47,7 @@ SCC_REFUSED = {
     "gfx942": ("s_lshl1_add_u32", "s_lshl2_add_u32", "s_lshl3_add_u32", "s_lshl4_add_u32"),
     "gfx803": ("s_add_i32", "s_addk_i32", "s_addc_u32"),
 }
-CARRIES = ("_co_u32", "v_addc", "v_subb", "v_mad_u64")
+CARRIES = ("_co_u32", "v_addc", "v_subb", "v_mad_u64", "v_mad_i64")
 
 
 @dataclass(frozen=True)

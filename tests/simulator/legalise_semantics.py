@@ -403,7 +403,14 @@ def _mad_64(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
     return wide(total), bit(total >> 64 != 0)
 
 
+def _mad_signed_64(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
+    """The carry is that of the unsigned sum; nothing reads it behind a signed product."""
+    product, summand = n(i32(a)) * n(i32(b)) & 2**64 - 1, n(c)
+    return wide(product + summand), bit(product + summand >> 64 != 0)
+
+
 _add("v_mad_u64_u32", _mad_64)
+_add("v_mad_i64_i32", _mad_signed_64)
 # gfx803's names for sums with a carry are gfx942's for sums without one.
 CARRIES = {"v_add": _carry(1), "v_sub": _carry(-1), "v_subrev": lambda a, b: _carry(-1)(b, a)}
 for _name, _of in CARRIES.items():

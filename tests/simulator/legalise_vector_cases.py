@@ -224,9 +224,10 @@ def _wide() -> list[Row]:
         total = a.astype(np.int64) - b.astype(np.int64) - c.astype(np.int64)
         return {0: (total & 0xFFFFFFFF).astype(np.uint32), VCC: (total < 0).astype(np.uint32)}
 
-    def mad(w: Inputs, c: Array) -> dict[int, Array]:
-        total = product(w) + c
-        return {**pair(total), MASK: (total < product(w)).astype(np.uint32)}
+    def mad(w: Inputs, c: Array, of: Array | None = None) -> dict[int, Array]:
+        of = product(w) if of is None else of
+        total = of + c
+        return {**pair(total), MASK: (total < of).astype(np.uint32)}
 
     vcc = 0x00FF33550F0F0FF0
     add = {"gfx942": "v_add_co_u32", "gfx803": "v_add_u32"}
@@ -252,6 +253,8 @@ def _wide() -> list[Row]:
             lambda w: mad(w, w.u64(2))),
         Row("w_mad64_0", "v_mad_u64_u32 v[10:11], s[22:23], v2, v3, 0",
             lambda w: mad(w, np.zeros(w.items, np.uint64))),
+        Row("w_mad64_signed", "v_mad_i64_i32 v[10:11], s[22:23], v2, v3, v[4:5]",
+            lambda w: mad(w, w.u64(2), (w.i[0].astype(np.int64) * w.i[1]).view(np.uint64))),
         Row("w_mad64_in_place",
             "v_mov_b32_e32 v10, v4; v_mov_b32_e32 v11, v5; "
             "v_mad_u64_u32 v[10:11], s[22:23], v2, v3, v[10:11]", lambda w: mad(w, w.u64(2))),

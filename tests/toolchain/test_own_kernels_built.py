@@ -112,7 +112,12 @@ REFUSED = [
         "takes 4 arguments, and the launch gives 5",
     ),
     ("double half", "float half", RefusedError, "argument 4 takes 4 bytes"),
-    ("__global__ void k", "__constant__ float c[3];\n__global__ void k", UsageError, "pass it as"),
+    (
+        "int i = blockIdx",
+        "hipTextureObject_t t; int i = blockIdx",
+        UsageError,
+        "k.hip:7: unknown type name 'hipTextureObject_t'; textures and surfaces are not here",
+    ),
     ("int i = blockIdx", 'printf("%d", n); int i = blockIdx', UsageError, "printf"),
     (
         "int i = blockIdx",
@@ -131,6 +136,123 @@ def test_what_cannot_run_is_refused(old: str, new: str, error: type, words: str)
         simgen.plan("k.toml").build("made", "gem5-se")
     assert "\n" not in str(refused.value)
     assert not Path("made").exists()
+
+
+FEATURES = """
+#include <hip/hip_runtime.h>
+#ifndef GUARD
+#define GUARD
+__constant__ float table[2][3];
+__device__ int tickets;
+struct Setting { float scale; int add[2]; };
+namespace cg = cooperative_groups;
+template <class T, int N> __device__ T turned(T v) { return v * T(N); }
+__global__ void first(const float* x, const uchar4* bytes, float* y, __half* h, int n, Setting by)
+{
+    extern float __shared__ lds[];
+    cg::thread_block block = cg::this_thread_block();
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    volatile float* mine = lds;
+    mine[threadIdx.x] = i < n ? x[i] : 0.0f;
+    block.sync();
+    const int found = __syncthreads_count(i < n && x[i] > 0);
+    if (threadIdx.x == 0)
+        atomicAdd(&tickets, found);
+    if (i >= n)
+        return;
+    const float4 v = float4(mine[threadIdx.x ^ 1]) * 2.0f + make_float4(1, 2, 3, 4);
+    y[i] = by.scale * v.z + by.add[1] + table[1][i % 3] + std::numeric_limits<short>::max() + bytes[i].w;
+    h[i] = __float2half(turned<float, FACTOR>(v.x));
+}
+__global__ void second(float* y, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] -= table[0][2];
+}
+#endif
+"""  # noqa: E501
+FEATURES_TOML = """
+source = "f.hip"
+parameters = { n = 200, factor = 3 }
+defines = { FACTOR = "factor" }
+inputs = { x = "f32[n]", bytes = "u8[n, 4]", table = "f32[2, 3]" }
+outputs = { y = "f32[n] zeros", h = "f16[n] zeros", tickets = "i32[1] constant(5)" }
+[reference]
+other = "x.reshape(n // 2, 2)[:, ::-1].reshape(n)"
+v = "2 * other + 3"
+y = "0.5 * v + 7 + np.tile(table[1], 67)[:n] + 32767 + bytes[:, 3] - table[0, 2]"
+h = "factor * (2 * other + 1)"
+tickets = "5 + (x > 0).sum()"
+[[launch]]
+kernel = "first"
+args = ["x", "bytes", "y", "h", "i32 n", "{ f32 0.5, i32 6, i32 7 }"]
+items = "n"
+block = 64
+lds = 256
+[[launch]]
+kernel = "second"
+args = ["y", "i32 n"]
+items = "n"
+block = 64
+"""
+
+
+def features() -> None:
+    """A kernel in the ways of the samples of others."""
+    Path("f.hip").write_text(FEATURES)
+    Path("f.toml").write_text(FEATURES_TOML)
+
+
+def test_variables_structures_groups_and_vectors() -> None:
+    features()
+    bundle = simgen.plan("f.toml").build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
+MATHS = {
+    "expm1f": "np.expm1(x)", "log1pf": "np.log1p(p)", "coshf": "np.cosh(x)", "sinhf": "np.sinh(x)",
+    "atanf": "np.arctan(x)", "erff": "erf(x)", "erfcf": "1 - erf(x)", "cbrtf": "np.cbrt(x)",
+    "asinf": "np.arcsin(q)", "acosf": "np.arccos(q)", "exp": "np.exp(d)", "sin": "np.sin(d)",
+    "log": "np.log(np.abs(d) + 1)", "tanh": "np.tanh(d)", "erf": "erf(d)", "atan": "np.arctan(d)",
+}  # fmt: skip
+ARGUMENT = {"log1pf": "p[i]", "asinf": "q[i]", "acosf": "q[i]", "log": "fabs(d[i]) + 1.0"}
+
+
+def test_functions_of_numbers_keep_to_their_bounds() -> None:
+    """Within 12 units in the last place of the largest value, of float32 and float64."""
+    single = [name for name in MATHS if name.endswith("f") and name != "erf"]
+    lines = []
+    for at, name in enumerate(MATHS):
+        of, to = ("x[i]", "y") if name in single else ("d[i]", "z")
+        lines.append(f"{to}[{at} * n + i] = {name}({ARGUMENT.get(name, of)});")
+    Path("m.hip").write_text(
+        "__global__ void m(const float* x, const float* p, const float* q, const double* d, "
+        "float* y, double* z, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; "
+        f"if (i < n) {{ {' '.join(lines)} }} }}"
+    )
+    rows = ", ".join(MATHS.values())
+    chosen = [name in single for name in MATHS]
+    Path("m.py").write_text(
+        "import math\nimport numpy as np\nerf = np.vectorize(math.erf)\n"
+        "def of(x, p, q, d):\n    x, p, q = (v.astype(float) for v in (x, p, q))\n"
+        f"    return np.stack([{rows}])\n"
+        f"keep = np.array({chosen})[:, None]\n"
+        "def expected(x, p, q, d):\n    made = of(x, p, q, d)\n"
+        "    return {'y': np.where(keep, made, 0), 'z': np.where(keep, 0, made)}\n"
+    )
+    Path("m.toml").write_text(
+        'source = "m.hip"\nparameters = { n = 500 }\n'
+        'inputs = { x = "f32[n]", p = "f32[n] uniform(0, 3)", q = "f32[n] uniform(-1, 1)", '
+        'd = "f64[n]" }\n'
+        f'outputs = {{ y = "f32[{len(MATHS)}, n] zeros", z = "f64[{len(MATHS)}, n] zeros" }}\n'
+        'args = ["x", "p", "q", "d", "y", "z", "i32 n"]\nitems = "n"\nblock = 64\n'
+        'reference = "m.py:expected"\ntolerance = 1e-6\n'
+    )
+    bundle = simgen.plan("m.toml").build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
 
 
 def test_scratch_memory_is_refused() -> None:

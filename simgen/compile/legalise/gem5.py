@@ -25,7 +25,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise.assembly import Instruction, parse, registers
+from simgen.compile.legalise.assembly import Instruction, parse, raise_counts, registers
+from simgen.compile.legalise.site import MOST_VGPRS
 from simgen.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -93,11 +94,19 @@ def packed_floats(lines: list[str]) -> None:
     """Leave no packed float32 arithmetic on constants or with a sign changed.
 
     Raises:
-        RefusedError: neither half can be computed before the other one.
+        RefusedError: neither half can be computed before the other one, and no register is left.
     """
-    for kernel, at, item in _instructions(lines):
-        if _PACKED.match(item.mnemonic) and not _plainly_packed(item):
-            lines[at] = "\n".join(f"\t{half}" for half in _halves(kernel, item))
+    for kernel in parse(lines):
+        more = 0
+        for at, item in kernel.items.items():
+            if not isinstance(item, Instruction) or not _PACKED.match(item.mnemonic):
+                continue
+            if not _plainly_packed(item):
+                halves = _halves(kernel.name, item, kernel.vgprs)
+                more |= len(halves) > 2
+                lines[at] = "\n".join(f"\t{half}" for half in halves)
+        if more:
+            raise_counts(lines, kernel, kernel.vgprs + 1, kernel.sgprs)
 
 
 def _instructions(lines: list[str]) -> list[tuple[str, int, Instruction]]:
@@ -142,8 +151,9 @@ def _plainly_packed(item: Instruction) -> bool:
     return not constant and item.modifier("neg_lo") is item.modifier("neg_hi") is None
 
 
-def _halves(kernel: str, item: Instruction) -> list[Instruction]:
-    """Two instructions that compute a float each, the first of which leaves the other its sources.
+def _halves(kernel: str, item: Instruction, free: int) -> list[Instruction]:
+    """Two instructions that compute a float each, the first of which leaves the other its sources;
+    where each needs what the other one writes, the lower half waits in the vector register `free`.
 
     A constant is the same for both: what op_sel would choose beside its lower half is none.
     """
@@ -160,12 +170,15 @@ def _halves(kernel: str, item: Instruction) -> list[Instruction]:
     (low, of_low), (high, of_high) = made
     if results[0] not in of_high:
         return [low, high]
-    if results[1] in of_low:
+    if results[1] not in of_low:
+        return [high, low]
+    if free >= MOST_VGPRS:
         raise RefusedError(
             f"gem5-se: kernel {kernel}: {item}: gem5 computes it wrongly, and it cannot be split; "
             "use another algorithm (--algo), or another target"
         )
-    return [high, low]
+    kept = replace(low, operands=(f"v{free}", *low.operands[1:]))
+    return [kept, high, Instruction("v_mov_b32_e32", (results[0], f"v{free}"))]
 
 
 def _bits(item: Instruction, modifier: str, count: int, default: int) -> list[int]:

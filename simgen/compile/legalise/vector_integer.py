@@ -56,14 +56,22 @@ def multiply_high_signed(site: Site) -> None:
     site.put("v_mov_b32_e32", result, held)
 
 
-@rule("v_mad_u64_u32")
+@rule("v_mad_u64_u32 v_mad_i64_i32")
 def multiply_add_64(site: Site) -> None:
-    """MGPUSim writes the lower half only, and adds no more of the summand."""
+    """MGPUSim writes the lower half only, and adds no more of the summand; of signed numbers it has
+    none."""
     result, carry, a, b, c = site.item.operands
     a, b = site.vop3_source(a), site.vop3_source(b)
     low, high = site.vgpr(), site.vgpr()
     site.put("v_mul_lo_u32", low, a, b)
-    site.put("v_mul_hi_u32", high, site.in_vgpr(a), site.in_vgpr(b))
+    a, b = site.in_vgpr(a), site.in_vgpr(b)
+    site.put("v_mul_hi_u32", high, a, b)
+    if "i64" in site.item.mnemonic:  # unsigned, a negative factor is 2^32 too large
+        correction = site.vgpr()
+        for one, other in ((a, b), (b, a)):
+            site.put("v_ashrrev_i32_e32", correction, "31", one)
+            site.put("v_and_b32_e32", correction, correction, other)
+            site.subtract(high, high, correction)
     c_low, c_high = (site.in_vgpr(half) for half in site.halves(c))
     add, add_carry = ("v_add_u32_e64", "v_addc_u32_e64") if site.gcn3 else (
         "v_add_co_u32_e64", "v_addc_co_u32_e64",

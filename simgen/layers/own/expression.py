@@ -20,10 +20,11 @@ from simgen.layers.own.functions import CONSTANTS, FUNCTIONS, METHODS, limited
 from simgen.layers.own.inexact import Decision, Inexact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 LONGEST = 4000  # characters
 DEEPEST = 60  # levels
+MOST_ROUNDS = 10_000  # of loops in it
 MOST_BITS = 256  # of a whole number
 
 _EXACT: dict[type, Callable[[Any, Any], Any]] = {
@@ -65,8 +66,10 @@ def parse(text: str) -> ast.expr:
 
 
 def names(text: str) -> set[str]:
-    """All names in it."""
-    return {each.id for each in ast.walk(parse(text)) if isinstance(each, ast.Name)}
+    """All names in it that it does not give values itself, as `for i in range(3)` does."""
+    found = [each for each in ast.walk(parse(text)) if isinstance(each, ast.Name)]
+    own = {each.id for each in found if isinstance(each.ctx, ast.Store)}
+    return {each.id for each in found} - own
 
 
 def evaluate(text: str, known: Mapping[str, Any], u: float = 2.0**-24) -> Any:
@@ -149,6 +152,40 @@ class _Evaluator:
         return tuple(self.value(each) for each in node.elts)
 
     _list = _tuple
+
+    def _listcomp(self, node: ast.ListComp | ast.GeneratorExp) -> Any:
+        """A value for each of some whole numbers: `[x[i:i + n] for i in range(3)]`."""
+        before = self.known
+        found: list[Any] = []
+        for known in self._rounds(node.generators, dict(before)):
+            if len(found) == MOST_ROUNDS:
+                raise ExpressionError(
+                    f"more than {MOST_ROUNDS} rounds; compute it in a Python file"
+                )
+            self.known = known
+            found.append(self.value(node.elt))
+        self.known = before
+        return tuple(found)
+
+    _generatorexp = _listcomp
+
+    def _rounds(
+        self, loops: list[ast.comprehension], known: dict[str, Any]
+    ) -> Iterator[dict[str, Any]]:
+        if not loops:
+            yield known
+            return
+        (loop, *inner), self.known = loops, known
+        values = self.value(loop.iter)
+        if not isinstance(loop.target, ast.Name) or not isinstance(values, (range, tuple)):
+            raise ExpressionError(
+                f"{printable(ast.unparse(loop.iter))} is no range; write for i in range(3)"
+            )
+        for value in values:
+            here = {**known, loop.target.id: value}
+            self.known = here
+            if all(self._truth(each) for each in loop.ifs):
+                yield from self._rounds(inner, here)
 
     def _slice(self, node: ast.Slice) -> slice:
         return slice(*(each and self.value(each) for each in (node.lower, node.upper, node.step)))

@@ -94,8 +94,18 @@ def _check_extent(x: Any, more: Any, said: Any) -> None:
         raise MemoryError
 
 
+def _added(values: tuple[Any, ...]) -> Any:
+    """Of values in a list, which have one shape."""
+    total = values[0]
+    for each in values[1:]:
+        total = FUNCTIONS["add"](total, each)
+    return total
+
+
 def _summing(function: Callable[..., Any]) -> Any:
     def call(x: Any, axis: Any = None, **said: Any) -> Any:
+        if isinstance(x, tuple) and any(isinstance(v, (Inexact, np.ndarray)) for v in x):
+            return _added(x)
         if not isinstance(x, (Inexact, Decision)):
             return function(x, axis=axis, **said)
         x = inexact.of(x, getattr(x, "u", 2.0**-24))
@@ -211,6 +221,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp2": _unary(lambda x: x.increasing(np.exp2)),
     "log": _unary(lambda x: inexact.logarithm(x, np.log)),
     "log2": _unary(lambda x: inexact.logarithm(x, np.log2)),
+    "log10": _unary(lambda x: inexact.logarithm(x, np.log10)),
+    "log1p": _unary(lambda x: inexact.logarithm(x, np.log1p)),
+    "expm1": _unary(lambda x: inexact.logarithm(x, np.expm1)),
+    "arctan": _unary(lambda x: inexact.logarithm(x, np.arctan)),
     "tanh": _unary(lambda x: inexact.logarithm(x, np.tanh)),
     "sin": _unary(lambda x: inexact.periodic(x, np.sin)),
     "cos": _unary(lambda x: inexact.periodic(x, np.cos)),

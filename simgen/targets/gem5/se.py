@@ -55,6 +55,7 @@ class Gem5Se(Target):
     name: ClassVar[str] = NAME
     summary: ClassVar[str] = "gem5's GPU model, syscall emulation, without ROCm"
     simulates: ClassVar[bool] = True
+    own_variables: ClassVar[bool] = True
     run_options: ClassVar[Mapping[str, RunOption]] = {
         **apu_se.HARDWARE,
         **apu_se.ARGUMENTS,

@@ -135,6 +135,7 @@ class MGPUSim(Target):
     }
 
     own_languages: ClassVar[tuple[Language, ...]] = FOR_AMD
+    own_variables: ClassVar[bool] = True
 
     arch: str = setting("gfx942", "the GPU to compile kernels for", DEFAULT_GPU)
     legalise: bool = legalise_setting()

@@ -1,0 +1,486 @@
+/* Functions of one or two numbers. In float32 they are made of the machine's instructions; in float64
+ * of series, to a few units in the last place. Whole numbers count as float64, as in C++. */
+template <class T> concept simgen_whole = requires(T x) { x % x; };
+#define SIMGEN_WHOLE1(name)                                                                                          \
+    template <simgen_whole T> static inline __device__ double name(T x) { return name(static_cast<double>(x)); }
+static inline __device__ float simgen_fma(float a, float b, float c) { return __builtin_elementwise_fma(a, b, c); }
+static inline __device__ double simgen_fma(double a, double b, double c) { return __builtin_elementwise_fma(a, b, c); }
+static inline __device__ float fmaf(float a, float b, float c) { return simgen_fma(a, b, c); }
+static inline __device__ float fma(float a, float b, float c) { return simgen_fma(a, b, c); }
+static inline __device__ double fma(double a, double b, double c) { return simgen_fma(a, b, c); }
+
+/* ---- Signs and whole numbers ---- */
+static inline __device__ int abs(int x) { return x < 0 ? -x : x; }
+static inline __device__ long abs(long x) { return x < 0 ? -x : x; }
+static inline __device__ long long abs(long long x) { return x < 0 ? -x : x; }
+static inline __device__ long labs(long x) { return abs(x); }
+static inline __device__ long long llabs(long long x) { return abs(x); }
+#define SIMGEN_BUILTIN1(name)                                                                                        \
+    static inline __device__ float name##f(float x) { return __builtin_##name##f(x); }                               \
+    static inline __device__ float name(float x) { return __builtin_##name##f(x); }                                  \
+    static inline __device__ double name(double x) { return __builtin_##name(x); }                                   \
+    SIMGEN_WHOLE1(name)
+SIMGEN_BUILTIN1(fabs) SIMGEN_BUILTIN1(floor) SIMGEN_BUILTIN1(ceil) SIMGEN_BUILTIN1(trunc) SIMGEN_BUILTIN1(rint)
+static inline __device__ float abs(float x) { return __builtin_fabsf(x); }
+static inline __device__ double abs(double x) { return __builtin_fabs(x); }
+static inline __device__ float nearbyintf(float x) { return __builtin_rintf(x); }
+static inline __device__ double nearbyint(double x) { return __builtin_rint(x); }
+static inline __device__ float copysignf(float a, float b) { return __builtin_copysignf(a, b); }
+static inline __device__ float copysign(float a, float b) { return __builtin_copysignf(a, b); }
+static inline __device__ double copysign(double a, double b) { return __builtin_copysign(a, b); }
+/* Halves away from zero. */
+template <class T> static inline __device__ T simgen_round(T x)
+{
+    const T whole = trunc(x);
+    return whole + (fabs(x - whole) >= T(0.5) ? copysign(T(1), x) : T(0));
+}
+static inline __device__ float roundf(float x) { return simgen_round(x); }
+static inline __device__ float round(float x) { return simgen_round(x); }
+static inline __device__ double round(double x) { return simgen_round(x); }
+static inline __device__ long lroundf(float x) { return static_cast<long>(simgen_round(x)); }
+static inline __device__ long lround(double x) { return static_cast<long>(simgen_round(x)); }
+static inline __device__ long lrintf(float x) { return static_cast<long>(__builtin_rintf(x)); }
+static inline __device__ bool signbit(float x) { return __builtin_bit_cast(int, x) < 0; }
+static inline __device__ bool signbit(double x) { return __builtin_bit_cast(long, x) < 0; }
+static inline __device__ bool isnan(float x) { return x != x; }
+static inline __device__ bool isnan(double x) { return x != x; }
+static inline __device__ bool isinf(float x) { return __builtin_fabsf(x) == __builtin_inff(); }
+static inline __device__ bool isinf(double x) { return __builtin_fabs(x) == __builtin_inf(); }
+static inline __device__ bool isfinite(float x) { return __builtin_fabsf(x) < __builtin_inff(); }
+static inline __device__ bool isfinite(double x) { return __builtin_fabs(x) < __builtin_inf(); }
+
+/* ---- Two numbers ---- */
+/* As C++ finds the type of a mixed minimum, and CUDA that of a mixed one of integers. */
+template <class A, class B> static inline __device__ auto max(A a, B b) -> decltype(a + b) { return a > b ? a : b; }
+template <class A, class B> static inline __device__ auto min(A a, B b) -> decltype(a + b) { return a < b ? a : b; }
+static inline __device__ float fmaxf(float a, float b) { return a >= b || b != b ? a : b; }
+static inline __device__ float fminf(float a, float b) { return a <= b || b != b ? a : b; }
+static inline __device__ double simgen_larger(double a, double b) { return a >= b || b != b ? a : b; }
+static inline __device__ double simgen_smaller(double a, double b) { return a <= b || b != b ? a : b; }
+template <class T> concept simgen_single = __is_same(T, float);
+#define SIMGEN_FUNCTION2(name, single, twice)                                                                        \
+    static inline __device__ float name(float a, float b) { return single(a, b); }                                   \
+    template <class A, class B> static inline __device__ double name(A a, B b)                                       \
+        requires(!(simgen_single<A> && simgen_single<B>) && requires { a + 1.0; b + 1.0; })                          \
+    {                                                                                                                \
+        return twice(static_cast<double>(a), static_cast<double>(b));                                                \
+    }
+SIMGEN_FUNCTION2(fmax, fmaxf, simgen_larger) SIMGEN_FUNCTION2(fmin, fminf, simgen_smaller)
+static inline __device__ float fdimf(float a, float b) { return a > b ? a - b : 0.0f; }
+static inline __device__ float fdividef(float a, float b) { return a / b; }
+/* The remainder is exact: by steps of at most so many bits as a quotient has. */
+template <class T, int bits> static inline __device__ T simgen_modulo(T a, T b)
+{
+    T left = fabs(a);
+    const T by = fabs(b);
+    if (!(by > 0) || !(left < T(__builtin_inff())))
+        return T(__builtin_nanf(""));
+    while (left >= by) {
+        T step = by;
+        while (left / step >= T(1ul << bits))
+            step *= T(1ul << bits);
+        T times = trunc(left / step);
+        left = simgen_fma(-times, step, left);
+        if (left < 0)
+            left += step;
+    }
+    return copysign(left, a);
+}
+static inline __device__ float fmodf(float a, float b) { return simgen_modulo<float, 22>(a, b); }
+static inline __device__ double simgen_modulo_double(double a, double b) { return simgen_modulo<double, 50>(a, b); }
+SIMGEN_FUNCTION2(fmod, fmodf, simgen_modulo_double)
+
+/* ---- Roots ---- */
+static inline __device__ float sqrtf(float x) { return __builtin_elementwise_sqrt(x); }
+static inline __device__ float sqrt(float x) { return __builtin_elementwise_sqrt(x); }
+static inline __device__ double sqrt(double x) { return __builtin_elementwise_sqrt(x); }
+SIMGEN_WHOLE1(sqrt)
+static inline __device__ float rsqrtf(float x) { return 1.0f / __builtin_elementwise_sqrt(x); }
+static inline __device__ float rsqrt(float x) { return rsqrtf(x); }
+static inline __device__ double rsqrt(double x) { return 1.0 / __builtin_elementwise_sqrt(x); }
+static inline __device__ float hypotf(float a, float b) { return sqrtf(simgen_fma(a, a, b * b)); }
+static inline __device__ double simgen_hypot(double a, double b) { return sqrt(simgen_fma(a, a, b * b)); }
+SIMGEN_FUNCTION2(hypot, hypotf, simgen_hypot)
+static inline __device__ float rhypotf(float a, float b) { return 1.0f / hypotf(a, b); }
+static inline __device__ float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b + c * c); }
+static inline __device__ float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
+static inline __device__ float rnorm3df(float a, float b, float c) { return 1.0f / norm3df(a, b, c); }
+
+/* ---- Powers of two ---- */
+static inline __device__ double simgen_scaled(double x, int by) /* by -1022 to 1023 */
+{
+    return x * __builtin_bit_cast(double, static_cast<long>(by + 1023) << 52);
+}
+static inline __device__ double ldexp(double x, int by)
+{
+    const int limited = by < -2200 ? -2200 : by > 2200 ? 2200 : by, part = limited / 3;
+    return simgen_scaled(simgen_scaled(simgen_scaled(x, part), part), limited - 2 * part);
+}
+static inline __device__ float ldexpf(float x, int by) { return static_cast<float>(ldexp(static_cast<double>(x), by)); }
+static inline __device__ float ldexp(float x, int by) { return ldexpf(x, by); }
+static inline __device__ float scalbnf(float x, int by) { return ldexpf(x, by); }
+static inline __device__ double scalbn(double x, int by) { return ldexp(x, by); }
+static inline __device__ double frexp(double x, int *exponent)
+{
+    *exponent = 0;
+    if (x == 0.0 || !isfinite(x))
+        return x;
+    const bool small = __builtin_fabs(x) < 0x1p-1022;
+    const unsigned long bits = __builtin_bit_cast(unsigned long, small ? x * 0x1p54 : x);
+    *exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1022 - (small ? 54 : 0);
+    return __builtin_bit_cast(double, (bits & 0x800ffffffffffffful) | 0x3fe0000000000000ul);
+}
+static inline __device__ float frexpf(float x, int *exponent) { return static_cast<float>(frexp(static_cast<double>(x), exponent)); }
+static inline __device__ float frexp(float x, int *exponent) { return frexpf(x, exponent); }
+static inline __device__ int ilogbf(float x) { int e; frexpf(x, &e); return e - 1; }
+static inline __device__ float modff(float x, float *whole) { *whole = __builtin_truncf(x); return copysignf(x - *whole, x); }
+static inline __device__ double modf(double x, double *whole) { *whole = __builtin_trunc(x); return copysign(x - *whole, x); }
+
+/* ---- Exponentials and logarithms in float64 ---- */
+/* x = k ln 2 + r with |r| <= ln 2 / 2: the Taylor series of r to r^13 leaves out 4e-18. */
+static inline __device__ double exp(double x)
+{
+    const double limited = x > 710.0 ? 710.0 : x < -746.0 ? -746.0 : x;
+    const double k = __builtin_rint(limited * 1.4426950408889634);
+    const double r = simgen_fma(k, -1.9082149292705877e-10, simgen_fma(k, -0.69314718036912382, limited));
+    double p = 1.6059043836821613e-10;
+    p = simgen_fma(p, r, 2.08767569878681e-09);
+    p = simgen_fma(p, r, 2.505210838544172e-08);
+    p = simgen_fma(p, r, 2.7557319223985893e-07);
+    p = simgen_fma(p, r, 2.7557319223985893e-06);
+    p = simgen_fma(p, r, 2.48015873015873e-05);
+    p = simgen_fma(p, r, 0.0001984126984126984);
+    p = simgen_fma(p, r, 0.001388888888888889);
+    p = simgen_fma(p, r, 0.008333333333333333);
+    p = simgen_fma(p, r, 0.041666666666666664);
+    p = simgen_fma(p, r, 0.16666666666666666);
+    p = simgen_fma(p, r, 0.5);
+    p = simgen_fma(p, r, 1.0);
+    p = simgen_fma(p, r, 1.0);
+    const double y = ldexp(p, static_cast<int>(k));
+    return x != x ? x : x > 709.79 ? __builtin_inf() : y;
+}
+/* x = m 2^e with m from sqrt(1/2) to sqrt(2), and ln m = 2 artanh((m - 1) / (m + 1)). */
+static inline __device__ double log(double x)
+{
+    if (!(x > 0.0))
+        return x == 0.0 ? -__builtin_inf() : __builtin_nan("");
+    if (x == __builtin_inf())
+        return x;
+    int e;
+    double m = frexp(x, &e);
+    if (m < 0.70710678118654752) {
+        m *= 2;
+        e--;
+    }
+    const double s = (m - 1.0) / (m + 1.0), z = s * s;
+    double p = 2.0 / 23;
+    p = simgen_fma(p, z, 2.0 / 21);
+    p = simgen_fma(p, z, 2.0 / 19);
+    p = simgen_fma(p, z, 2.0 / 17);
+    p = simgen_fma(p, z, 2.0 / 15);
+    p = simgen_fma(p, z, 2.0 / 13);
+    p = simgen_fma(p, z, 2.0 / 11);
+    p = simgen_fma(p, z, 2.0 / 9);
+    p = simgen_fma(p, z, 2.0 / 7);
+    p = simgen_fma(p, z, 2.0 / 5);
+    p = simgen_fma(p, z, 2.0 / 3);
+    const double low = simgen_fma(static_cast<double>(e), 1.9082149292705877e-10, s * z * p);
+    return simgen_fma(static_cast<double>(e), 0.69314718036912382, low + 2.0 * s);
+}
+static inline __device__ double log2(double x) { return log(x) * 1.4426950408889634; }
+static inline __device__ double log10(double x) { return log(x) * 0.43429448190325183; }
+static inline __device__ double exp2(double x) { return exp(x * 0.69314718055994531); }
+static inline __device__ double expm1(double x)
+{
+    if (__builtin_fabs(x) > 0.3)
+        return exp(x) - 1.0;
+    double p = 1.0, n = 18.0; /* x (1 + x/2 (1 + x/3 (...))) */
+    for (; n > 1.0; n -= 1.0)
+        p = 1.0 + x / n * p;
+    return x * p;
+}
+/* Of (1 + x) rounded, its logarithm; what rounding took is put right. */
+static inline __device__ double log1p(double x)
+{
+    const double u = 1.0 + x;
+    return u == 1.0 ? x : log(u) - ((u - 1.0) - x) / u;
+}
+static inline __device__ double sinh(double x) { const double e = expm1(__builtin_fabs(x)); return copysign(0.5 * (e + e / (e + 1.0)), x); }
+static inline __device__ double cosh(double x) { const double e = exp(__builtin_fabs(x)); return 0.5 * e + 0.5 / e; }
+static inline __device__ double tanh(double x)
+{
+    if (__builtin_fabs(x) > 22.0)
+        return copysign(1.0, x);
+    const double e = expm1(-2.0 * __builtin_fabs(x));
+    return copysign(-e / (e + 2.0), x);
+}
+/* Of a negative base, whole exponents alone have a power. */
+static inline __device__ double simgen_power(double x, double y)
+{
+    if (y == 0.0 || x == 1.0)
+        return 1.0;
+    if (x == 0.0)
+        return y > 0.0 ? 0.0 : __builtin_inf();
+    const double r = exp(y * log(__builtin_fabs(x)));
+    if (x > 0.0)
+        return r;
+    return y != __builtin_floor(y) ? __builtin_nan("") : y * 0.5 != __builtin_floor(y * 0.5) ? -r : r;
+}
+
+/* ---- Angles in float64: the argument less a multiple of pi / 2, and Taylor series within pi / 4 ---- */
+static inline __device__ double simgen_rest(double x, unsigned &quarter)
+{
+    const double k = __builtin_rint(x * 0.63661977236758134);
+    quarter = static_cast<unsigned>(static_cast<int>(k - 4.0 * __builtin_floor(k * 0.25))); /* 0 to 3 */
+    return simgen_fma(k, -6.123233995736766e-17, simgen_fma(k, -1.5707963267948966, x));
+}
+static inline __device__ double simgen_sine_series(double r)
+{
+    const double z = r * r;
+    double p = -1.0 / 1307674368000.0;
+    p = simgen_fma(p, z, 1.0 / 6227020800.0);
+    p = simgen_fma(p, z, -1.0 / 39916800.0);
+    p = simgen_fma(p, z, 1.0 / 362880.0);
+    p = simgen_fma(p, z, -1.0 / 5040.0);
+    p = simgen_fma(p, z, 1.0 / 120.0);
+    p = simgen_fma(p, z, -1.0 / 6.0);
+    return simgen_fma(p * z, r, r);
+}
+static inline __device__ double simgen_cosine_series(double r)
+{
+    const double z = r * r;
+    double p = 1.0 / 20922789888000.0;
+    p = simgen_fma(p, z, -1.0 / 87178291200.0);
+    p = simgen_fma(p, z, 1.0 / 479001600.0);
+    p = simgen_fma(p, z, -1.0 / 3628800.0);
+    p = simgen_fma(p, z, 1.0 / 40320.0);
+    p = simgen_fma(p, z, -1.0 / 720.0);
+    p = simgen_fma(p, z, 1.0 / 24.0);
+    return simgen_fma(p * z, z, simgen_fma(-0.5, z, 1.0));
+}
+static inline __device__ double simgen_sine_at(double x, unsigned more)
+{
+    unsigned quarter;
+    const double r = simgen_rest(x, quarter);
+    quarter = (quarter + more) & 3;
+    const double y = quarter & 1 ? simgen_cosine_series(r) : simgen_sine_series(r);
+    return quarter & 2 ? -y : y;
+}
+static inline __device__ double sin(double x) { return simgen_sine_at(x, 0); }
+static inline __device__ double cos(double x) { return simgen_sine_at(x, 1); }
+static inline __device__ double tan(double x) { return sin(x) / cos(x); }
+static inline __device__ void sincos(double x, double *s, double *c) { *s = sin(x), *c = cos(x); }
+/* Halved three times by atan x = 2 atan(x / (1 + sqrt(1 + x x))), then a series. */
+static inline __device__ double atan(double x)
+{
+    const bool large = __builtin_fabs(x) > 1.0;
+    double t = large ? 1.0 / __builtin_fabs(x) : __builtin_fabs(x);
+    for (int i = 0; i < 3; i++)
+        t = t / (1.0 + sqrt(simgen_fma(t, t, 1.0)));
+    const double z = t * t;
+    double p = 1.0 / 17;
+    p = simgen_fma(p, -z, 1.0 / 15);
+    p = simgen_fma(p, -z, 1.0 / 13);
+    p = simgen_fma(p, -z, 1.0 / 11);
+    p = simgen_fma(p, -z, 1.0 / 9);
+    p = simgen_fma(p, -z, 1.0 / 7);
+    p = simgen_fma(p, -z, 1.0 / 5);
+    p = simgen_fma(p, -z, 1.0 / 3);
+    const double y = 8.0 * simgen_fma(p * -z, t, t);
+    return x != x ? x : copysign(large ? 1.5707963267948966 - y : y, x);
+}
+static inline __device__ double simgen_angle(double y, double x)
+{
+    if (x == 0.0 && y == 0.0)
+        return copysign(signbit(x) ? 3.1415926535897931 : 0.0, y);
+    const double a = atan(__builtin_fabs(y) / __builtin_fabs(x));
+    return copysign(signbit(x) ? 3.1415926535897931 - a : a, y);
+}
+static inline __device__ double asin(double x) { return simgen_angle(x, sqrt((1.0 - x) * (1.0 + x))); }
+static inline __device__ double acos(double x) { return simgen_angle(sqrt((1.0 - x) * (1.0 + x)), x); }
+/* Abramowitz and Stegun, "Handbook of Mathematical Functions": 7.1.6 near 0, beyond it the
+ * continued fraction 7.1.14, from its 80th term up. */
+static inline __device__ double simgen_erf_within(double x)
+{
+    double term = x, sum = x;
+    for (int n = 1; n < 60; n++) {
+        term *= 2.0 * x * x / (2.0 * n + 1.0);
+        sum += term;
+    }
+    return 1.1283791670955126 * exp(-x * x) * sum;
+}
+static inline __device__ double simgen_erfc_beyond(double x)
+{
+    double f = x;
+    for (int n = 80; n > 0; n--)
+        f = x + 0.5 * n / f;
+    return 0.56418958354775629 * exp(-x * x) / f;
+}
+static inline __device__ double erf(double x)
+{
+    const double a = __builtin_fabs(x);
+    return a < 2.5 ? simgen_erf_within(x) : copysign(1.0 - simgen_erfc_beyond(a), x);
+}
+static inline __device__ double erfc(double x)
+{
+    const double a = __builtin_fabs(x);
+    if (a < 1.5)
+        return 1.0 - simgen_erf_within(x);
+    return x > 0.0 ? simgen_erfc_beyond(a) : 2.0 - simgen_erfc_beyond(a);
+}
+
+/* ---- float32 ---- */
+static inline __device__ float expf(float x) { return simgen_exp2(x * 1.44269504f); }
+static inline __device__ float exp(float x) { return expf(x); }
+static inline __device__ float exp2f(float x) { return simgen_exp2(x); }
+static inline __device__ float exp2(float x) { return simgen_exp2(x); }
+static inline __device__ float exp10f(float x) { return simgen_exp2(x * 3.32192809f); }
+static inline __device__ float logf(float x) { return simgen_log2(x) * 0.693147181f; }
+static inline __device__ float log(float x) { return logf(x); }
+static inline __device__ float log2f(float x) { return simgen_log2(x); }
+static inline __device__ float log2(float x) { return simgen_log2(x); }
+static inline __device__ float log10f(float x) { return simgen_log2(x) * 0.301029996f; }
+static inline __device__ float log10(float x) { return log10f(x); }
+static inline __device__ float sinf(float x) { return simgen_sin(x); }
+static inline __device__ float sin(float x) { return simgen_sin(x); }
+static inline __device__ float cosf(float x) { return simgen_cos(x); }
+static inline __device__ float cos(float x) { return simgen_cos(x); }
+static inline __device__ float tanf(float x) { return simgen_sin(x) / simgen_cos(x); }
+static inline __device__ float tan(float x) { return tanf(x); }
+static inline __device__ void sincosf(float x, float *s, float *c) { *s = simgen_sin(x), *c = simgen_cos(x); }
+static inline __device__ void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
+static inline __device__ float sinpif(float x) { return simgen_sin(3.14159265f * (x - 2.0f * __builtin_rintf(0.5f * x))); }
+static inline __device__ float cospif(float x) { return simgen_cos(3.14159265f * (x - 2.0f * __builtin_rintf(0.5f * x))); }
+static inline __device__ void sincospif(float x, float *s, float *c) { *s = sinpif(x), *c = cospif(x); }
+static inline __device__ float tanhf(float x)
+{
+    const float e = simgen_exp2(-2.88539008f * __builtin_fabsf(x));
+    return __builtin_copysignf((1.0f - e) / (1.0f + e), x);
+}
+static inline __device__ float tanh(float x) { return tanhf(x); }
+static inline __device__ float powf(float x, float y)
+{
+    if (y == 0.0f)
+        return 1.0f;
+    const float r = simgen_exp2(y * simgen_log2(__builtin_fabsf(x)));
+    if (x >= 0.0f)
+        return r;
+    return y != __builtin_floorf(y) ? __builtin_nanf("") : y * 0.5f != __builtin_floorf(y * 0.5f) ? -r : r;
+}
+static inline __device__ float pow(float x, float y) { return powf(x, y); }
+template <simgen_whole T> static inline __device__ float pow(float x, T y) { return powf(x, static_cast<float>(y)); }
+static inline __device__ double pow(double x, double y) { return simgen_power(x, y); }
+static inline __device__ double pow(double x, float y) { return simgen_power(x, y); }
+static inline __device__ double pow(float x, double y) { return simgen_power(x, y); }
+template <simgen_whole T> static inline __device__ double pow(double x, T y) { return simgen_power(x, static_cast<double>(y)); }
+template <simgen_whole S, class T> static inline __device__ double pow(S x, T y) { return simgen_power(static_cast<double>(x), static_cast<double>(y)); }
+/* What has no instruction is computed in float64. */
+#define SIMGEN_BY_DOUBLE(name)                                                                                       \
+    static inline __device__ float name##f(float x) { return static_cast<float>(name(static_cast<double>(x))); }     \
+    static inline __device__ float name(float x) { return name##f(x); }
+SIMGEN_BY_DOUBLE(erfc)
+static inline __device__ float expm1f(float x)
+{
+    if (__builtin_fabsf(x) > 0.35f)
+        return expf(x) - 1.0f;
+    float p = 1.0f;
+    for (int n = 8; n > 1; n--)
+        p = simgen_fma(x / static_cast<float>(n), p, 1.0f);
+    return x * p;
+}
+static inline __device__ float log1pf(float x)
+{
+    const float u = 1.0f + x;
+    return u == 1.0f ? x : u == __builtin_inff() ? u : logf(u) * (x / (u - 1.0f));
+}
+static inline __device__ float coshf(float x) { return 0.5f * (expf(x) + expf(-x)); }
+static inline __device__ float sinhf(float x)
+{
+    const float e = expm1f(__builtin_fabsf(x));
+    return copysignf(0.5f * (e + e / (e + 1.0f)), x);
+}
+/* As in float64, halved twice. */
+static inline __device__ float atanf(float x)
+{
+    const bool large = __builtin_fabsf(x) > 1.0f;
+    float t = large ? 1.0f / __builtin_fabsf(x) : __builtin_fabsf(x);
+    for (int i = 0; i < 2; i++)
+        t = t / (1.0f + sqrtf(simgen_fma(t, t, 1.0f)));
+    const float z = t * t;
+    float p = 1.0f / 9;
+    p = simgen_fma(p, -z, 1.0f / 7);
+    p = simgen_fma(p, -z, 1.0f / 5);
+    p = simgen_fma(p, -z, 1.0f / 3);
+    const float y = 4.0f * simgen_fma(p * -z, t, t);
+    return x != x ? x : copysignf(large ? 1.57079633f - y : y, x);
+}
+static inline __device__ float atan2f(float y, float x)
+{
+    if (x == 0.0f && y == 0.0f)
+        return copysignf(signbit(x) ? 3.14159265f : 0.0f, y);
+    const float a = atanf(__builtin_fabsf(y) / __builtin_fabsf(x));
+    return copysignf(signbit(x) ? 3.14159265f - a : a, y);
+}
+static inline __device__ float asinf(float x) { return atan2f(x, sqrtf((1.0f - x) * (1.0f + x))); }
+static inline __device__ float acosf(float x) { return atan2f(sqrtf((1.0f - x) * (1.0f + x)), x); }
+/* A Taylor series within 1/2; beyond it Abramowitz and Stegun 7.1.26, which is within 1.5e-7. */
+static inline __device__ float erff(float x)
+{
+    const float a = __builtin_fabsf(x), z = x * x;
+    float p = 1.0f / 9360;
+    p = simgen_fma(p, -z, 1.0f / 1320);
+    p = simgen_fma(p, -z, 1.0f / 216);
+    p = simgen_fma(p, -z, 1.0f / 42);
+    p = simgen_fma(p, -z, 0.1f);
+    p = simgen_fma(p, -z, 1.0f / 3);
+    const float near = 1.12837917f * simgen_fma(p * -z, x, x);
+    const float t = 1.0f / simgen_fma(0.3275911f, a, 1.0f);
+    float q = 1.061405429f;
+    q = simgen_fma(q, t, -1.453152027f);
+    q = simgen_fma(q, t, 1.421413741f);
+    q = simgen_fma(q, t, -0.284496736f);
+    q = simgen_fma(q, t, 0.254829592f);
+    return a < 0.5f ? near : copysignf(1.0f - q * t * expf(-z), x);
+}
+#define SIMGEN_SINGLE(name) static inline __device__ float name(float x) { return name##f(x); }
+SIMGEN_SINGLE(expm1) SIMGEN_SINGLE(log1p) SIMGEN_SINGLE(cosh) SIMGEN_SINGLE(sinh) SIMGEN_SINGLE(atan)
+SIMGEN_SINGLE(asin) SIMGEN_SINGLE(acos) SIMGEN_SINGLE(erf)
+static inline __device__ double cbrt(double x) { return x == 0.0 ? x : copysign(exp(log(__builtin_fabs(x)) / 3.0), x); }
+static inline __device__ float cbrtf(float x)
+{
+    const float a = __builtin_fabsf(x), y = simgen_exp2(simgen_log2(a) * 0.333333333f);
+    return a > 0.0f && a < __builtin_inff() ? copysignf(y - (y * y * y - a) / (3.0f * y * y), x) : x;
+}
+SIMGEN_SINGLE(cbrt)
+SIMGEN_WHOLE1(exp) SIMGEN_WHOLE1(log) SIMGEN_WHOLE1(log2) SIMGEN_WHOLE1(log10) SIMGEN_WHOLE1(sin) SIMGEN_WHOLE1(cos)
+SIMGEN_WHOLE1(tan) SIMGEN_WHOLE1(atan) SIMGEN_WHOLE1(tanh)
+SIMGEN_FUNCTION2(atan2, atan2f, simgen_angle)
+static inline __device__ float normcdff(float x) { return static_cast<float>(0.5 * erfc(-0.70710678118654752 * x)); }
+static inline __device__ float __saturatef(float x) { return x > 0.0f ? x < 1.0f ? x : 1.0f : 0.0f; }
+
+#define __expf expf
+#define __exp10f exp10f
+#define __logf logf
+#define __log2f log2f
+#define __log10f log10f
+#define __sinf sinf
+#define __cosf cosf
+#define __tanf tanf
+#define __sincosf sincosf
+#define __powf powf
+#define __fsqrt_rn sqrtf
+#define __dsqrt_rn sqrt
+#define __frsqrt_rn rsqrtf
+#define __frcp_rn(a) (1.0f / (a))
+#define __fmaf_rn fmaf
+#define __fma_rn fma
+#define __fdividef(a, b) ((a) / (b))
+#define __fdiv_rn(a, b) ((a) / (b))
+#define __ddiv_rn(a, b) ((a) / (b))
+#define __fadd_rn(a, b) ((a) + (b))
+#define __fsub_rn(a, b) ((a) - (b))
+#define __fmul_rn(a, b) ((a) * (b))
+#define __dadd_rn(a, b) ((a) + (b))
+#define __dsub_rn(a, b) ((a) - (b))
+#define __dmul_rn(a, b) ((a) * (b))
