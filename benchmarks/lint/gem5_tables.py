@@ -56,6 +56,12 @@ WRONG = (
     # What was not read by readSrc() is a vector register of the operand's number.
     (r"(?s)VecOperand\w+ src1\(gpuDynInst, extData\.SRC1\).*\bsrc1\.read\(\)",
      "takes the number of its second source for that of a vector register: of v6 that is 262"),
+    # It has no last branch, for what is not scaled, and results that nobody set are 0.
+    (r"exp2 <= 53\) \{\s*vdst\[lane\] = std::ldexp\(src0\[lane\], 128\);\s*\}\s*\}\s*\}",
+     "leaves 0 where it scales nothing: of numerators of 2^53 and more, quotients are NaNs"),
+    (r"(?s)ConstVecOperandF64 src\(.*VecElemF32 int_part\(0\.0\);.*std::modf\(",
+     "has negative fractions of negative numbers, and those of the most below 1"),
+    (r"std::modf\(", "has negative fractions of negative numbers"),
 )  # fmt: skip
 # src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15, which is right for gfx950 alone.
 _OCP = re.compile(r"AMDGPU::mxb?float8\b")
@@ -64,8 +70,19 @@ EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
     ("v_div_fixup", r"isinf\(src1\[lane\]\)\) \{",
      "quotients by an infinity are infinities, and so is 0/0"),
-    ("v_div_scale_f64", r"exp2 <= 53\b",
-     "scales what need not be: quotients by more than 2^895, or 2^768 away from 1, are wrong"),
+    ("v_add_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
+    ("v_mul_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
+    ("v_ldexp_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
+    ("v_cvt_u32_f", r"exp > 31\) \{\s*vdst\[lane\] = UINT_MAX",
+     "of negative numbers gives the bits in place of 0, of 2^31 and more the largest number"),
+    ("v_cvt_i32_f", r"exp > 30\b", "2^30 and more becomes the largest number, -2^30 the least"),
+    ("v_cvt_flr_i32_f32", r"\(VecElemI32\)std::floor\(src\[lane\]\)",
+     "2^31 and more, and NaN, become the least number"),
+    ("v_rndne_f32", "roundNearestEven", "what rounds to -0 becomes 0"),
+    ("v_rndne_f64", "roundNearestEven",
+     "what rounds to -0 becomes 0; halves from 2^31 on go down, odd numbers from 2^52 on up"),
+    ("v_rcp_f64", r"\+INFINITY", "+infinity is the inverse of -0"),
+    ("v_rsq_f64", r"\+INFINITY", "+infinity is the inverse of the root of -0"),
     ("v_cvt_f16_f32", "mxfloat16 out",
      "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
     ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",

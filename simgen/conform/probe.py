@@ -21,6 +21,7 @@ from simgen.compile import cache
 from simgen.compile.legalise import facts
 from simgen.conform import assembly, bundling, judging
 from simgen.conform.catalogue import catalogue
+from simgen.conform.description import SEQUENCE
 from simgen.conform.judging import Found
 from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
@@ -123,6 +124,8 @@ class Trial:
         pattern = re.compile(self.only)
         arch = self.arch_name
         chosen = [each for each in catalogue(arch) if pattern.search(each.text)]
+        if self.on == MGPUSIM:  # which has no v_div_scale, and is to end at what is tried alone
+            chosen = [each for each in chosen if each.instruction.format != SEQUENCE]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
         if self.on == GEM5:

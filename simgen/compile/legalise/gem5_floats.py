@@ -132,7 +132,7 @@ def quotient(site: Site) -> None:
     special, mask = site.vgpr(), site.sgpr_pair()[0]
     site.put("v_cmp_class_f32_e64", mask, below, site.in_sgpr(ZERO_OR_INFINITE))
     site.put("v_rcp_f32_e32", special, below)
-    site.put("v_mul_f32_e32", special, above, special)
+    site.put("v_fma_f32", special, site.vop3_source(above), special, "neg(0)")  # subnormal, too
     site.put("v_div_fixup_f32", result, estimate, denominator, numerator)
     site.select(result, result, special, mask)
 

@@ -7,7 +7,8 @@ By the tables of data/lint, so for each version what its sources say:
 * `clamp` and `omod` of results in f32 and f64: a maximum and a minimum behind, a product behind. Of
   a NaN, a clamp makes 0, as it does in kernels whose descriptor has DX10_CLAMP, as compilers set it
 * v_ffbh_u32: the lowest bit of the reversed word
-* sines, cosines, halves and quotients: `gem5_floats`; memory: `gem5_memory`
+* sines, cosines, halves and quotients: `gem5_floats`; floats of 64 bits: `gem5_doubles`; whole numbers:
+  `gem5_whole`; memory: `gem5_memory`
 
 simgen's own kernels have none of what is wrong for more than a few values. The other rewritings for
 gem5 (`gem5`, `empty_exec`) come behind.
@@ -20,7 +21,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise import gem5_floats, gem5_memory
+from simgen.compile.legalise import gem5_doubles, gem5_floats, gem5_memory, gem5_whole
 from simgen.compile.legalise.assembly import (
     Instruction,
     is_vgpr,
@@ -69,7 +70,8 @@ def rewrite(text: str, table: Table, arch: str, *, edges: bool = True) -> Legali
     added = 0
     edits: dict[int, list[str]] = {}
     kernels = parse(lines)
-    mended = frozenset([*table.ends, *table.wrong, *(table.edges if edges else ())])
+    mended = {*table.ends, *table.wrong, *(table.edges if edges else ())}
+    mended |= {word for word, of in gem5_doubles.WITH.items() if of in mended}
     for kernel in kernels:
         added += _kernel(kernel, table, mended, arch, edits, count, lines)
     for at, new in edits.items():
@@ -79,7 +81,7 @@ def rewrite(text: str, table: Table, arch: str, *, edges: bool = True) -> Legali
 
 
 def _kernel(
-    kernel: AssemblyKernel, table: Table, mended: frozenset[str], arch: str,
+    kernel: AssemblyKernel, table: Table, mended: set[str], arch: str,
     edits: dict[int, list[str]], count: Counter[str], lines: list[str],
 ) -> int:  # fmt: skip
     flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
@@ -98,7 +100,7 @@ def _kernel(
     return added
 
 
-def _replace(site: Site, table: Table, mended: frozenset[str]) -> None:
+def _replace(site: Site, table: Table, mended: set[str]) -> None:
     """Put what stands for the site's instruction into `site.out`."""
     word = site.item.mnemonic
 
@@ -145,5 +147,7 @@ RULES: dict[str, Callable[[Site], None]] = {
     "v_ffbh_u32_e32": _zeros_above,
     "v_ffbh_u32_e64": _zeros_above,
     **gem5_floats.RULES,
+    **gem5_doubles.RULES,
+    **gem5_whole.RULES,
     **gem5_memory.RULES,
 }
