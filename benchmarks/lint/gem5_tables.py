@@ -66,6 +66,7 @@ WRONG = (
 # src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15, which is right for gfx950 alone.
 _OCP = re.compile(r"AMDGPU::mxb?float8\b")
 HAVE_OCP = ("gfx950",)
+FUSED = "does not round the product: results differ in their last place, more where sums cancel"
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
     ("v_div_fixup", r"isinf\(src1\[lane\]\)\) \{",
@@ -83,6 +84,13 @@ EDGES = (
      "what rounds to -0 becomes 0; halves from 2^31 on go down, odd numbers from 2^52 on up"),
     ("v_rcp_f64", r"\+INFINITY", "+infinity is the inverse of -0"),
     ("v_rsq_f64", r"\+INFINITY", "+infinity is the inverse of the root of -0"),
+    ("v_cvt_f32_f16", r"mxfloat16 tmp\(src",
+     "constants are no halves to it; signs that it changes, of zeros and subnormals, are wrong"),
+    ("v_pk_min_f16", "fplibMin", "a NaN wins over a number"),
+    ("v_pk_max_f16", "fplibMax", "a NaN wins over a number"),
+    ("v_mad_f32", r"std::fma\(", FUSED), ("v_mac_f32", r"std::fma\(", FUSED),
+    ("v_madmk_f32", r"std::fma\(", FUSED), ("v_madak_f32", r"std::fma\(", FUSED),
+    ("v_cmp_lg_f32_e64", r"src0\[lane\] != src1\[lane\]", "is true of NaNs"),
     ("v_cvt_f16_f32", "mxfloat16 out",
      "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
     ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",

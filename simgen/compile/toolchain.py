@@ -157,13 +157,14 @@ def own_flags(suffix: str, arch: str, *, aligned: bool = False) -> tuple[str, ..
     no load or store is wider than what it moves is known to be aligned."""
     if aligned:
         return (*own_flags(suffix, arch), *ALIGNED_FLAGS)
+    mixing = HALF_FLAGS if arch.startswith(("gfx8", "gfx9")) else ()
     if suffix == "cl":
         left_out = ("--offload-device-only", "-std=c++20", "-Wall", "-Werror")
         common = [f for f in DEVICE_FLAGS[1:] if f not in left_out and not f.startswith("-W")]
         language = ("-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-mcpu={arch}")
-        return (f"--target={AMD_TARGET}", *language, *common, "-w")
+        return (f"--target={AMD_TARGET}", *language, *common, *mixing, "-w")
     common = [flag for flag in DEVICE_FLAGS if not flag.startswith("-W")]
-    return ("-x", "hip", f"--offload-arch={arch}", *common, "-w")
+    return ("-x", "hip", f"--offload-arch={arch}", *common, *mixing, "-w")
 
 
 def llvm_flags(arch: str) -> tuple[str, ...]:

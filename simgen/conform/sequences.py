@@ -51,6 +51,7 @@ _QUOTIENT_32 = (
     "v_div_fmas_f32 v20, v20, v26, v27",
 )
 
+
 @dataclass(frozen=True)
 class Rounded(Computed):
     """The result of a sequence, rounded once."""

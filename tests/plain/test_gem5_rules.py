@@ -184,6 +184,75 @@ def test_doubles_and_whole_numbers(name: str):
     assert count >= 5
 
 
+# Halves, of which gem5 has no arithmetic: a form of each kind, and how many stand for it.
+HALVES = {
+    "v_add_f16_e32": 21, "v_subrev_f16_e64": 21, "v_mul_f16_e32": 21, "v_min_f16_e32": 24,
+    "v_max_f16_e64": 24, "v_max3_f16": 29, "v_med3_f16": 30, "v_fma_f16": 32, "v_mad_f16": 32,
+    "v_rcp_f16_e32": 20, "v_rsq_f16_e64": 20, "v_sqrt_f16_e32": 20, "v_log_f16_e32": 20,
+    "v_exp_f16_e32": 20, "v_floor_f16_e32": 20, "v_ceil_f16_e32": 20, "v_trunc_f16_e32": 20,
+    "v_frexp_mant_f16_e32": 20, "v_frexp_exp_i16_f16_e32": 3, "v_rndne_f16_e32": 22,
+    "v_fract_f16_e32": 24, "v_sin_f16_e32": 38, "v_cos_f16_e32": 37, "v_ldexp_f16_e32": 21,
+    "v_cvt_f16_u16_e32": 20, "v_cvt_f16_i16_e32": 20, "v_cvt_u16_f16_e32": 6,
+    "v_cvt_i16_f16_e32": 5, "v_cmp_lt_f16_e64": 3, "v_cmp_lg_f16_e64": 5, "v_cmp_u_f16_e64": 3,
+    "v_cmp_class_f16_e64": 10, "v_pack_b32_f16": 3, "v_cvt_f32_f16_e32": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_halves(name: str):
+    count = 0
+    for form in forms(ARCH):
+        if form.mnemonic != name or form.mode != USUAL or form.lanes + 1 & form.lanes:
+            continue
+        if any("s_" in line for line in form.setup):
+            continue
+        lines = replaced(form.text)
+        if not count:
+            assert len(lines) == HALVES[name]
+        given = bundling.tried(form.signature, form.scalar)
+        lanes = Lanes(given)
+        for line in lines:
+            lanes.execute(line)
+        (outcome,) = form.outcome(given)
+        if outcome.type == "mask":
+            right = outcome.expected.right(lanes.masks["s[30:31]"])
+        else:
+            right = outcome.right(np.stack([lanes.held["v10"]]))
+        assert right.all(), (form.text, given[:, 0, np.flatnonzero(~right)[:3]])
+        count += 1
+    assert count
+
+
+def test_fused_halves_are_rounded_once():
+    """Products of nearly 1/2 beside whole numbers of 11 bits: what makes them more or less than a
+    tie is beyond the last place of 32 bits."""
+    a = np.arange(0x3C00, 0x4000, dtype=np.uint16)
+    b = (0.5 / a.view(np.float16).astype(np.float64)).astype(np.float16).view(np.uint16)
+    a, b = (np.concatenate([each] * 4) for each in (a, b))
+    c = np.random.default_rng(3).integers(0x6400, 0x6800, a.size).astype(np.uint16)
+    given = np.zeros((3, 2, a.size), np.uint32)
+    given[:, 0] = np.stack([a, b, c])
+    lanes = Lanes(given)
+    for line in replaced("v_fma_f16 v10, v4, v6, v8"):
+        lanes.execute(line)
+    exact = [each.view(np.float16).astype(np.float64) for each in (a, b, c)]
+    right = (exact[0] * exact[1] + exact[2]).astype(np.float16).view(np.uint16)  # exact in 53 bits
+    assert np.array_equal(lanes.held["v10"], right)
+    through = exact[0].astype(np.float32) * exact[1].astype(np.float32)
+    once = (through.astype(np.float64) + exact[2]).astype(np.float32).astype(np.float16)
+    assert np.count_nonzero(once.view(np.uint16) != right) > 100
+
+
+def test_halves_that_have_no_rule():
+    for line in ("v_add_f16_e64 v10, v4, v6 mul:2", "v_fma_f16 v10, v4, v6, v8 op_sel:[1,0,0,0]",
+                 "v_add_f16_sdwa v10, v4, v6 dst_sel:DWORD"):  # fmt: skip
+        assert replaced(line) == [line]
+    before = facts.table("gem5", "23.1", ARCH)  # which cannot convert them either
+    assert replaced("v_add_f16_e32 v10, v4, v6", table=before) == ["v_add_f16_e32 v10, v4, v6"]
+    chosen = replaced("v_pack_b32_f16 v10, v4, v6 op_sel:[1,0]")
+    assert chosen[0] == "v_lshrrev_b32_e32 v40, 16, v4"
+
+
 def near_ties(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Numerators and denominators whose quotient is subnormal, and in the middle of two numbers,
     or next to that: q d of such q, and the numbers beside."""

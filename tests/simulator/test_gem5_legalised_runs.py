@@ -159,6 +159,9 @@ PROBED = {
     "^v_(cvt_[iu]32|fract|rndne|rcp|rsq)_f64_e(32|64) (?!.*clamp)": 54,
     "^v_(cvt_[iu]32|cvt_flr_i32|fract|rndne)_f32_e(32|64) (?!.*(clamp|mul:|div:))": 50,
     "^v_(add|mul|ldexp)_f64 (?!.*clamp)": 31,
+    "^v_(add|mul|fma|max3?|min|med3|rndne|fract|sin|ldexp|cvt_u16|div_fixup)_f16(_e(32|64))? ": 171,
+    "^v_(cmpx?_(lt|lg|nge)_f16_e(32|64)|pack_b32_f16|cvt_f(16_i16|32_f16)_e64) ": 105,
+    "^v_(mad_f32|mac_f32_e32|mad[am]k_f32|cmp_lg_f32_e64) (?!.*(clamp|mul:|div:))": 35,
     r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
     "^s_buffer_load_dword(x16)? ": 10,
@@ -312,6 +315,66 @@ def test_doubles_bit_for_bit(place: Path) -> None:
         bundle = made.build(place / f"b{legalise}", target)
         bundle.run(timeout=600.0)
         assert bool(bundle.diff(strict=True)) is legalise
+
+
+HALF = """\
+__global__ void halves(const _Float16* x, const _Float16* y, const _Float16* z, _Float16* sum,
+                       _Float16* product, _Float16* quotient, _Float16* both, _Float16* larger,
+                       int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    sum[i] = x[i] + y[i];
+    product[i] = x[i] * y[i];
+    quotient[i] = x[i] / y[i];
+    both[i] = __builtin_fmaf16(x[i], y[i], z[i]);
+    larger[i] = x[i] > y[i] ? -x[i] : (_Float16)((float)x[i] * (float)y[i]);
+}
+"""
+OF_HALVES = """\
+source = "halves.hip"
+kernel = "halves"
+parameters = { n = 3000 }
+inputs = { x = "f16[n]", y = "f16[n]", z = "f16[n]" }
+args = ["x", "y", "z", "sum", "product", "quotient", "both", "larger", "i32 n"]
+items = "n"
+block = 256
+[outputs]
+sum = "f16[n]"
+product = "f16[n]"
+quotient = "f16[n]"
+both = "f16[n]"
+larger = "f16[n]"
+[reference]
+sum = "x + y"
+product = "x * y"
+quotient = "x / y"
+both = "x * y + z"
+larger = "np.where(x > y, -x, x * y)"
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx902", "gfx942"])
+def test_halves(place: Path, arch: str) -> None:
+    """Of which gem5 has no arithmetic but the packed one."""
+    (place / "halves.hip").write_text(HALF)
+    (place / "halves.toml").write_text(OF_HALVES)
+    bits = np.random.default_rng(2).integers(1, 0x7C00, (3, 3000)).astype(np.uint16)
+    given = dict(zip("xyz", bits.view(np.float16), strict=True))
+    np.savez(place / "values.npz", **{f"halves.{name}": each for name, each in given.items()})
+    made = simgen.plan(str(place / "halves.toml"), values=str(place / "values.npz"))
+    bundle = made.build(place / "b", Gem5Se(gem5_version=VERSION, arch=arch))
+    found = bundle.run(timeout=600.0).outputs
+    x, y, z = given.values()
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.float64) * y.astype(np.float64) + z  # no tie is lost in 53 bits
+        right = {"sum": x + y, "product": x * y, "quotient": x / y,
+                 "both": exact.astype(np.float16),
+                 "larger": np.where(x > y, -x, x * y)}  # fmt: skip
+    for name, each in right.items():
+        left = found[f"halves.{name}"].values
+        assert np.array_equal(left.view(np.uint16), each.view(np.uint16)), name
 
 
 PACKED = """\

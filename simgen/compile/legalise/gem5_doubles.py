@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAGNITUDE = "0x7fffffff"
 LEAST = -1022  # exponent of the least normal number, 2^-1022
 DIGITS = 53  # of a number, the first one with them
-FARTHEST = 60  # exponents of a subnormal place's end; of numbers below 2, those from 54 on are alike
+FARTHEST = 60  # of exponents of the end of a place: to numbers below 2, all from 54 on are alike
 MOST_POWER = 0x1000  # more than between any two numbers: 2^12
 
 

@@ -7,8 +7,9 @@ By the tables of data/lint, so for each version what its sources say:
 * `clamp` and `omod` of results in f32 and f64: a maximum and a minimum behind, a product behind. Of
   a NaN, a clamp makes 0, as it does in kernels whose descriptor has DX10_CLAMP, as compilers set it
 * v_ffbh_u32: the lowest bit of the reversed word
-* sines, cosines, halves and quotients: `gem5_floats`; floats of 64 bits: `gem5_doubles`; whole numbers:
-  `gem5_whole`; memory: `gem5_memory`
+* sines, cosines, and quotients: `gem5_floats`; floats of 64 bits: `gem5_doubles`; of 16 bits, of
+  which gem5 has packed arithmetic only: `gem5_halves`; whole numbers: `gem5_whole`; memory:
+  `gem5_memory`
 
 simgen's own kernels have none of what is wrong for more than a few values. The other rewritings for
 gem5 (`gem5`, `empty_exec`) come behind.
@@ -21,7 +22,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise import gem5_doubles, gem5_floats, gem5_memory, gem5_whole
+from simgen.compile.legalise import (
+    gem5_doubles,
+    gem5_floats,
+    gem5_halves,
+    gem5_memory,
+    gem5_whole,
+)
 from simgen.compile.legalise.assembly import (
     Instruction,
     is_vgpr,
@@ -46,16 +53,16 @@ _FLOAT = re.compile(r"v_(?!cmp|cvt|div_scale|pk_)\w+_f(32|64)(_e64)?\Z|v_cvt_f(3
 _SIGNS = ("abs", "neg")
 
 
-def has_rule(word: str, modifier: str = "", wrong: Container[str] = ()) -> bool:
+def has_rule(word: str, modifier: str = "", lost: Container[str] = ()) -> bool:
     """Whether `rewrite` replaces an instruction that gem5 executes wrongly, or a modifier of it;
-    `wrong` are those that a version does."""
+    `lost` are those that a version has wrong or not at all."""
     if modifier in _SIGNS:
         return word.endswith("_e64") and "f64" not in word and "f16" not in word
     if modifier in ("clamp", "omod"):
         return bool(_FLOAT.match(word))
     if modifier == "negative":
         return bool(SCALAR_LOAD.match(word))
-    return word in RULES and gem5_memory.NEED.get(word) not in wrong
+    return word in RULES and NEED.get(word) not in lost
 
 
 def rewrite(text: str, table: Table, arch: str, *, edges: bool = True) -> Legalised:
@@ -116,7 +123,8 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
     factor = next((w for w in tail if w in FACTORS and output and ignores("omod")), "")
     kept = tuple(w for w in tail if w != factor and not (clamped and w == "clamp"))
     site.item = replace(site.item, tail=kept)
-    if word in mended and has_rule(word, "", table.wrong) and not _in_a_form(site.item):
+    needs = {*table.wrong, *table.ends} if word in NEED else set[str]()
+    if word in mended and has_rule(word, "", needs) and not _in_a_form(site.item):
         RULES[word](site)
     else:
         plain = []
@@ -134,7 +142,8 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
 
 def _in_a_form(item: Instruction) -> bool:
     """Whether an instruction has what no rule reads: half of a register."""
-    return any(word.startswith("op_sel") for word in item.tail)
+    packs = item.mnemonic == "v_pack_b32_f16"
+    return not packs and any(word.startswith("op_sel") for word in item.tail)
 
 
 def _zeros_above(site: Site) -> None:
@@ -148,6 +157,9 @@ RULES: dict[str, Callable[[Site], None]] = {
     "v_ffbh_u32_e64": _zeros_above,
     **gem5_floats.RULES,
     **gem5_doubles.RULES,
+    **gem5_halves.RULES,
     **gem5_whole.RULES,
     **gem5_memory.RULES,
 }
+# What a rule makes of an instruction, and a version may not have, or have wrong:
+NEED = {**gem5_memory.NEED, **gem5_halves.NEED}
