@@ -56,6 +56,14 @@ WRONG = (
     # What was not read by readSrc() is a vector register of the operand's number.
     (r"(?s)VecOperand\w+ src1\(gpuDynInst, extData\.SRC1\).*\bsrc1\.read\(\)",
      "takes the number of its second source for that of a vector register: of v6 that is 262"),
+    (r"numeric_limits<ScalarRegI(8|16)>::digits",
+     "takes the bit below the sign for it: 64 becomes -64, and 16384 of 16 bits -16384"),
+    (r"(?s)\A(?!.*src0\.read\(\)).*std::abs\(src0\.rawData\(\) - src1\.rawData\(\)\)",
+     "reads neither source, and gives 0"),
+    (r"= src1\[lane\] - src0\[lane\]\s*- bits\(vcc\.rawData\(\), lane\);\s*"
+     r"sdst\.setBit\(lane, \(src1\[lane\] \+", "has the borrow of the contrary difference"),
+    (r"bits\(src0\[lane\], 7, 0\)\s*- bits\(src1\[lane\], 7, 0\)\)\)\s*<< 16",
+     "adds differences, not their magnitudes"),
     # It has no last branch, for what is not scaled, and results that nobody set are 0.
     (r"exp2 <= 53\) \{\s*vdst\[lane\] = std::ldexp\(src0\[lane\], 128\);\s*\}\s*\}\s*\}",
      "leaves 0 where it scales nothing: of numerators of 2^53 and more, quotients are NaNs"),
@@ -86,8 +94,14 @@ EDGES = (
     ("v_rsq_f64", r"\+INFINITY", "+infinity is the inverse of the root of -0"),
     ("v_cvt_f32_f16", r"mxfloat16 tmp\(src",
      "constants are no halves to it; signs that it changes, of zeros and subnormals, are wrong"),
-    ("v_pk_min_f16", "fplibMin", "a NaN wins over a number"),
-    ("v_pk_max_f16", "fplibMax", "a NaN wins over a number"),
+    ("v_sad_u32", r"(?s)ConstVecOperandI32.*std::abs\(", "takes its sources for signed numbers"),
+    *((f"v_cmpx_{each}_u16_e64", "ConstVecOperandI16", "compares numbers with signs")
+      for each in ("ge", "gt", "le")),
+    *((f"s_bfe_{each}64", r"\(1 << bits\(src1", "knows no fields of 32 bits and more")
+      for each in "ui"),
+    ("s_subb_u32", r"\(src1\.rawData\(\) \+ scc\.rawData\(\)\) > src0",
+     "borrows nothing for 2^32 - 1 and a borrow"),
+    ("v_med3_f32", r"median\(", "gives the greater of two numbers beside a NaN"),
     ("v_mad_f32", r"std::fma\(", FUSED), ("v_mac_f32", r"std::fma\(", FUSED),
     ("v_madmk_f32", r"std::fma\(", FUSED), ("v_madak_f32", r"std::fma\(", FUSED),
     ("v_cmp_lg_f32_e64", r"src0\[lane\] != src1\[lane\]", "is true of NaNs"),

@@ -184,6 +184,47 @@ def test_doubles_and_whole_numbers(name: str):
     assert count >= 5
 
 
+INTEGERS = {"v_subbrev_co_u32_e64": 1, "v_sad_u32": 4, "v_sad_hi_u8": 3, "v_med3_f32": 6}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_and_medians(name: str):
+    assert name in {**TABLE.wrong, **TABLE.edges}
+    form = next(each for each in forms(ARCH) if each.mnemonic == name)
+    given = bundling.tried(form.signature, form.scalar)
+    lines = replaced(form.text)
+    assert len(lines) == INTEGERS[name]
+    lanes = Lanes(given)
+    for line in lines:
+        lanes.execute(line)
+    value, *carry = form.outcome(given)
+    assert value.right(lanes.held["v10"][None]).all()
+    assert all(each.expected.right(lanes.masks["s[30:31]"]).all() for each in carry)
+
+
+def test_comparisons_of_16_bits():
+    *masks, compare = replaced("v_cmpx_ge_u16_e64 s[30:31], v4, s50")
+    assert masks == ["v_and_b32_e32 v40, 0xffff, v4", "v_mov_b32_e32 v42, s50",
+                     "v_and_b32_e32 v41, 0xffff, v42"]  # fmt: skip
+    assert compare == "v_cmpx_ge_u32_e64 s[30:31], v40, v41"
+
+
+def test_scalars_that_gem5_computes_wrongly():
+    assert replaced("s_sext_i32_i8 s3, s2", "s_mov_b32 s0, s1")[0] == "s_bfe_i32 s3, s2, 0x80000"
+    kept = replaced("s_sext_i32_i16 s3, 0x12345", "s_cselect_b32 s0, s1, s2")  # which needs SCC
+    assert kept[:2] == ["s_mov_b32 s3, 0x12345", "s_cselect_b32 s66, 1, 0"]
+    assert kept[2:4] == ["s_bfe_i32 s3, s3, 0x100000", "s_cmp_lg_u32 s66, 0"]
+    assert replaced("s_absdiff_i32 s3, s1, s2") == ["s_sub_i32 s3, s1, s2", "s_abs_i32 s3, s3"]
+    whole = "s_bfe_i64 s[2:3], s[4:5], 0x280008"  # 40 bits from bit 8 on
+    assert replaced(whole) == [
+        "s_lshl_b64 s[2:3], s[4:5], 16", "s_ashr_i64 s[2:3], s[2:3], 24"]  # fmt: skip
+    beyond = "s_bfe_u64 s[2:3], s[4:5], 0x400030"  # of 64 bits, the 16 that there are
+    assert replaced(beyond)[0] == "s_lshl_b64 s[2:3], s[4:5], 0"
+    assert replaced(beyond)[1] == "s_lshr_b64 s[2:3], s[2:3], 48"
+    few = "s_bfe_u64 s[2:3], s[4:5], 0x1f0008"
+    assert replaced(few) == [few]
+
+
 # Halves, of which gem5 has no arithmetic: a form of each kind, and how many stand for it.
 HALVES = {
     "v_add_f16_e32": 21, "v_subrev_f16_e64": 21, "v_mul_f16_e32": 21, "v_min_f16_e32": 24,

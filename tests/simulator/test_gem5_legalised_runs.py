@@ -162,6 +162,8 @@ PROBED = {
     "^v_(add|mul|fma|max3?|min|med3|rndne|fract|sin|ldexp|cvt_u16|div_fixup)_f16(_e(32|64))? ": 171,
     "^v_(cmpx?_(lt|lg|nge)_f16_e(32|64)|pack_b32_f16|cvt_f(16_i16|32_f16)_e64) ": 105,
     "^v_(mad_f32|mac_f32_e32|mad[am]k_f32|cmp_lg_f32_e64) (?!.*(clamp|mul:|div:))": 35,
+    "^(s_(sext_i32_i(8|16)|absdiff_i32)|v_(subbrev_co_u32_e64|cmpx_(ge|gt|le)_u16_e64|sad_u32"
+    "|sad_hi_u8|med3_f32)) (?!.*(clamp|mul:|div:))": 59,
     r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
     "^s_buffer_load_dword(x16)? ": 10,

@@ -8,7 +8,8 @@ By the tables of data/lint, so for each version what its sources say:
   a NaN, a clamp makes 0, as it does in kernels whose descriptor has DX10_CLAMP, as compilers set it
 * v_ffbh_u32: the lowest bit of the reversed word
 * sines, cosines, and quotients: `gem5_floats`; floats of 64 bits: `gem5_doubles`; of 16 bits, of
-  which gem5 has packed arithmetic only: `gem5_halves`; whole numbers: `gem5_whole`; memory:
+  which gem5 has packed arithmetic only: `gem5_halves`; whole numbers: `gem5_whole`,
+  `gem5_integers`; memory:
   `gem5_memory`
 
 simgen's own kernels have none of what is wrong for more than a few values. The other rewritings for
@@ -26,6 +27,7 @@ from simgen.compile.legalise import (
     gem5_doubles,
     gem5_floats,
     gem5_halves,
+    gem5_integers,
     gem5_memory,
     gem5_whole,
 )
@@ -158,6 +160,7 @@ RULES: dict[str, Callable[[Site], None]] = {
     **gem5_floats.RULES,
     **gem5_doubles.RULES,
     **gem5_halves.RULES,
+    **gem5_integers.RULES,
     **gem5_whole.RULES,
     **gem5_memory.RULES,
 }
