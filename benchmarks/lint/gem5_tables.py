@@ -31,6 +31,10 @@ _METHOD = re.compile(
     r"Decoder::(decode_\w+)\(MachInst[^)]*\)(?: const)?\n    \{(.*?)\n    \}", re.S
 )
 _EXECUTE = re.compile(r"(Inst_\w+)::execute\(\s*GPUDynInstPtr\s+\w+\)\n    \{(.*?)\n    \}", re.S)
+# Of packed ones, whose file has no space before its functions.
+_PACKED = re.compile(
+    r"^void (Inst_VOP3P__\w+)::execute\(GPUDynInstPtr \w+\)\n\{(.*?)\n\}", re.S | re.M
+)
 _COMPLETE = re.compile(
     r"(Inst_\w+)::completeAcc\(\s*GPUDynInstPtr\s+\w+\)\n    \{(.*?)\n    \}", re.S
 )
@@ -39,6 +43,9 @@ _HALF = re.compile(r"replaceBits\((\w+)\[lane\]")
 # The cache of scalars takes all that it is asked for for a load, and so it answers (Sequencer.cc:
 # readCallback asserts that it was one).
 _SCALAR_CACHE = "src/mem/ruby/protocol/GPU_VIPER-SQC.sm"
+_ASSERTED = re.compile(r"assert\([^;]*;")
+# Of gfx9, sums that clamp lets saturate.
+_SATURATING = ("Inst_VOP3__V_ADD_U32", "Inst_VOP3__V_SUB_U32", "Inst_VOP3__V_SUBREV_U32")
 _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}
 # What execute() holds where its result is wrong; each was seen in wrong results too.
 WRONG = (
@@ -94,6 +101,8 @@ EDGES = (
     ("v_rsq_f64", r"\+INFINITY", "+infinity is the inverse of the root of -0"),
     ("v_cvt_f32_f16", r"mxfloat16 tmp\(src",
      "constants are no halves to it; signs that it changes, of zeros and subnormals, are wrong"),
+    ("v_pk_min_f16", "fplibMin", "a NaN wins over a number"),
+    ("v_pk_max_f16", "fplibMax", "a NaN wins over a number"),
     ("v_sad_u32", r"(?s)ConstVecOperandI32.*std::abs\(", "takes its sources for signed numbers"),
     *((f"v_cmpx_{each}_u16_e64", "ConstVecOperandI16", "compares numbers with signs")
       for each in ("ge", "gt", "le")),
@@ -173,6 +182,7 @@ class Sources:
         self.completed: dict[str, str] = {}
         for path in read:
             self.bodies |= dict(_EXECUTE.findall(self._show(path)))
+            self.bodies |= dict(_PACKED.findall(self._show(path)))
             self.completed |= dict(_COMPLETE.findall(self._show(path)))
         self.stores_scalars = "Event:Store" in self._show(_SCALAR_CACHE)
 
@@ -309,6 +319,8 @@ def one(
     elif of.startswith("Inst_VOP3__") and body and _FLOAT.search(of):
         for modifier in unread(of.partition("__")[2], body):
             made[modifier].add(word)
+    elif of in _SATURATING and arch.startswith("gfx9") and not re.search(r"\.CLAMP\b", body):
+        made["clamp"].add(word)
     elif of == "Inst_VOP3__V_CNDMASK_B32":  # of any 32 bits, and yet it has these
         for modifier in ("abs", "neg"):
             if not re.search(_MODIFIERS[modifier], body):
@@ -340,7 +352,8 @@ def unread(name: str, body: str) -> list[str]:
         lacks = {"abs"}
     if no_float_result:
         lacks |= {"clamp", "omod"}
-    return [m for m, p in _MODIFIERS.items() if m not in lacks and not re.search(p, body)]
+    read = _ASSERTED.sub("", body)  # that there are none, of sources that have none
+    return [m for m, p in _MODIFIERS.items() if m not in lacks and not re.search(p, read)]
 
 
 def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class Lanes:
         for operand, type_ in zip(operands, types, strict=False):
             bare = operand.removeprefix("neg(").strip("-|)")
             plain = type_.lstrip("=#@")
-            if plain[0] != "f" and operand.lstrip("-").isdigit():
+            if plain != "f64" and operand.lstrip("-").isdigit():
                 sources.append(integers.typed(self.words(operand, plain), plain))
                 continue
             value = integers.typed(self.words(bare, plain), plain)
@@ -200,6 +200,21 @@ def test_integers_and_medians(name: str):
     value, *carry = form.outcome(given)
     assert value.right(lanes.held["v10"][None]).all()
     assert all(each.expected.right(lanes.masks["s[30:31]"]).all() for each in carry)
+
+
+@pytest.mark.parametrize("name", ["v_add_u32_e64", "v_sub_u32_e64", "v_subrev_u32_e64"])
+def test_sums_that_saturate(name: str):
+    (form,) = (each for each in forms(ARCH) if each.mnemonic == name and "clamp" in each.text)
+    given = bundling.tried(form.signature, form.scalar)
+    lines = replaced(form.text)
+    assert len(lines) == 2
+    lanes = Lanes(given)
+    for line in lines:
+        lanes.execute(line)
+    (outcome,) = form.outcome(given)
+    assert outcome.right(lanes.held["v10"][None]).all()
+    plain = form.text.removesuffix(" clamp")
+    assert replaced(plain) == [plain]
 
 
 def test_comparisons_of_16_bits():

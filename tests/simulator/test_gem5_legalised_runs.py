@@ -164,6 +164,7 @@ PROBED = {
     "^v_(mad_f32|mac_f32_e32|mad[am]k_f32|cmp_lg_f32_e64) (?!.*(clamp|mul:|div:))": 35,
     "^(s_(sext_i32_i(8|16)|absdiff_i32)|v_(subbrev_co_u32_e64|cmpx_(ge|gt|le)_u16_e64|sad_u32"
     "|sad_hi_u8|med3_f32)) (?!.*(clamp|mul:|div:))": 59,
+    "^v_(ldexp_f32|(add|sub|subrev)_u32_e64) ": 30,
     r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
     "^s_buffer_load_dword(x16)? ": 10,

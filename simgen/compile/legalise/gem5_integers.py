@@ -8,6 +8,7 @@
 * v_cmpx_ge_u16_e64, gt and le compare with signs
 * v_sad_u32 takes its sources for numbers with signs; v_sad_hi_u8 adds differences, not their
   magnitudes
+* v_add_u32, v_sub_u32 and v_subrev_u32 ignore clamp
 * v_med3_f32 of a NaN and two numbers gives the greater one
 """
 
@@ -107,6 +108,16 @@ def median(site: Site) -> None:
     site.select(result, held, least, nan)
 
 
+def saturated(site: Site) -> None:
+    """v_add_u32, v_sub_u32, v_subrev_u32 with clamp: the carry chooses the largest number, or 0."""
+    result, a, b = site.item.operands
+    made, carry = site.vgpr(), site.sgpr_pair()[0]
+    name = site.item.mnemonic.replace("_u32", "_co_u32")
+    site.put(name, made, carry, a, b)
+    site.select(result, made, "-1" if "add" in name else "0", carry)
+
+
+SATURATING = tuple(f"v_{each}_u32_e64" for each in ("add", "sub", "subrev"))
 RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(FIELD, extended),
     "s_absdiff_i32": difference,

@@ -59,9 +59,11 @@ def has_rule(word: str, modifier: str = "", lost: Container[str] = ()) -> bool:
     """Whether `rewrite` replaces an instruction that gem5 executes wrongly, or a modifier of it;
     `lost` are those that a version has wrong or not at all."""
     if modifier in _SIGNS:
-        return word.endswith("_e64") and "f64" not in word and "f16" not in word
+        long = word.endswith("_e64") or word == "v_ldexp_f32"
+        return long and "f64" not in word and "f16" not in word
     if modifier in ("clamp", "omod"):
-        return bool(_FLOAT.match(word))
+        whole = modifier == "clamp" and word in gem5_integers.SATURATING
+        return whole or bool(_FLOAT.match(word))
     if modifier == "negative":
         return bool(SCALAR_LOAD.match(word))
     return word in RULES and NEED.get(word) not in lost
@@ -118,6 +120,12 @@ def _replace(site: Site, table: Table, mended: set[str]) -> None:
 
     if SCALAR_LOAD.match(word):
         gem5_memory.scalar_load(site, signed=word in table.ignores.get("negative", ()))
+        return
+    if word in gem5_integers.SATURATING:
+        if "clamp" in site.item.tail and ignores("clamp"):
+            gem5_integers.saturated(site)
+        else:
+            site.out.append(site.item)
         return
     result, *sources = site.item.operands or ("",)
     tail, output = site.item.tail, is_vgpr(result)
