@@ -44,6 +44,8 @@ _HALF = re.compile(r"replaceBits\((\w+)\[lane\]")
 # readCallback asserts that it was one).
 _SCALAR_CACHE = "src/mem/ruby/protocol/GPU_VIPER-SQC.sm"
 _ASSERTED = re.compile(r"assert\([^;]*;")
+# Of comparisons, what a helper has written is written once more, where nothing was set.
+_OVER = re.compile(r"(?s)sdwabHelper.*vcc\.write\(\);\s*\}\s*vcc\.write\(\);\s*\Z")
 # Of gfx9, sums that clamp lets saturate.
 _SATURATING = ("Inst_VOP3__V_ADD_U32", "Inst_VOP3__V_SUB_U32", "Inst_VOP3__V_SUBREV_U32")
 _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}
@@ -314,6 +316,9 @@ def one(
     if word.endswith(("_sdwa", "_dpp")):
         form = "SDWA" if word.endswith("_sdwa") else "DPP"
         helped = re.search(r"\b(vop2Helper|dotHelper|sdwabHelper)\b", body)
+        if form == "SDWA" and _OVER.search(body):
+            made["wrong"].add(word)
+            said[word] = "writes 0 over its result"
         if not helped and not re.search(rf"if \(is{form}Inst\(\)\)", body):
             made["ends" if f"is{form}Inst" in body else "no_form"].add(word)
     elif of.startswith("Inst_VOP3__") and body and _FLOAT.search(of):
