@@ -73,6 +73,8 @@ WRONG = (
      r"sdst\.setBit\(lane, \(src1\[lane\] \+", "has the borrow of the contrary difference"),
     (r"bits\(src0\[lane\], 7, 0\)\s*- bits\(src1\[lane\], 7, 0\)\)\)\s*<< 16",
      "adds differences, not their magnitudes"),
+    (r"sext<INBITS>\(dotClampI<INBITS>\(C\[i\], clamp\) & mask\(INBITS\)\)",
+     "cuts each product to the bits of a factor before it adds them"),
     # It has no last branch, for what is not scaled, and results that nobody set are 0.
     (r"exp2 <= 53\) \{\s*vdst\[lane\] = std::ldexp\(src0\[lane\], 128\);\s*\}\s*\}\s*\}",
      "leaves 0 where it scales nothing: of numerators of 2^53 and more, quotients are NaNs"),
