@@ -8,6 +8,7 @@
 * v_cmpx_ge_u16_e64, gt and le compare with signs
 * v_sad_u32 takes its sources for numbers with signs; v_sad_hi_u8 adds differences, not their
   magnitudes
+* v_dot4_i32_i8, v_dot2_i32_i16, v_dot8_i32_i4 cut each product to the bits of a factor
 * v_add_u32, v_sub_u32 and v_subrev_u32 ignore clamp
 * v_med3_f32 of a NaN and two numbers gives the greater one
 """
@@ -117,6 +118,24 @@ def saturated(site: Site) -> None:
     site.select(result, made, "-1" if "add" in name else "0", carry)
 
 
+def products(site: Site) -> None:
+    """v_dot4_i32_i8 and the like: one product after the other."""
+    result, *sources = site.item.operands
+    if site.item.tail:
+        site.out.append(site.item)
+        return
+    a, b, total = (site.in_vgpr(each) for each in sources)
+    width = DOTS[site.item.mnemonic]
+    parts, held = (site.vgpr(), site.vgpr()), site.vgpr()
+    for at in range(0, 32, width):
+        for part, of in zip(parts, (a, b), strict=True):
+            site.put("v_bfe_i32", part, of, str(at), str(width))
+        site.put("v_mad_i32_i24", held, *parts, total)
+        total = held
+    site.put("v_mov_b32_e32", result, held)
+
+
+DOTS = {"v_dot4_i32_i8": 8, "v_dot2_i32_i16": 16, "v_dot8_i32_i4": 4}  # bits of a factor
 SATURATING = tuple(f"v_{each}_u32_e64" for each in ("add", "sub", "subrev"))
 RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(FIELD, extended),
@@ -124,6 +143,7 @@ RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(("s_bfe_u64", "s_bfe_i64"), field),
     **dict.fromkeys(("v_subbrev_co_u32_e64", "v_subbrev_u32_e64"), borrow),
     **dict.fromkeys((f"v_cmpx_{each}_u16_e64" for each in ("ge", "gt", "le")), compare),
+    **dict.fromkeys(DOTS, products),
     "v_sad_u32": distance,
     "v_sad_hi_u8": distances,
     "v_med3_f32": median,
