@@ -31,6 +31,10 @@ _METHOD = re.compile(
     r"Decoder::(decode_\w+)\(MachInst[^)]*\)(?: const)?\n    \{(.*?)\n    \}", re.S
 )
 _EXECUTE = re.compile(r"(Inst_\w+)::execute\(\s*GPUDynInstPtr\s+\w+\)\n    \{(.*?)\n    \}", re.S)
+# Of packed ones, whose file has no space before its functions.
+_PACKED = re.compile(
+    r"^void (Inst_VOP3P__\w+)::execute\(GPUDynInstPtr \w+\)\n\{(.*?)\n\}", re.S | re.M
+)
 _COMPLETE = re.compile(
     r"(Inst_\w+)::completeAcc\(\s*GPUDynInstPtr\s+\w+\)\n    \{(.*?)\n    \}", re.S
 )
@@ -39,6 +43,11 @@ _HALF = re.compile(r"replaceBits\((\w+)\[lane\]")
 # The cache of scalars takes all that it is asked for for a load, and so it answers (Sequencer.cc:
 # readCallback asserts that it was one).
 _SCALAR_CACHE = "src/mem/ruby/protocol/GPU_VIPER-SQC.sm"
+_ASSERTED = re.compile(r"assert\([^;]*;")
+# Of comparisons, what a helper has written is written once more, where nothing was set.
+_OVER = re.compile(r"(?s)sdwabHelper.*vcc\.write\(\);\s*\}\s*vcc\.write\(\);\s*\Z")
+# Of gfx9, sums that clamp lets saturate.
+_SATURATING = ("Inst_VOP3__V_ADD_U32", "Inst_VOP3__V_SUB_U32", "Inst_VOP3__V_SUBREV_U32")
 _MODIFIERS = {"abs": r"\.ABS\b", "neg": r"\.NEG\b", "clamp": r"\.CLAMP\b", "omod": r"\.OMOD\b"}
 # What execute() holds where its result is wrong; each was seen in wrong results too.
 WRONG = (
@@ -56,16 +65,59 @@ WRONG = (
     # What was not read by readSrc() is a vector register of the operand's number.
     (r"(?s)VecOperand\w+ src1\(gpuDynInst, extData\.SRC1\).*\bsrc1\.read\(\)",
      "takes the number of its second source for that of a vector register: of v6 that is 262"),
+    (r"numeric_limits<ScalarRegI(8|16)>::digits",
+     "takes the bit below the sign for it: 64 becomes -64, and 16384 of 16 bits -16384"),
+    (r"(?s)\A(?!.*src0\.read\(\)).*std::abs\(src0\.rawData\(\) - src1\.rawData\(\)\)",
+     "reads neither source, and gives 0"),
+    (r"= src1\[lane\] - src0\[lane\]\s*- bits\(vcc\.rawData\(\), lane\);\s*"
+     r"sdst\.setBit\(lane, \(src1\[lane\] \+", "has the borrow of the contrary difference"),
+    (r"bits\(src0\[lane\], 7, 0\)\s*- bits\(src1\[lane\], 7, 0\)\)\)\s*<< 16",
+     "adds differences, not their magnitudes"),
+    (r"sext<INBITS>\(dotClampI<INBITS>\(C\[i\], clamp\) & mask\(INBITS\)\)",
+     "cuts each product to the bits of a factor before it adds them"),
+    # It has no last branch, for what is not scaled, and results that nobody set are 0.
+    (r"exp2 <= 53\) \{\s*vdst\[lane\] = std::ldexp\(src0\[lane\], 128\);\s*\}\s*\}\s*\}",
+     "leaves 0 where it scales nothing: of numerators of 2^53 and more, quotients are NaNs"),
+    (r"(?s)ConstVecOperandF64 src\(.*VecElemF32 int_part\(0\.0\);.*std::modf\(",
+     "has negative fractions of negative numbers, and those of the most below 1"),
+    (r"std::modf\(", "has negative fractions of negative numbers"),
 )  # fmt: skip
 # src/arch/amdgpu/common/dtype: exponents have a bias of 7 and 15, which is right for gfx950 alone.
 _OCP = re.compile(r"AMDGPU::mxb?float8\b")
 HAVE_OCP = ("gfx950",)
+FUSED = "does not round the product: results differ in their last place, more where sums cancel"
 EDGES = (
     ("v_div_fmas", r"//\s*vdst\.write", "writes no result; v_div_fixup then divides anew"),
     ("v_div_fixup", r"isinf\(src1\[lane\]\)\) \{",
      "quotients by an infinity are infinities, and so is 0/0"),
-    ("v_div_scale_f64", r"exp2 <= 53\b",
-     "scales what need not be: quotients by more than 2^895, or 2^768 away from 1, are wrong"),
+    ("v_add_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
+    ("v_mul_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
+    ("v_ldexp_f64", "FP_SUBNORMAL", "takes subnormals for zeros"),
+    ("v_cvt_u32_f", r"exp > 31\) \{\s*vdst\[lane\] = UINT_MAX",
+     "of negative numbers gives the bits in place of 0, of 2^31 and more the largest number"),
+    ("v_cvt_i32_f", r"exp > 30\b", "2^30 and more becomes the largest number, -2^30 the least"),
+    ("v_cvt_flr_i32_f32", r"\(VecElemI32\)std::floor\(src\[lane\]\)",
+     "2^31 and more, and NaN, become the least number"),
+    ("v_rndne_f32", "roundNearestEven", "what rounds to -0 becomes 0"),
+    ("v_rndne_f64", "roundNearestEven",
+     "what rounds to -0 becomes 0; halves from 2^31 on go down, odd numbers from 2^52 on up"),
+    ("v_rcp_f64", r"\+INFINITY", "+infinity is the inverse of -0"),
+    ("v_rsq_f64", r"\+INFINITY", "+infinity is the inverse of the root of -0"),
+    ("v_cvt_f32_f16", r"mxfloat16 tmp\(src",
+     "constants are no halves to it; signs that it changes, of zeros and subnormals, are wrong"),
+    ("v_pk_min_f16", "fplibMin", "a NaN wins over a number"),
+    ("v_pk_max_f16", "fplibMax", "a NaN wins over a number"),
+    ("v_sad_u32", r"(?s)ConstVecOperandI32.*std::abs\(", "takes its sources for signed numbers"),
+    *((f"v_cmpx_{each}_u16_e64", "ConstVecOperandI16", "compares numbers with signs")
+      for each in ("ge", "gt", "le")),
+    *((f"s_bfe_{each}64", r"\(1 << bits\(src1", "knows no fields of 32 bits and more")
+      for each in "ui"),
+    ("s_subb_u32", r"\(src1\.rawData\(\) \+ scc\.rawData\(\)\) > src0",
+     "borrows nothing for 2^32 - 1 and a borrow"),
+    ("v_med3_f32", r"median\(", "gives the greater of two numbers beside a NaN"),
+    ("v_mad_f32", r"std::fma\(", FUSED), ("v_mac_f32", r"std::fma\(", FUSED),
+    ("v_madmk_f32", r"std::fma\(", FUSED), ("v_madak_f32", r"std::fma\(", FUSED),
+    ("v_cmp_lg_f32_e64", r"src0\[lane\] != src1\[lane\]", "is true of NaNs"),
     ("v_cvt_f16_f32", "mxfloat16 out",
      "what lies beyond 65504 becomes no infinity, and subnormal halves are wrong"),
     ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",
@@ -134,6 +186,7 @@ class Sources:
         self.completed: dict[str, str] = {}
         for path in read:
             self.bodies |= dict(_EXECUTE.findall(self._show(path)))
+            self.bodies |= dict(_PACKED.findall(self._show(path)))
             self.completed |= dict(_COMPLETE.findall(self._show(path)))
         self.stores_scalars = "Event:Store" in self._show(_SCALAR_CACHE)
 
@@ -265,11 +318,16 @@ def one(
     if word.endswith(("_sdwa", "_dpp")):
         form = "SDWA" if word.endswith("_sdwa") else "DPP"
         helped = re.search(r"\b(vop2Helper|dotHelper|sdwabHelper)\b", body)
+        if form == "SDWA" and _OVER.search(body):
+            made["wrong"].add(word)
+            said[word] = "writes 0 over its result"
         if not helped and not re.search(rf"if \(is{form}Inst\(\)\)", body):
             made["ends" if f"is{form}Inst" in body else "no_form"].add(word)
     elif of.startswith("Inst_VOP3__") and body and _FLOAT.search(of):
         for modifier in unread(of.partition("__")[2], body):
             made[modifier].add(word)
+    elif of in _SATURATING and arch.startswith("gfx9") and not re.search(r"\.CLAMP\b", body):
+        made["clamp"].add(word)
     elif of == "Inst_VOP3__V_CNDMASK_B32":  # of any 32 bits, and yet it has these
         for modifier in ("abs", "neg"):
             if not re.search(_MODIFIERS[modifier], body):
@@ -301,7 +359,8 @@ def unread(name: str, body: str) -> list[str]:
         lacks = {"abs"}
     if no_float_result:
         lacks |= {"clamp", "omod"}
-    return [m for m, p in _MODIFIERS.items() if m not in lacks and not re.search(p, body)]
+    read = _ASSERTED.sub("", body)  # that there are none, of sources that have none
+    return [m for m, p in _MODIFIERS.items() if m not in lacks and not re.search(p, read)]
 
 
 def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:

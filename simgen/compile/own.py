@@ -41,10 +41,10 @@ def header(name: str) -> str:
 
 
 def assembly(
-    kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True, aligned: bool = False
+    kernel: Kernel, arch: str, cache: Cache, *, matrix: bool = True, gem5: bool = False
 ) -> str:
     """Assembly text of a user's kernel, under the workload's name for it; `matrix`: whether what is
-    to run it has instructions for matrices; `aligned` as `toolchain.own_flags`.
+    to run it has instructions for matrices; `gem5` as `toolchain.own_flags`.
 
     Raises:
         UsageError: the source does not compile, or has no such kernel.
@@ -64,18 +64,18 @@ def assembly(
         text = (
             own.text
             if own.language is Language.ASSEMBLY
-            else _compiled(kernel, own, arch, cache, aligned=aligned)
+            else _compiled(kernel, own, arch, cache, gem5=gem5)
         )
     return renamed(text, own.entry, kernel.name)
 
 
-def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, aligned: bool) -> str:
+def _compiled(kernel: Kernel, own: OwnSource, arch: str, cache: Cache, *, gem5: bool) -> str:
     from simgen.compile.cache import Key
 
     suffix = {Language.HIP: "hip", Language.OPENCL: "cl"}[own.language]
     name = f"{kernel.name}.{suffix}"
     whole = device_text(own, flat=not kernel.group)
-    flags = toolchain.own_flags(suffix, arch, aligned=aligned)
+    flags = toolchain.own_flags(suffix, arch, gem5=gem5)
     key = Key("own assembly")
     key.add("label", f"own assembly {arch} {kernel.name}")
     key.add("compiler", toolchain.identity())

@@ -53,23 +53,24 @@ class UnimplementedError(RefusedError):
 
 
 def amdgcn(
-    model: Model, *, l1: str = cache_policy.CACHED, version: int = 5, edges: bool = False
-) -> tuple[Stage, ...]:
+    model: Model, *, l1: str = cache_policy.CACHED, version: int = 5, edges: bool = False,
+    private: bool = False,
+) -> tuple[Stage, ...]:  # fmt: skip
     """The stages of a kernel for an AMD GPU, or for a model of one in a simulator.
 
-    Their source is a rendered kernel; `version` is that of code objects, `edges` as
-    `legalise.names`. For what the simulator does not execute right they raise
+    Their source is a rendered kernel; `version` is that of code objects, `edges` and `private`
+    as `legalise.names`. For what the simulator does not execute right they raise
     `legalise.NoRuleError` and `UnimplementedError`.
     """
     arch = model.arch
-    names = legalise.names(model, l1=l1, code_object=version, edges=edges)
+    names = legalise.names(model, l1=l1, code_object=version, edges=edges, private=private)
 
     def compiled(source: str | Kernel, cache: Cache) -> str:
         if isinstance(source, Kernel):
             matrix = not model.simulator or bool(legalise.support(model).matrix)
             # Which loses bytes that lie across two lines, but for those of aligned elements.
-            aligned = model.simulator == facts.GEM5
-            return own.assembly(source, arch, cache, matrix=matrix, aligned=aligned)
+            gem5 = model.simulator == facts.GEM5
+            return own.assembly(source, arch, cache, matrix=matrix, gem5=gem5)
         whole = render.self_contained(source)
         entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
         key = _device_key(ASSEMBLY, entry, toolchain.device_flags(whole, arch), arch)

@@ -153,18 +153,24 @@ def assemble(text: str, arch: str) -> bytes:
 ALIGNED_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "-unaligned-access-mode")
 
 
-def own_flags(suffix: str, arch: str, *, aligned: bool = False) -> tuple[str, ...]:
-    """What a user's source in HIP ("hip") or OpenCL C ("cl") is compiled with; `aligned`: so that
-    no load or store is wider than what it moves is known to be aligned."""
-    if aligned:
-        return (*own_flags(suffix, arch), *ALIGNED_FLAGS)
+# Private memory by scratch_load and scratch_store, not by buffers (legalise/private_memory).
+SCRATCH_FLAGS = ("-Xclang", "-target-feature", "-Xclang", "+enable-flat-scratch")
+
+
+def own_flags(suffix: str, arch: str, *, gem5: bool = False) -> tuple[str, ...]:
+    """What a user's source in HIP ("hip") or OpenCL C ("cl") is compiled with; `gem5`: so that no
+    load or store is wider than what it moves is known to be aligned, and with SCRATCH_FLAGS."""
+    if gem5:
+        private = SCRATCH_FLAGS if arch.startswith("gfx9") else ()
+        return (*own_flags(suffix, arch), *ALIGNED_FLAGS, *private)
+    mixing = HALF_FLAGS if arch.startswith(("gfx8", "gfx9")) else ()
     if suffix == "cl":
         left_out = ("--offload-device-only", "-std=c++20", "-Wall", "-Werror")
         common = [f for f in DEVICE_FLAGS[1:] if f not in left_out and not f.startswith("-W")]
         language = ("-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-mcpu={arch}")
-        return (f"--target={AMD_TARGET}", *language, *common, "-w")
+        return (f"--target={AMD_TARGET}", *language, *common, *mixing, "-w")
     common = [flag for flag in DEVICE_FLAGS if not flag.startswith("-W")]
-    return ("-x", "hip", f"--offload-arch={arch}", *common, "-w")
+    return ("-x", "hip", f"--offload-arch={arch}", *common, *mixing, "-w")
 
 
 def llvm_flags(arch: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from simgen.conform.modes import modes
 from simgen.conform.movements import movements
 from simgen.conform.scalar_atomics import scalar_atomics
 from simgen.conform.scalar_memory import scalar_loads, scalar_stores
+from simgen.conform.sequences import sequences
 from simgen.conform.stores import stores
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 _KINDS = (
     movements, stores, atomics, buffers, products, scalar_loads, scalar_stores,
-    scalar_atomics, modes, eight_bit_conversions,
+    scalar_atomics, modes, eight_bit_conversions, sequences,
 )  # fmt: skip
 
 

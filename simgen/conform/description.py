@@ -35,6 +35,7 @@ MAX_NBYTES = 2**20
 VECTOR = ("VOP1", "VOP2", "VOP3", "VOP3P")
 SCALAR = ("SOP2", "SOP1", "SOPC", "SOPK")
 SCALAR_MEMORY = "SMEM"
+SEQUENCE = "several of VOP3"  # for one result, of which the last one is named
 SWITCH = "SOPK of MODE"  # what changes how others compute, and is told by the next one
 
 

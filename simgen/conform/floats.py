@@ -502,11 +502,18 @@ def absolute(values: Values) -> Values:
 
 def clamped(of: Expected) -> Expected:
     """Held in [0, 1]; NaN becomes 0 (DX10_CLAMP). The sign of a zero is not told."""
+    held = _held(of.value)
+    other = np.where(held == 0, -held, held)
+    if of.other is not None:
+        also = _held(of.other)
+        other = np.where(also == held, other, also)
+    return Expected(held, of.free, of.ulps, other, of.absolute)
+
+
+def _held(value: Values) -> Values:
     with np.errstate(all="ignore"):
-        held = np.where(np.isnan(of.value), 0, np.clip(of.value, 0, 1)).astype(of.value.dtype)
-        zero = held == 0
-        held = np.where(zero, np.zeros_like(held), held)
-    return Expected(held, of.free, of.ulps, np.where(zero, -held, held), of.absolute)
+        held = np.where(np.isnan(value), 0, np.clip(value, 0, 1)).astype(value.dtype)
+    return np.where(held == 0, np.zeros_like(held), held)
 
 
 def multiplied(of: Expected, by: float) -> Expected:

@@ -5,7 +5,7 @@ what was seen. An instruction whose forms without modifiers end the simulator, o
 least half of the cases `ends`; one that is wrong in more than a few values is `wrong`; `edges` are
 few values, or few forms, which the reason names. A modifier is ignored where its forms are wrong
 and those without it right. Forms in other modes of floats are left out: what an instruction does
-there is not what most kernels ask of it.
+there is not what most kernels ask of it. So are sequences, of which any instruction may be wrong.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from simgen.conform.description import SEQUENCE
 from simgen.conform.float_mode import FLUSHING, USUAL
 from simgen.conform.judging import Found
 
@@ -36,7 +37,9 @@ def rows(told: Told, simulator: str, version: str) -> dict[str, Any]:
     """A file that `simgen lint --table` reads."""
     by_word: dict[str, list[Seen]] = defaultdict(list)
     for each in told.findings:
-        if not each.form.shape and each.form.mode in (USUAL, FLUSHING):
+        form = each.form
+        several = form.instruction.format == SEQUENCE
+        if not form.shape and not several and form.mode in (USUAL, FLUSHING):
             by_word[each.form.mnemonic].append(each)
     ends: list[str] = []
     found: dict[str, dict[str, str]] = {"wrong": {}, "edges": {}}

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simgen.compile import cache
-from simgen.compile.legalise import facts
+from simgen.compile.legalise import facts, gem5_rules
 from simgen.conform import assembly, bundling, judging
 from simgen.conform.catalogue import catalogue
+from simgen.conform.description import SEQUENCE
 from simgen.conform.judging import Found
 from simgen.conform.units import Units
 from simgen.errors import MissingError, RunError, UsageError
@@ -123,11 +124,14 @@ class Trial:
         pattern = re.compile(self.only)
         arch = self.arch_name
         chosen = [each for each in catalogue(arch) if pattern.search(each.text)]
+        if self.on == MGPUSIM:  # which has no v_div_scale, and is to end at what is tried alone
+            chosen = [each for each in chosen if each.instruction.format != SEQUENCE]
         if not chosen:
             raise UsageError(f"--only {self.only}: no form of {arch} matches; leave it out")
         if self.on == GEM5:
             assert isinstance(self.target, Gem5Se)
-            lacking = {} if self.all else _known(chosen, self.target.gem5_version, arch)
+            version = self.target.gem5_version
+            lacking = {} if self.all else _known(chosen, version, arch, legalised=self.legalised)
             left = len(chosen) - len(lacking)
             self.tell(f"{len(chosen)} forms of {arch}, of which {left} are tried")
             change = self._legalised if self.legalised else None
@@ -205,12 +209,18 @@ class Trial:
         return process.returncode, lines[-1] if lines else ""
 
 
-def _known(forms: Sequence[Form], version: str, arch: str) -> dict[int, tuple[Found, str]]:
-    """Those, by number, that a version of gem5 has no code for, by its sources."""
+def _known(
+    forms: Sequence[Form], version: str, arch: str, *, legalised: bool
+) -> dict[int, tuple[Found, str]]:
+    """Those, by number, that a version of gem5 has no code for, by its sources; but for those
+    that a rule replaces, if they are `legalised`."""
     if version not in facts.versions("gem5"):
         return {}
     table = facts.table("gem5", version, arch)
     ends = frozenset(table.ends if table else ())
+    lost = ends | set(table.wrong if table else ())
+    if legalised:
+        ends = frozenset(word for word in ends if not gem5_rules.has_rule(word, "", lost))
     said = (Found.MISSING, "its sources have no code for it; --all tries it")
     return {at: said for at, form in enumerate(forms) if form.mnemonic in ends}
 

@@ -182,7 +182,11 @@ def _vop3(item: Decoded, word: str, sample: list[str], label: Label) -> Made:
     for at, each in enumerate(rest):
         operand = _source(item, item.bits(32 + 9 * at, 40 + 9 * at), each)
         operand = f"|{operand}|" if signs >> at & 1 else operand
-        made.append(f"-{operand}" if item.bits(61 + at, 61 + at) else operand)
+        if item.bits(61 + at, 61 + at):
+            # Of a constant, a minus is part of the number.
+            plain = operand.startswith(("v", "s", "|", "vcc", "exec", "m0"))
+            operand = f"-{operand}" if plain else f"neg({operand})"
+        made.append(operand)
     tail = ["clamp"] if item.bits(15, 15) else []
     omod = naming.OMOD[item.bits(59, 60)]
     return made, " ".join([*tail, *([omod] if omod else [])])

@@ -101,7 +101,7 @@ class Gem5:
         return None
 
     def _rule(self, word: str) -> str:
-        return LEGALISE if gem5_rules.has_rule(word, "", self.wrong) else ""
+        return LEGALISE if gem5_rules.has_rule(word, "", self.ends | set(self.wrong)) else ""
 
     def _cure(self, word: str, otherwise: str) -> str:
         known = {"shift_add": "s_lshl", "lds_four_words": "ds_"}

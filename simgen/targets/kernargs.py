@@ -7,11 +7,14 @@ Metadata", the value kinds `hidden_*`.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from simgen.compile import code_object
+from simgen.compile.legalise import private_memory
 from simgen.errors import RefusedError
 from simgen.lint import rewriting
 from simgen.lint.elf import opened
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 POINTER = 8
 ALIGNMENT = 64  # of the area of a launch
+MOST_PRIVATE = 256 << 20  # bytes of private memory of a launch
+NONE: Mapping[str, Private] = MappingProxyType({})
 LDS_ALIGNMENT = 16
 # Bytes behind the kernel's own arguments, where no runtime leaves anything (LLVM, "Code Object V5
 # Metadata": the last hidden argument is hidden_queue_ptr, at 200 of 256): addresses of variables.
@@ -36,6 +41,19 @@ ZEROS = (
 
 
 @dataclass(frozen=True)
+class Private:
+    """Memory that is private to work-items: what a kernel of legalise/private_memory looks for."""
+
+    each: int  # bytes of a work-item
+    place: int  # of its address among the arguments
+
+    def nbytes(self, kernel: Kernel, launch: Launch) -> int:
+        """Of a launch: each wavefront is whole."""
+        wavefronts = -(-kernel.block // private_memory.LANES) * math.prod(launch.grid)
+        return wavefronts * private_memory.LANES * private_memory.stride(self.each)
+
+
+@dataclass(frozen=True)
 class Area:
     """The arguments of a launch: bytes, and where in them addresses of the arena come."""
 
@@ -43,8 +61,11 @@ class Area:
     pointers: tuple[tuple[int, int], ...]  # (place in the content, offset in the arena)
 
 
-def areas(workload: Workload, objects: Mapping[str, bytes]) -> tuple[Area, ...]:
-    """Those of all launches, from the code objects of their kernels.
+def areas(
+    workload: Workload, objects: Mapping[str, bytes], private: Mapping[str, Private] = NONE
+) -> tuple[Area, ...]:
+    """Those of all launches, from the code objects of their kernels; `private` are those of
+    kernels that look for private memory behind the arena.
 
     Raises:
         RefusedError: a kernel takes other arguments than the launch gives, or one that only a
@@ -58,19 +79,58 @@ def areas(workload: Workload, objects: Mapping[str, bytes]) -> tuple[Area, ...]:
             elf = objects[kernel.name]
             info = code_object.kernels(elf)[kernel.symbol]
             known[kernel.name] = _told(elf, kernel), info.kernarg_nbytes, info.lds_nbytes
-        found.append(_area(workload, kernel, launch, *known[kernel.name]))
+        area = _area(workload, kernel, launch, *known[kernel.name])
+        if memory := private.get(kernel.name):
+            more = memory.place + private_memory.BEHIND_NBYTES - len(area.content)
+            address = (memory.place, workload.arena_nbytes)
+            area = Area(_whole(area.content + bytes(max(more, 0))), (*area.pointers, address))
+        found.append(area)
     return tuple(found)
+
+
+def privates(workload: Workload, objects: Mapping[str, bytes]) -> dict[str, Private]:
+    """The kernels that look for private memory, by name.
+
+    Raises:
+        RefusedError: a launch would need too much of it.
+    """
+    found = {}
+    for kernel in workload.kernels:
+        told = _metadata(objects[kernel.name], kernel)
+        if each := told.get(".private_segment_fixed_size", 0):
+            nbytes = int(told[".kernarg_segment_size"])
+            found[kernel.name] = Private(int(each), private_memory.behind(nbytes))
+    for launch in workload.launches:
+        if memory := found.get(launch.kernel):
+            nbytes = memory.nbytes(workload.kernel(launch.kernel), launch)
+            if nbytes > MOST_PRIVATE:
+                raise RefusedError(
+                    f"kernel {launch.kernel}: its work-items need {nbytes >> 20} MiB of private "
+                    f"memory in a launch, of {MOST_PRIVATE >> 20} MiB; make arrays in it smaller, "
+                    "or launch fewer work-items at once"
+                )
+    return found
+
+
+def _whole(content: bytes) -> bytes:
+    return content + bytes(-len(content) % ALIGNMENT)
 
 
 def _told(elf: bytes, kernel: Kernel) -> list[dict[str, Any]] | None:
     """The arguments of a kernel by its metadata; None where there is none."""
+    told = _metadata(elf, kernel)
+    return list(told.get(".args", [])) if told else None
+
+
+def _metadata(elf: bytes, kernel: Kernel) -> dict[str, Any]:
+    """What the metadata tells of a kernel; empty where there is none."""
     with opened(elf, f"kernel {kernel.name}") as file:
         told = rewriting.metadata_of(file)
     for each in told.get("amdhsa.kernels", []):  # type: ignore[attr-defined]
         if each.get(".name") == kernel.symbol or each.get(".symbol") == f"{kernel.symbol}.kd":
-            args: list[dict[str, Any]] = each.get(".args", [])
-            return args
-    return None
+            found: dict[str, Any] = each
+            return found
+    return {}
 
 
 def _area(
@@ -113,7 +173,7 @@ def _area(
         if place + POINTER <= len(content):  # else the kernel reads nothing behind its arguments
             assert isinstance(value, int)
             pointers.append((place, value))
-    return Area(bytes(content) + bytes(-len(content) % ALIGNMENT), tuple(pointers))
+    return Area(_whole(bytes(content)), tuple(pointers))
 
 
 def _given(workload: Workload, launch: Launch, lds_end: int) -> list[int | bytes]:

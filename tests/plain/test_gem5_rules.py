@@ -59,17 +59,24 @@ class Lanes:
         of = KNOWN[re.sub(r"_e(32|64)$", "", word)]
         assert not re.search(r"clamp|mul:|div:", rest)
         to, *operands = rest.split(", ")
+        carried = operands.pop(0) if of.results[1:] == ("vcc",) else ""
         types = [each for each in of.sources if "vcc" not in each]
         sources = []
         for operand, type_ in zip(operands, types, strict=False):
-            bare = operand.strip("-|")
+            bare = operand.removeprefix("neg(").strip("-|)")
             plain = type_.lstrip("=#@")
+            if plain != "f64" and operand.lstrip("-").isdigit():
+                sources.append(integers.typed(self.words(operand, plain), plain))
+                continue
             value = integers.typed(self.words(bare, plain), plain)
             value = floats.absolute(value) if "|" in operand else value
-            sources.append(floats.negated(value) if operand[0] == "-" else value)
+            sources.append(floats.negated(value) if operand.startswith(("-", "neg")) else value)
         carry = [self.masks[operands[-1]]] if "vcc" in of.sources else []
         with np.errstate(all="ignore"):
             found = FUNCTIONS[of.function](*sources, *carry)
+        if carried:
+            found, left = found
+            self.masks[carried] = left.value if isinstance(left, Expected) else left
         found = found.value if isinstance(found, Expected) else found
         if of.results[0] == "vcc":
             self.masks[to] = found
@@ -140,6 +147,231 @@ def test_floats_that_gem5_computes_wrongly(name: str):
         assert right.all(), (form.text, given[:, 0, np.flatnonzero(~right)[:3]])
         count += 1
     assert count >= 4
+
+
+WHOLE = {
+    "v_cvt_i32_f32_e32": 6, "v_cvt_i32_f64_e32": 6, "v_cvt_flr_i32_f32_e32": 7,
+    "v_cvt_u32_f32_e32": 11, "v_cvt_u32_f64_e32": 12, "v_fract_f32_e32": 4, "v_fract_f64_e32": 5,
+    "v_rndne_f32_e32": 3, "v_rndne_f64_e32": 10, "v_rcp_f64_e32": 3, "v_rsq_f64_e32": 3,
+    "v_add_f64": 1, "v_mul_f64": 1, "v_ldexp_f64": 6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_doubles_and_whole_numbers(name: str):
+    """Sources of all kinds: constants and scalars may not stand beside each other."""
+    assert name in {**TABLE.wrong, **TABLE.edges}
+    long = name.replace("_e32", "_e64")
+    plain = [
+        form for form in forms(ARCH)
+        if form.mnemonic in (name, long) and form.mode == USUAL and not form.lanes + 1 & form.lanes
+    ]  # fmt: skip
+    assert len(replaced(plain[0].text)) == WHOLE[name]
+    count = 0
+    for form in plain:
+        how = form.plan.modifiers
+        if how.clamp or any("s_" in line for line in form.setup):
+            continue
+        given = bundling.tried(form.signature, form.scalar)
+        lanes = Lanes(given)
+        for line in replaced(form.text):
+            lanes.execute(line)
+        (outcome,) = form.outcome(given)
+        made = [lanes.held[f"v{10 + n}"] for n in range(outcome.words)]
+        right = outcome.right(np.stack(made))
+        assert right.all(), (form.text, given[:, :, np.flatnonzero(~right)[:3]])
+        count += 1
+    assert count >= 5
+
+
+INTEGERS = {"v_subbrev_co_u32_e64": 1, "v_sad_u32": 4, "v_sad_hi_u8": 3, "v_med3_f32": 6}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_and_medians(name: str):
+    assert name in {**TABLE.wrong, **TABLE.edges}
+    form = next(each for each in forms(ARCH) if each.mnemonic == name)
+    given = bundling.tried(form.signature, form.scalar)
+    lines = replaced(form.text)
+    assert len(lines) == INTEGERS[name]
+    lanes = Lanes(given)
+    for line in lines:
+        lanes.execute(line)
+    value, *carry = form.outcome(given)
+    assert value.right(lanes.held["v10"][None]).all()
+    assert all(each.expected.right(lanes.masks["s[30:31]"]).all() for each in carry)
+
+
+@pytest.mark.parametrize(("name", "count"), [("v_dot4_i32_i8", 13), ("v_dot2_i32_i16", 7)])
+def test_sums_of_products(name: str, count: int):
+    later = facts.table("gem5", "24.1", "gfx942")
+    lines = replaced(f"{name} v10, v4, v6, v8", table=later)
+    assert len(lines) == count
+    given = np.random.default_rng(4).integers(0, 1 << 32, (3, 2, 500), np.uint32)
+    lanes = Lanes(given)
+    for line in lines:
+        lanes.execute(line)
+    kind = {13: np.int8, 7: np.int16}[count]
+    a, b = (given[n, 0].copy().view(kind).reshape(500, -1).astype(np.int64) for n in range(2))
+    right = (a * b).sum(1) + given[2, 0].view(np.int32)
+    assert np.array_equal(lanes.held["v10"], (right & 0xFFFFFFFF).astype(np.uint32))
+    clamped = f"{name} v10, v4, v6, v8 clamp"
+    assert replaced(clamped, table=later) == [clamped]
+
+
+@pytest.mark.parametrize("name", ["v_add_u32_e64", "v_sub_u32_e64", "v_subrev_u32_e64"])
+def test_sums_that_saturate(name: str):
+    (form,) = (each for each in forms(ARCH) if each.mnemonic == name and "clamp" in each.text)
+    given = bundling.tried(form.signature, form.scalar)
+    lines = replaced(form.text)
+    assert len(lines) == 2
+    lanes = Lanes(given)
+    for line in lines:
+        lanes.execute(line)
+    (outcome,) = form.outcome(given)
+    assert outcome.right(lanes.held["v10"][None]).all()
+    plain = form.text.removesuffix(" clamp")
+    assert replaced(plain) == [plain]
+
+
+def test_comparisons_of_16_bits():
+    *masks, compare = replaced("v_cmpx_ge_u16_e64 s[30:31], v4, s50")
+    assert masks == ["v_and_b32_e32 v40, 0xffff, v4", "v_mov_b32_e32 v42, s50",
+                     "v_and_b32_e32 v41, 0xffff, v42"]  # fmt: skip
+    assert compare == "v_cmpx_ge_u32_e64 s[30:31], v40, v41"
+
+
+def test_scalars_that_gem5_computes_wrongly():
+    assert replaced("s_sext_i32_i8 s3, s2", "s_mov_b32 s0, s1")[0] == "s_bfe_i32 s3, s2, 0x80000"
+    kept = replaced("s_sext_i32_i16 s3, 0x12345", "s_cselect_b32 s0, s1, s2")  # which needs SCC
+    assert kept[:2] == ["s_mov_b32 s3, 0x12345", "s_cselect_b32 s66, 1, 0"]
+    assert kept[2:4] == ["s_bfe_i32 s3, s3, 0x100000", "s_cmp_lg_u32 s66, 0"]
+    assert replaced("s_absdiff_i32 s3, s1, s2") == ["s_sub_i32 s3, s1, s2", "s_abs_i32 s3, s3"]
+    whole = "s_bfe_i64 s[2:3], s[4:5], 0x280008"  # 40 bits from bit 8 on
+    assert replaced(whole) == [
+        "s_lshl_b64 s[2:3], s[4:5], 16", "s_ashr_i64 s[2:3], s[2:3], 24"]  # fmt: skip
+    beyond = "s_bfe_u64 s[2:3], s[4:5], 0x400030"  # of 64 bits, the 16 that there are
+    assert replaced(beyond)[0] == "s_lshl_b64 s[2:3], s[4:5], 0"
+    assert replaced(beyond)[1] == "s_lshr_b64 s[2:3], s[2:3], 48"
+    few = "s_bfe_u64 s[2:3], s[4:5], 0x1f0008"
+    assert replaced(few) == [few]
+
+
+# Halves, of which gem5 has no arithmetic: a form of each kind, and how many stand for it.
+HALVES = {
+    "v_add_f16_e32": 21, "v_subrev_f16_e64": 21, "v_mul_f16_e32": 21, "v_min_f16_e32": 24,
+    "v_max_f16_e64": 24, "v_max3_f16": 29, "v_med3_f16": 30, "v_fma_f16": 32, "v_mad_f16": 32,
+    "v_rcp_f16_e32": 20, "v_rsq_f16_e64": 20, "v_sqrt_f16_e32": 20, "v_log_f16_e32": 20,
+    "v_exp_f16_e32": 20, "v_floor_f16_e32": 20, "v_ceil_f16_e32": 20, "v_trunc_f16_e32": 20,
+    "v_frexp_mant_f16_e32": 20, "v_frexp_exp_i16_f16_e32": 3, "v_rndne_f16_e32": 22,
+    "v_fract_f16_e32": 24, "v_sin_f16_e32": 38, "v_cos_f16_e32": 37, "v_ldexp_f16_e32": 21,
+    "v_cvt_f16_u16_e32": 20, "v_cvt_f16_i16_e32": 20, "v_cvt_u16_f16_e32": 6,
+    "v_cvt_i16_f16_e32": 5, "v_cmp_lt_f16_e64": 3, "v_cmp_lg_f16_e64": 5, "v_cmp_u_f16_e64": 3,
+    "v_cmp_class_f16_e64": 10, "v_pack_b32_f16": 3, "v_cvt_f32_f16_e32": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_halves(name: str):
+    count = 0
+    for form in forms(ARCH):
+        if form.mnemonic != name or form.mode != USUAL or form.lanes + 1 & form.lanes:
+            continue
+        if any("s_" in line for line in form.setup):
+            continue
+        lines = replaced(form.text)
+        if not count:
+            assert len(lines) == HALVES[name]
+        given = bundling.tried(form.signature, form.scalar)
+        lanes = Lanes(given)
+        for line in lines:
+            lanes.execute(line)
+        (outcome,) = form.outcome(given)
+        if outcome.type == "mask":
+            right = outcome.expected.right(lanes.masks["s[30:31]"])
+        else:
+            right = outcome.right(np.stack([lanes.held["v10"]]))
+        assert right.all(), (form.text, given[:, 0, np.flatnonzero(~right)[:3]])
+        count += 1
+    assert count
+
+
+def test_fused_halves_are_rounded_once():
+    """Products of nearly 1/2 beside whole numbers of 11 bits: what makes them more or less than a
+    tie is beyond the last place of 32 bits."""
+    a = np.arange(0x3C00, 0x4000, dtype=np.uint16)
+    b = (0.5 / a.view(np.float16).astype(np.float64)).astype(np.float16).view(np.uint16)
+    a, b = (np.concatenate([each] * 4) for each in (a, b))
+    c = np.random.default_rng(3).integers(0x6400, 0x6800, a.size).astype(np.uint16)
+    given = np.zeros((3, 2, a.size), np.uint32)
+    given[:, 0] = np.stack([a, b, c])
+    lanes = Lanes(given)
+    for line in replaced("v_fma_f16 v10, v4, v6, v8"):
+        lanes.execute(line)
+    exact = [each.view(np.float16).astype(np.float64) for each in (a, b, c)]
+    right = (exact[0] * exact[1] + exact[2]).astype(np.float16).view(np.uint16)  # exact in 53 bits
+    assert np.array_equal(lanes.held["v10"], right)
+    through = exact[0].astype(np.float32) * exact[1].astype(np.float32)
+    once = (through.astype(np.float64) + exact[2]).astype(np.float32).astype(np.float16)
+    assert np.count_nonzero(once.view(np.uint16) != right) > 100
+
+
+def test_halves_that_have_no_rule():
+    for line in ("v_add_f16_e64 v10, v4, v6 mul:2", "v_fma_f16 v10, v4, v6, v8 op_sel:[1,0,0,0]",
+                 "v_add_f16_sdwa v10, v4, v6 dst_sel:DWORD"):  # fmt: skip
+        assert replaced(line) == [line]
+    before = facts.table("gem5", "23.1", ARCH)  # which cannot convert them either
+    assert replaced("v_add_f16_e32 v10, v4, v6", table=before) == ["v_add_f16_e32 v10, v4, v6"]
+    chosen = replaced("v_pack_b32_f16 v10, v4, v6 op_sel:[1,0]")
+    assert chosen[0] == "v_lshrrev_b32_e32 v40, 16, v4"
+
+
+def near_ties(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numerators and denominators whose quotient is subnormal, and in the middle of two numbers,
+    or next to that: q d of such q, and the numbers beside."""
+    places = rng.integers(1, 52, count)
+    middle = (rng.integers(1 << 51, 1 << 52, count) >> places) * 2 + 1  # halves of the last place
+    digits = np.minimum(52 - np.int64(np.log2(middle)), 30)
+    d = rng.integers(1, np.int64(1) << digits).astype(np.float64)
+    n = middle * d  # exact
+    n = (n.view(np.int64) + rng.integers(-1, 2, count)).view(np.float64)
+    # n / d is about the whole number `middle`, which is to be halves of 2^-1074.
+    by = rng.integers(-400, 400, count)
+    return np.ldexp(n, by - 538), np.ldexp(d, by + 537)
+
+
+def test_quotients_of_doubles():
+    """Of all magnitudes, special ones, and of ties where the result is subnormal; the estimate
+    that v_div_fixup_f64 gets does not matter."""
+    rng = np.random.default_rng(7)
+    special = bundling.tried(("f64", "f64"), False)[:2].reshape(2, 2, -1)
+    any_ = rng.integers(0, 1 << 32, (2, 2, 3000), np.uint32)
+    close = rng.normal(size=(2, 3000)).view(np.uint32).reshape(2, 3000, 2).transpose(0, 2, 1)
+    ties = np.stack(near_ties(rng, 6000)).view(np.uint32).reshape(2, 6000, 2).transpose(0, 2, 1)
+    pairs = np.concatenate([special, any_, close, ties], 2)
+    given = np.concatenate([pairs, pairs[:1]], 0)
+    lines = replaced("v_div_fixup_f64 v[10:11], v[8:9], v[6:7], -v[4:5]")
+    assert len(lines) == 38
+    lanes = Lanes(given)
+    for line in lines:
+        lanes.execute(line)
+    n, d = (np.ascontiguousarray(each.T).view(np.float64)[:, 0] for each in pairs)
+    with np.errstate(all="ignore"):
+        right = Expected(-n / d).right(
+            np.ascontiguousarray(np.stack([lanes.held["v10"], lanes.held["v11"]], 1))
+            .view(np.float64)[:, 0]
+        )  # fmt: skip
+        subnormal = (np.abs(n / d) < 2.0**-1022) & (n / d != 0)
+    assert right.all(), (n[~right][:3], d[~right][:3])
+    assert subnormal.sum() > 5000
+
+
+def test_doubles_that_are_divided_are_not_scaled():
+    one, other = replaced("v_div_scale_f64 v[10:11], vcc, v[4:5], v[6:7], v[4:5]")
+    assert (one, other) == ("v_max_f64 v[10:11], v[4:5], v[4:5]", "s_mov_b64 vcc, 0")
+    assert replaced("v_div_fmas_f64 v[10:11], v[4:5], v[6:7], v[8:9]") == [
+        "v_fma_f64 v[10:11], v[4:5], v[6:7], v[8:9]"
+    ]
 
 
 def test_zeros_above_the_highest_one():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import simgen
 from simgen.compile import toolchain
+from simgen.conform import values
 from simgen.conform.float_mode import FLUSHING, USUAL
 from simgen.conform.judging import Found
 from simgen.conform.probe import Trial
@@ -153,7 +155,17 @@ def test_what_is_replaced_is_right(place: Path, name: str) -> None:
 # Forms of the probe, with all of its values: what is wrong in gem5 as it is.
 PROBED = {
     "^v_(sin|cos|cvt_f16)_f32_e": 39,
-    "^v_(fma|max)_f64 .*clamp": 2,
+    "^v_(fma|max|add|mul)_f64 .*clamp": 4,
+    "^v_(cvt_[iu]32|fract|rndne|rcp|rsq)_f64_e(32|64) (?!.*clamp)": 54,
+    "^v_(cvt_[iu]32|cvt_flr_i32|fract|rndne)_f32_e(32|64) (?!.*(clamp|mul:|div:))": 50,
+    "^v_(add|mul|ldexp)_f64 (?!.*clamp)": 31,
+    "^v_(add|mul|fma|max3?|min|med3|rndne|fract|sin|ldexp|cvt_u16|div_fixup)_f16(_e(32|64))? ": 171,
+    "^v_(cmpx?_(lt|lg|nge)_f16_e(32|64)|pack_b32_f16|cvt_f(16_i16|32_f16)_e64) ": 105,
+    "^v_(mad_f32|mac_f32_e32|mad[am]k_f32|cmp_lg_f32_e64) (?!.*(clamp|mul:|div:))": 35,
+    "^(s_(sext_i32_i(8|16)|absdiff_i32)|v_(subbrev_co_u32_e64|cmpx_(ge|gt|le)_u16_e64|sad_u32"
+    "|sad_hi_u8|med3_f32)) (?!.*(clamp|mul:|div:))": 59,
+    "^v_(ldexp_f32|(add|sub|subrev)_u32_e64) ": 30,
+    r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
     "^s_buffer_load_dword(x16)? ": 10,
     "^s_load_dwordx2 .*(-0x40|offset)": 2,
@@ -235,6 +247,137 @@ def test_quotients_by_zeros_and_infinities(place: Path) -> None:
     settings += 'reference = "quotients.py:expected"\ntolerance = 1e-7\n'
     (place / "quotients.toml").write_text(settings)
     right_if_legalised(place, "quotients")
+
+
+DOUBLES = """\
+__device__ double canonical(double x) { return x == x ? x : __builtin_nan(""); }
+
+__global__ void doubles(const double* x, const double* y, double* quotient, double* root,
+                        double* fraction, double* nearest, int* whole, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    quotient[i] = canonical(x[i] / y[i]);
+    root[i] = canonical(sqrt(x[i]));
+    fraction[i] = canonical(__builtin_amdgcn_fract(x[i]));
+    nearest[i] = canonical(__builtin_rint(x[i]));
+    whole[i] = (int)(unsigned)__builtin_fmin(__builtin_fmax(x[i], -2147483648.0), 4294967295.0);
+}
+"""
+EXPECTED = """\
+import numpy as np
+
+def expected(x, y):
+    x, y = (np.ascontiguousarray(each, np.int32).view(np.float64) for each in (x, y))
+    with np.errstate(all="ignore"):
+        below = np.nextafter(1.0, 0.0)
+        made = {"quotient": x / y, "root": np.sqrt(x), "nearest": np.rint(x),
+                "fraction": np.minimum(x - np.floor(x), below)}
+    words = np.where(np.isnan(x), -(2.0**31), np.clip(x, -(2.0**31), 2.0**32 - 1))
+    whole = np.maximum(np.trunc(words), 0).astype(np.uint32).view(np.int32)
+    made = {name: np.where(np.isnan(each), np.nan, each) for name, each in made.items()}
+    return {"whole": whole, **{name: each.view(np.int32) for name, each in made.items()}}
+"""
+OF_DOUBLES = """\
+source = "doubles.hip"
+kernel = "doubles"
+parameters = { n = 6000 }
+inputs = { x = "i32[2 * n]", y = "i32[2 * n]" }
+args = ["x", "y", "quotient", "root", "fraction", "nearest", "whole", "i32 n"]
+items = "n"
+block = 256
+reference = "doubles.py:expected"
+tolerance = 0
+[outputs]
+quotient = "i32[2 * n]"
+root = "i32[2 * n]"
+fraction = "i32[2 * n]"
+nearest = "i32[2 * n]"
+whole = "i32[n]"
+"""
+
+
+def test_doubles_bit_for_bit(place: Path) -> None:
+    """Numbers of all magnitudes, special ones, and quotients that are subnormal: as they come, a
+    numerator of 2^53 makes a NaN."""
+    rng = np.random.default_rng(5)
+    special = values.tuples(("f64", "f64"))[:2].transpose(0, 2, 1)
+    any_ = rng.integers(0, 1 << 32, (2, 2000, 2), np.uint32)
+    numbers = rng.normal(scale=1e9, size=(2, 1000)).view(np.uint32).reshape(2, 1000, 2)
+    least = np.ldexp(rng.integers(1, 1 << 26, (2, 1976)) * 1.0, [[-1040], [20]])
+    given = [special, any_, numbers, least.view(np.uint32).reshape(2, 1976, 2)]
+    x, y = np.concatenate(given, 1).reshape(2, -1).view(np.int32)
+    np.savez(place / "values.npz", **{"doubles.x": x, "doubles.y": y})
+    (place / "doubles.hip").write_text(DOUBLES)
+    (place / "doubles.py").write_text(EXPECTED)
+    (place / "doubles.toml").write_text(OF_DOUBLES)
+    made = simgen.plan(str(place / "doubles.toml"), values=str(place / "values.npz"))
+    for legalise in (True, False):
+        target = Gem5Se(gem5_version=VERSION, legalise=legalise)
+        bundle = made.build(place / f"b{legalise}", target)
+        bundle.run(timeout=600.0)
+        assert bool(bundle.diff(strict=True)) is legalise
+
+
+HALF = """\
+__global__ void halves(const _Float16* x, const _Float16* y, const _Float16* z, _Float16* sum,
+                       _Float16* product, _Float16* quotient, _Float16* both, _Float16* larger,
+                       int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    sum[i] = x[i] + y[i];
+    product[i] = x[i] * y[i];
+    quotient[i] = x[i] / y[i];
+    both[i] = __builtin_fmaf16(x[i], y[i], z[i]);
+    larger[i] = x[i] > y[i] ? -x[i] : (_Float16)((float)x[i] * (float)y[i]);
+}
+"""
+OF_HALVES = """\
+source = "halves.hip"
+kernel = "halves"
+parameters = { n = 3000 }
+inputs = { x = "f16[n]", y = "f16[n]", z = "f16[n]" }
+args = ["x", "y", "z", "sum", "product", "quotient", "both", "larger", "i32 n"]
+items = "n"
+block = 256
+[outputs]
+sum = "f16[n]"
+product = "f16[n]"
+quotient = "f16[n]"
+both = "f16[n]"
+larger = "f16[n]"
+[reference]
+sum = "x + y"
+product = "x * y"
+quotient = "x / y"
+both = "x * y + z"
+larger = "np.where(x > y, -x, x * y)"
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx902", "gfx942"])
+def test_halves(place: Path, arch: str) -> None:
+    """Of which gem5 has no arithmetic but the packed one."""
+    (place / "halves.hip").write_text(HALF)
+    (place / "halves.toml").write_text(OF_HALVES)
+    bits = np.random.default_rng(2).integers(1, 0x7C00, (3, 3000)).astype(np.uint16)
+    given = dict(zip("xyz", bits.view(np.float16), strict=True))
+    np.savez(place / "values.npz", **{f"halves.{name}": each for name, each in given.items()})
+    made = simgen.plan(str(place / "halves.toml"), values=str(place / "values.npz"))
+    bundle = made.build(place / "b", Gem5Se(gem5_version=VERSION, arch=arch))
+    found = bundle.run(timeout=600.0).outputs
+    x, y, z = given.values()
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.float64) * y.astype(np.float64) + z  # no tie is lost in 53 bits
+        right = {"sum": x + y, "product": x * y, "quotient": x / y,
+                 "both": exact.astype(np.float16),
+                 "larger": np.where(x > y, -x, x * y)}  # fmt: skip
+    for name, each in right.items():
+        left = found[f"halves.{name}"].values
+        assert np.array_equal(left.view(np.uint16), each.view(np.uint16)), name
 
 
 PACKED = """\

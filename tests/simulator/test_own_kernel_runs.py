@@ -98,6 +98,95 @@ def test_warps_and_variables_in_gem5(tmp_path: Path, place: Path, arch: str) -> 
     assert bundle.diff(strict=True)
 
 
+PRIVATE = """\
+__global__ void indexed(const int* x, const int* at, int* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int words[20];
+    double wide[5];
+    unsigned char bytes[8];
+    for (int j = 0; j < 20; j++)
+        words[j] = x[j] * i;
+    for (int j = 0; j < 5; j++)
+        wide[j] = words[j] * 0.5;
+    for (int j = 0; j < 8; j++)
+        bytes[j] = words[j];
+    for (int j = 0; j < 4; j++) {
+        int t = at[(i + j) % n] % 20;
+        words[t] += j;
+        wide[t % 5] += 1;
+        bytes[t % 8] ^= 3;
+    }
+    int t = at[i % n];
+    if (i < n)
+        out[i] = words[t % 20] + (int)wide[t % 5] + bytes[t % 8];
+}
+
+__global__ void __launch_bounds__(1024) spilling(const int* x, const int* at, int* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int held[90], sum = 0;
+#pragma unroll
+    for (int j = 0; j < 90; j++)
+        held[j] = x[(i + j * at[j]) % n];
+    asm volatile("" : : : "memory");
+#pragma unroll
+    for (int j = 0; j < 90; j++)
+        sum += held[j] * held[89 - j] * (j + 1);
+    if (i < n)
+        out[i] = sum;
+}
+"""
+OF_PRIVATE = """\
+import numpy as np
+
+def indexed(x, at, n):
+    out = np.zeros(n, np.int32)
+    for i in range(n):
+        words = x[:20].astype(np.int64) * i
+        wide, held = words[:5] * 0.5, words[:8].astype(np.uint8)
+        for j in range(4):
+            t = int(at[(i + j) % n]) % 20
+            words[t] += j
+            wide[t % 5] += 1
+            held[t % 8] ^= 3
+        t = int(at[i])
+        out[i] = words[t % 20] + int(wide[t % 5]) + int(held[t % 8])
+    return out
+
+def spilling(x, at, n):
+    j = np.arange(90)
+    held = x[(np.arange(n)[:, None] + j * at[:90]) % n].astype(np.int64)
+    return (held * held[:, ::-1] * (j + 1)).sum(1).astype(np.int32)
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("GEM5"), reason="GEM5 is not set")
+@pytest.mark.parametrize(
+    ("name", "arch", "block"),
+    [("indexed", "gfx902", 192), ("indexed", "gfx942", 100), ("spilling", "gfx902", 1024)],
+)  # fmt: skip
+def test_private_memory_in_gem5(place: Path, name: str, arch: str, block: int) -> None:
+    """Arrays that data index, of words, bytes and doubles, and registers that do not suffice, in
+    work-groups of several wavefronts, the last one not full; twice, in the same memory."""
+    (place / "private.hip").write_text(PRIVATE)
+    (place / "private.py").write_text(OF_PRIVATE)
+    (place / "k.toml").write_text(
+        f'source = "private.hip"\nkernel = "{name}"\nparameters = {{ n = 300 }}\n'
+        'inputs = { x = "i32[n] uniform(-50, 50)", at = "i32[n] uniform(0, 1000)" }\n'
+        'outputs = { out = "i32[n]" }\nscratch = { t = "i32[n]" }\n'
+        f'reference = "private.py:{name}"\ntolerance = 0\n'
+        f'[[launch]]\nargs = ["x", "at", "t", "i32 n"]\nitems = "n"\nblock = {block}\n'
+        f'[[launch]]\nargs = ["x", "at", "out", "i32 n"]\nitems = "n"\nblock = {block}\n'
+    )
+    target = Gem5Se(gem5_version="24.1", arch=arch)
+    bundle = simgen.plan(str(place / "k.toml")).build(place / "b", target)
+    program = (place / "b" / "gem5-se" / "src" / "gem5_se.c").read_text()
+    assert "PRIVATE_NBYTES" in program
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
 @pytest.mark.skipif(bool(LACKS), reason="; ".join(map(str, LACKS)))
 def test_launches_see_what_others_wrote(tmp_path: Path) -> None:
     """MGPUSim leaves lines in first-level caches that a launch from another unit writes over."""

@@ -163,3 +163,15 @@ def test_metadata_is_read_as_it_was_packed():
     for length in range(len(packed)):
         with pytest.raises(ValueError, match="metadata"):
             metadata.unpacked(packed[:length])
+
+
+def test_constants_whose_sign_is_turned():
+    """A minus before a number would be another constant; what stands for a product has such."""
+    before = elf("v_fma_f64 v[0:1], v[2:3], neg(1.0), neg(0)", "v_mul_f64 v[0:1], v[2:3], v[2:3]",
+                 arch="gfx902")  # fmt: skip
+    once, made = rewriting.rewritten(before, "k", "gem5", "24.1")
+    assert made.replaced == {"v_mul_f64": 1}
+    again, made = rewriting.rewritten(once, "k", "gem5", "24.1")
+    assert not made.replaced
+    codes = [functions.of(each, "k")[1][0].code for each in (once, again)]
+    assert codes[0] == codes[1]

@@ -298,9 +298,10 @@ def test_signs_of_comparisons(arch):
             refused = type_ != "f64" and (version, word, type_) != ("25.1", "cmp", "f32")
             words = [f"v_{word}_{condition}_{type_}_e64" for condition in conditions]
             signed = [changed(known[word], m) for word in words for m in ("abs", "neg")]
-            verdicts = {judged[0] for _, judged in judge(signed)}
-            assert len(list(judge(signed))) == len(signed) * refused, (version, word, type_)
-            assert verdicts <= {"ends", "wrong"}
+            # But for v_cmp_lg_f32, which is wrong of NaNs, signs or not.
+            verdicts = [judged[0] for _, judged in judge(signed) if judged[0] != "edges"]
+            assert len(verdicts) == len(signed) * refused, (version, word, type_)
+            assert set(verdicts) <= {"ends", "wrong"}
 
 
 def test_what_conform_has_found_in_mgpusim():

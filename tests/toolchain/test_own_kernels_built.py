@@ -258,9 +258,16 @@ def test_functions_of_numbers_keep_to_their_bounds() -> None:
 def test_scratch_memory_is_refused() -> None:
     described(TOML.replace('kernel = "k"', 'kernel = "unused"').replace(
         '"x", "y", "count", "i32 n", "f64 0.5"', '"y"').replace('x = "f32[n]"', "").replace(
-        ', count = "i32[1] zeros"', "").replace("k.py:expected", "y"))  # fmt: skip
-    with pytest.raises(RefusedError, match="scratch memory"):
-        simgen.plan("k.toml").build("made", "gem5-se")
+        ', count = "i32[1] zeros"', "").replace("k.py:expected", "y").replace(
+        "n = 300", "n = 300000"))  # fmt: skip
+    plan = simgen.plan("k.toml")
+    with pytest.raises(RefusedError, match=r"scratch_store.*index them by constants") as refused:
+        plan.build("made", MGPUSim(arch="gfx942"))
+    assert "\n" not in str(refused.value)
+    with pytest.raises(RefusedError, match="of 256 MiB; make arrays in it smaller"):
+        plan.build("made", "gem5-se")  # which could, of fewer work-items
+    with pytest.raises(RefusedError, match=r"needs \d+ bytes of scratch memory"):
+        plan.build("made", Gem5Se(legalise=False))
 
 
 def test_other_targets_and_several_gpus_are_refused() -> None:

@@ -21,6 +21,7 @@ from simgen.compile.legalise import (
     gem5,
     gem5_rules,
     instruction_rules,
+    private_memory,
 )
 from simgen.compile.legalise.assembly import Instruction, parse
 from simgen.compile.legalise.rewritten import Legalised as Legalised
@@ -37,6 +38,7 @@ Rewriting = Callable[[str, Model], Legalised]
 _LABEL_OR_MNEMONIC = re.compile(r"^(?:(\w+):|\t([a-z]\w+))", re.MULTILINE)
 
 WRONG, EDGES = "gem5_wrong", "gem5_edges"  # the rules by data/lint: what is wrong, for whom
+PRIVATE = "private_memory"  # which a launcher has to know of
 BYPASS_L1 = "bypass_l1"
 CODE_OBJECT_4 = "code_object_4"
 
@@ -73,6 +75,7 @@ REWRITINGS: dict[str, Rewriting] = {
     "instruction_rules": instruction_rules.rewrite,  # MGPUSim
     WRONG: _by_sources(edges=False),
     EDGES: _by_sources(edges=True),
+    PRIVATE: lambda text, model: private_memory.rewrite(text, model.arch),
     "upper_halves": _lines(gem5.upper_halves),
     "lds_three_words": _lines(gem5.lds_three_words),
     "lds_four_words": _lines(gem5.lds_four_words),
@@ -91,12 +94,14 @@ def names(
     l1: str = cache_policy.CACHED,
     code_object: int = 5,
     edges: bool = False,
+    private: bool = False,
 ) -> tuple[str, ...]:
     """The rewritings for a model, in order, and for a target's settings.
 
     `l1` is the cache policy of vector loads, `code_object` the version of code objects; `edges`:
     whether what gem5 does wrongly for a few values only is replaced too. Kernels of simgen keep
-    such values out.
+    such values out. `private`: whether the launcher gives kernels private memory as
+    `private_memory` wants it.
 
     Raises:
         UsageError: the table has no such model.
@@ -104,6 +109,8 @@ def names(
     own = support(model).rewritings
     if facts.table_of(model):
         own = (EDGES if edges else WRONG, *own)
+    if private and model.simulator == facts.GEM5 and model.arch.startswith("gfx9"):
+        own = (PRIVATE, *own)
     abi = (CODE_OBJECT_4,) if code_object == 4 else ()
     return (*own, *abi, *((BYPASS_L1,) if l1 == cache_policy.BYPASS else ()))
 

@@ -181,7 +181,9 @@ def is_number(operand: str) -> bool:
 
 
 def source_modifiers(operand: str) -> tuple[bool, bool, str]:
-    """(neg, abs, the rest) of -|v0|."""
+    """(neg, abs, the rest) of -|v0|; of a constant, of neg(1.0): a minus belongs to the number."""
+    if operand.startswith("neg("):
+        return True, False, operand[4:-1]
     neg = operand.startswith("-") and not is_constant(operand)
     body = operand[1:] if neg else operand
     absolute = body.startswith("|")

@@ -10,7 +10,7 @@ import math
 import struct
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise.assembly import registers
+from simgen.compile.legalise.assembly import is_inline, registers, source_modifiers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,14 +75,17 @@ def _bits(value: float) -> str:
 
 
 def half(site: Site) -> None:
-    """A float as a half, to nearest even.
+    """v_cvt_f16_f32."""
+    result, x = site.item.operands
+    narrowed(site, result, _modified(site, site.in_vgpr(x)))
+
+
+def narrowed(site: Site, result: str, x: str) -> None:
+    """A float in a vector register as a half, to nearest even.
 
     Normal ones by adding half of the last place to the bits, where a carry may give infinity;
     subnormal ones by adding 0.5, whose last place is theirs. A NaN keeps what it carries.
     """
-    result, x = site.item.operands
-    x = site.in_vgpr(x)
-    x = _modified(site, x)
     bits, normal, small = site.vgpr(), site.vgpr(), site.vgpr()
     mask, _, _ = site.sgpr_pair()
     held = site.sgpr()
@@ -119,6 +122,22 @@ def _modified(site: Site, x: str) -> str:
     return held
 
 
+def rounded_twice(site: Site) -> None:
+    """v_mad, v_mac, v_madmk, v_madak of f32: the product, and the sum."""
+    result, *sources = site.item.operands
+    a, b, c = (*sources, result)[:3]
+    product = site.vgpr()
+    for name, to, first, second in (("mul", product, a, b), ("add", result, product, c)):
+        first, second = (site.in_vgpr(each) if _is_literal(each) else each
+                         for each in (first, second))  # fmt: skip
+        site.put(f"v_{name}_f32_e64", to, first, second)
+
+
+def _is_literal(operand: str) -> bool:
+    body = source_modifiers(operand)[2]
+    return not registers(body) and not is_inline(body)
+
+
 def multiply_add(site: Site) -> None:
     """v_div_fmas_f32 where VCC is 0, as gem5's v_div_scale_f32 always leaves it: what is to be
     scaled, its v_div_fixup_f32 computes without."""
@@ -132,9 +151,23 @@ def quotient(site: Site) -> None:
     special, mask = site.vgpr(), site.sgpr_pair()[0]
     site.put("v_cmp_class_f32_e64", mask, below, site.in_sgpr(ZERO_OR_INFINITE))
     site.put("v_rcp_f32_e32", special, below)
-    site.put("v_mul_f32_e32", special, above, special)
+    site.put("v_fma_f32", special, site.vop3_source(above), special, "neg(0)")  # subnormal, too
     site.put("v_div_fixup_f32", result, estimate, denominator, numerator)
     site.select(result, result, special, mask)
+
+
+def unequal(site: Site) -> None:
+    """v_cmp_lg_f32_e64, which gem5 says of NaNs too."""
+    result, a, b = site.item.operands
+    apart(site, "v_cmp_lg", result, a, b)
+
+
+def apart(site: Site, word: str, result: str, a: str, b: str) -> None:
+    """v_cmp_lg or v_cmpx_lg of two floats: whether their difference is above or below 0."""
+    held = site.vgpr()
+    site.put("v_sub_f32_e64", held, a, b)
+    site.put("v_and_b32_e32", held, MAGNITUDE, held)
+    site.put(f"{word[:-2]}lt_f32_e64", result, "0", held)
 
 
 def clamp(site: Site, result: str) -> None:
@@ -154,6 +187,11 @@ RULES: dict[str, Callable[[Site], None]] = {
     **dict.fromkeys(("v_sin_f32_e32", "v_sin_f32_e64"), sine),
     **dict.fromkeys(("v_cos_f32_e32", "v_cos_f32_e64"), cosine),
     **dict.fromkeys(("v_cvt_f16_f32_e32", "v_cvt_f16_f32_e64"), half),
+    "v_cmp_lg_f32_e64": unequal,
+    **dict.fromkeys(
+        ("v_mad_f32", "v_mac_f32_e32", "v_mac_f32_e64", "v_madmk_f32", "v_madak_f32"),
+        rounded_twice,
+    ),
     "v_div_fmas_f32": multiply_add,
     "v_div_fixup_f32": quotient,
 }

@@ -7,7 +7,10 @@ By the tables of data/lint, so for each version what its sources say:
 * `clamp` and `omod` of results in f32 and f64: a maximum and a minimum behind, a product behind. Of
   a NaN, a clamp makes 0, as it does in kernels whose descriptor has DX10_CLAMP, as compilers set it
 * v_ffbh_u32: the lowest bit of the reversed word
-* sines, cosines, halves and quotients: `gem5_floats`; memory: `gem5_memory`
+* sines, cosines, and quotients: `gem5_floats`; floats of 64 bits: `gem5_doubles`; of 16 bits, of
+  which gem5 has packed arithmetic only: `gem5_halves`; whole numbers: `gem5_whole`,
+  `gem5_integers`; memory:
+  `gem5_memory`
 
 simgen's own kernels have none of what is wrong for more than a few values. The other rewritings for
 gem5 (`gem5`, `empty_exec`) come behind.
@@ -20,7 +23,14 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise import gem5_floats, gem5_memory
+from simgen.compile.legalise import (
+    gem5_doubles,
+    gem5_floats,
+    gem5_halves,
+    gem5_integers,
+    gem5_memory,
+    gem5_whole,
+)
 from simgen.compile.legalise.assembly import (
     Instruction,
     is_vgpr,
@@ -45,16 +55,18 @@ _FLOAT = re.compile(r"v_(?!cmp|cvt|div_scale|pk_)\w+_f(32|64)(_e64)?\Z|v_cvt_f(3
 _SIGNS = ("abs", "neg")
 
 
-def has_rule(word: str, modifier: str = "", wrong: Container[str] = ()) -> bool:
+def has_rule(word: str, modifier: str = "", lost: Container[str] = ()) -> bool:
     """Whether `rewrite` replaces an instruction that gem5 executes wrongly, or a modifier of it;
-    `wrong` are those that a version does."""
+    `lost` are those that a version has wrong or not at all."""
     if modifier in _SIGNS:
-        return word.endswith("_e64") and "f64" not in word and "f16" not in word
+        long = word.endswith("_e64") or word == "v_ldexp_f32"
+        return long and "f64" not in word and "f16" not in word
     if modifier in ("clamp", "omod"):
-        return bool(_FLOAT.match(word))
+        whole = modifier == "clamp" and word in gem5_integers.SATURATING
+        return whole or bool(_FLOAT.match(word))
     if modifier == "negative":
         return bool(SCALAR_LOAD.match(word))
-    return word in RULES and gem5_memory.NEED.get(word) not in wrong
+    return word in RULES and NEED.get(word) not in lost
 
 
 def rewrite(text: str, table: Table, arch: str, *, edges: bool = True) -> Legalised:
@@ -69,7 +81,8 @@ def rewrite(text: str, table: Table, arch: str, *, edges: bool = True) -> Legali
     added = 0
     edits: dict[int, list[str]] = {}
     kernels = parse(lines)
-    mended = frozenset([*table.ends, *table.wrong, *(table.edges if edges else ())])
+    mended = {*table.ends, *table.wrong, *(table.edges if edges else ())}
+    mended |= {word for word, of in gem5_doubles.WITH.items() if of in mended}
     for kernel in kernels:
         added += _kernel(kernel, table, mended, arch, edits, count, lines)
     for at, new in edits.items():
@@ -79,7 +92,7 @@ def rewrite(text: str, table: Table, arch: str, *, edges: bool = True) -> Legali
 
 
 def _kernel(
-    kernel: AssemblyKernel, table: Table, mended: frozenset[str], arch: str,
+    kernel: AssemblyKernel, table: Table, mended: set[str], arch: str,
     edits: dict[int, list[str]], count: Counter[str], lines: list[str],
 ) -> int:  # fmt: skip
     flow, pool, added = Flow(kernel, arch), Registers(kernel), 0
@@ -98,7 +111,7 @@ def _kernel(
     return added
 
 
-def _replace(site: Site, table: Table, mended: frozenset[str]) -> None:
+def _replace(site: Site, table: Table, mended: set[str]) -> None:
     """Put what stands for the site's instruction into `site.out`."""
     word = site.item.mnemonic
 
@@ -108,13 +121,20 @@ def _replace(site: Site, table: Table, mended: frozenset[str]) -> None:
     if SCALAR_LOAD.match(word):
         gem5_memory.scalar_load(site, signed=word in table.ignores.get("negative", ()))
         return
+    if word in gem5_integers.SATURATING:
+        if "clamp" in site.item.tail and ignores("clamp"):
+            gem5_integers.saturated(site)
+        else:
+            site.out.append(site.item)
+        return
     result, *sources = site.item.operands or ("",)
     tail, output = site.item.tail, is_vgpr(result)
     clamped = output and "clamp" in tail and ignores("clamp")
     factor = next((w for w in tail if w in FACTORS and output and ignores("omod")), "")
     kept = tuple(w for w in tail if w != factor and not (clamped and w == "clamp"))
     site.item = replace(site.item, tail=kept)
-    if word in mended and has_rule(word, "", table.wrong) and not _in_a_form(site.item):
+    needs = {*table.wrong, *table.ends} if word in NEED else set[str]()
+    if word in mended and has_rule(word, "", needs) and not _in_a_form(site.item):
         RULES[word](site)
     else:
         plain = []
@@ -132,7 +152,8 @@ def _replace(site: Site, table: Table, mended: frozenset[str]) -> None:
 
 def _in_a_form(item: Instruction) -> bool:
     """Whether an instruction has what no rule reads: half of a register."""
-    return any(word.startswith("op_sel") for word in item.tail)
+    packs = item.mnemonic == "v_pack_b32_f16"
+    return not packs and any(word.startswith("op_sel") for word in item.tail)
 
 
 def _zeros_above(site: Site) -> None:
@@ -145,5 +166,11 @@ RULES: dict[str, Callable[[Site], None]] = {
     "v_ffbh_u32_e32": _zeros_above,
     "v_ffbh_u32_e64": _zeros_above,
     **gem5_floats.RULES,
+    **gem5_doubles.RULES,
+    **gem5_halves.RULES,
+    **gem5_integers.RULES,
+    **gem5_whole.RULES,
     **gem5_memory.RULES,
 }
+# What a rule makes of an instruction, and a version may not have, or have wrong:
+NEED = {**gem5_memory.NEED, **gem5_halves.NEED}

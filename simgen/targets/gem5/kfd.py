@@ -115,9 +115,11 @@ def sources(
         # must not depend on the kernels before it.
         code += image + bytes(-len(image) % PAGE)
     areas: tuple[kernargs.Area, ...] = ()
+    private: dict[str, kernargs.Private] = {}
     if workload.is_own:
         objects = {k.name: elf for k, (elf, _) in zip(workload.kernels, linked, strict=True)}
-        areas = kernargs.areas(workload, objects)
+        private = kernargs.privates(workload, objects)
+        areas = kernargs.areas(workload, objects, private)
         kernarg = max(len(each.content) for each in areas)
     queues = queues_of(simulated, workload)
     program = render.text(
@@ -129,6 +131,7 @@ def sources(
         dump=not simulated.version.dumps,
         queues=queues or 1,
         kernels=table,
+        private_nbytes=_pages(workload, private),
         kernarg_nbytes=max(64, -(-kernarg // 64) * 64),
     )
     return {
@@ -143,6 +146,19 @@ def sources(
     }
 
 
+def _pages(workload: Workload, private: Mapping[str, kernargs.Private]) -> int:
+    """The bytes of private memory that the launch with the most of it needs, in whole pages."""
+    most = max(
+        (
+            private[launch.kernel].nbytes(workload.kernel(launch.kernel), launch)
+            for launch in workload.launches
+            if launch.kernel in private
+        ),
+        default=0,
+    )
+    return -(-most // PAGE) * PAGE
+
+
 def queues_of(simulated: Simulated, workload: Workload) -> int:
     """How many queues run steps at once; 0: all run in order."""
     if not workload.queues or simulated.in_order:
@@ -153,4 +169,6 @@ def queues_of(simulated: Simulated, workload: Workload) -> int:
 def memory_nbytes(workload: Workload) -> int:
     """The simulated memory that a run needs, in bytes: a power of two."""
     each = OWN_KERNARG_NBYTES if workload.is_own else KERNARG_NBYTES
-    return memory_for(workload.arena_nbytes + each * len(workload.launches) + SLACK)
+    private = kernargs.MOST_PRIVATE if workload.is_own else 0
+    arguments = each * len(workload.launches)
+    return memory_for(workload.arena_nbytes + private + arguments + SLACK)

@@ -81,7 +81,7 @@ class Simulated:
 
     def stages(self, *, own: bool = False) -> tuple[Stage, ...]:
         """The stages of the workload's kernels; `own`: they are a user's."""
-        return stages.amdgcn(self.made_for, l1=self.l1, edges=own)
+        return stages.amdgcn(self.made_for, l1=self.l1, edges=own, private=own)
 
     def products(self, job: Job, builder: Builder) -> dict[str, Products]:
         """What the stages make of each kernel of the workload.

@@ -1,0 +1,160 @@
+"""Private memory (scratch) of work-items as ordinary memory, for simulators whose own is wrong.
+
+What spills, and arrays that are indexed by data, compilers for gfx9 put into scratch_load_* and
+scratch_store_* (`+enable-flat-scratch`). gem5 lays the words of a lane at places that depend on how
+many are moved at once (`swizzleAddr` in op_encodings.hh), so that what was stored as two words is
+not what is loaded as one. Here they become global_load_* and global_store_*, of memory that the
+launcher has behind the tensors:
+
+    s[base]                    where it begins
+    v(offset) = stride * (64 * wavefront + lane)
+    scratch_load_dword v1, v2, off offset:4  ->  v_add_u32 v3, v(offset), v2
+                                                 global_load_dword v1, v3, s[base] offset:4
+
+Wavefronts get their numbers as they begin, by counting. The launcher puts behind a kernel's
+arguments, at the next multiple of 8, the address of the memory and a word to count in, which is 0.
+Each launch has its own arguments. Metadata goes on to tell how many bytes a work-item needs
+(`.private_segment_fixed_size`); the descriptor asks for none.
+
+On a GPU, the words of lanes lie side by side. Here each lane's lie together: what a program reads
+is the same, and how many lines of caches an instruction touches is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from simgen.compile.legalise.assembly import Instruction, parse, raise_counts
+from simgen.compile.legalise.rewritten import Legalised
+from simgen.compile.legalise.site import MOST_SGPRS, MOST_VGPRS
+from simgen.errors import RefusedError
+
+if TYPE_CHECKING:
+    from simgen.compile.legalise.assembly import AssemblyKernel
+
+LANES = 64  # of a wavefront
+GRAIN = 16  # bytes that a lane's memory is a multiple of
+BEHIND_NBYTES = 16  # an address, the counter, and what fills them up
+_SIZE = "private_segment_fixed_size"
+_ACCESS = re.compile(r"scratch_(load|store)_\w+\Z")
+# Registers for users that come before the address of the arguments, and how many each has.
+_BEFORE = {"private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2}
+_CURE = "index local arrays by constants, or let a work-group have fewer work-items"
+
+
+def stride(nbytes: int) -> int:
+    """Bytes from the memory of a lane to that of the next one."""
+    return -(-nbytes // GRAIN) * GRAIN
+
+
+def behind(kernarg_nbytes: int) -> int:
+    """Where the address lies behind a kernel's own arguments."""
+    return -(-kernarg_nbytes // 8) * 8
+
+
+def rewrite(text: str, arch: str) -> Legalised:
+    """Assembly text (in the layout of clang's) whose kernels need no private memory of a launcher.
+
+    Raises:
+        RefusedError: a pointer to private memory is passed on, or there are too few registers.
+    """
+    lines = text.split("\n")
+    count: Counter[str] = Counter()
+    before = added = 0
+    for kernel in parse(lines):
+        before += sum(isinstance(item, Instruction) for item in kernel.items.values())
+        if kernel.counts.get(_SIZE, (0, 0))[1]:
+            added += _kernel(lines, kernel, arch, count)
+    return Legalised("\n".join(lines), before, dict(sorted(count.items())), added)
+
+
+def _kernel(lines: list[str], kernel: AssemblyKernel, arch: str, count: Counter[str]) -> int:
+    at, nbytes = kernel.counts[_SIZE]
+    offset, held = f"v{kernel.vgprs}", f"v{kernel.vgprs + 1}"
+    first = -(-kernel.sgprs // 2) * 2
+    if kernel.vgprs + 2 > MOST_VGPRS or first + 6 > MOST_SGPRS:
+        raise _refusal(kernel, "has no register left to address its private memory with")
+    base = f"s[{first}:{first + 1}]"
+    made = 0
+    for place, item in kernel.items.items():
+        if not isinstance(item, Instruction):
+            continue
+        if any(each.startswith("src_private") for each in item.operands):
+            raise _refusal(kernel, "passes a pointer to private memory on")
+        new = _replaced(kernel, item, base, offset, held)
+        if new is not None:
+            count[item.mnemonic] += 1
+            made += len(new) - 1
+            told = f"\t; for {item}"
+            lines[place] = "\n".join([f"\t{each}" for each in new]) + told if new else f"\t{told}"
+    start = _start(kernel, arch, stride(nbytes), first, offset, held)
+    lines[kernel.start] += "".join(f"\n\t{each}" for each in start)
+    lines[at] = re.sub(r"\d+(\s*)$", r"0\1", lines[at])
+    where, kernarg = kernel.counts["kernarg_size"]
+    lines[where] = re.sub(r"\d+(\s*)$", rf"{behind(kernarg) + BEHIND_NBYTES}\1", lines[where])
+    raise_counts(lines, kernel, kernel.vgprs + 2, first + 6)
+    return made + len(start)
+
+
+def _replaced(
+    kernel: AssemblyKernel, item: Instruction, base: str, offset: str, held: str
+) -> list[str] | None:
+    """What stands for an instruction; None: it stays."""
+    if item.operands and item.operands[0].startswith("flat_scratch"):
+        return []  # is set up for nobody now
+    if any("flat_scratch" in each for each in item.operands):
+        raise _refusal(kernel, f"reads flat_scratch ({item})")
+    access = _ACCESS.match(item.mnemonic)
+    if not access:
+        if item.mnemonic.startswith("scratch_"):
+            raise _refusal(kernel, f"has {item.mnemonic}")
+        return None
+    load = access[1] == "load"
+    data, own = item.operands[:2] if load else item.operands[1::-1]
+    new = []
+    address = offset
+    for each in (own, item.operands[2]):
+        if each != "off":
+            new.append(f"v_add_u32_e32 {held}, {each}, {address}")
+            address = held
+    words = (data, address) if load else (address, data)
+    name = item.mnemonic.replace("scratch", "global", 1)
+    return [*new, " ".join((f"{name} {', '.join((*words, base))}", *item.tail))]
+
+
+def _start(
+    kernel: AssemblyKernel, arch: str, nbytes: int, first: int, offset: str, held: str
+) -> list[str]:
+    """What a kernel begins with: its wavefront's number, and each lane's offset."""
+    counts = kernel.counts
+    if not counts.get("user_sgpr_kernarg_segment_ptr", (0, 0))[1]:
+        raise _refusal(kernel, "takes no arguments, behind which its private memory would be told")
+    at = sum(n * counts.get(f"user_sgpr_{name}", (0, 0))[1] for name, n in _BEFORE.items())
+    place = behind(counts["kernarg_size"][1])
+    base, kept, number = f"s[{first}:{first + 1}]", f"s[{first + 2}:{first + 3}]", f"s{first + 4}"
+    arguments = f"s[{at}:{at + 1}]"
+    returns = "sc0" if arch in ("gfx942", "gfx950") else "glc"
+    return [
+        f"s_load_dwordx2 {base}, {arguments}, {place:#x}",
+        f"s_mov_b64 {kept}, exec",
+        "s_mov_b64 exec, 1",
+        f"v_mov_b32_e32 {offset}, 0",
+        f"v_mov_b32_e32 {held}, 1",
+        f"global_atomic_add {held}, {offset}, {held}, {arguments} offset:{place + 8} {returns}",
+        "s_waitcnt vmcnt(0) lgkmcnt(0)",
+        f"v_readfirstlane_b32 {number}, {held}",
+        "s_mov_b64 exec, -1",  # of spilled scalars, lanes are moved that are not active
+        f"s_mul_i32 {number}, {number}, {LANES * nbytes:#x}",
+        f"s_mov_b32 s{first + 5}, {nbytes:#x}",
+        f"v_mbcnt_lo_u32_b32 {offset}, -1, 0",
+        f"v_mbcnt_hi_u32_b32 {offset}, -1, {offset}",
+        f"v_mul_lo_u32 {offset}, {offset}, s{first + 5}",
+        f"v_add_u32_e32 {offset}, {number}, {offset}",
+        f"s_mov_b64 exec, {kept}",
+    ]
+
+
+def _refusal(kernel: AssemblyKernel, fact: str) -> RefusedError:
+    return RefusedError(f"kernel {kernel.name}: it {fact}; {_CURE}")
