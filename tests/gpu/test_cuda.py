@@ -27,7 +27,7 @@ from simgen.compile.build import Builder
 from simgen.compile.cache import Cache
 from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
-from simgen.layers.conv import channels_last
+from simgen.layers.conv import channels_last, transform_tiles
 from simgen.machine import NoRoomError, find
 from simgen.running import process
 from simgen.targets.cuda import Cuda
@@ -171,6 +171,32 @@ def test_channels_last_agrees_with_the_reference(
     bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
 
     folder = process.run(bundle, "cuda", timeout=600, environment=units_of(machine))
+
+    result = results.collect(bundle, Cuda(), folder)
+    inputs = data.load(bundle.path / bundles.DATA, workload)
+    wrong = failures(worst(diff(workload, inputs, result, None)))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_complex_products_agree_with_the_reference(tmp_path: Path) -> None:
+    """In the tiles that no simulated machine has, with rests along m and n."""
+    given = {"kernel_size": "5", "pad": "2", "algo": "fft"}
+    problems = {
+        f"c{number}": Problem(
+            Variant("conv", tuple({**given, "num_output": str(filters)}.items())), shape
+        )
+        for number, (filters, shape) in enumerate(
+            ((250, (98, 96, 5, 6)), (90, (98, 60, 27, 25)), (250, (98, 96, 13, 14)))
+        )
+    }
+    workload = plan(problems, Pass.FORWARD, Pass.BACKWARD, machine=find("h200", "test"))
+    sides = [[dict(k.constants).get(f"tile_{side}") for side in "mnk"] for k in workload.kernels]
+    for tile in transform_tiles.NARROWER:
+        assert [tile.rows, tile.columns, tile.depth] in sides
+    builder = Builder(Cache(tmp_path / "cache"))
+    bundle = bundles.write(tmp_path / "b", workload, [Cuda()], builder, PROVENANCE)
+
+    folder = process.run(bundle, "cuda", timeout=600)
 
     result = results.collect(bundle, Cuda(), folder)
     inputs = data.load(bundle.path / bundles.DATA, workload)

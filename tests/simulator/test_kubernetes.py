@@ -16,11 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
+from by_jobs import as_run_here
 
 import simgen
-from simgen import metrics
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 
@@ -135,12 +134,4 @@ def test_deleted_pods_and_jobs_start_again_and_leave_what_a_run_here_does(bundle
     assert printed.count("Trying to restart job") == 2
     assert (pods(), jobs()) == ([], [])
 
-    by_jobs = bundle.result(f"{TARGET}@representatives")
-    assert bundle.diff(by_jobs.name).outcome == "same"
-    here = bundle.run(TARGET, representatives=True)
-    for name, tensor in here.outputs.items():
-        np.testing.assert_array_equal(by_jobs.outputs[name].values, tensor.values)
-    timed = {*metrics.OF_HOST, *(["seconds"] if TARGET == "host" else [])}
-    for ran, expected in zip(by_jobs.launches, here.launches, strict=True):
-        kept = {name: value for name, value in expected.items() if name not in timed}
-        assert {name: ran[name] for name in kept} == kept
+    as_run_here(bundle, TARGET)

@@ -6,12 +6,11 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
+from by_jobs import as_run_here
 from slurm_cluster import SlurmCluster, lacks
 
 import simgen
-from simgen import metrics
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
 
@@ -88,12 +87,4 @@ def test_jobs_wait_for_a_drained_node_end_with_their_command_and_start_again_whe
         in (bundle.path.with_name("softmax.workflow") / "logs/snakemake.log").read_text()
     )
 
-    by_jobs = bundle.result(f"{TARGET}@representatives")
-    assert bundle.diff(by_jobs.name).outcome == "same"
-    here = bundle.run(TARGET, representatives=True)
-    for name, tensor in here.outputs.items():
-        np.testing.assert_array_equal(by_jobs.outputs[name].values, tensor.values)
-    timed = {*metrics.OF_HOST, *(["seconds"] if TARGET == "host" else [])}
-    for ran, expected in zip(by_jobs.launches, here.launches, strict=True):
-        kept = {name: value for name, value in expected.items() if name not in timed}
-        assert {name: ran[name] for name in kept} == kept
+    as_run_here(bundle, TARGET)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from simgen.compile.legalise import gem5_floats
+from simgen.compile.legalise import gem5_floats, half
 from simgen.compile.legalise.assembly import integer, is_constant, is_vgpr, source_modifiers
 
 if TYPE_CHECKING:
@@ -29,21 +29,11 @@ LARGEST = {"u16": ("0", "0xffff"), "i16": ("0xffff8000", "0x7fff")}
 
 def _widened(site: Site, operand: str) -> str:
     """A source as a float of 32 bits in a vector register, with its modifiers."""
-    neg, absolute, body = source_modifiers(operand)
-    held = site.vgpr()
-    value = integer(body)
-    if value is not None:
-        (number,) = struct.unpack("<e", (value & 0xFFFF).to_bytes(2, "little"))
-        site.put("v_mov_b32_e32", held, hex(int.from_bytes(struct.pack("<f", number), "little")))
-    elif is_constant(body):
-        site.put("v_mov_b32_e32", held, body)
-    else:
-        site.put("v_cvt_f32_f16_e32", held, site.in_vgpr(body))
-    if absolute:
-        site.put("v_and_b32_e32", held, MAGNITUDE, held)
-    if neg:
-        site.put("v_xor_b32_e32", held, SIGN, held)
-    return held
+    return half.widened(site, operand, _converted)
+
+
+def _converted(site: Site, result: str, x: str) -> None:
+    site.put("v_cvt_f32_f16_e32", result, x)
 
 
 def _finished(site: Site, result: str, value: str) -> None:
@@ -306,22 +296,7 @@ def _plain(rule: Callable[[Site], None]) -> Callable[[Site], None]:
     return made
 
 
-_CONDITIONS = [
-    "lt",
-    "eq",
-    "le",
-    "gt",
-    "lg",
-    "ge",
-    "o",
-    "u",
-    "nge",
-    "nlg",
-    "ngt",
-    "nle",
-    "neq",
-    "nlt",
-]
+_CONDITIONS = "lt eq le gt lg ge o u nge nlg ngt nle neq nlt"
 _ALL: dict[Callable[[Site], None], str] = {
     arithmetic: "add sub subrev mul",
     extreme: "min max min3 max3",
@@ -335,7 +310,7 @@ _NAMED: dict[Callable[[Site], None], tuple[str, ...]] = {
     exponent: ("v_frexp_exp_i16_f16",),
     from_whole: ("v_cvt_f16_u16", "v_cvt_f16_i16"),
     to_whole: ("v_cvt_u16_f16", "v_cvt_i16_f16"),
-    compare: tuple(f"v_{cmp}_{c}_f16" for cmp in ("cmp", "cmpx") for c in _CONDITIONS),
+    compare: tuple(f"v_{cmp}_{c}_f16" for cmp in ("cmp", "cmpx") for c in _CONDITIONS.split()),
     classified: ("v_cmp_class_f16", "v_cmpx_class_f16"),
     pack: ("v_pack_b32_f16",),
     **{rule: tuple(f"v_{name}_f16" for name in names.split()) for rule, names in _ALL.items()},

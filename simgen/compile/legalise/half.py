@@ -15,6 +15,8 @@ from simgen.compile.legalise.assembly import integer, is_constant, source_modifi
 from simgen.compile.legalise.table import RULES, rule
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from simgen.compile.legalise.site import Site
 
 TWO_TO_112 = "0x77800000"  # the difference of the exponents' biases
@@ -28,7 +30,12 @@ def widen(site: Site) -> None:
 
 
 def _widened(site: Site, operand: str) -> str:
-    """A 16-bit float source as a 32-bit one, in a vector register and with its modifiers."""
+    return widened(site, operand, _widen_bits)
+
+
+def widened(site: Site, operand: str, convert: Callable[[Site, str, str], None]) -> str:
+    """A 16-bit float source as a 32-bit one, in a vector register and with its modifiers; `convert`
+    puts what widens one register into another."""
     neg, absolute, body = source_modifiers(operand)
     held = site.vgpr()
     value = integer(body)
@@ -38,7 +45,7 @@ def _widened(site: Site, operand: str) -> str:
     elif is_constant(body):
         site.put("v_mov_b32_e32", held, body)
     else:
-        _widen_bits(site, held, site.in_vgpr(body))
+        convert(site, held, site.in_vgpr(body))
     if absolute:
         site.put("v_and_b32_e32", held, "0x7fffffff", held)
     if neg:

@@ -38,7 +38,7 @@ class Tile:
     columns: int
     depth: int  # products in a step, multiple of 4
     item_rows: int  # multiple of 4, where there is no matrix instruction
-    item_columns: int  # multiple of 4
+    item_columns: int  # multiple of 4, but of complex products (complex.h)
     ahead: bool  # whether an item reads the elements of the next k while it multiplies one
     rate: float  # of the machine's multiply-adds, with full tiles and enough of them; measured
     matrix: Matrix | None = None  # the instruction that multiplies (fragment.py), if one does
