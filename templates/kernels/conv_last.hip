@@ -147,10 +147,10 @@ using Cut = Tile<TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, AHEAD, Total>;
 #if TENSOR_MAPS && (defined(__CUDACC__) || defined(__CUDACC_RTC__))
 #define BY_WARPGROUPS 1
 template <class Taps>
-using TiledOf = WarpgroupProduct<Cut, Left<Taps>, Right<Taps>, STAGES, LAUNCH_GROUPS, MOVERS>;
+using TiledOf = WarpgroupProduct<Cut, Left<Taps>, Right<Taps>, STAGES, LAUNCH_GROUPS, MOVERS, false>;
 #else
 template <class Taps>
-using TiledOf = StagedProduct<Cut, Left<Taps>, Right<Taps>, StagedMma<Cut, FilterElement>, STAGES>;
+using TiledOf = StagedProduct<Cut, Left<Taps>, Right<Taps>, StagedMma<Cut, FilterElement, false>, STAGES>;
 #endif
 using Tiled = TiledOf<Taps<false>>;
 
@@ -235,22 +235,46 @@ static __device__ __forceinline__ unsigned place_of(unsigned n)
             + COLUMNS_STEP * (pixel % COLUMNS_COUNT);
 }
 
+/* Whether a result and what is stored beside it are a word. */
+constexpr bool IS_WORD = sizeof(Element) == 2 && TIMES * RUN == 1 && COLUMNS_FILL == 2 && COLUMNS_STEP == 2 && COLUMNS_FIRST % 2 == 0
+    && COLUMNS_EXTENT % 2 == 0;
+
 /* A warp's 8 rows, from `row` and `column` on; behind each lies what is stored where no tap meets, below and beside. */
 static __device__ __forceinline__ void store_rows(Element* to, unsigned row, unsigned column, const Element* lds)
 {
-    for (unsigned piece = threadIdx.x % 32; piece < 8 * TIMES * PART / RUN; piece += 32) {
-        const unsigned down = piece / (TIMES * PART / RUN), across = piece % (TIMES * PART / RUN) * RUN;
-        const unsigned m = row + down, n = column + across / TIMES;
-        if (m >= GROUP_OUT || n >= COUNT)
+    constexpr unsigned PIECES = TIMES * PART / RUN; /* of a row */
+    constexpr unsigned BESIDE = PIECES < 32 ? PIECES : 32, ABOVE = BESIDE > 4 ? 32 / BESIDE : 8; /* lanes, of a row and of a column */
+    static_assert(32 % BESIDE == 0 && PIECES % BESIDE == 0);
+    const unsigned lane = threadIdx.x % 32, first_row = row + lane / BESIDE;
+    if (BESIDE * ABOVE < 32 && lane / BESIDE >= ABOVE)
+        return;
+#pragma unroll
+    for (unsigned down = 0; down < 8; down += ABOVE) {
+        if (GROUP_OUT % TILE_M != 0 && first_row + down >= GROUP_OUT)
             continue;
-        Element* const place = to + m * TARGET_SIZE + place_of(n) + across % TIMES;
-        copy_run<RUN>(place, lds + down * PITCH + across);
+        const Element* from = lds + (lane / BESIDE + down) * PITCH;
 #pragma unroll
-        for (unsigned below = 0; below < ROWS_FILL; below++)
+        for (unsigned first = 0; first < PIECES; first += BESIDE) {
+            const unsigned across = (first + lane % BESIDE) * RUN, n = column + across / TIMES;
+            if (COUNT % TILE_N != 0 && n >= COUNT)
+                continue;
+            Element* const place = to + (first_row * TARGET_SIZE + place_of(n) + across % TIMES) + down * TARGET_SIZE;
+            if constexpr (IS_WORD) {
+                const unsigned result = *reinterpret_cast<const unsigned short*>(from + across);
+                const unsigned none = *reinterpret_cast<const unsigned short*>(from + PART);
 #pragma unroll
-            for (unsigned beside = 0; beside < COLUMNS_FILL; beside++)
-                if (below + beside > 0)
-                    copy_run<RUN>(place + below * COLUMNS_EXTENT + beside, lds + down * PITCH + TIMES * PART);
+                for (unsigned below = 0; below < ROWS_FILL; below++)
+                    *reinterpret_cast<unsigned*>(place + below * COLUMNS_EXTENT) = (below == 0 ? result : none) | none << 16;
+                continue;
+            }
+            copy_run<RUN>(place, from + across);
+#pragma unroll
+            for (unsigned below = 0; below < ROWS_FILL; below++)
+#pragma unroll
+                for (unsigned beside = 0; beside < COLUMNS_FILL; beside++)
+                    if (below + beside > 0)
+                        copy_run<RUN>(place + below * COLUMNS_EXTENT + beside, from + TIMES * PART);
+        }
     }
 }
 #endif
@@ -315,7 +339,6 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
         const Place at = place_of_turn(turn);
 #ifdef BY_WARPGROUPS
         steps.multiply(bring_step, (turn + 1) * STEPS, count * STEPS, sum);
-        Tiled::Fragment::settle(sum);
 #else
         multiply<false>(source, filters, maps, at, lds, sum);
         Tiled::forget(lds);
@@ -342,18 +365,19 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
                 return WITH_EPILOGUE ? epilogue(shifted) : shifted;
             };
 #pragma unroll
-            for (unsigned j = 0; j < ITEM_N; j += 4) {
+            for (unsigned j = 0; j < ITEM_N; j += 2) {
                 Element* const to_lds = own + lane / 4 * PITCH + (Tiled::column(j) - first_column) * TIMES;
-                Total made[8];
+                Total made[2 * TIMES];
 #pragma unroll
-                for (unsigned part = 0; part < 4; part++) {
+                for (unsigned part = 0; part < 2; part++) {
                     made[TIMES * part] = finish(sum[i][j + part]);
                     if constexpr (TWINS)
                         made[TIMES * part + 1] = finish(beside[i][j + part]);
                 }
-                put_four(to_lds, made);
                 if constexpr (TWINS)
-                    put_four(to_lds + 4, made + 4);
+                    put_four(to_lds, made);
+                else
+                    put_two(to_lds, made);
             }
             if (ROWS_FILL * COLUMNS_FILL > 1 && lane % 4 == 0) {
                 const Total none = finish(0), nothing[4] = {none, none, none, none};

@@ -53,18 +53,24 @@ static __device__ __forceinline__ unsigned narrow_two(float x, float y)
 }
 #endif
 #if __CUDA_ARCH__ >= 890
-/* Two numbers that are not too large, as a half-word, the first one in its lower byte: OCP's 8-bit floats. */
-#define SIMGEN_NARROWS_TWO_F8
+/* Four numbers as a word, the first one in its lowest byte: OCP's 8-bit floats. What is too large becomes the largest. */
+#define SIMGEN_NARROWS_FOUR
+#define NARROW_FOUR(TYPE) \
+    asm("{\n.reg .b16 low, high;\ncvt.rn.satfinite." TYPE "x2.f32 low, %2, %1;\ncvt.rn.satfinite." TYPE "x2.f32 high, %4, %3;\n" \
+        "mov.b32 %0, {low, high};\n}" \
+        : "=r"(word) \
+        : "f"(x), "f"(y), "f"(z), "f"(w))
 template <bool FOUR_THREE>
-static __device__ __forceinline__ unsigned narrow_two_f8(float x, float y)
+static __device__ __forceinline__ unsigned narrow_four(float x, float y, float z, float w)
 {
-    unsigned short word;
+    unsigned word;
     if constexpr (FOUR_THREE)
-        asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(word) : "f"(y), "f"(x));
+        NARROW_FOUR("e4m3");
     else
-        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(word) : "f"(y), "f"(x));
+        NARROW_FOUR("e5m2");
     return word;
 }
+#undef NARROW_FOUR
 #endif
 #endif
 
@@ -91,10 +97,9 @@ struct Narrow {
     /* Numbers of float32 with fewer places: subnormal ones too. */
     static constexpr bool SHORTENED = EXPONENT == 8 && SPECIAL == Special::IEEE;
     static constexpr bool HALF = EXPONENT == 5 && MANTISSA == 10 && SPECIAL == Special::IEEE;
-    /* OCP's 8-bit floats; and, as float32, the largest that becomes a finite one whatever is done with what is too large. */
+    /* OCP's 8-bit floats. */
     static constexpr bool FOUR_THREE = EXPONENT == 4 && MANTISSA == 3 && BIAS == 7 && SPECIAL == Special::FINITE;
     static constexpr bool FIVE_TWO = EXPONENT == 5 && MANTISSA == 2 && BIAS == 15 && SPECIAL == Special::IEEE;
-    static constexpr unsigned MOST = LIMIT - ((SPECIAL == Special::FINITE ? 2u : 1u) << SHIFT);
 
     unsigned char bits[BITS / 8]; /* for the size: they are never read by themselves */
 
@@ -155,7 +160,12 @@ struct Narrow {
         return rounded | sign;
     }
 
-#ifdef SIMGEN_NARROWS_TWO_F8
+#ifdef SIMGEN_NARROWS_FOUR
+    /* Bits that are set if one of the numbers in a word is the largest, or none: narrow_four() may have been wrong. */
+    static __device__ __forceinline__ unsigned largest(unsigned word)
+    {
+        return ((word & 0x7f7f7f7fu) + (FOUR_THREE ? 0x02020202u : 0x05050505u)) & 0x80808080u;
+    }
     /* The bits that such an instruction makes of x, unless that is too large, or no number: then what narrow() makes of it. */
     static __device__ __forceinline__ unsigned beyond(unsigned made, float x)
     {
@@ -165,6 +175,11 @@ struct Narrow {
         if (magnitude > 0x7f800000u)
             return (SPECIAL == Special::FINITE ? OVERFLOW : INFINITE | 1u << (MANTISSA - 1)) | sign;
         return magnitude >= MIDDLE + (SPECIAL == Special::FINITE) ? OVERFLOW | sign : made;
+    }
+    /* The same of four numbers and a word. */
+    static __device__ __forceinline__ unsigned all_beyond(unsigned word, float x, float y, float z, float w)
+    {
+        return beyond(word & 0xffu, x) | beyond(word >> 8 & 0xffu, y) << 8 | beyond(word >> 16 & 0xffu, z) << 16 | beyond(word >> 24, w) << 24;
     }
 #endif
 
@@ -321,14 +336,11 @@ static __device__ __forceinline__ void store4(Narrow<E, M, B, S>* to, float4 val
         return;
     }
 #endif
-#ifdef SIMGEN_NARROWS_TWO_F8
+#ifdef SIMGEN_NARROWS_FOUR
     if constexpr (T::FOUR_THREE || T::FIVE_TWO) {
-        const float most = as_float(T::MOST);
-        const unsigned low = narrow_two_f8<T::FOUR_THREE>(value.x, value.y), high = narrow_two_f8<T::FOUR_THREE>(value.z, value.w);
-        unsigned word = low | high << 16;
-        if (!(fabsf(value.x) <= most && fabsf(value.y) <= most && fabsf(value.z) <= most && fabsf(value.w) <= most))
-            word = T::beyond(word & 0xffu, value.x) | T::beyond(word >> 8 & 0xffu, value.y) << 8 |
-                   T::beyond(word >> 16 & 0xffu, value.z) << 16 | T::beyond(word >> 24, value.w) << 24;
+        unsigned word = narrow_four<T::FOUR_THREE>(value.x, value.y, value.z, value.w);
+        if (T::largest(word))
+            word = T::all_beyond(word, value.x, value.y, value.z, value.w);
         *reinterpret_cast<unsigned*>(to) = word;
         return;
     }

@@ -214,23 +214,35 @@ extern "C" __global__ __launch_bounds__(BLOCK + MOVERS, LAUNCH_GROUPS) void KERN
         if constexpr (BY_RUNS) {
             constexpr unsigned RUN = Run<Element>::LENGTH;
             const unsigned origin = column + Multiplied::warp_column();
+            Run<Element> runs[ITEM_M][BY_RUNS ? ITEM_N / RUN : 1];
+            unsigned wrong = 0;
+#pragma unroll
+            for (unsigned i = 0; i < ITEM_M; i++)
+#pragma unroll
+                for (unsigned j = 0; j < ITEM_N; j += RUN) {
+#pragma unroll
+                    for (unsigned part = 0; part < RUN; part++) {
+                        const unsigned n = column + Tiled::column(j + part);
+                        if (N % TILE_N == 0 || n < N)
+                            finish(sum[i][j + part], row + Tiled::row(i), n);
+                    }
+                    wrong |= runs[i][j / RUN].round(sum[i] + j);
+                }
+            if (wrong)
+#pragma unroll
+                for (unsigned i = 0; i < ITEM_M; i++)
+#pragma unroll
+                    for (unsigned j = 0; j < ITEM_N; j += RUN)
+                        runs[i][j / RUN].mend(sum[i] + j);
 #pragma unroll
             for (unsigned i = 0; i < ITEM_M; i++) {
                 const unsigned m = row + Tiled::row(i);
 #pragma unroll
                 for (unsigned j = 0; j < ITEM_N; j += RUN) {
-                    Total values[RUN];
-#pragma unroll
-                    for (unsigned part = 0; part < RUN; part++) {
-                        const unsigned n = column + Tiled::column(j + part);
-                        values[part] = sum[i][j + part];
-                        if (N % TILE_N == 0 || n < N)
-                            finish(values[part], m, n);
-                    }
-                    const Run<Element> run(values);
                     const unsigned n = origin + Run<Element>::column(j);
+                    runs[i][j / RUN].share();
                     if ((M % TILE_M == 0 || m < M) && (N % TILE_N == 0 || n < N))
-                        run.store(to + (m * N + n));
+                        runs[i][j / RUN].store(to + (m * N + n));
                 }
             }
         }

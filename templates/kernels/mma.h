@@ -19,12 +19,13 @@
 /* 8-bit floats, with 3 bits of a fraction or with 2; what is no Narrow (elements.h) has no SHIFT. */
 template <class Stored, class = unsigned>
 struct F8 {
-    static constexpr bool value = false;
+    static constexpr bool value = false, OCP = false;
 };
 template <class Stored>
 struct F8<Stored, decltype(0u + Stored::SHIFT)> {
     static constexpr bool value = Stored::BITS == 8;
     static constexpr bool FOUR_THREE = Stored::SHIFT == 20;
+    static constexpr bool OCP = Stored::FOUR_THREE || Stored::FIVE_TWO;
 };
 
 template <class Tile, class Stored>

@@ -346,6 +346,23 @@ static __device__ __forceinline__ void put_four(Stored* to, const Number* from)
 #endif
     store_vector<4>(to, from);
 }
+/* 2 elements at once, of 16 or 32 bits. */
+template <class Stored, class Number>
+static __device__ __forceinline__ void put_two(Stored* to, const Number* from)
+{
+    if constexpr (sizeof(Stored) == 4) {
+        store_vector<2>(to, from);
+    } else {
+        static_assert(sizeof(Stored) == 2);
+        unsigned& word = *reinterpret_cast<unsigned*>(to);
+#ifdef SIMGEN_NARROWS_TWO
+        if constexpr (Stored::HALF || Stored::SHORTENED)
+            word = narrow_two<Stored::HALF>(from[0], from[1]);
+        else
+#endif
+            word = Stored::narrow(from[0]) | Stored::narrow(from[1]) << 16;
+    }
+}
 /* 16 bytes of a row, of narrow results that are not settled: of 4 lanes, each has as many results, two of each 8 columns, and afterwards
  * those that lie side by side. So lanes that store together write whole sectors of memory. */
 template <class Stored>
@@ -356,21 +373,49 @@ struct Run {
     /* Of a lane's results j and on, from the first column of its warp, where j is a multiple of LENGTH. */
     static __device__ __forceinline__ unsigned column(unsigned j) { return 4 * j + threadIdx.x % 4 * LENGTH; }
 
-    /* All lanes must call it. */
+    /* Rounds LENGTH values; not 0 where it may have been wrong, and mend() must be called. */
     template <class Number>
-    explicit __device__ __forceinline__ Run(const Number (&values)[LENGTH])
+    __device__ __forceinline__ unsigned round(const Number* values)
     {
+#ifdef SIMGEN_NARROWS_FOUR
+        if constexpr (BY_FOURS) {
+            unsigned wrong = 0;
 #pragma unroll
-        for (unsigned four = 0; four < LENGTH / 4; four++)
-            put_four(reinterpret_cast<Stored*>(words) + 4 * four, values + 4 * four);
+            for (unsigned four = 0; four < 4; four++, values += 4) {
+                words[four] = narrow_four<Stored::FOUR_THREE>(values[0], values[1], values[2], values[3]);
+                wrong |= Stored::largest(words[four]);
+            }
+            return wrong;
+        } else
+#endif
+        {
+#pragma unroll
+            for (unsigned four = 0; four < LENGTH / 4; four++)
+                put_four(reinterpret_cast<Stored*>(words) + 4 * four, values + 4 * four);
+            return 0;
+        }
+    }
+    template <class Number>
+    __device__ __forceinline__ void mend(const Number* values)
+    {
+#ifdef SIMGEN_NARROWS_FOUR
+        if constexpr (BY_FOURS)
+#pragma unroll
+            for (unsigned four = 0; four < 4; four++, values += 4)
+                words[four] = Stored::all_beyond(words[four], values[0], values[1], values[2], values[3]);
+#endif
+    }
+    /* Gives each lane what it stores; all lanes must call it. */
+    __device__ __forceinline__ void share()
+    {
         exchange(words);
         if constexpr (sizeof(Stored) == 1) {
             /* Each lane's word has two columns of the first 8, and two of the others. */
             const unsigned first[4] = {words[0], words[1], words[2], words[3]};
 #pragma unroll
             for (unsigned half = 0; half < 2; half++) {
-                words[half] = (first[2 * half] & 0xffffu) | first[2 * half + 1] << 16;
-                words[2 + half] = first[2 * half] >> 16 | (first[2 * half + 1] & 0xffff0000u);
+                words[half] = lower_halves(first[2 * half], first[2 * half + 1]);
+                words[2 + half] = upper_halves(first[2 * half], first[2 * half + 1]);
             }
         }
     }
@@ -381,6 +426,25 @@ struct Run {
     }
 
 private:
+#ifdef SIMGEN_NARROWS_FOUR
+    static constexpr bool BY_FOURS = F8<Stored>::OCP;
+#endif
+    static __device__ __forceinline__ unsigned lower_halves(unsigned low, unsigned high)
+    {
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+        return __byte_perm(low, high, 0x5410);
+#else
+        return (low & 0xffffu) | high << 16;
+#endif
+    }
+    static __device__ __forceinline__ unsigned upper_halves(unsigned low, unsigned high)
+    {
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+        return __byte_perm(low, high, 0x7632);
+#else
+        return low >> 16 | (high & 0xffff0000u);
+#endif
+    }
     /* Word w of lane l of four becomes word l of lane w. */
     static __device__ __forceinline__ void exchange(unsigned (&words)[4])
     {
@@ -442,8 +506,11 @@ static __device__ __forceinline__ unsigned banded(unsigned across, unsigned down
 {
     const unsigned at = down * TILES_ACROSS + across;
     const unsigned first = at / (ROWS * TILES_ACROSS) * ROWS;
-    const unsigned rows = TILES_DOWN - first < ROWS ? TILES_DOWN - first : ROWS;
     const unsigned inside = at % (ROWS * TILES_ACROSS);
-    return second ? first + inside % rows : inside / rows;
+    constexpr unsigned REST = TILES_DOWN % ROWS; /* of the last band, if that is not whole; compilers divide by constants cheaply */
+    if (REST == 0 || first + ROWS <= TILES_DOWN)
+        return second ? first + inside % ROWS : inside / ROWS;
+    constexpr unsigned LAST = REST > 0 ? REST : 1;
+    return second ? first + inside % LAST : inside / LAST;
 }
 #endif

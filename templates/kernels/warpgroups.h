@@ -86,13 +86,15 @@ struct WarpgroupProduct {
     static __device__ __forceinline__ unsigned row(unsigned i) { return Fragment::row(i); }
     static __device__ __forceinline__ unsigned column(unsigned j) { return Fragment::column(j); }
 
-    /* Of a factor in LDS, in the 128-byte swizzle: 8 rows are 1024 bytes; panels of what does not lie along k are PANEL. */
+    /* Of a factor in LDS, in the 128-byte swizzle: 8 rows are 1024 bytes; panels of what does not lie along k are PANEL. The low word
+     * counts 16 bytes, so that those of other places differ by what they are apart. */
     template <bool ALONG_K>
-    static __device__ __forceinline__ unsigned long long descriptor(unsigned at)
+    static __device__ __forceinline__ unsigned described(unsigned at)
     {
         constexpr unsigned PANEL = Tile::K * 128;
-        return (at & 0x3ffff) >> 4 | (ALONG_K ? 1ull : PANEL / 16ull) << 16 | 64ull << 32 | 1ull << 62;
+        return (at & 0x3ffff) >> 4 | (ALONG_K ? 1u : PANEL / 16u) << 16;
     }
+    static __device__ __forceinline__ unsigned long long descriptor(unsigned low) { return low | 64ull << 32 | 1ull << 62; }
     /* With IS_ADDED the product is added to the sums, else it takes their place. */
     template <bool IS_ADDED, class Sums>
     static __device__ __forceinline__ void multiply(Sums& sum, unsigned long long a, unsigned long long b)
@@ -134,6 +136,14 @@ struct WarpgroupProduct {
                     asm volatile("" : "+r"(sum[i][j])::"memory");
                 else
                     asm volatile("" : "+f"(sum[i][j])::"memory");
+    }
+
+    /* What is the same in all lanes of a warp, in a register that all of them share: the compiler cannot know. */
+    static __device__ __forceinline__ unsigned of_warp(unsigned value)
+    {
+        unsigned shared;
+        asm volatile("redux.sync.max.u32 %0, %1, -1;" : "=r"(shared) : "r"(value));
+        return shared;
     }
 
     /* Barriers are in LDS: a phase ends when as many have arrived as begin() says, and all bytes that were expected. */
@@ -231,13 +241,15 @@ struct WarpgroupProduct {
     /* Steps that are moved to LDS and multiplied from there, one after the other, whatever sums they are of. bring(step, a, b, barrier)
      * has one moved, in all there are `count`; a stage is filled again when all warpgroups have multiplied what was in it. */
     struct Steps {
-        unsigned lds, group, own;
+        unsigned lds;
         unsigned stage = 0, phase = 0, done = 0, done_phase = 0; /* the stage of a step, and of the one before */
+        unsigned a, b, barrier; /* of a stage, the low words of both factors' descriptors, and the barrier that says it is full */
         unsigned step = 0;
 
         __device__ __forceinline__ Steps(unsigned char* store)
-            : lds(static_cast<unsigned>(__cvta_generic_to_shared(store))), group(threadIdx.x / 128),
-              own(group * (A::ALONG_K ? 64 * 128 : Tile::K * 128))
+            : lds(static_cast<unsigned>(__cvta_generic_to_shared(store))),
+              a(described<A::ALONG_K>(lds + of_warp(threadIdx.x / 128) * (A::ALONG_K ? 64 * 128 : Tile::K * 128))),
+              b(described<B::ALONG_K>(lds + A::NBYTES)), barrier(full(0))
         {
         }
         __device__ __forceinline__ unsigned full(unsigned of) const { return lds + COUNT * STAGE + of * 8; }
@@ -252,18 +264,18 @@ struct WarpgroupProduct {
         template <class Move>
         __device__ __forceinline__ void begin(const Move& bring, unsigned count) const
         {
-            if (threadIdx.x == 0) {
+            if (threadIdx.x == (MOVERS > 0 ? Tile::ITEMS : 0)) {
                 for (unsigned of = 0; of < COUNT; of++) {
                     WarpgroupProduct::begin(full(of), 1);
                     WarpgroupProduct::begin(empty(of), Tile::ITEMS / 128);
                 }
                 asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
-                for (unsigned of = 0; MOVERS == 0 && of < COUNT && of < count; of++)
+                for (unsigned of = 0; of < COUNT && of < count; of++)
                     fill(bring, of, of);
             }
             __syncthreads();
         }
-        /* Moves all that is multiplied; whether this work-item is for that alone. */
+        /* Moves all that is multiplied behind what begin() did; whether this work-item is for that alone. */
         template <class Move>
         __device__ __forceinline__ bool moves(const Move& bring, unsigned count) const
         {
@@ -282,10 +294,9 @@ struct WarpgroupProduct {
             asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(MOVER_REGISTERS));
             if (threadIdx.x != Tile::ITEMS)
                 return;
-            unsigned to = 0, round = 1;
-            for (unsigned at = 0; at < count; at++) {
-                if (at >= COUNT)
-                    wait(empty(to), round);
+            unsigned to = 0, round = 0;
+            for (unsigned at = COUNT; at < count; at++) {
+                wait(empty(to), round);
                 fill(bring, at, to);
                 to = to + 1 == COUNT ? 0 : to + 1;
                 round ^= to == 0;
@@ -311,22 +322,24 @@ struct WarpgroupProduct {
         __device__ __forceinline__ void multiply(const Move& bring, unsigned end, unsigned count, typename Tile::Sum& sum)
         {
             while (step < end) {
-                wait(full(stage), phase);
-                const unsigned long long a = descriptor<A::ALONG_K>(lds + stage * STAGE + own);
-                const unsigned long long b = descriptor<B::ALONG_K>(lds + stage * STAGE + A::NBYTES);
+                wait(barrier, phase);
                 if constexpr (APART) {
-                    add_apart(bring, count, a, b, sum);
+                    add_apart(bring, count, descriptor(a), descriptor(b), sum);
                 } else {
                     hold(sum);
                     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-                    multiply_step<true>(sum, a, b);
+                    multiply_step<true>(sum, descriptor(a), descriptor(b));
                     multiplied<1>();
                     next(bring, count);
                 }
                 done = stage;
                 done_phase = phase;
-                stage = stage + 1 == COUNT ? 0 : stage + 1;
-                phase ^= stage == 0;
+                const bool last = stage + 1 == COUNT;
+                stage = last ? 0 : stage + 1;
+                phase ^= last;
+                a += last ? 0 - (COUNT - 1) * (STAGE / 16) : STAGE / 16;
+                b += last ? 0 - (COUNT - 1) * (STAGE / 16) : STAGE / 16;
+                barrier += last ? 0 - (COUNT - 1) * 8 : 8;
                 step++;
             }
             if constexpr (!APART) {
@@ -334,8 +347,8 @@ struct WarpgroupProduct {
                 hold(sum);
             }
         }
-        /* A step of 8-bit floats. Multiply-adds, by what the compiler does not know to be 1, take less of products beside them than
-         * additions. */
+        /* A step of 8-bit floats. With multiply-adds, by what the compiler does not know to be 1, in place of additions, 64 steps of a small
+         * tile take 5 % less; large ones as long. */
         template <class Move>
         __device__ __forceinline__ void add_apart(
             const Move& bring, unsigned count, unsigned long long a, unsigned long long b, typename Tile::Sum& sum)
@@ -351,7 +364,7 @@ struct WarpgroupProduct {
                     next(bring, count);
                 multiplied<0>();
                 if (part + 1 == PARTS && MOVERS > 0 && threadIdx.x % 128 == 0)
-                    arrive(empty(stage));
+                    arrive(barrier + COUNT * 8);
                 hold(apart);
 #pragma unroll
                 for (unsigned i = 0; i < Tile::ITEM_M; i++)
