@@ -1,0 +1,501 @@
+"""PTX that GPGPU-Sim executes wrongly or does not read -> PTX that it executes right.
+
+GPGPU-Sim interprets the text that a compiler leaves. Each rule here replaces one form of instruction
+by others that compute the same; what has no rule, and is not in the table of what it reads and
+implements (data/ptx), is refused before anything runs. Places are of its sources, commit 667834cf.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator  # noqa: TC003 - of a dataclass
+from dataclasses import dataclass
+from functools import cache
+
+from simgen import resources
+from simgen.compile.legalise.rewritten import Legalised
+from simgen.errors import RefusedError
+from simgen.storage.files import read_regular
+from simgen.storage.schema import from_json, parse
+
+_STATEMENT = re.compile(r"^\t(?:(@!?%\w+) +)?([a-z][\w.:]*)(?:[ \t]+(.*?))?;(?:\s*//.*)?$")
+_ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
+_LITERAL = re.compile(r"(?<![\w%$.+\[])(-?(?:0[xX][0-9a-fA-F]+|\d+))U?\b(?![.\w])")
+_LAUNCH_BOUNDS = re.compile(
+    r"^\.(maxntid|minnctapersm|reqntid|maxnreg|noreturn|maxclusterrank|explicitcluster)\b"
+)
+MAX_NBYTES = 2**20  # of a table
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a version of GPGPU-Sim reads and implements: a file of data/ptx."""
+
+    simulator: str
+    version: str
+    source: str
+    opcodes: tuple[str, ...]  # first words of instructions
+    modifiers: tuple[str, ...]  # and the words behind them
+    lacks: dict[str, str]  # of those, what ends the simulator, or is wrong -> why
+    registers: tuple[str, ...]  # special ones
+    timed_only: dict[str, str]  # opcodes that functional mode computes wrongly -> why
+
+
+@cache
+def table(version: str) -> Table:
+    """The table of a version, which must be there."""
+    path = resources.folder("data") / "ptx" / f"gpgpusim-{version}.json"
+    return from_json(Table, parse(read_regular(path, MAX_NBYTES)))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An instruction: `@%p1 add.s32 %r1, %r2, 3;`."""
+
+    guard: str
+    opcode: str
+    operands: tuple[str, ...]
+
+    @property
+    def words(self) -> list[str]:
+        return self.opcode.replace("::", ".").split(".")
+
+    def __str__(self) -> str:
+        guard = f"{self.guard} " if self.guard else ""
+        return f"\t{guard}{self.opcode} \t{', '.join(self.operands)};"
+
+
+def statement(line: str) -> Statement | None:
+    """The instruction of a line, or None."""
+    found = _STATEMENT.match(line)
+    if not found:
+        return None
+    return Statement(found[1] or "", found[2], _split(found[3] or ""))
+
+
+def _split(operands: str) -> tuple[str, ...]:
+    """Operands, of which braces and brackets hold commas."""
+    made, depth, word = [], 0, ""
+    for character in operands:
+        depth += (character in "{[(") - (character in "}])")
+        if character == "," and not depth:
+            made.append(word.strip())
+            word = ""
+        else:
+            word += character
+    return (*made, word.strip()) if word.strip() else tuple(made)
+
+
+# Rules -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What replaces an instruction."""
+
+    opcode: re.Pattern[str]  # all of it
+    reason: str  # what GPGPU-Sim does, and where
+    make: Callable[[Statement, re.Match[str]], list[str]]
+
+
+# Registers of ours, declared where a kernel's rules need them.
+_TEMPORARIES = "\t.reg .b16 \t%sgh<2>;\n\t.reg .b32 \t%sgr<6>;\n\t.reg .b64 \t%sgd<8>;"
+_WIDTHS = {"%rs": 16, "%rd": 64, "%r": 32}
+
+
+def _width(register: str) -> int:
+    """Bits of a register, by the names that LLVM gives."""
+    found = re.match(r"%[a-z]+", register)
+    return _WIDTHS.get(found[0] if found else "", 32)
+
+
+def _registers(operand: str) -> list[str]:
+    return re.findall(r"%[\w$]+", operand)
+
+
+def _compare(this: Statement, found: re.Match[str]) -> list[str]:
+    return [f"setp.{found[1]}{found[2] or ''}.u{found[3]} {', '.join(this.operands)}"]
+
+
+def _signed_load(this: Statement, found: re.Match[str]) -> list[str]:
+    extended = [f"cvt.s{_width(r)}.s8 {r}, {r}" for r in _registers(this.operands[0])]
+    return [f"{this.opcode} {', '.join(this.operands)}", *extended]
+
+
+def _signed_convert(this: Statement, found: re.Match[str]) -> list[str]:
+    to = this.operands[0]
+    return [f"{this.opcode} {', '.join(this.operands)}", f"cvt.s{_width(to)}.s8 {to}, {to}"]
+
+
+def _remainder(this: Statement, found: re.Match[str]) -> list[str]:
+    to, a, b = this.operands
+    sign = found[1]
+    return [
+        f"mov.b16 %sgh0, {a}", f"mov.b16 %sgh1, {b}",
+        f"cvt.{sign}32.{sign}16 %sgr0, %sgh0", f"cvt.{sign}32.{sign}16 %sgr1, %sgh1",
+        f"rem.{sign}32 %sgr0, %sgr0, %sgr1", f"cvt.u16.u32 {to}, %sgr0",
+    ]  # fmt: skip
+
+
+def _high_product(this: Statement, found: re.Match[str]) -> list[str]:
+    """The upper half of a product of 64 bits, from four products of halves (Knuth, 4.3.1 M)."""
+    to, a, b = this.operands
+    lines = [
+        f"mov.b64 %sgd5, {a}", f"mov.b64 %sgd6, {b}",
+        "mov.b64 {%sgr0, %sgr1}, %sgd5", "mov.b64 {%sgr2, %sgr3}, %sgd6",
+        "mul.wide.u32 %sgd0, %sgr0, %sgr2", "mul.wide.u32 %sgd1, %sgr1, %sgr2",
+        "mul.wide.u32 %sgd2, %sgr0, %sgr3", "mul.wide.u32 %sgd3, %sgr1, %sgr3",
+        "shr.u64 %sgd0, %sgd0, 32", "add.s64 %sgd1, %sgd1, %sgd0",  # fits: (2^32 - 1)^2 + 2^32 - 1
+        "cvt.u32.u64 %sgr4, %sgd1", "cvt.u64.u32 %sgd4, %sgr4",
+        "add.s64 %sgd2, %sgd2, %sgd4", "shr.u64 %sgd2, %sgd2, 32",
+        "shr.u64 %sgd1, %sgd1, 32",
+        "add.s64 %sgd3, %sgd3, %sgd1", "add.s64 %sgd3, %sgd3, %sgd2",
+    ]  # fmt: skip
+    if found[1] == "s":  # a negative factor counts 2^64 too much of the other one
+        for sign, other in (("%sgd5", "%sgd6"), ("%sgd6", "%sgd5")):
+            lines += [f"shr.s64 %sgd4, {sign}, 63", f"and.b64 %sgd4, %sgd4, {other}",
+                      "sub.s64 %sgd3, %sgd3, %sgd4"]  # fmt: skip
+    return [*lines, f"mov.b64 {to}, %sgd3"]
+
+
+def _fence(this: Statement, found: re.Match[str]) -> list[str]:
+    return [f"membar.{ {'cta': 'cta', 'gpu': 'gl', 'sys': 'sys'}[found[1]] }".replace(" ", "")]
+
+
+def _atomic(this: Statement, found: re.Match[str]) -> list[str]:
+    space = f".{found[2]}" if found[2] else ""
+    rest = found[3]
+    operands = list(this.operands)
+    if found[1] == "red":
+        operands.insert(0, "%sgd0" if rest.endswith("64") else "%sgr0")
+    return [f"atom{space}.{rest} {', '.join(operands)}"]
+
+
+def _ordered(this: Statement, found: re.Match[str]) -> list[str]:
+    space = f".{found[2]}" if found[2] else ""
+    return [f"{found[1]}.volatile{space}.{found[3]} {', '.join(this.operands)}"]
+
+
+def _copysign_32(this: Statement, found: re.Match[str]) -> list[str]:
+    to, sign, size = this.operands
+    return [
+        f"mov.b32 %sgr0, {sign}", f"mov.b32 %sgr1, {size}",
+        "and.b32 %sgr0, %sgr0, -2147483648", "and.b32 %sgr1, %sgr1, 2147483647",
+        f"or.b32 {to}, %sgr0, %sgr1",
+    ]  # fmt: skip
+
+
+def _copysign_64(this: Statement, found: re.Match[str]) -> list[str]:
+    to, sign, size = this.operands
+    return [
+        f"mov.b64 %sgd0, {sign}", f"mov.b64 %sgd1, {size}",
+        "shr.u64 %sgd0, %sgd0, 63", "shl.b64 %sgd0, %sgd0, 63",
+        "shl.b64 %sgd1, %sgd1, 1", "shr.u64 %sgd1, %sgd1, 1",
+        f"or.b64 {to}, %sgd0, %sgd1",
+    ]  # fmt: skip
+
+
+def _rule(opcode: str, reason: str, make: Callable[..., list[str]]) -> Rule:
+    return Rule(re.compile(opcode), reason, make)
+
+
+_ORDER, _SCOPE = r"(?:relaxed|acquire|release|acq_rel)", r"(?:cta|gpu|sys)"
+RULES = (
+    _rule(
+        r"setp\.(eq|ne)(\.(?:and|or|xor))?\.b(16|32)",
+        "CmpOp falls from .b16 and .b32 through to .b64 (cuda-sim/instructions.cc:4955), and "
+        "compares what is left in the upper halves of registers",
+        _compare,
+    ),
+    _rule(
+        r"ld\b.*\.s8", "the loaded byte is not sign-extended (instructions.cc, ld_exec)",
+        _signed_load,
+    ),
+    _rule(r"cvt\.s8\.[su](?:16|32|64)", "the result is not sign-extended", _signed_convert),
+    _rule(r"rem\.([su])16", "rem_impl has no types of 16 bits and asserts", _remainder),
+    _rule(r"mul\.hi\.([su])64", "mul_impl has no .u64 with .hi, and cuts .s64", _high_product),
+    _rule(r"fence\.(?:sc|acq_rel)\.(cta|gpu|sys)", "its lexer has no fence (ptx.l)", _fence),
+    _rule(
+        rf"(atom|red)(?:\.{_ORDER})?(?:\.{_SCOPE})?(?:\.(global|shared))?(?:::cta)?"
+        r"\.((?:add|min|max|and|or|xor|exch|cas|inc|dec)\.[busf](?:32|64))",
+        "its lexer has no orders (ptx.l); red ends in red_impl, which is not implemented; all its "
+        "atomic operations happen one after the other",
+        _atomic,
+    ),
+    _rule(
+        rf"(ld|st)\.{_ORDER}\.{_SCOPE}(?:\.(global|shared))?\.([busf]\d+)",
+        "its lexer has no orders (ptx.l); each access happens at once",
+        _ordered,
+    ),
+    _rule(r"copysign\.f32", "its lexer has no copysign (ptx.l)", _copysign_32),
+    _rule(r"copysign\.f64", "its lexer has no copysign (ptx.l)", _copysign_64),
+)  # fmt: skip
+LITERALS = (
+    "literals are read with atoi and %x into 32 bits (ptx.l, INT_OPERAND), and U ends the lexer"
+)
+
+
+def _literals(line: str, this: Statement) -> list[str]:
+    """The instruction with literals that 32 signed bits hold; larger ones come from registers."""
+    ahead: list[str] = []
+    wide = this.opcode.endswith("64") or ".wide." in this.opcode
+    operands = list(this.operands)
+    for at, operand in enumerate(operands):
+        if operand.startswith(("[", "{", "$", "(")) or not _LITERAL.fullmatch(operand):
+            continue
+        value = int(operand.rstrip("U"), 0)
+        narrow = not wide or (".wide." in this.opcode and at < 3)
+        if narrow or -(2**31) <= value < 2**31:
+            bits = value & (2**32 - 1)
+            cut = bits - (bits >> 31 << 32) if narrow else value
+            operands[at] = str(cut)
+            continue
+        register = f"%sgd{7 - at % 2}"
+        low, high = (_signed(value >> shift & (2**32 - 1)) for shift in (0, 32))
+        ahead += [f"mov.b32 %sgr4, {low}", f"mov.b32 %sgr5, {high}",
+                  f"mov.b64 {register}, {{%sgr4, %sgr5}}"]  # fmt: skip
+        operands[at] = register
+    made = Statement("", this.opcode, tuple(operands))
+    text = f"{made.opcode} {', '.join(made.operands)}".strip()
+    return [*ahead, text] if tuple(operands) != this.operands else [line]
+
+
+def _signed(bits: int) -> int:
+    return bits - (bits >> 31 << 32)
+
+
+def rewrite(text: str, version: str) -> Legalised:
+    """Rewrite a module (clang's PTX) for a version of GPGPU-Sim.
+
+    `emulated` of what is made has the instructions that are right in timing mode only.
+
+    Raises:
+        RefusedError: an instruction is not there in GPGPU-Sim and has no rule.
+    """
+    known = table(version)
+    before = text.split("\n")
+    lines, timed = list(before), {}
+    for at, line in enumerate(before):
+        if _LAUNCH_BOUNDS.match(line):
+            lines[at] = ""  # its parser wants three numbers; it has no use for any
+            continue
+        this = statement(line)
+        if this is None:
+            _check_line(line, _kernel(before, at))
+            continue
+        made = _rewritten(this)
+        for each in made:
+            _check(statement(f"\t{each};") or this, known, _kernel(before, at), line)
+        if made != [_plain(this)]:
+            guard = f"{this.guard} " if this.guard else ""
+            lines[at] = "\n".join(f"\t{guard}{each};" for each in made)
+        if this.words[0] in known.timed_only:
+            timed[this.words[0]] = known.timed_only[this.words[0]]
+    counted = Legalised.counted(
+        [line for line in before if statement(line)],
+        [new for old, new in zip(before, lines, strict=True) if statement(old)],
+    )
+    return Legalised(
+        _declared("\n".join(lines)), sum(statement(line) is not None for line in before),
+        counted.replaced, counted.added, timed,
+    )  # fmt: skip
+
+
+def _plain(this: Statement) -> str:
+    return f"{this.opcode} {', '.join(this.operands)}".strip()
+
+
+def _rewritten(this: Statement) -> list[str]:
+    made = [_plain(this)]
+    for rule in RULES:
+        if found := rule.opcode.fullmatch(this.opcode):
+            made = rule.make(this, found)
+            break
+    final: list[str] = []
+    for each in made:
+        inner = statement(f"\t{each};")
+        final += _literals(each, inner) if inner else [each]
+    return final
+
+
+def _kernel(lines: list[str], at: int) -> str:
+    """The kernel that a line is of."""
+    found = [_ENTRY.match(line) for line in lines[: at + 1]]
+    names = [each[1] for each in found if each]
+    return names[-1] if names else "?"
+
+
+def _check_line(line: str, kernel: str) -> None:
+    """Refuse what stands in a body and is no line of LLVM's PTX that we know."""
+    if re.match(r"^\t[a-z]", line) or line.startswith("\t{"):
+        raise RefusedError(
+            f"kernel {kernel}: {line.strip()}: GPGPU-Sim has no calls and no blocks that simgen "
+            "knows; write the kernel without it, or take another target"
+        )
+    if re.match(r"^(\.visible |\.weak )?\.func\b", line) and "entry" not in line:
+        raise RefusedError(f"kernel {kernel}: it calls a function; inline it (__forceinline__)")
+
+
+def _check(this: Statement, known: Table, kernel: str, line: str) -> None:
+    opcode, *modifiers = this.words
+    cure = "write the kernel without it, or take another target"
+    place = f"kernel {kernel}: {line.split(';')[0].strip()}: GPGPU-Sim {known.version}"
+    for name in (this.opcode, opcode):
+        if name in known.lacks:
+            raise RefusedError(f"{place}: {known.lacks[name]}; {cure}")
+    if opcode not in known.opcodes:
+        raise RefusedError(f"{place} has no {opcode}; {cure}")
+    odd = next((each for each in modifiers if each not in known.modifiers), None)
+    if odd is not None:
+        raise RefusedError(f"{place} reads no .{odd}; {cure}")
+    for operand in this.operands:
+        for register in re.findall(r"%[a-z_]+\d*(?:\.[xyz])?", operand):
+            name = register.removesuffix(".x").removesuffix(".y").removesuffix(".z")
+            if name in known.lacks:
+                raise RefusedError(f"{place}: {known.lacks[name]}; {cure}")
+
+
+def _declared(text: str) -> str:
+    """A module whose kernels declare our registers where they use them."""
+    made = []
+    for part in re.split(r"(?m)(?=^\.visible \.entry )", text):
+        used = part.startswith(".visible") and "%sg" in part
+        made.append(part.replace("\n{\n", f"\n{{\n{_TEMPORARIES}\n", 1) if used else part)
+    return "".join(made)
+
+
+# Modules and what kernels take ------------------------------------------------------------------
+
+
+def joined(modules: dict[str, str]) -> str:
+    """One module of several, by kernel: GPGPU-Sim reads one file.
+
+    Names at module scope, which several may have, get the kernel's number.
+    """
+    head, bodies = "", []
+    for number, text in enumerate(modules.values()):
+        start = re.search(r"(?m)^\.address_size \d+\n", text)
+        if start is None:
+            raise ValueError("no module of LLVM's")
+        head = head or text[: start.end()]
+        body = text[start.end() :]
+        declared = re.findall(
+            r"(?m)^\.(?:visible |weak |extern )*\.?(?:global|const|shared)\b[^\n;={]*?"
+            r"([A-Za-z_$][\w$]*)(?:\[\d*\])*\s*(?:=|;)",
+            body,
+        )
+        for name in declared:
+            body = re.sub(rf"(?<![\w$%]){re.escape(name)}(?![\w$])", f"{name}_{number}", body)
+        bodies.append(body)
+    return head + "".join(bodies)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes, as ptxas would say it."""
+
+    registers: int  # of a work-item, 32 bits each
+    shared_nbytes: int
+    stack_nbytes: int
+
+
+OWN_REGISTERS = 6  # beside those that values live in: addresses of parameters, scratch
+MOST_REGISTERS = 255
+
+
+def needs(text: str) -> Resources:
+    """What the kernel of a module takes.
+
+    ptxas gives registers, and is not here: it is the most values that live at once, by liveness
+    over the control flow graph, and OWN_REGISTERS. Shared bytes are exact.
+    """
+    shared = stack = 0
+    for kind, align, bits, dimensions in re.findall(
+        r"\.(shared|local) \.align (\d+) \.[bfsu](\d+) [\w$]+((?:\[\d+\])*);", text
+    ):
+        size = int(bits) // 8
+        for count in re.findall(r"\d+", dimensions):
+            size *= int(count)
+        if kind == "shared":
+            shared = -(-shared // int(align)) * int(align) + size
+        else:
+            stack += size
+    registers = min(MOST_REGISTERS, _most_live(text) + OWN_REGISTERS)
+    return Resources(registers, shared, stack)
+
+
+_NO_RESULT = {"st", "bra", "bar", "barrier", "ret", "exit", "membar", "red", "trap"}
+
+
+def _most_live(text: str) -> int:
+    """Words of 32 bits that live at once, at most."""
+    numbers: dict[str, int] = {}
+    weights: list[int] = []
+
+    def bits(names: list[str]) -> int:
+        made = 0
+        for name in names:
+            if _is_value(name):
+                if name not in numbers:
+                    numbers[name] = len(weights)
+                    weights.append(2 if _width(name) == 64 else 1)
+                made |= 1 << numbers[name]
+        return made
+
+    labels: dict[str, int] = {}
+    flow: list[tuple[int, int, str, bool]] = []  # uses, results, jump, whether it goes on
+    for line in text.split("\n"):
+        if found := re.match(r"^([$\w]+):", line):
+            labels[found[1]] = len(flow)
+        this = statement(line)
+        if this is None:
+            continue
+        opcode = this.words[0]
+        plain = opcode not in _NO_RESULT and bool(this.operands)
+        result = bits(_registers(this.operands[0])) if plain else 0
+        uses = bits([r for each in this.operands[plain:] for r in _registers(each)])
+        if this.guard:
+            uses |= result  # what it had stays where the guard is false
+        jump = this.operands[0] if opcode == "bra" else ""
+        goes_on = bool(this.guard) or opcode not in ("bra", "ret", "exit")
+        flow.append((uses, result, jump, goes_on))
+    live = [0] * (len(flow) + 1)
+    changed = True
+    while changed:
+        changed = False
+        for at in range(len(flow) - 1, -1, -1):
+            uses, result, jump, goes_on = flow[at]
+            after = live[at + 1] if goes_on else 0
+            after |= live[labels[jump]] if jump in labels else 0
+            now = (after & ~result) | uses
+            changed |= now != live[at]
+            live[at] = now
+    return max((_weight(each, weights) for each in live), default=0)
+
+
+def _is_value(name: str) -> bool:
+    return bool(re.fullmatch(r"%(?:r|rd|rs|f|fd|sgr|sgd|sgh)\d+", name))
+
+
+def _weight(live: int, weights: list[int]) -> int:
+    total = at = 0
+    while live:
+        if live & 1:
+            total += weights[at]
+        live >>= 1
+        at += 1
+    return total
+
+
+def resource_lines(kernels: dict[str, Resources], arch: str) -> str:
+    """What `ptxas -v` would print of kernels, as GPGPU-Sim reads it (cuda-sim/ptxinfo.l)."""
+    return "ptxas info    : 0 bytes gmem\n" + "".join(_lines(kernels, arch))
+
+
+def _lines(kernels: dict[str, Resources], arch: str) -> Iterator[str]:
+    for name, of in kernels.items():
+        yield f"ptxas info    : Compiling entry function '{name}' for '{arch}'\n"
+        yield f"ptxas info    : Function properties for {name}\n"
+        yield f"    {of.stack_nbytes} bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        shared = f", {of.shared_nbytes} bytes smem" if of.shared_nbytes else ""
+        yield f"ptxas info    : Used {of.registers} registers{shared}, 352 bytes cmem[0]\n"

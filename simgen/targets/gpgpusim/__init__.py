@@ -1,0 +1,4 @@
+"""GPGPU-Sim: models of NVIDIA GPUs that interpret PTX, functionally or with a timing model.
+
+May import: targets.base, targets.launch_rows, targets.replaced.
+"""
