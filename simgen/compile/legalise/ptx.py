@@ -19,6 +19,8 @@ from simgen.storage.files import read_regular
 from simgen.storage.schema import from_json, parse
 
 _STATEMENT = re.compile(r"^\t(?:(@!?%\w+) +)?([a-z][\w.:]*)(?:[ \t]+(.*?))?;(?:\s*//.*)?$")
+# Half of a pair that nobody wants has a name of its own: `{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }`.
+_BLOCK = re.compile(r"^\t\{ \.reg \.b(16|32) (\w+); ([a-z][^;]*); \}$")
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
 _LITERAL = re.compile(r"(?<![\w%$.+\[])(-?(?:0[xX][0-9a-fA-F]+|\d+))U?\b(?![.\w])")
 _LAUNCH_BOUNDS = re.compile(
@@ -67,6 +69,9 @@ class Statement:
 
 def statement(line: str) -> Statement | None:
     """The instruction of a line, or None."""
+    if block := _BLOCK.match(line):
+        register = {"16": "%sgh1", "32": "%sgr5"}[block[1]]
+        line = "\t" + re.sub(rf"\b{block[2]}\b", register, block[3]) + ";"
     found = _STATEMENT.match(line)
     if not found:
         return None
@@ -99,7 +104,7 @@ class Rule:
 
 
 # Registers of ours, declared where a kernel's rules need them.
-_TEMPORARIES = "\t.reg .b16 \t%sgh<2>;\n\t.reg .b32 \t%sgr<6>;\n\t.reg .b64 \t%sgd<8>;"
+_TEMPORARIES = "\t.reg .b16 \t%sgh<4>;\n\t.reg .b32 \t%sgr<6>;\n\t.reg .b64 \t%sgd<8>;"
 _WIDTHS = {"%rs": 16, "%rd": 64, "%r": 32}
 
 
@@ -241,6 +246,9 @@ def _literals(line: str, this: Statement) -> list[str]:
     wide = this.opcode.endswith("64") or ".wide." in this.opcode
     operands = list(this.operands)
     for at, operand in enumerate(operands):
+        if operand.startswith("{"):
+            moves, operands[at] = _vector(this, operand)
+            ahead += moves
         if operand.startswith(("[", "{", "$", "(")) or not _LITERAL.fullmatch(operand):
             continue
         value = int(operand.rstrip("U"), 0)
@@ -258,6 +266,29 @@ def _literals(line: str, this: Statement) -> list[str]:
     made = Statement("", this.opcode, tuple(operands))
     text = f"{made.opcode} {', '.join(made.operands)}".strip()
     return [*ahead, text] if tuple(operands) != this.operands else [line]
+
+
+def _vector(this: Statement, operand: str) -> tuple[list[str], str]:
+    """A vector operand of registers only, and what puts its literals there."""
+    parts = _split(operand[1:-1])
+    if all(part.startswith("%") for part in parts):
+        return [], operand
+    bits = int(re.sub(r"\D", "", this.words[-1]))
+    if this.words[0] == "mov":
+        bits //= len(parts)
+    bank = {64: "d", 32: "r"}.get(bits, "h")
+    moves = []
+    for at, part in enumerate(parts):
+        if not part.startswith("%"):
+            register = f"%sg{bank}{at}"
+            moves += _literals_moved(f"mov.b{max(bits, 16)} {register}, {part}")
+            parts = (*parts[:at], register, *parts[at + 1 :])
+    return moves, f"{{{', '.join(parts)}}}"
+
+
+def _literals_moved(line: str) -> list[str]:
+    inner = statement(f"\t{line};")
+    return _literals(line, inner) if inner else [line]
 
 
 def _signed(bits: int) -> int:
@@ -286,7 +317,7 @@ def rewrite(text: str, version: str) -> Legalised:
         made = _rewritten(this)
         for each in made:
             _check(statement(f"\t{each};") or this, known, _kernel(before, at), line)
-        if made != [_plain(this)]:
+        if made != [_plain(this)] or _BLOCK.match(line):
             guard = f"{this.guard} " if this.guard else ""
             lines[at] = "\n".join(f"\t{guard}{each};" for each in made)
         if this.words[0] in known.timed_only:
@@ -313,8 +344,7 @@ def _rewritten(this: Statement) -> list[str]:
             break
     final: list[str] = []
     for each in made:
-        inner = statement(f"\t{each};")
-        final += _literals(each, inner) if inner else [each]
+        final += _literals_moved(each)
     return final
 
 

@@ -174,7 +174,6 @@ class GpgpuSimPackage(Package):
         program = render.text(
             "launchers/gpgpusim.c.j2",
             workload=job.workload,
-            kernels=[kernel.name for kernel in job.workload.kernels],
             sm=self.settings.simulated.arch.removeprefix("sm_"),
         )
         table = render.text(
@@ -197,7 +196,7 @@ def _check(workload: Workload) -> None:
         RefusedError: there is one.
     """
     for kernel in workload.kernels:
-        if kernel.maps or kernel.lds_nbytes:
+        if kernel.maps:
             raise RefusedError(
                 f"{NAME}: kernel {kernel.name}: it is planned for another GPU; plan it for "
                 "GPGPU-Sim's with --plan-for gpgpusim-sm7-qv100"
