@@ -142,7 +142,7 @@ def device_flags(source: str, arch: str) -> tuple[str, ...]:
 PTX_FLAGS = (
     "--target=x86_64-unknown-linux-gnu",
     "--cuda-device-only",
-    "-nocudalib",  # nothing of the CUDA toolkit: templates/prelude/clang_cuda.h has what kernels need
+    "-nocudalib",  # no CUDA toolkit: templates/prelude/clang_cuda.h has what kernels need
     "-nocudainc",
     "-nostdinc",
     "-std=c++20",

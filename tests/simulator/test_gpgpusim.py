@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from typing import TYPE_CHECKING
 
 import narrow
@@ -11,14 +9,13 @@ import pytest
 from layer_bundles import Problem, plan
 from layer_variants import Variant, problems_of_one_gpu
 
-from simgen import api
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
 from simgen.ir import Pass
 from simgen.layers import LAYERS
 from simgen.machine import named
 from simgen.running import process
-from simgen.targets.gpgpusim.target import GpgpuSim
+from simgen.targets.gpgpusim.simulator import GpgpuSim
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,14 +1,15 @@
 """PTX that GPGPU-Sim executes wrongly or does not read -> PTX that it executes right.
 
-GPGPU-Sim interprets the text that a compiler leaves. Each rule here replaces one form of instruction
-by others that compute the same; what has no rule, and is not in the table of what it reads and
-implements (data/ptx), is refused before anything runs. Places are of its sources, commit 667834cf.
+GPGPU-Sim interprets the text that a compiler leaves. Each rule here replaces one form of
+instruction by others that compute the same; what has no rule, and is not in the table of what it
+reads and implements (data/ptx), is refused before anything runs. Places are of its sources, commit
+667834cf.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator  # noqa: TC003 - of a dataclass
+from collections.abc import Callable  # noqa: TC003 - of a dataclass
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,7 +20,8 @@ from simgen.storage.files import read_regular
 from simgen.storage.schema import from_json, parse
 
 _STATEMENT = re.compile(r"^\t(?:(@!?%\w+) +)?([a-z][\w.:]*)(?:[ \t]+(.*?))?;(?:\s*//.*)?$")
-# Half of a pair that nobody wants has a name of its own: `{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }`.
+# Half of a pair that nobody wants has a name of its own:
+# { .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }
 _BLOCK = re.compile(r"^\t\{ \.reg \.b(16|32) (\w+); ([a-z][^;]*); \}$")
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
 _LITERAL = re.compile(r"(?<![\w%$.+\[])(-?(?:0[xX][0-9a-fA-F]+|\d+))U?\b(?![.\w])")
@@ -30,7 +32,7 @@ MAX_NBYTES = 2**20  # of a table
 
 
 @dataclass(frozen=True)
-class Table:
+class PtxTable:
     """What a version of GPGPU-Sim reads and implements: a file of data/ptx."""
 
     simulator: str
@@ -44,10 +46,10 @@ class Table:
 
 
 @cache
-def table(version: str) -> Table:
+def table(version: str) -> PtxTable:
     """The table of a version, which must be there."""
     path = resources.folder("data") / "ptx" / f"gpgpusim-{version}.json"
-    return from_json(Table, parse(read_regular(path, MAX_NBYTES)))
+    return from_json(PtxTable, parse(read_regular(path, MAX_NBYTES)))
 
 
 @dataclass(frozen=True)
@@ -105,16 +107,17 @@ class Rule:
 
 # Registers of ours, declared where a kernel's rules need them.
 _TEMPORARIES = "\t.reg .b16 \t%sgh<4>;\n\t.reg .b32 \t%sgr<6>;\n\t.reg .b64 \t%sgd<8>;"
-_WIDTHS = {"%rs": 16, "%rd": 64, "%r": 32}
+_WIDTHS = {"%rs": 16, "%rd": 64, "%fd": 64, "%sgh": 16, "%sgd": 64}  # all others have 32
 
 
-def _width(register: str) -> int:
-    """Bits of a register, by the names that LLVM gives."""
+def width(register: str) -> int:
+    """Bits of a register, by the names that LLVM gives, or ours."""
     found = re.match(r"%[a-z]+", register)
     return _WIDTHS.get(found[0] if found else "", 32)
 
 
-def _registers(operand: str) -> list[str]:
+def registers(operand: str) -> list[str]:
+    """The registers of an operand, in order."""
     return re.findall(r"%[\w$]+", operand)
 
 
@@ -123,13 +126,13 @@ def _compare(this: Statement, found: re.Match[str]) -> list[str]:
 
 
 def _signed_load(this: Statement, found: re.Match[str]) -> list[str]:
-    extended = [f"cvt.s{_width(r)}.s8 {r}, {r}" for r in _registers(this.operands[0])]
+    extended = [f"cvt.s{width(r)}.s8 {r}, {r}" for r in registers(this.operands[0])]
     return [f"{this.opcode} {', '.join(this.operands)}", *extended]
 
 
 def _signed_convert(this: Statement, found: re.Match[str]) -> list[str]:
     to = this.operands[0]
-    return [f"{this.opcode} {', '.join(this.operands)}", f"cvt.s{_width(to)}.s8 {to}, {to}"]
+    return [f"{this.opcode} {', '.join(this.operands)}", f"cvt.s{width(to)}.s8 {to}, {to}"]
 
 
 def _remainder(this: Statement, found: re.Match[str]) -> list[str]:
@@ -305,18 +308,20 @@ def rewrite(text: str, version: str) -> Legalised:
     """
     known = table(version)
     before = text.split("\n")
-    lines, timed = list(before), {}
+    lines, timed, kernel = list(before), {}, "?"
     for at, line in enumerate(before):
+        if entry := _ENTRY.match(line):
+            kernel = entry[1]
         if _LAUNCH_BOUNDS.match(line):
             lines[at] = ""  # its parser wants three numbers; it has no use for any
             continue
         this = statement(line)
         if this is None:
-            _check_line(line, _kernel(before, at))
+            _check_line(line, kernel)
             continue
         made = _rewritten(this)
         for each in made:
-            _check(statement(f"\t{each};") or this, known, _kernel(before, at), line)
+            _check(statement(f"\t{each};") or this, known, kernel, line)
         if made != [_plain(this)] or _BLOCK.match(line):
             guard = f"{this.guard} " if this.guard else ""
             lines[at] = "\n".join(f"\t{guard}{each};" for each in made)
@@ -348,13 +353,6 @@ def _rewritten(this: Statement) -> list[str]:
     return final
 
 
-def _kernel(lines: list[str], at: int) -> str:
-    """The kernel that a line is of."""
-    found = [_ENTRY.match(line) for line in lines[: at + 1]]
-    names = [each[1] for each in found if each]
-    return names[-1] if names else "?"
-
-
 def _check_line(line: str, kernel: str) -> None:
     """Refuse what stands in a body and is no line of LLVM's PTX that we know."""
     if re.match(r"^\t[a-z]", line) or line.startswith("\t{"):
@@ -366,7 +364,7 @@ def _check_line(line: str, kernel: str) -> None:
         raise RefusedError(f"kernel {kernel}: it calls a function; inline it (__forceinline__)")
 
 
-def _check(this: Statement, known: Table, kernel: str, line: str) -> None:
+def _check(this: Statement, known: PtxTable, kernel: str, line: str) -> None:
     opcode, *modifiers = this.words
     cure = "write the kernel without it, or take another target"
     place = f"kernel {kernel}: {line.split(';')[0].strip()}: GPGPU-Sim {known.version}"
@@ -392,140 +390,3 @@ def _declared(text: str) -> str:
         used = part.startswith(".visible") and "%sg" in part
         made.append(part.replace("\n{\n", f"\n{{\n{_TEMPORARIES}\n", 1) if used else part)
     return "".join(made)
-
-
-# Modules and what kernels take ------------------------------------------------------------------
-
-
-def joined(modules: dict[str, str]) -> str:
-    """One module of several, by kernel: GPGPU-Sim reads one file.
-
-    Names at module scope, which several may have, get the kernel's number.
-    """
-    head, bodies = "", []
-    for number, text in enumerate(modules.values()):
-        start = re.search(r"(?m)^\.address_size \d+\n", text)
-        if start is None:
-            raise ValueError("no module of LLVM's")
-        head = head or text[: start.end()]
-        body = text[start.end() :]
-        declared = re.findall(
-            r"(?m)^\.(?:visible |weak |extern )*\.?(?:global|const|shared)\b[^\n;={]*?"
-            r"([A-Za-z_$][\w$]*)(?:\[\d*\])*\s*(?:=|;)",
-            body,
-        )
-        for name in declared:
-            body = re.sub(rf"(?<![\w$%]){re.escape(name)}(?![\w$])", f"{name}_{number}", body)
-        bodies.append(body)
-    return head + "".join(bodies)
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a kernel takes, as ptxas would say it."""
-
-    registers: int  # of a work-item, 32 bits each
-    shared_nbytes: int
-    stack_nbytes: int
-
-
-OWN_REGISTERS = 6  # beside those that values live in: addresses of parameters, scratch
-MOST_REGISTERS = 255
-
-
-def needs(text: str) -> Resources:
-    """What the kernel of a module takes.
-
-    ptxas gives registers, and is not here: it is the most values that live at once, by liveness
-    over the control flow graph, and OWN_REGISTERS. Shared bytes are exact.
-    """
-    shared = stack = 0
-    for kind, align, bits, dimensions in re.findall(
-        r"\.(shared|local) \.align (\d+) \.[bfsu](\d+) [\w$]+((?:\[\d+\])*);", text
-    ):
-        size = int(bits) // 8
-        for count in re.findall(r"\d+", dimensions):
-            size *= int(count)
-        if kind == "shared":
-            shared = -(-shared // int(align)) * int(align) + size
-        else:
-            stack += size
-    registers = min(MOST_REGISTERS, _most_live(text) + OWN_REGISTERS)
-    return Resources(registers, shared, stack)
-
-
-_NO_RESULT = {"st", "bra", "bar", "barrier", "ret", "exit", "membar", "red", "trap"}
-
-
-def _most_live(text: str) -> int:
-    """Words of 32 bits that live at once, at most."""
-    numbers: dict[str, int] = {}
-    weights: list[int] = []
-
-    def bits(names: list[str]) -> int:
-        made = 0
-        for name in names:
-            if _is_value(name):
-                if name not in numbers:
-                    numbers[name] = len(weights)
-                    weights.append(2 if _width(name) == 64 else 1)
-                made |= 1 << numbers[name]
-        return made
-
-    labels: dict[str, int] = {}
-    flow: list[tuple[int, int, str, bool]] = []  # uses, results, jump, whether it goes on
-    for line in text.split("\n"):
-        if found := re.match(r"^([$\w]+):", line):
-            labels[found[1]] = len(flow)
-        this = statement(line)
-        if this is None:
-            continue
-        opcode = this.words[0]
-        plain = opcode not in _NO_RESULT and bool(this.operands)
-        result = bits(_registers(this.operands[0])) if plain else 0
-        uses = bits([r for each in this.operands[plain:] for r in _registers(each)])
-        if this.guard:
-            uses |= result  # what it had stays where the guard is false
-        jump = this.operands[0] if opcode == "bra" else ""
-        goes_on = bool(this.guard) or opcode not in ("bra", "ret", "exit")
-        flow.append((uses, result, jump, goes_on))
-    live = [0] * (len(flow) + 1)
-    changed = True
-    while changed:
-        changed = False
-        for at in range(len(flow) - 1, -1, -1):
-            uses, result, jump, goes_on = flow[at]
-            after = live[at + 1] if goes_on else 0
-            after |= live[labels[jump]] if jump in labels else 0
-            now = (after & ~result) | uses
-            changed |= now != live[at]
-            live[at] = now
-    return max((_weight(each, weights) for each in live), default=0)
-
-
-def _is_value(name: str) -> bool:
-    return bool(re.fullmatch(r"%(?:r|rd|rs|f|fd|sgr|sgd|sgh)\d+", name))
-
-
-def _weight(live: int, weights: list[int]) -> int:
-    total = at = 0
-    while live:
-        if live & 1:
-            total += weights[at]
-        live >>= 1
-        at += 1
-    return total
-
-
-def resource_lines(kernels: dict[str, Resources], arch: str) -> str:
-    """What `ptxas -v` would print of kernels, as GPGPU-Sim reads it (cuda-sim/ptxinfo.l)."""
-    return "ptxas info    : 0 bytes gmem\n" + "".join(_lines(kernels, arch))
-
-
-def _lines(kernels: dict[str, Resources], arch: str) -> Iterator[str]:
-    for name, of in kernels.items():
-        yield f"ptxas info    : Compiling entry function '{name}' for '{arch}'\n"
-        yield f"ptxas info    : Function properties for {name}\n"
-        yield f"    {of.stack_nbytes} bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-        shared = f", {of.shared_nbytes} bytes smem" if of.shared_nbytes else ""
-        yield f"ptxas info    : Used {of.registers} registers{shared}, 352 bytes cmem[0]\n"

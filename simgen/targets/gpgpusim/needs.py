@@ -22,7 +22,7 @@ FACTOR = 3
 
 
 @dataclass(frozen=True)
-class Built(Requirements):
+class GpgpuSimBuild(Requirements):
     """A build, and in it the configuration of the simulated GPU."""
 
     config: str

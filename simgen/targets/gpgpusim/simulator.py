@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from simgen import machine
-from simgen.compile import render, stages
-from simgen.compile.legalise import ptx
+from simgen.compile import ptx_modules, render, stages
 from simgen.errors import RefusedError
 from simgen.ir import GUARD
 from simgen.targets import replaced
@@ -27,7 +26,7 @@ from simgen.targets.base import (
     Watcher,
     setting,
 )
-from simgen.targets.gpgpusim.needs import CURE, Built
+from simgen.targets.gpgpusim.needs import CURE, GpgpuSimBuild
 from simgen.targets.launch_rows import RowsReader, RowsWatcher
 
 if TYPE_CHECKING:
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
 NAME = "gpgpusim"
 VERSION = "4.2"  # of the table in data/ptx
 MACHINES = {  # folder of a configuration -> the machine that it models
-    each.gpgpusim.config: each.machine
-    for each in machine.descriptions().values()
-    if each.gpgpusim
+    each.gpgpusim.config: each.machine for each in machine.descriptions().values() if each.gpgpusim
 }
 MAIN = "gpgpusim.c"
 FLAGS = ("-std=gnu23", "-O2", "-fno-strict-aliasing")
@@ -57,25 +54,28 @@ LIBRARIES = {
         "_ZN13gpgpu_context33gpgpu_ptx_info_load_from_filenameEPKcj",
     ),
 }  # fmt: skip
-PTXAS = '#!/bin/sh\n# In place of NVIDIA\'s ptxas -v, which is not needed: what simgen knows of the kernels.\ncat kernels.ptxas >&2\n'
+PTXAS = """#!/bin/sh
+# In place of NVIDIA's ptxas -v, which is not needed: what simgen knows of the kernels.
+cat kernels.ptxas >&2
+"""
 TIMED = "timed.txt"  # what functional mode computes wrongly, and why
+_SINCE = "since the launch before"  # of counters that run on
+_CACHES = (("l1", "L1D_total_cache"), ("l2", "L2_total_cache"))
 COUNTED = {
     "host_seconds": "time of the simulator",
     "seconds": "gpu_sim_cycle / clock of the cores",
     "cycles": "gpu_sim_cycle",
-    "instructions": "gpgpu_n_tot_w_icount, since the launch before",
+    "instructions": f"gpgpu_n_tot_w_icount, {_SINCE}",
     "thread_instructions": "gpu_sim_insn",
-    "work_groups": "gpu_tot_issued_cta, since the launch before",
-    **{f"{key}_hits": f"{name}_total_cache_accesses - misses - pending_hits, since the launch before"
-       for key, name in (("l1", "L1D"), ("l2", "L2"))},
-    **{f"{key}_misses": f"{name}_total_cache_misses, since the launch before"
-       for key, name in (("l1", "L1D"), ("l2", "L2"))},
-    **{f"{key}_mshr_hits": f"{name}_total_cache_pending_hits, since the launch before"
-       for key, name in (("l1", "L1D"), ("l2", "L2"))},
-    "dram_reads": "total dram reads, since the launch before",
-    "dram_writes": "total dram writes, since the launch before",
-    "dram_read_bytes": "the same * dram_buswidth * dram_burst_length * n_mem_per_ctrlr",
-    "dram_written_bytes": "the same of writes",
+    "work_groups": f"gpu_tot_issued_cta, {_SINCE}",
+    **{f"{key}_hits": f"{name}_accesses - misses - pending_hits, {_SINCE}"
+       for key, name in _CACHES},
+    **{f"{key}_misses": f"{name}_misses, {_SINCE}" for key, name in _CACHES},
+    **{f"{key}_mshr_hits": f"{name}_pending_hits, {_SINCE}" for key, name in _CACHES},
+    "dram_reads": f"total dram reads, {_SINCE}",
+    "dram_writes": f"total dram writes, {_SINCE}",
+    "dram_read_bytes": "dram_reads * dram_buswidth * dram_burst_length * n_mem_per_ctrlr",
+    "dram_written_bytes": "dram_writes * dram_buswidth * dram_burst_length * n_mem_per_ctrlr",
 }  # fmt: skip
 
 
@@ -107,7 +107,7 @@ class GpgpuSim(Target):
 
     @property
     def needs(self) -> Requirements:
-        return Built(self.config)
+        return GpgpuSimBuild(self.config)
 
     @property
     def package(self) -> Package:
@@ -146,7 +146,7 @@ class GpgpuSimPackage(Package):
         kernels: dict[str, Legalised] = {
             name: products[stages.LEGALISED] for name, products in made.items()
         }
-        takes = {name: ptx.needs(each.text) for name, each in kernels.items()}
+        takes = {name: ptx_modules.needs(each.text) for name, each in kernels.items()}
         run = render.text(
             "targets/gpgpusim.run.sh.j2",
             name=workload.name,
@@ -162,8 +162,10 @@ class GpgpuSimPackage(Package):
             "run.sh": File(run.encode(), executable=True),
             "program": File(program, executable=True),
             "ptxas": File(PTXAS.encode(), executable=True),
-            "kernels.ptx": File(ptx.joined({n: k.text for n, k in kernels.items()}).encode()),
-            "kernels.ptxas": File(ptx.resource_lines(takes, arch).encode()),
+            "kernels.ptx": File(
+                ptx_modules.joined({n: k.text for n, k in kernels.items()}).encode()
+            ),
+            "kernels.ptxas": File(ptx_modules.resource_lines(takes, arch).encode()),
             **({TIMED: File(timed)} if timed else {}),
             replaced.FILE: File(replaced.costs(kernels)),
             **{f"src/{name}": File(content) for name, content in sources.items()},
