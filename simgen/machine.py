@@ -26,7 +26,7 @@ MACHINES, ARCHITECTURES = "machines", "architectures"  # folders in data/
 MAX_NBYTES = 2**20  # of a file
 AUTO, YES, NO = "auto", "yes", "no"  # whether matrix instructions multiply
 TF32 = "tf32"  # they do where that pays, and f32 too, of which they keep 11 bits
-MODELS = ("gem5-", "mgpusim-")  # begin the names of simulators' models of machines
+MODELS = ("gem5-", "mgpusim-", "gpgpusim-")  # begin the names of simulators' models of machines
 
 Name = Annotated[str, Matching(r"[a-z0-9_.-]{1,64}", "a name")]
 Count = Annotated[int, Within(1, 2**20)]
@@ -194,6 +194,13 @@ class MgpusimModel:
 
 
 @dataclass(frozen=True)
+class GpgpusimModel:
+    """How GPGPU-Sim simulates it."""
+
+    config: str  # folder in its configs/tested-cfgs
+
+
+@dataclass(frozen=True)
 class Description:
     """What a file of data/machines holds."""
 
@@ -202,6 +209,7 @@ class Description:
     sources: Mapping[str, Annotated[str, Sized(1, 500)]]  # fields -> where their values come from
     gem5_se: Gem5Model | None = None
     mgpusim: MgpusimModel | None = None
+    gpgpusim: GpgpusimModel | None = None
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,11 @@ def prelude() -> str:
     return "".join(part for part, _ in _inlined("prelude", PRELUDE, set()))
 
 
+def clang_cuda() -> str:
+    """What stands before a kernel that clang makes PTX of, without NVIDIA's headers."""
+    return (resources.folder("templates") / "prelude" / "clang_cuda.h").read_text()
+
+
 def c_float(value: float) -> str:
     """A float literal that reads back to the same float32."""
     literal = repr(float(value))

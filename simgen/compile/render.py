@@ -10,6 +10,7 @@ from simgen import resources
 from simgen.compile import kernel_source
 from simgen.compile.kernel_source import PRELUDE as PRELUDE
 from simgen.compile.kernel_source import c_float as c_float
+from simgen.compile.kernel_source import clang_cuda as clang_cuda
 from simgen.compile.kernel_source import prelude as prelude
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
     amdgcn   source -> assembly -> legalised -> code object -> checked
     x86      source -> program: all kernels and their launcher are compiled together
     nvptx    source: NVIDIA's compiler makes the rest on the machine that has the GPU
+    ptx      source -> PTX -> legalised: a simulator reads the text
 
 Each stage makes its product of the one before. Compiling and assembling are cached separately, so
 that what a stage between them leaves as it is costs nothing twice.
@@ -18,6 +19,7 @@ from typing import Any
 from simgen.compile import code_object, legalise, own, render, toolchain
 from simgen.compile.cache import Cache, Key
 from simgen.compile.legalise import Legalised, Model, cache_policy, facts
+from simgen.compile.legalise import ptx as ptx_text
 from simgen.compile.legalise.implemented import Unimplemented, unimplemented
 from simgen.errors import RefusedError
 from simgen.ir import Kernel
@@ -32,6 +34,7 @@ LEGALISED = "legalised"  # legalise.Legalised: the text that is assembled, and w
 CODE_OBJECT = "code object"  # linked ELF
 CHECKED = "checked"  # the same, of which each instruction is known to be implemented
 PROGRAM = "program"  # x86-64 ELF
+PTX = "PTX"  # text of clang
 
 Products = Mapping[str, Any]  # by the names above
 
@@ -151,6 +154,26 @@ def x86(
 def nvptx() -> tuple[Stage, ...]:
     """None: the rendered source travels as it is."""
     return ()
+
+
+def ptx(arch: str, version: str) -> tuple[Stage, ...]:
+    """The stages of a kernel for a version of GPGPU-Sim (data/ptx).
+
+    Their source is a rendered kernel. For what the simulator does not execute right they raise
+    RefusedError.
+    """
+
+    def compiled(source: str, cache: Cache) -> str:
+        whole = render.clang_cuda() + render.self_contained(source)
+        entry = re.search(_MACRO, source, re.MULTILINE) or re.search(_ENTRY, source)
+        key = _device_key(PTX, entry, toolchain.ptx_flags(arch), arch)
+        key.add("source", whole)
+        return cache.get_or_build(key, lambda: toolchain.ptx(whole, arch).encode()).decode()
+
+    def legalised(text: str, cache: Cache) -> Legalised:
+        return ptx_text.rewrite(text, version)
+
+    return (Stage(PTX, compiled), Stage(LEGALISED, legalised))
 
 
 def names(stages: Sequence[Stage]) -> tuple[str, ...]:

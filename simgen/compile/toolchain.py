@@ -138,6 +138,44 @@ def device_flags(source: str, arch: str) -> tuple[str, ...]:
     return (*DEVICE_FLAGS, *(HALF_FLAGS if simulated and "_Float16" in source else ()))
 
 
+# What makes PTX of the same kernels. Why each flag that DEVICE_FLAGS has not is there:
+PTX_FLAGS = (
+    "--target=x86_64-unknown-linux-gnu",
+    "--cuda-device-only",
+    "-nocudalib",  # no CUDA toolkit: templates/prelude/clang_cuda.h has what kernels need
+    "-nocudainc",
+    "-nostdinc",
+    "-std=c++20",
+    "-O3",
+    "-fno-vectorize",
+    "-fno-jump-tables",  # simulators have no indirect branches
+    "-ffp-contract=off",
+    "-fno-ident",
+    "-Wall",
+    "-Wno-unused-function",
+    "-Wno-unused-const-variable",
+    "-Wno-pass-failed",  # loops that are unrolled elsewhere, and too long here
+    "-Werror",
+)
+# The oldest version of PTX that has the architecture; without one, clang asks for a CUDA toolkit.
+PTX_VERSIONS = {"sm_70": 60, "sm_75": 63, "sm_86": 71}
+
+
+def ptx_flags(arch: str) -> tuple[str, ...]:
+    """What a kernel is compiled to PTX with."""
+    return (
+        "-x", "cuda", f"--cuda-gpu-arch={arch}", f"--cuda-feature=+ptx{PTX_VERSIONS[arch]}",
+        *PTX_FLAGS,
+    )  # fmt: skip
+
+
+def ptx(source: str, arch: str) -> str:
+    """PTX of self-contained CUDA text; `arch` is one of PTX_VERSIONS."""
+    with _Folder({"kernel.cu": source.encode()}) as folder:
+        _run(folder, "clang", *ptx_flags(arch), "-S", "kernel.cu", "-o", "kernel.ptx")
+        return (folder / "kernel.ptx").read_text()
+
+
 def assemble(text: str, arch: str) -> bytes:
     """A linked AMDGPU code object from assembly text."""
     with _Folder({"kernel.s": text.encode()}) as folder:

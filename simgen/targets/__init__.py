@@ -12,6 +12,7 @@ from simgen.targets.base import TARGETS as TARGETS
 from simgen.targets.base import Target as Target
 from simgen.targets.gem5 import kfd as kfd
 from simgen.targets.gem5 import se as se
+from simgen.targets.gpgpusim import simulator as simulator
 from simgen.targets.mgpusim import target as target
 from simgen.targets.untested import gem5_dnnmark as gem5_dnnmark
 from simgen.targets.untested import gem5_fs as gem5_fs

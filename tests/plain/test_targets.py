@@ -39,7 +39,7 @@ def test_a_target_has_four_roles(target: Target):
 
 @every
 def test_what_is_missing_has_a_cure(target: Target, monkeypatch: pytest.MonkeyPatch):
-    for name in ("GEM5", "GEM5_DISK_IMAGE", "GEM5_KERNEL", "DNNMARK", "SIMGEN_GO"):
+    for name in ("GEM5", "GEM5_DISK_IMAGE", "GEM5_KERNEL", "DNNMARK", "SIMGEN_GO", "GPGPUSIM_ROOT"):
         monkeypatch.delenv(name, raising=False)
     assert all(lack.fact and lack.cure for lack in target.needs.missing())
 
@@ -90,7 +90,7 @@ def test_the_list_of_targets_says_what_was_seen_running():
     assert {name: row["seen running"] for name, row in rows.items()} == {
         "gem5-se": "yes, not --launcher dnnmark, --launcher hip",
         "gem5-fs": "no", "hip": "no",
-        "mgpusim": "yes", "host": "yes", "cuda": "yes", "null": "yes",
+        "gpgpusim": "yes", "mgpusim": "yes", "host": "yes", "cuda": "yes", "null": "yes",
     }  # fmt: skip
     assert list(rows)[-1] == "null"  # an example comes last
     assert rows["host"]["stages"] == ["source", "program"]
