@@ -1,6 +1,11 @@
 /* Names that NVIDIA's compilers have built in, for clang, which makes PTX of a kernel without NVIDIA's
  * headers. Stands before the kernel's text, and has the prelude take the branch of those compilers. */
 #define __CUDACC__ 1
+/* Simulators read no instruction that later architectures have. */
+#if __CUDA_ARCH__ > 750
+#undef __CUDA_ARCH__
+#define __CUDA_ARCH__ 750
+#endif
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import os
+import subprocess
 from typing import TYPE_CHECKING
 
 import narrow
@@ -9,9 +12,10 @@ import pytest
 from layer_bundles import Problem, plan
 from layer_variants import Variant, problems_of_one_gpu
 
+from simgen import api
 from simgen.bundle import results
 from simgen.bundle import writing as bundles
-from simgen.ir import Pass
+from simgen.ir import DType, Pass
 from simgen.layers import LAYERS
 from simgen.machine import named
 from simgen.running import process
@@ -26,6 +30,7 @@ lacks = GpgpuSim().needs.missing()
 pytestmark = pytest.mark.skipif(bool(lacks), reason=" | ".join(map(str, lacks)))
 
 TIMEOUT = 900.0  # seconds
+LAUNCH_LATENCY = 5000  # cycles, of its configurations
 PASSES = (Pass.FORWARD, Pass.BACKWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
 
 
@@ -43,9 +48,91 @@ def problems() -> dict[str, Problem]:
     return found
 
 
-def test_every_layer_and_pass_is_right(tmp_path: Path, builder: Builder) -> None:
+def narrow_enough(name: str, dtype: str) -> bool:
+    """Whether a layer has tensors of the type."""
+    return dtype == "f32" or not name.startswith(("adam", "bcm_fc", "sampled_softmax", "sgd"))
+
+
+@pytest.mark.parametrize(
+    ("config", "mode", "dtype"),
+    [
+        ("SM7_QV100", "functional", "f32"),
+        ("SM86_RTX3070", "functional", "f16"),
+        ("SM75_RTX2060", "functional", "bf16"),
+        ("SM75_RTX2060", "timing", "f32"),  # the fastest
+    ],
+)
+def test_every_layer_and_pass_is_right(
+    tmp_path: Path, builder: Builder, config: str, mode: str, dtype: str
+) -> None:
+    target = GpgpuSim(config=config)
+    chosen = {name: each for name, each in problems().items() if narrow_enough(name, dtype)}
+    machine = named(target.machine)
+    work = plan(chosen, *PASSES, machine=machine, dtype=DType.table[dtype])
+    bundle = bundles.write(tmp_path / "b", work, [target], builder, narrow.PROVENANCE)
+    given = {"SIMGEN_MODE": mode}
+    folder = process.run(bundle, "gpgpusim", environment=given, timeout=TIMEOUT)
+    result = results.collect(bundle, target, folder)
+    assert narrow.wrong(bundle, result) == []
+    assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
+    if mode == "timing":
+        for launch, told in zip(work.launches, result.launches, strict=True):
+            assert told["cycles"] > LAUNCH_LATENCY
+            assert told["seconds"] == pytest.approx(told["cycles"] / machine.clock, abs=2e-12)
+            assert told["work_groups"] == math.prod(launch.grid)
+            warps = -(-work.kernel(launch.kernel).block // 32) * math.prod(launch.grid)
+            assert warps < told["instructions"] <= told["thread_instructions"]
+            assert min(told.values()) >= 0
+
+
+def test_a_network_of_bytes_is_right(tmp_path: Path, builder: Builder) -> None:
     target = GpgpuSim()
-    work = plan(problems(), *PASSES, machine=named(target.machine))
+    work = narrow.planned_integers(narrow.QUANTISED)
     bundle = bundles.write(tmp_path / "b", work, [target], builder, narrow.PROVENANCE)
     folder = process.run(bundle, "gpgpusim", timeout=TIMEOUT)
     assert narrow.wrong(bundle, results.collect(bundle, target, folder)) == []
+
+
+def test_cycles_repeat_and_both_modes_write_the_same_bits(tmp_path: Path) -> None:
+    made = api.plan("gemm_fwd", set={"m": 33, "n": 17, "k": 65}).build(
+        tmp_path / "b", GpgpuSim(config="SM75_RTX2060")
+    )
+    runs = [made.run("gpgpusim", options={"mode": mode}) for mode in ("timing", "timing")]
+    told = [{k: v for k, v in r.launches[0].items() if k != "host_seconds"} for r in runs]
+    assert told[0] == told[1]
+    emulated = made.run("gpgpusim", options={"mode": "functional"})
+    for name, output in emulated.outputs.items():
+        assert output.values.tobytes() == runs[0].outputs[name].values.tobytes()
+
+
+def test_a_parse_error_is_told_as_one(tmp_path: Path) -> None:
+    """GPGPU-Sim goes on after it, and would lack the kernel."""
+    made = api.plan("activation_fwd", set={"n": 1, "c": 3}).build(tmp_path / "b", GpgpuSim())
+    path = made.path / "gpgpusim" / "kernels.ptx"
+    path.write_text(path.read_text().replace("\tret;", "\tfence.sc.gpu;\n\tret;"))
+    done = subprocess.run(
+        ["sh", str(made.path / "gpgpusim" / "run.sh")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4
+    (line,) = done.stderr.splitlines()
+    assert "GPGPU-Sim does not read this PTX: ./kernels.ptx:" in line
+    assert not list((made.path / "results").glob("gpgpusim*"))
+
+
+def test_an_endless_wait_is_told_as_a_deadlock(tmp_path: Path) -> None:
+    """One warp comes to a barrier that is for two."""
+    made = api.plan("activation_fwd", set={"n": 1, "c": 3}).build(tmp_path / "b", GpgpuSim())
+    folder = made.path / "gpgpusim"
+    text = (folder / "kernels.ptx").read_text()
+    lines = (
+        ".reg .pred %q0", ".reg .b32 %q1", "mov.u32 %q1, %tid.x", "setp.eq.u32 %q0, %q1, 0",
+        "@%q0 bar.sync 1, 64", "ret",
+    )  # fmt: skip
+    waiting = "".join(f"\t{line};\n" for line in lines)
+    (folder / "kernels.ptx").write_text(text.replace("\tret;", waiting))
+    given = {**os.environ, "SIMGEN_MODE": "timing"}
+    done = subprocess.run(
+        ["sh", str(folder / "run.sh")], env=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 5
+    assert "deadlock" in done.stderr

@@ -106,7 +106,9 @@ class Rule:
 
 
 # Registers of ours, declared where a kernel's rules need them.
-_TEMPORARIES = "\t.reg .b16 \t%sgh<4>;\n\t.reg .b32 \t%sgr<6>;\n\t.reg .b64 \t%sgd<8>;"
+_TEMPORARIES = "\n".join(
+    f"\t.reg {of};" for of in (".pred %sgp<1>", ".b16 %sgh<4>", ".b32 %sgr<6>", ".b64 %sgd<8>")
+)
 _WIDTHS = {"%rs": 16, "%rd": 64, "%fd": 64, "%sgh": 16, "%sgd": 64}  # all others have 32
 
 
@@ -203,6 +205,25 @@ def _copysign_64(this: Statement, found: re.Match[str]) -> list[str]:
     ]  # fmt: skip
 
 
+def _to_half(this: Statement, found: re.Match[str]) -> list[str]:
+    """float32 to the nearest float16, to the even one of two: by the exponent, one of three."""
+    to, value = this.operands
+    return [
+        f"mov.b32 %sgr0, {value}", "and.b32 %sgr1, %sgr0, 2147483647",
+        # A normal half: 2^12 - 1 and the bit that is kept last are added before others are cut.
+        "shr.u32 %sgr2, %sgr1, 13", "and.b32 %sgr2, %sgr2, 1", "add.s32 %sgr2, %sgr2, %sgr1",
+        f"add.s32 %sgr2, %sgr2, {((15 - 127) << 23) + 0xFFF}", "shr.u32 %sgr2, %sgr2, 13",
+        # A subnormal one: beside 0.5, whose last bit is 2^-24, the addition rounds.
+        "add.rn.f32 %sgr3, %sgr1, 0f3F000000", f"add.s32 %sgr3, %sgr3, {-0x3F000000}",
+        f"setp.lt.u32 %sgp0, %sgr1, {0x38800000}", "selp.b32 %sgr2, %sgr3, %sgr2, %sgp0",
+        # Infinity from 2^16 on, and NaN.
+        f"setp.gt.u32 %sgp0, %sgr1, {0x7F800000}", "selp.b32 %sgr3, 32256, 31744, %sgp0",
+        f"setp.ge.u32 %sgp0, %sgr1, {0x47800000}", "selp.b32 %sgr2, %sgr3, %sgr2, %sgp0",
+        "shr.u32 %sgr0, %sgr0, 16", "and.b32 %sgr0, %sgr0, 32768", "or.b32 %sgr2, %sgr2, %sgr0",
+        f"cvt.u16.u32 {to}, %sgr2",
+    ]  # fmt: skip
+
+
 def _rule(opcode: str, reason: str, make: Callable[..., list[str]]) -> Rule:
     return Rule(re.compile(opcode), reason, make)
 
@@ -234,6 +255,11 @@ RULES = (
         rf"(ld|st)\.{_ORDER}\.{_SCOPE}(?:\.(global|shared))?\.([busf]\d+)",
         "its lexer has no orders (ptx.l); each access happens at once",
         _ordered,
+    ),
+    _rule(
+        r"cvt\.rn\.f16\.f32",
+        "its half.hpp rounds toward zero: HALF_ROUND_STYLE is -1 (cuda-sim/half.hpp:213)",
+        _to_half,
     ),
     _rule(r"copysign\.f32", "its lexer has no copysign (ptx.l)", _copysign_32),
     _rule(r"copysign\.f64", "its lexer has no copysign (ptx.l)", _copysign_64),
@@ -296,6 +322,9 @@ def _literals_moved(line: str) -> list[str]:
 
 def _signed(bits: int) -> int:
     return bits - (bits >> 31 << 32)
+
+
+HALVES = ("cvt.f32.f16",)  # what it does right with them
 
 
 def rewrite(text: str, version: str) -> Legalised:
@@ -376,6 +405,8 @@ def _check(this: Statement, known: PtxTable, kernel: str, line: str) -> None:
     odd = next((each for each in modifiers if each not in known.modifiers), None)
     if odd is not None:
         raise RefusedError(f"{place} reads no .{odd}; {cure}")
+    if {"f16", "f16x2"} & {*modifiers} and this.opcode not in HALVES:
+        raise RefusedError(f"{place} rounds halves toward zero; {cure}")
     for operand in this.operands:
         for register in re.findall(r"%[a-z_]+\d*(?:\.[xyz])?", operand):
             name = register.removesuffix(".x").removesuffix(".y").removesuffix(".z")
