@@ -58,6 +58,7 @@ PTXAS = """#!/bin/sh
 # In place of NVIDIA's ptxas -v, which is not needed: what simgen knows of the kernels.
 cat kernels.ptxas >&2
 """
+ASSERTED = "ended itself (a failed assertion, or abort)"  # as the program says it
 TIMED = "timed.txt"  # what functional mode computes wrongly, and why
 _SINCE = "since the launch before"  # of counters that run on
 _CACHES = (("l1", "L1D_total_cache"), ("l2", "L2_total_cache"))
@@ -219,6 +220,10 @@ class GpgpuSimWatcher(RowsWatcher):
 
     def diagnosis(self, log: str) -> str | None:
         lines = re.findall(r"simgen: error: (?:gpgpusim: )?(.*)$", log, re.MULTILINE)
+        failed = re.search(r"([\w.]+:\d+): .*Assertion (`.*') failed", log)
+        if lines and failed:
+            why = f"an assertion of its sources failed ({failed[1]}: {failed[2]})"
+            return lines[-1].replace(ASSERTED, why)
         return lines[-1] if lines else None
 
 
