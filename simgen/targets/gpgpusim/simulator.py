@@ -219,7 +219,7 @@ class GpgpuSimWatcher(RowsWatcher):
     """Its program names the kernel, and what the simulator said."""
 
     def diagnosis(self, log: str) -> str | None:
-        lines = re.findall(r"simgen: error: (?:gpgpusim: )?(.*)$", log, re.MULTILINE)
+        lines: list[str] = re.findall(r"simgen: error: (?:gpgpusim: )?(.*)$", log, re.MULTILINE)
         failed = re.search(r"([\w.]+:\d+): .*Assertion (`.*') failed", log)
         if lines and failed:
             why = f"an assertion of its sources failed ({failed[1]}: {failed[2]})"
