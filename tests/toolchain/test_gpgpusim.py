@@ -14,7 +14,7 @@ import pytest
 from swaps import workload, write
 
 from simgen.compile import render, toolchain
-from simgen.errors import DamagedError
+from simgen.errors import DamagedError, RefusedError
 from simgen.targets.gpgpusim.simulator import GpgpuSim
 
 if TYPE_CHECKING:
@@ -174,3 +174,19 @@ def test_lines_that_are_not_those_of_the_launches_are_damage(folder: Path, root:
     path.write_text("\n".join(",".join(row) for row in (head, rows[0])) + "\n")
     with pytest.raises(DamagedError, match="lists 1 launches"):
         GpgpuSim().reader.metrics(results(folder), workload())
+
+
+def test_more_than_its_addresses_reach_is_refused(builder: Builder, tmp_path: Path) -> None:
+    """A gigabyte, of which it would silently take the first byte for the next."""
+    with pytest.raises(RefusedError, match=r"the tensors take 1610625024 bytes.*choose a"):
+        write(tmp_path, GpgpuSim(), builder, workload(elements=2**27))
+
+
+def test_kernels_with_shuffles_are_for_the_timing_model(
+    folder: Path, root: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder.parent, tmp_path / "b")
+    (tmp_path / "b" / "gpgpusim" / "timed.txt").write_text("kernel swap: shfl: why\n")
+    code, line = run(tmp_path / "b" / "gpgpusim", GPGPUSIM_ROOT=root)
+    assert (code, line) == (4, "simgen: error: gpgpusim: kernel swap: shfl: why\n")
+    assert run(tmp_path / "b" / "gpgpusim", GPGPUSIM_ROOT=root, SIMGEN_MODE="timing")[0] == 0

@@ -128,7 +128,9 @@ def _compare(this: Statement, found: re.Match[str]) -> list[str]:
 
 
 def _signed_load(this: Statement, found: re.Match[str]) -> list[str]:
-    extended = [f"cvt.s{width(r)}.s8 {r}, {r}" for r in registers(this.operands[0])]
+    bits = int(found[1] or found[2])
+    wider = [r for r in registers(this.operands[0]) if width(r) > bits]
+    extended = [f"cvt.s{width(r)}.s{bits} {r}, {r}" for r in wider]
     return [f"{this.opcode} {', '.join(this.operands)}", *extended]
 
 
@@ -237,7 +239,8 @@ RULES = (
         _compare,
     ),
     _rule(
-        r"ld\b.*\.s8", "the loaded byte is not sign-extended (instructions.cc, ld_exec)",
+        r"ld\b.*\.(?:v[24].*\.s(8|16|32)|s(8))",
+        "bytes are not sign-extended, and of vectors nothing is (instructions.cc:3395, ld_exec)",
         _signed_load,
     ),
     _rule(r"cvt\.s8\.[su](?:16|32|64)", "the result is not sign-extended", _signed_convert),
@@ -258,7 +261,7 @@ RULES = (
     ),
     _rule(
         r"cvt\.rn\.f16\.f32",
-        "its half.hpp rounds toward zero: HALF_ROUND_STYLE is -1 (cuda-sim/half.hpp:213)",
+        "ties go away from zero: HALF_ROUND_TIES_TO_EVEN is 0 (cuda-sim/half.h:234)",
         _to_half,
     ),
     _rule(r"copysign\.f32", "its lexer has no copysign (ptx.l)", _copysign_32),
@@ -406,7 +409,7 @@ def _check(this: Statement, known: PtxTable, kernel: str, line: str) -> None:
     if odd is not None:
         raise RefusedError(f"{place} reads no .{odd}; {cure}")
     if {"f16", "f16x2"} & {*modifiers} and this.opcode not in HALVES:
-        raise RefusedError(f"{place} rounds halves toward zero; {cure}")
+        raise RefusedError(f"{place} rounds ties of halves away from zero; {cure}")
     for operand in this.operands:
         for register in re.findall(r"%[a-z_]+\d*(?:\.[xyz])?", operand):
             name = register.removesuffix(".x").removesuffix(".y").removesuffix(".z")

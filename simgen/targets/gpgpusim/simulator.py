@@ -192,12 +192,22 @@ class GpgpuSimPackage(Package):
         return replaced.notes(folder / replaced.FILE, NAME, details=details)
 
 
+# Loads and stores cut addresses to 32 bits (ld_exec and st_impl of cuda-sim/instructions.cc). What
+# is allocated, tables of kernels first, begins at GLOBAL_HEAP_START (abstract_hardware_model.h).
+ROOM = 2**32 - 0xC0000000 - 2**20
+
+
 def _check(workload: Workload) -> None:
-    """Refuse kernels that want what GPUs before sm_90 do not have.
+    """Refuse kernels that want what GPUs before sm_90 do not have, and tensors beyond its reach.
 
     Raises:
-        RefusedError: there is one.
+        RefusedError: there is one, or there are so many.
     """
+    if workload.arena_nbytes > ROOM:
+        raise RefusedError(
+            f"{NAME}: the tensors take {workload.arena_nbytes} bytes, and GPGPU-Sim, which cuts "
+            f"addresses to 32 bits, reaches {ROOM}; choose a smaller batch"
+        )
     for kernel in workload.kernels:
         if kernel.maps:
             raise RefusedError(
