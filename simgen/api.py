@@ -441,18 +441,25 @@ class _Launches:
 
 
 def _check_options(bundle: bundles.Bundle, target: str | None, options: Mapping[str, Any]) -> None:
-    """The command line reads each option as it is written; here their values are checked.
+    """The command line reads each option as it is written; here their values are checked, before
+    anything else is looked at. `running.choose` does so for the target that will run.
 
     Raises:
-        UsageError: a value is none of its option.
+        UsageError: a value is none of its option, in no target that may run.
     """
-    for name in [target] if target in TARGETS else bundle.targets:
-        of_target = TARGETS[name].run_options if name in TARGETS else {}
-        for option in options.keys() & of_target.keys():  # `running.choose` refuses the others
-            try:
-                of_target[option].read(str(options[option]))
-            except ValueError as error:
-                raise UsageError(f"{planning.spelling(option)} {error}") from None
+    names = [target] if target in TARGETS else [each for each in bundle.targets if each in TARGETS]
+    for option, value in options.items():
+        errors = []
+        for of_target in (TARGETS[name].run_options for name in names):
+            if option in of_target:
+                try:
+                    of_target[option].read(str(value))
+                    break
+                except ValueError as error:
+                    errors.append(error)
+        else:
+            if errors:
+                raise UsageError(f"{planning.spelling(option)} {errors[0]}")
 
 
 def _cutting(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import shlex
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,11 @@ class RunCommand(click.Command):
         for target in TARGETS.values():
             for name, option in target.run_options.items():
                 found.setdefault(name, {}).setdefault(option.text, []).append(target.name)
-                kinds[name] = option
+                # Words of any target: whether they are the run's own, `running.choose` looks.
+                words = kinds[name].choices if name in kinds else ()
+                kinds[name] = replace(
+                    option, choices=tuple(dict.fromkeys((*words, *option.choices)))
+                )
         made = {
             name: click.Option(
                 [spelling(name), name],

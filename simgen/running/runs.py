@@ -119,7 +119,7 @@ def choose(
     """The target that was named, or the first that can run; it has all of the options.
 
     Raises:
-        UsageError: the bundle has no such target, or the target no such option.
+        UsageError: the bundle has no such target, or the target no such option or value of one.
         MissingError: none can run here.
     """
     if name is None and wish.resume:
@@ -131,9 +131,13 @@ def choose(
     elif name not in bundle.targets:
         raise UsageError(f"--on {name!r}: not a target of the bundle; {_other(name, bundle)}")
     chosen = finding.target_of(bundle, name)
-    for option in options:
+    for option, value in options.items():
         if option not in chosen.run_options:
             raise UsageError(f"{spelling(option)}: {name} has no such option; leave it out")
+        try:  # what is right for another target need not be for this one
+            chosen.run_options[option].read(str(value))
+        except ValueError as error:
+            raise UsageError(f"{spelling(option)} {error}") from None
     check(wish, chosen, options)
     return chosen
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from swaps import workload, write
 
+from simgen import api
 from simgen.compile import render, toolchain
-from simgen.errors import DamagedError, RefusedError
+from simgen.errors import DamagedError, RefusedError, UsageError
 from simgen.targets.gpgpusim.simulator import GpgpuSim
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ def test_functional_mode_leaves_outputs_and_the_time_it_took(folder: Path, root:
     assert (left / "outputs.bin").stat().st_size == work.arena_nbytes - work.outputs_offset
     rows = GpgpuSim().reader.metrics(left, work)
     assert [set(row) for row in rows] == [{"host_seconds"}] * 2
+    assert GpgpuSim().reader.machine(left) == {
+        "simulator": "GPGPU-Sim", "version": "4.2.0  [build fake]", "mode": "functional",
+        "config": "SM7_QV100", "clock": "1132 MHz",
+    }  # fmt: skip
     # A run leaves none of what the simulator writes for itself.
     assert not {"work", "printed.txt"} & {path.name for path in left.iterdir()}
     said = (left / "gpgpusim.config").read_text().splitlines()
@@ -190,3 +195,13 @@ def test_kernels_with_shuffles_are_for_the_timing_model(
     code, line = run(tmp_path / "b" / "gpgpusim", GPGPUSIM_ROOT=root)
     assert (code, line) == (4, "simgen: error: gpgpusim: kernel swap: shfl: why\n")
     assert run(tmp_path / "b" / "gpgpusim", GPGPUSIM_ROOT=root, SIMGEN_MODE="timing")[0] == 0
+
+
+def test_words_of_a_mode_are_those_of_the_target_that_runs(tmp_path: Path) -> None:
+    """MGPUSim's and GPGPU-Sim's modes have one option, and other words."""
+    plan = api.plan("softmax_fwd", set={"n": 1, "c": 3})
+    bundle = plan.build(tmp_path / "b", targets=["gpgpusim", "mgpusim"])
+    with pytest.raises(UsageError, match="--mode 'emu': unknown; known: functional, timing"):
+        bundle.run("gpgpusim", options={"mode": "emu"})
+    with pytest.raises(UsageError, match="--mode 'slow': unknown"):
+        bundle.run(options={"mode": "slow"})

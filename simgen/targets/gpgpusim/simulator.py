@@ -15,7 +15,7 @@ from simgen import machine
 from simgen.compile import ptx_modules, render, stages
 from simgen.errors import RefusedError
 from simgen.ir import GUARD
-from simgen.targets import replaced
+from simgen.targets import machine_file, replaced
 from simgen.targets.base import (
     File,
     Package,
@@ -177,6 +177,7 @@ class GpgpuSimPackage(Package):
         program = render.text(
             "launchers/gpgpusim.c.j2",
             workload=job.workload,
+            config=self.settings.config,
             sm=self.settings.simulated.arch.removeprefix("sm_"),
         )
         table = render.text(
@@ -244,4 +245,5 @@ class GpgpuSimReader(RowsReader):
         return COUNTED
 
     def machine(self, results: Path) -> Mapping[str, str]:
-        return {"simulator": "GPGPU-Sim"}
+        facts = machine_file.texts(machine_file.read(results))
+        return {"simulator": "GPGPU-Sim", **facts}
