@@ -76,6 +76,8 @@ int cuLaunchKernel(const char *kernel, u32 x, u32 y, u32 z, u32 items, u32 b, u3
                "(+ gpu_tot_sim_cycle 4294867296) (94898 cycles ago)\n");
         abort();
     }
+    if (is("second") && launch == 2)
+        abort();
     if (is("assert"))
         abort();
     if (is("exit"))

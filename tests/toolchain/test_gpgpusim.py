@@ -197,6 +197,23 @@ def test_kernels_with_shuffles_are_for_the_timing_model(
     assert run(tmp_path / "b" / "gpgpusim", GPGPUSIM_ROOT=root, SIMGEN_MODE="timing")[0] == 0
 
 
+def test_a_run_that_ended_in_a_launch_goes_on_behind_the_last_step(
+    folder: Path, root: Path, tmp_path: Path
+) -> None:
+    assert run(folder, GPGPUSIM_ROOT=root) == (0, "")
+    whole = (results(folder) / "outputs.bin").read_bytes()
+    shutil.copytree(folder.parent, tmp_path / "b", ignore=shutil.ignore_patterns("results"))
+    again = tmp_path / "b" / "gpgpusim"
+    assert run(again, GPGPUSIM_ROOT=root, FAKE="second")[0] == REFUSED
+    stopped = results(again).with_name("stopped-gpgpusim")
+    assert (stopped / "state.bin").read_bytes()[64:66] == b"\1\0"
+    code, said = run(again, GPGPUSIM_ROOT=root, SIMGEN_START="../results/stopped-gpgpusim")
+    assert (code, said) == (0, "")
+    assert (results(again) / "outputs.bin").read_bytes() == whole
+    assert len((results(again) / "launches.csv").read_text().splitlines()) == 2  # with the head
+    assert not stopped.exists()
+
+
 def test_words_of_a_mode_are_those_of_the_target_that_runs(tmp_path: Path) -> None:
     """MGPUSim's and GPGPU-Sim's modes have one option, and other words."""
     plan = api.plan("softmax_fwd", set={"n": 1, "c": 3})

@@ -122,9 +122,6 @@ class GpgpuSim(Target):
     def reader(self) -> Reader:
         return GpgpuSimReader()
 
-    def whole_only(self) -> str:
-        return "its program runs all layers; take the host target to run some"
-
 
 @dataclass(frozen=True)
 class GpgpuSimPackage(Package):
@@ -180,13 +177,14 @@ class GpgpuSimPackage(Package):
             config=self.settings.config,
             sm=self.settings.simulated.arch.removeprefix("sm_"),
         )
+        headers = ("system.h", *(("state.h",) if job.workload.left else ()))
         table = render.text(
             "launchers/table.h.j2", workload=job.workload, guard=GUARD, data_id=job.data_id
         )
         return {
             MAIN: program.encode(),
             "table.h": table.encode(),
-            "system.h": render.text("launchers/system.h").encode(),
+            **{name: render.text(f"launchers/{name}").encode() for name in headers},
         }
 
     def notes(self, folder: Path, *, details: bool = False) -> list[str]:
