@@ -295,6 +295,7 @@ def test_registers_of_rules_are_declared_where_they_are_used() -> None:
         ("cvt.rn.f16x2.f32 %r1, %r2, %r3", "rounds ties of halves away from zero"),
         ("trap", "trap is not implemented"),
         ("mov.u64 %rd1, %clock64", "%clock64 reads half of the clock"),
+        ("mov.u32 %r1, %cluster_ctaid.x", "has no %cluster_ctaid"),
         ("prefetch.global.L2 [%rd1]", "prefetch is not implemented"),
         ("atom.global.add.noftz.f16 %rs1, [%rd1], %rs2", "reads no .noftz"),
         ("{ // callseq 0, 0", "no calls"),

@@ -77,6 +77,10 @@ def test_every_layer_and_pass_is_right(
     assert narrow.wrong(bundle, result) == []
     assert all(o.guard_intact and not o.untouched for o in result.outputs.values())
     if mode == "timing":
+        process.run(bundle, "gpgpusim", timeout=TIMEOUT)  # functional
+        emulated = results.collect(bundle, target, folder)
+        for name, output in result.outputs.items():
+            assert output.values.tobytes() == emulated.outputs[name].values.tobytes(), name
         for launch, told in zip(work.launches, result.launches, strict=True):
             assert told["cycles"] > LAUNCH_LATENCY
             assert told["seconds"] == pytest.approx(told["cycles"] / machine.clock, abs=2e-12)
@@ -94,16 +98,24 @@ def test_a_network_of_bytes_is_right(tmp_path: Path, builder: Builder) -> None:
     assert narrow.wrong(bundle, results.collect(bundle, target, folder)) == []
 
 
-def test_cycles_repeat_and_both_modes_write_the_same_bits(tmp_path: Path) -> None:
+def test_cycles_repeat(tmp_path: Path) -> None:
     made = api.plan("gemm_fwd", set={"m": 33, "n": 17, "k": 65}).build(
         tmp_path / "b", GpgpuSim(config="SM75_RTX2060")
     )
-    runs = [made.run("gpgpusim", options={"mode": mode}) for mode in ("timing", "timing")]
+    runs = [made.run("gpgpusim", options={"mode": "timing"}) for _ in range(2)]
     told = [{k: v for k, v in r.launches[0].items() if k != "host_seconds"} for r in runs]
     assert told[0] == told[1]
-    emulated = made.run("gpgpusim", options={"mode": "functional"})
-    for name, output in emulated.outputs.items():
-        assert output.values.tobytes() == runs[0].outputs[name].values.tobytes()
+
+
+def test_layers_run_by_themselves_with_what_others_left(tmp_path: Path) -> None:
+    """Through state.bin, in which the launcher finds what they read."""
+    made = api.plan("lenet5", set={"n": 1}).build(tmp_path / "b", GpgpuSim())
+    whole = made.run("gpgpusim")
+    part = made.run("gpgpusim", layers="pool1..ip1", inputs="gpgpusim")
+    assert made.diff()
+    assert len(part.launches) < len(whole.launches)
+    for name in ("pool1.y", "conv2.y", "pool2.y", "ip1.y"):
+        assert part.outputs[name].values.tobytes() == whole.outputs[name].values.tobytes()
 
 
 def test_a_parse_error_is_told_as_one(tmp_path: Path) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from layer_bundles import Problem, plan
+from layer_variants import Variant
 from swaps import workload, write
 
 from simgen import api
 from simgen.compile import render, toolchain
 from simgen.errors import DamagedError, RefusedError, UsageError
+from simgen.ir import DType, Pass
+from simgen.targets.base import Job
 from simgen.targets.gpgpusim.simulator import GpgpuSim
 
 if TYPE_CHECKING:
@@ -222,3 +227,28 @@ def test_words_of_a_mode_are_those_of_the_target_that_runs(tmp_path: Path) -> No
         bundle.run("gpgpusim", options={"mode": "emu"})
     with pytest.raises(UsageError, match="--mode 'slow': unknown"):
         bundle.run(options={"mode": "slow"})
+
+
+@pytest.mark.parametrize(("config", "dtype"), [("SM7_QV100", "f32"), ("SM86_RTX3070", "f16")])
+def test_kernels_become_what_gpgpusim_reads(builder: Builder, config: str, dtype: str) -> None:
+    """Of layers whose kernels need most of the rules; a word that it lacks would be refused."""
+    target = GpgpuSim(config=config)
+    chosen = {
+        "conv": Problem(Variant("conv", (("algo", "fft"), ("num_output", "2"), ("pad", "1"))),
+                        (1, 2, 5, 7)),
+        "gemm": Problem(Variant("gemm", (("m", "5"), ("n", "3"), ("k", "7"))), (1,)),
+        "dropout": Problem(Variant("dropout", ()), (2, 6, 5, 7)),
+        "recurrent": Problem(Variant("recurrent", (("algo", "persistent"),)), (3, 2, 6)),
+    }  # fmt: skip
+    passes = (Pass.FORWARD, Pass.BACKWARD_DATA, Pass.BACKWARD_WEIGHT)
+    work = plan(chosen, *passes, machine=target.simulated, dtype=DType.table[dtype])
+    files = target.package.folder(Job(work, render.kernels(work), bytes(32), "0" * 64), builder)
+    text = files["kernels.ptx"].content.decode()
+    names = [kernel.name for kernel in work.kernels]
+    assert re.findall(r"^\.visible \.entry (\w+)\(", text, re.M) == names
+    assert len(re.findall(r"^\.version", text, re.M)) == 1
+    told = files["kernels.ptxas"].content.decode()
+    assert re.findall(r"entry function '(\w+)' for 'sm_\d+'", told) == names
+    assert not re.search(r"setp\.(eq|ne)\.b(16|32)|maxntid|cvt\.rn\.f16|\{ \.reg|fence", text)
+    assert not re.search(r"\{[^}\n]*(?<![\w%])\d", re.sub(r"(?m)^\.global.*", "", text))
+    assert "timed.txt" not in files

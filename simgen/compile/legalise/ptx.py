@@ -25,6 +25,8 @@ _STATEMENT = re.compile(r"^\t(?:(@!?%\w+) +)?([a-z][\w.:]*)(?:[ \t]+(.*?))?;(?:\
 _BLOCK = re.compile(r"^\t\{ \.reg \.b(16|32) (\w+); ([a-z][^;]*); \}$")
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
 _LITERAL = re.compile(r"(?<![\w%$.+\[])(-?(?:0[xX][0-9a-fA-F]+|\d+))U?\b(?![.\w])")
+# Registers but those that LLVM numbers, and rules.
+_SPECIAL = re.compile(r"%(?!(?:p|rs?|rd|rq|fd?|hh?|b|sg[prdh])\d+\b)[a-z]\w*")
 _LAUNCH_BOUNDS = re.compile(
     r"^\.(maxntid|minnctapersm|reqntid|maxnreg|noreturn|maxclusterrank|explicitcluster)\b"
 )
@@ -410,11 +412,11 @@ def _check(this: Statement, known: PtxTable, kernel: str, line: str) -> None:
         raise RefusedError(f"{place} reads no .{odd}; {cure}")
     if {"f16", "f16x2"} & {*modifiers} and this.opcode not in HALVES:
         raise RefusedError(f"{place} rounds ties of halves away from zero; {cure}")
-    for operand in this.operands:
-        for register in re.findall(r"%[a-z_]+\d*(?:\.[xyz])?", operand):
-            name = register.removesuffix(".x").removesuffix(".y").removesuffix(".z")
-            if name in known.lacks:
-                raise RefusedError(f"{place}: {known.lacks[name]}; {cure}")
+    for register in _SPECIAL.findall(" ".join(this.operands)):
+        if register in known.lacks:
+            raise RefusedError(f"{place}: {known.lacks[register]}; {cure}")
+        if register not in known.registers:
+            raise RefusedError(f"{place} has no {register}; {cure}")
 
 
 def _declared(text: str) -> str:
