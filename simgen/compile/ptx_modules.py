@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping  # noqa: TC003 - of signatures
 from dataclasses import dataclass
 
-from simgen.compile.legalise.ptx import registers, statement, width
+from simgen.compile.legalise.ptx_statements import registers, statement, width
 
 
 def joined(modules: Mapping[str, str]) -> str:

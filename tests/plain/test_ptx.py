@@ -12,6 +12,7 @@ import pytest
 
 from simgen.compile import ptx_modules
 from simgen.compile.legalise import ptx
+from simgen.compile.legalise.ptx_statements import statement
 from simgen.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def kernel(*body: str, name: str = "k") -> str:
 def made(*body: str) -> list[str]:
     """The instructions that stand for those, without spaces that mean nothing."""
     text = ptx.rewrite(kernel(*body), VERSION).text
-    found = [each for line in text.split("\n") if (each := ptx.statement(line))]
+    found = [each for line in text.split("\n") if (each := statement(line))]
     return [f"{each.guard} {each.opcode} {', '.join(each.operands)}".strip() for each in found[:-1]]
 
 
@@ -104,7 +105,7 @@ def executed(lines: list[str], registers: dict[str, int]) -> dict[str, int]:
         return _typed(int(operand), kind)
 
     for line in lines:
-        found = ptx.statement(f"\t{line};")
+        found = statement(f"\t{line};")
         assert found, line
         opcode, operands = found.words, found.operands
         kind = opcode[-1]

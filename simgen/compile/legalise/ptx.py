@@ -14,15 +14,19 @@ from dataclasses import dataclass
 from functools import cache
 
 from simgen import resources
+from simgen.compile.legalise.ptx_statements import (
+    BLOCK,
+    Statement,
+    registers,
+    split,
+    statement,
+    width,
+)
 from simgen.compile.legalise.rewritten import Legalised
 from simgen.errors import RefusedError
 from simgen.storage.files import read_regular
 from simgen.storage.schema import from_json, parse
 
-_STATEMENT = re.compile(r"^\t(?:(@!?%\w+) +)?([a-z][\w.:]*)(?:[ \t]+(.*?))?;(?:\s*//.*)?$")
-# Half of a pair that nobody wants has a name of its own:
-# { .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }
-_BLOCK = re.compile(r"^\t\{ \.reg \.b(16|32) (\w+); ([a-z][^;]*); \}$")
 _ENTRY = re.compile(r"^\.visible \.entry ([\w$]+)\(", re.M)
 _LITERAL = re.compile(r"(?<![\w%$.+\[])(-?(?:0[xX][0-9a-fA-F]+|\d+))U?\b(?![.\w])")
 # Registers but those that LLVM numbers, and rules.
@@ -54,47 +58,6 @@ def table(version: str) -> PtxTable:
     return from_json(PtxTable, parse(read_regular(path, MAX_NBYTES)))
 
 
-@dataclass(frozen=True)
-class Statement:
-    """An instruction: `@%p1 add.s32 %r1, %r2, 3;`."""
-
-    guard: str
-    opcode: str
-    operands: tuple[str, ...]
-
-    @property
-    def words(self) -> list[str]:
-        return self.opcode.replace("::", ".").split(".")
-
-    def __str__(self) -> str:
-        guard = f"{self.guard} " if self.guard else ""
-        return f"\t{guard}{self.opcode} \t{', '.join(self.operands)};"
-
-
-def statement(line: str) -> Statement | None:
-    """The instruction of a line, or None."""
-    if block := _BLOCK.match(line):
-        register = {"16": "%sgh1", "32": "%sgr5"}[block[1]]
-        line = "\t" + re.sub(rf"\b{block[2]}\b", register, block[3]) + ";"
-    found = _STATEMENT.match(line)
-    if not found:
-        return None
-    return Statement(found[1] or "", found[2], _split(found[3] or ""))
-
-
-def _split(operands: str) -> tuple[str, ...]:
-    """Operands, of which braces and brackets hold commas."""
-    made, depth, word = [], 0, ""
-    for character in operands:
-        depth += (character in "{[(") - (character in "}])")
-        if character == "," and not depth:
-            made.append(word.strip())
-            word = ""
-        else:
-            word += character
-    return (*made, word.strip()) if word.strip() else tuple(made)
-
-
 # Rules -----------------------------------------------------------------------------------------
 
 
@@ -111,18 +74,6 @@ class Rule:
 _TEMPORARIES = "\n".join(
     f"\t.reg {of};" for of in (".pred %sgp<1>", ".b16 %sgh<4>", ".b32 %sgr<6>", ".b64 %sgd<8>")
 )
-_WIDTHS = {"%rs": 16, "%rd": 64, "%fd": 64, "%sgh": 16, "%sgd": 64}  # all others have 32
-
-
-def width(register: str) -> int:
-    """Bits of a register, by the names that LLVM gives, or ours."""
-    found = re.match(r"%[a-z]+", register)
-    return _WIDTHS.get(found[0] if found else "", 32)
-
-
-def registers(operand: str) -> list[str]:
-    """The registers of an operand, in order."""
-    return re.findall(r"%[\w$]+", operand)
 
 
 def _compare(this: Statement, found: re.Match[str]) -> list[str]:
@@ -173,7 +124,8 @@ def _high_product(this: Statement, found: re.Match[str]) -> list[str]:
 
 
 def _fence(this: Statement, found: re.Match[str]) -> list[str]:
-    return [f"membar.{ {'cta': 'cta', 'gpu': 'gl', 'sys': 'sys'}[found[1]] }".replace(" ", "")]
+    scope = {"cta": "cta", "gpu": "gl", "sys": "sys"}[found[1]]
+    return [f"membar.{scope}"]
 
 
 def _atomic(this: Statement, found: re.Match[str]) -> list[str]:
@@ -304,7 +256,7 @@ def _literals(line: str, this: Statement) -> list[str]:
 
 def _vector(this: Statement, operand: str) -> tuple[list[str], str]:
     """A vector operand of registers only, and what puts its literals there."""
-    parts = _split(operand[1:-1])
+    parts = split(operand[1:-1])
     if all(part.startswith("%") for part in parts):
         return [], operand
     bits = int(re.sub(r"\D", "", this.words[-1]))
@@ -356,7 +308,7 @@ def rewrite(text: str, version: str) -> Legalised:
         made = _rewritten(this)
         for each in made:
             _check(statement(f"\t{each};") or this, known, kernel, line)
-        if made != [_plain(this)] or _BLOCK.match(line):
+        if made != [_plain(this)] or BLOCK.match(line):
             guard = f"{this.guard} " if this.guard else ""
             lines[at] = "\n".join(f"\t{guard}{each};" for each in made)
         if this.words[0] in known.timed_only:
