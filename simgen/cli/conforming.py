@@ -17,9 +17,16 @@ MOST_ROWS = 60  # of the table, without --verbose
 
 
 @click.command()
-@click.option("--on", required=True, metavar="T", help="The target: mgpusim or gem5-se.")
+@click.option(
+    "--on", required=True, metavar="T", help="The target: mgpusim, gem5-se, gpgpusim or cuda."
+)
 @click.option("--arch", default="", metavar="A", help="The GPU [default: the target's].")
-@click.option("--mode", default="", metavar="M", help="mgpusim: emu or timing [default: emu].")
+@click.option(
+    "--mode",
+    default="",
+    metavar="M",
+    help="mgpusim: emu or timing; gpgpusim: functional or timing [default: the first].",
+)
 @click.option("--gem5-version", "version", default="", metavar="V", help="Of gem5 [default: 24.1].")
 @click.option("--only", default="", metavar="RE", help="Forms whose text matches, such as v_fma.")
 @click.option("--all", "all_", is_flag=True, help="gem5: try what its sources lack, too (slow).")
@@ -30,9 +37,10 @@ MOST_ROWS = 60  # of the table, without --verbose
 )
 @click.option(
     "--timeout",
-    default=120.0,
+    type=float,
     metavar="S",
-    help="Seconds that a run may take; on gem5, of a processor, for a kernel.",
+    help="Seconds that a run may take; on gem5, of a processor, for a kernel [default: 120]; of "
+    "PTX, that a kernel may take [default: 10].",
 )
 @click.option("-o", "output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write page.md, findings.json and a table for lint there.")  # fmt: skip
@@ -46,13 +54,15 @@ def conform(
     only: str,
     all_: bool,
     legalised: bool,
-    timeout: float,
+    timeout: float | None,
     output: Path | None,
     as_json: bool,
     quiet: bool,
     verbose: bool,
 ) -> None:
     """Try each instruction on a simulator, and compare lane by lane with the vendor's manuals.
+
+    On cuda and gpgpusim, these are instructions of PTX. A real GPU has to have none that is wrong.
 
     An instruction is tried in all its encodings, with modifiers, kinds of sources and special
     values. A form is `right`, `wrong`, `missing` (the simulator has no code for it), or `ends` the
@@ -62,6 +72,7 @@ def conform(
     simgen conform --on mgpusim
     simgen conform --on mgpusim --only v_fma_f32 -v
     simgen conform --on gem5-se --only '^v_sin_f32_e' --legalised
+    GPGPUSIM_ROOT=~/gpgpu-sim simgen conform --on gpgpusim -o findings
     GEM5=~/gem5 simgen conform --on gem5-se -o findings
     """
     import re
@@ -69,20 +80,24 @@ def conform(
 
     from simgen.conform import lint_table, page, probe
     from simgen.conform.judging import Found
+    from simgen.conform.ptx import telling, trial
     from simgen.errors import MismatchError, UsageError, did_you_mean
     from simgen.storage.files import write_atomic
 
-    modes = ("emu", "timing")
-    if mode and (on != probe.ON[1] or mode not in modes):
+    modes = {probe.ON[1]: ("emu", "timing"), trial.GPGPUSIM: trial.MODES}.get(on, ())
+    if mode and mode not in modes:
         raise UsageError(
             f"--mode {mode}: "
-            + (did_you_mean(mode, modes) if on == probe.ON[1] else f"{on} has none; leave it out")
+            + (did_you_mean(mode, modes) if modes else f"{on} has none; leave it out")
         )
+    is_ptx = on in trial.ON
+    if is_ptx and (legalised or all_):
+        raise UsageError(f"--{'legalised' if legalised else 'all'}: {on} has none; leave it out")
     if version and on != probe.ON[0]:
         raise UsageError(f"--gem5-version {version}: {on} has none; leave it out")
     if legalised and output:
         raise UsageError(f"-o {output}: --legalised tells nothing of the simulator; leave it out")
-    if timeout <= 0:
+    if timeout is not None and timeout <= 0:
         raise UsageError(f"--timeout {timeout:g}: write seconds, such as 120")
     try:
         re.compile(only)
@@ -93,16 +108,26 @@ def conform(
         if not quiet and not as_json:
             print(text, file=sys.stderr, flush=True)
 
-    run = probe.Trial(on, arch, mode, version, timeout, only, all_, legalised, tell)
+    run: probe.Trial | trial.PtxTrial
+    if is_ptx:
+        run = trial.PtxTrial(on, arch, mode, timeout or 0.0, only, tell)
+    else:
+        run = probe.Trial(
+            on, arch, mode, version, timeout or probe.LIMIT, only, all_, legalised, tell
+        )
     found = run.findings()
-    told = page.Told(run.title, run.arch_name, tuple(found), run.seconds, run.command)
+    told = page.Told(
+        run.title, run.arch_name, tuple(found), run.seconds, run.command,
+        telling.PTX if is_ptx else None,
+    )  # fmt: skip
     if output:
         output.mkdir(parents=True, exist_ok=True)
         write_atomic(output / "page.md", page.text(told).encode())
         write_atomic(
             output / "findings.json", (json.dumps(page.rows(told), indent=1) + "\n").encode()
         )
-        table = lint_table.rows(told, run.lint_name, run.version_name)
+        rows = lint_table.opcodes if is_ptx else lint_table.rows
+        table = rows(told, run.lint_name, run.version_name)
         write_atomic(output / "lint.json", (json.dumps(table, indent=1) + "\n").encode())
     if as_json:
         print(json.dumps(page.rows(told), indent=1))

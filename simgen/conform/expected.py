@@ -60,6 +60,8 @@ class BrainFloats(Expected):
         """As `Expected.right`."""
         nan = (self.value & 0x7FFF > 0x7F80) & (found & 0x7FFF > 0x7F80)
         good = (found == self.value) | nan
+        if self.other is not None:
+            good |= found == self.other
         return good if self.free is None else good | self.free
 
 

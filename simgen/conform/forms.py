@@ -81,9 +81,18 @@ class Form:
     def scalar(self) -> bool:
         return self.instruction.format in (*description.SCALAR, description.SCALAR_MEMORY)
 
-    def outcome(self, words: Words) -> list[Wanted]:
+    def outcome(self, given: Words) -> list[Wanted]:
         """What `outputs` have to be, in order."""
-        return self.plan.outcome(words, self.lanes)
+        return self.plan.outcome(given, self.lanes)
+
+    def holder(self, at: int, count: int) -> str:
+        """What holds a result: registers, or a place in the lane's window of memory."""
+        if at >= len(self.outputs):
+            return f"byte {4 * (at - len(self.outputs))} of its memory"
+        first = self.outputs[at]
+        if count == 1:
+            return first
+        return f"{first[0]}[{first[1:]}:{self.outputs[at + count - 1][1:]}]"
 
 
 def forms(arch: str) -> Iterator[Form]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,33 @@ if TYPE_CHECKING:
 
 EXAMPLES = 4  # of lanes that differ
 MOST_SHOWN = 8  # results of a lane; of more, the first that differs
+
+
+class Tried(Protocol):
+    """An instruction as it is written once, of any instruction set."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def instruction(self) -> Any: ...
+
+    @property
+    def signature(self) -> tuple[str, ...]: ...
+
+    @property
+    def scalar(self) -> bool: ...
+
+    @property
+    def window(self) -> int: ...
+
+    def outcome(self, given: Words) -> list[Wanted]:
+        """What has to come out."""
+        ...
+
+    def holder(self, at: int, count: int) -> str:
+        """What holds the result of so many words that begins with a word."""
+        ...
 
 
 class Found(StrEnum):
@@ -52,7 +79,7 @@ class Example:
 class Seen:
     """What was seen of a form."""
 
-    form: Form
+    form: Any  # a Tried
     found: Found
     reason: str = ""  # what the simulator said
     wrong: int = 0  # lanes
@@ -95,7 +122,7 @@ def left(form: Form, region: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.concatenate([registers, windows])
 
 
-def judged(form: Form, words: NDArray[np.uint32], given: Words | None = None) -> Seen:
+def judged(form: Tried, words: NDArray[np.uint32], given: Words | None = None) -> Seen:
     """A form whose results are `words`, (word, tuple); `given` are its sources, if at hand."""
     if given is None:
         given = bundling.tried(form.signature, form.scalar)
@@ -117,7 +144,7 @@ def judged(form: Form, words: NDArray[np.uint32], given: Words | None = None) ->
     return Seen(form, Found.WRONG, "", len(bad), values.TUPLES, examples)
 
 
-def _strange(form: Form, words: NDArray[np.uint32]) -> int:
+def _strange(form: Tried, words: NDArray[np.uint32]) -> int:
     count = 0
     for at, type_ in enumerate(form.signature):
         if type_.startswith("f"):
@@ -130,7 +157,7 @@ def _strange(form: Form, words: NDArray[np.uint32]) -> int:
 
 
 def _example(
-    form: Form,
+    form: Tried,
     given: NDArray[np.uint32],
     words: NDArray[np.uint32],
     outcomes: Sequence[tuple[Wanted, int]],
@@ -150,21 +177,11 @@ def _example(
         expected.append(_of(outcome, lane))
         found.append(_got(outcome, part, lane))
         if not outcome.right(part)[lane]:
-            differ.append((_holder(form, at, outcome.words), expected[-1], found[-1]))
+            differ.append((form.holder(at, outcome.words), expected[-1], found[-1]))
     first = differ[0]
     if len(expected) > MOST_SHOWN:
         expected, found = ([f"{first[0]}: {each}"] for each in first[1:])
     return Example(lane, sources, " ".join(expected), " ".join(found), first)
-
-
-def _holder(form: Form, at: int, count: int) -> str:
-    """What holds a result: registers, or a place in the lane's window of memory."""
-    if at < len(form.outputs):
-        first = form.outputs[at]
-        return (
-            first if count == 1 else f"{first[0]}[{first[1:]}:{form.outputs[at + count - 1][1:]}]"
-        )
-    return f"byte {4 * (at - len(form.outputs))} of its memory"
 
 
 def _of(outcome: Wanted, lane: int) -> str:

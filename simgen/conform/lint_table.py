@@ -66,6 +66,26 @@ def rows(told: Told, simulator: str, version: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def opcodes(told: Told, simulator: str, version: str) -> dict[str, Any]:
+    """The same of PTX, by opcode with its modifiers; nothing of these is ignored apart."""
+    by_word: dict[str, list[Seen]] = defaultdict(list)
+    for each in told.findings:
+        by_word[each.form.mnemonic].append(each)
+    ends: list[str] = []
+    found: dict[str, dict[str, str]] = {"wrong": {}, "edges": {}}
+    for word, members in sorted(by_word.items()):
+        kind, reason = _verdict(members)
+        if kind == "ends":
+            ends.append(word)
+        elif kind:
+            found[kind][word] = reason
+    return {
+        "simulator": simulator, "version": version,
+        "source": f"simgen conform on {told.title}, {len(told.findings)} forms",
+        "tables": [{"architectures": [told.arch], "ends": ends, **found}],
+    }  # fmt: skip
+
+
 def modifiers(form: Form) -> set[str]:
     """Those of a form that a table has words for."""
     how = form.plan.modifiers

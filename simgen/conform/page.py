@@ -13,12 +13,23 @@ from simgen.conform.judging import Found
 from simgen.conform.values import LANES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from simgen.conform.judging import Seen
 
 MOST_LINES = 15  # of assembly in a reproducer
 _FILLER = "v15"  # holds what LDS is filled with before a store or an atomic
+
+
+@dataclass(frozen=True)
+class InstructionSet:
+    """How findings of an instruction set are told."""
+
+    name: str  # of its assembly, in Markdown
+    manual: Callable[[str], str]  # of an architecture
+    source: Callable[[Seen, str], tuple[str, str]]  # what differs, and where the manual tells of it
+    reproducer: Callable[[Seen], list[str]]
+    consequence: Callable[[Any], str]  # of a form
 
 
 @dataclass(frozen=True)
@@ -30,6 +41,11 @@ class Told:
     findings: tuple[Seen, ...]
     seconds: float
     command: str = ""  # that gives them
+    told_in: InstructionSet | None = None  # None: AMD's
+
+    @property
+    def words(self) -> InstructionSet:
+        return self.told_in or AMD
 
 
 def counts(findings: Sequence[Seen]) -> dict[str, int]:
@@ -72,7 +88,7 @@ def rows(told: Told) -> dict[str, Any]:
     return {
         "simulator": told.title,
         "architecture": told.arch,
-        "manual": description.manual(told.arch),
+        "manual": told.words.manual(told.arch),
         "seconds": round(told.seconds, 1),
         "counts": counts(told.findings),
         "forms": [
@@ -81,7 +97,7 @@ def rows(told: Told) -> dict[str, Any]:
                 "form": each.form.what, "finding": each.found.value, "reason": each.reason,
                 "lanes": each.lanes, "wrong": each.wrong,
                 "examples": [vars(example) for example in each.examples],
-                "consequence": consequences.of(each.form),
+                "consequence": told.words.consequence(each.form),
             }
             for each in told.findings
         ],
@@ -179,7 +195,7 @@ def text(told: Told) -> str:
         f"# Instructions of {told.arch} on {told.title}", "",
         f"{len(told.findings)} forms tried: "
         + ", ".join(f"{count} {name}" for name, count in total.items())
-        + f". Right is what the manual says ({description.manual(told.arch)}); where it leaves "
+        + f". Right is what the manual says ({told.words.manual(told.arch)}); where it leaves "
         "freedom, all that it allows.", "",
     ]  # fmt: skip
     wrong = {name: each for (name, kind), each in found.items() if kind is Found.WRONG}
@@ -204,11 +220,7 @@ def text(told: Told) -> str:
 
 def _section(told: Told, name: str, members: Sequence[Seen]) -> list[str]:
     first = members[0]
-    instruction = first.form.instruction
-    what, source = "tuples of values", f"{instruction.format} Instructions in "
-    source += description.manual(told.arch)
-    if first.form.shape:
-        what, source = "work-items", ids.SOURCE
+    what, source = told.words.source(first, told.arch)
     lines = [
         f"### {name}", "",
         f"{first.wrong} of {first.lanes} {what} differ in `{first.form.text}` ({source}).",
@@ -216,11 +228,22 @@ def _section(told: Told, name: str, members: Sequence[Seen]) -> list[str]:
     if len(members) > 1:
         forms = ", ".join(dict.fromkeys(each.form.what for each in members))
         lines.append(f"Wrong in these forms: {forms}.")
-    if consequence := consequences.of(first.form):
+    if consequence := told.words.consequence(first.form):
         lines.append(f"What kernels of deep learning notice: {consequence}.")
-    lines += ["", "```asm", *reproducer(first), "```", ""]
+    lines += ["", f"```{told.words.name}", *told.words.reproducer(first), "```", ""]
     if told.command:
-        lines += [f"    {told.command} --only '\\b{name}'", ""]
+        pattern = first.form.pattern if told.told_in else f"\\b{name}"
+        lines += [f"    {told.command} --only '{pattern}'", ""]
     lines += ["| sources | expected | found |", "|---|---|---|"]
     lines += [f"| {' '.join(e.sources)} | {e.expected} | {e.found} |" for e in first.examples]
     return [*lines, ""]
+
+
+def _source(seen: Seen, arch: str) -> tuple[str, str]:
+    if seen.form.shape:
+        return "work-items", ids.SOURCE
+    format_ = seen.form.instruction.format
+    return "tuples of values", f"{format_} Instructions in {description.manual(arch)}"
+
+
+AMD = InstructionSet("asm", description.manual, _source, reproducer, consequences.of)

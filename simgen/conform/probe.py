@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     Refused = dict[tuple[str, int], tuple[Found, str]]
 
 ON = (GEM5, MGPUSIM)
+EVERY = (*ON, "gpgpusim", "cuda")  # the others are tried in simgen.conform.ptx
 LIMIT = 120.0  # seconds that a run may take
 MOST_RUNS = 400  # of one probe
 _NUMBERED = re.compile(r"kernel (conform_\d+) .*?instruction (\d+), ")
@@ -68,7 +69,8 @@ class Trial:
 
     def __post_init__(self) -> None:
         if self.on not in ON:
-            raise UsageError(f"--on {self.on}: not a target that is probed; take {' or '.join(ON)}")
+            known = ", ".join(EVERY)
+            raise UsageError(f"--on {self.on}: not a target that is probed; take one of {known}")
         self.target = self._target()
 
     def _target(self) -> Target:

@@ -45,6 +45,7 @@ _F16 = (
     0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x8400, 0x3C00, 0xBC00, 0x3800, 0x3E00, 0xC100, 0x4248,
     0x6401, 0x77FF, 0x7800, 0xF800, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE45, 0x7C01,
 )  # fmt: skip
+_BF16 = tuple(sorted({each >> 16 for each in _F32}))
 _I32 = (
     0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFF,
     0x800000, 0xFFFFFF, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xAAAAAAAA, 0xFFFFFFFE, 0xFFFFFFFF,
@@ -61,7 +62,8 @@ _I16 = (0, 1, 2, 3, 15, 16, 17, 0x7F, 0x80, 0xFF, 0x100, 0x7FFE, 0x7FFF, 0x8000,
 
 BITS = {"f32": 32, "f64": 64, "f16": 16, "i32": 32, "u32": 32, "b32": 32, "i64": 64, "u64": 64,
         "b64": 64, "i16": 16, "u16": 16, "b16": 16, "pk_f16": 32, "pk_i16": 32, "pk_u16": 32,
-        "pk_bf16": 32, "pk_f32": 64, "f32_fp8": 32, "f32_bf8": 32}  # fmt: skip
+        "pk_bf16": 32, "pk_f32": 64, "f32_fp8": 32, "f32_bf8": 32, "bf16": 16,
+        "f32_f16": 32, "f32_bf16": 32, "f64_f32": 64, "f64_f16": 64}  # fmt: skip
 # Several elements of a matrix: "4xf16". xf32 is held as f32. fp8 and bf8 are gfx942's: without
 # infinities, 0x80 is the only NaN, and exponents have a bias of 8 and 16.
 _SEVERAL = re.compile(r"(\d+)x(\w+)")
@@ -83,10 +85,33 @@ _NEAR_EIGHT = {
                 57344.0, -53248.0, 61439.996, -61440.0, 65536.0, 114688.0, -1e30, 2**-140, np.inf,
                 -np.inf, np.nan),
 }  # fmt: skip
+
+
+def _near(bits: int, least: int) -> tuple[float, ...]:
+    """Numbers next to those with so many bits of fraction, whose least one is 2^least: halfway to
+    the next ones, of which either is the even one, and a little to both sides."""
+    last, little = 2.0**-bits, 2.0 ** (-bits - 12)
+    halves = [sign * (1 + (n + 0.5) * last) for n in range(4) for sign in (1, -1)]
+    beside = [each + sign * little for each in halves[::3] for sign in (1, -1)]
+    low = [(n + 0.5) * 2.0**least for n in range(4)]
+    lower = [each + sign * 2.0 ** (least - 12) for each in low[:2] for sign in (1, -1)]
+    return (*halves, *beside, *low, *lower, *(-each for each in low))
+
+
+# Of conversions into a narrower type.
+_NEAR_NARROW = {
+    "f32_f16": _near(10, -24), "f32_bf16": _near(7, -133), "f64_f32": _near(23, -149),
+    # What is halfway in f16, once it was rounded to f32.
+    "f64_f16": (*_near(10, -24), 1 + 2.0**-11 + 2.0**-40, 1 + 3 * 2.0**-11 - 2.0**-40),
+}  # fmt: skip
 _SPECIAL = {
     "f32": _F32, "f64": _F64, "f16": _F16,
     **{name: tuple(np.array(of, np.float32).view(np.uint32).tolist())
        for name, of in _NEAR_EIGHT.items()},
+    **{name: _F32 + tuple(np.array(of, np.float32).view(np.uint32).tolist())
+       for name, of in _NEAR_NARROW.items() if name.startswith("f32")},
+    **{name: _F64 + tuple(np.array(of, np.float64).view(np.uint64).tolist())
+       for name, of in _NEAR_NARROW.items() if name.startswith("f64")},
 }  # fmt: skip
 _OF_BITS = {16: _I16, 32: _I32, 64: _I64}
 # Of instructions with three sources: fewer special values, so that all meet.
@@ -123,7 +148,7 @@ def tuples(signature: Sequence[str]) -> Words:
     Sources are of the types `signature`. What is above a value of 16 bits is not zero.
     """
     rng = np.random.default_rng([SEED, *(ord(letter) for letter in ".".join(signature))])
-    found = np.zeros((SOURCES, 2, TUPLES), np.uint32)
+    found = np.zeros((max(SOURCES, len(signature)), 2, TUPLES), np.uint32)
     if signature and _SEVERAL.fullmatch(signature[0]):
         for at, each in enumerate(signature):
             found[at] = _whole_numbers(each, rng)
@@ -203,6 +228,8 @@ def _special(type_: str, count: int) -> Sequence[int]:
     element, wide = type_.removeprefix("pk_"), type_.startswith("pk_")
     few = count > 2
     values = (_FEW if few else _SPECIAL).get(element)
+    if type_ == "bf16" and not few:
+        values = _BF16
     if values is None:
         values = (_FEW if few else _OF_BITS)[16 if "16" in element else bits(element)]
     if not wide:
@@ -221,13 +248,15 @@ def _others(type_: str, count: int, rng: np.random.Generator) -> NDArray[np.uint
     )
     kinds: dict[str, Any] = {"f32": (np.float32, np.uint32), "f64": (np.float64, np.uint64),
                              "f16": (np.float16, np.uint16)}  # fmt: skip
-    type_ = type_.partition("_")[0] if type_ in _NEAR_EIGHT else type_
+    type_ = type_.partition("_")[0] if type_ in _NEAR_EIGHT | _NEAR_NARROW else type_
     if type_ in kinds:
         float_, whole = kinds[type_]
         like = (rng.standard_normal(count) * 2.0 ** rng.integers(-4, 5, count)).astype(float_)
         return np.where(
             np.arange(count) % 4 != 0, like.view(whole).astype(np.uint64), found & _mask(type_)
         )
+    if type_ == "bf16":
+        return _others("f32", count, rng) >> np.uint64(16)
     if type_ == "pk_bf16":
         parts = [_others("f32", count, rng) >> np.uint64(16) for _ in range(2)]
         return parts[0] | parts[1] << np.uint64(16)
