@@ -432,7 +432,9 @@ private:
     static __device__ __forceinline__ unsigned lower_halves(unsigned low, unsigned high)
     {
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-        return __byte_perm(low, high, 0x5410);
+        unsigned both;
+        asm("prmt.b32 %0, %1, %2, 0x5410;" : "=r"(both) : "r"(low), "r"(high));
+        return both;
 #else
         return (low & 0xffffu) | high << 16;
 #endif
@@ -440,7 +442,9 @@ private:
     static __device__ __forceinline__ unsigned upper_halves(unsigned low, unsigned high)
     {
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-        return __byte_perm(low, high, 0x7632);
+        unsigned both;
+        asm("prmt.b32 %0, %1, %2, 0x7632;" : "=r"(both) : "r"(low), "r"(high));
+        return both;
 #else
         return low >> 16 | (high & 0xffff0000u);
 #endif

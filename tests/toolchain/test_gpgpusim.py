@@ -247,7 +247,7 @@ def test_kernels_become_what_gpgpusim_reads(builder: Builder, config: str, dtype
     names = [kernel.name for kernel in work.kernels]
     assert re.findall(r"^\.visible \.entry (\w+)\(", text, re.M) == names
     assert len(re.findall(r"^\.version", text, re.M)) == 1
-    told = files["kernels.ptxas"].content.decode()
+    told = files["resources.txt"].content.decode()
     assert re.findall(r"entry function '(\w+)' for 'sm_\d+'", told) == names
     assert not re.search(r"setp\.(eq|ne)\.b(16|32)|maxntid|cvt\.rn\.f16|\{ \.reg|fence", text)
     assert not re.search(r"\{[^}\n]*(?<![\w%])\d", re.sub(r"(?m)^\.global.*", "", text))

@@ -55,8 +55,9 @@ LIBRARIES = {
     ),
 }  # fmt: skip
 PTXAS = """#!/bin/sh
-# In place of NVIDIA's ptxas -v, which is not needed: what simgen knows of the kernels.
-cat kernels.ptxas >&2
+# In place of NVIDIA's ptxas -v, which is not needed: what simgen knows of the kernels. GPGPU-Sim has
+# the errors of this written to kernels.ptxas.
+cat resources.txt >&2
 """
 ASSERTED = "ended itself (a failed assertion, or abort)"  # as the program says it
 TIMED = "timed.txt"  # what functional mode computes wrongly, and why
@@ -163,7 +164,7 @@ class GpgpuSimPackage(Package):
             "kernels.ptx": File(
                 ptx_modules.joined({n: k.text for n, k in kernels.items()}).encode()
             ),
-            "kernels.ptxas": File(ptx_modules.resource_lines(takes, arch).encode()),
+            "resources.txt": File(ptx_modules.resource_lines(takes, arch).encode()),
             **({TIMED: File(timed)} if timed else {}),
             replaced.FILE: File(replaced.costs(kernels)),
             **{f"src/{name}": File(content) for name, content in sources.items()},
