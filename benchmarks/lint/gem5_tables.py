@@ -98,6 +98,12 @@ EDGES = (
     ("v_cvt_i32_f", r"exp > 30\b", "2^30 and more becomes the largest number, -2^30 the least"),
     ("v_cvt_flr_i32_f32", r"\(VecElemI32\)std::floor\(src\[lane\]\)",
      "2^31 and more, and NaN, become the least number"),
+    ("v_cvt_rpi_i32_f32", r"\(VecElemI32\)std::floor\(src\[lane\] \+ 0\.5\)",
+     "2^31 and more, and NaN, become the least number"),
+    ("v_mul_legacy_f32", r"= src0\[lane\] \* src1\[lane\]",
+     "0 times infinity or NaN is NaN, where 0 is right"),
+    ("v_mad_legacy_f32", r"std::fma\(",
+     "0 times infinity or NaN is NaN, where 0 is right, and products are not rounded"),
     ("v_rndne_f32", "roundNearestEven", "what rounds to -0 becomes 0"),
     ("v_rndne_f64", "roundNearestEven",
      "what rounds to -0 becomes 0; halves from 2^31 on go down, odd numbers from 2^52 on up"),
@@ -123,6 +129,28 @@ EDGES = (
     ("v_cmp", r"bits\(src1\[lane\], 0\) \|\| bits\(src1\[lane\], 1\)",
      "takes quiet NaNs for signalling ones, and these for quiet ones"),
 )  # fmt: skip
+# What is wrong for values that hardly any kernel has, of instructions that nearly all have: named
+# once, refused nowhere.
+NOTES = (
+    ("v_mul_f32", "FP_SUBNORMAL",
+     "takes a subnormal first factor for zero, so that the product is 0 (NaN with infinity); sums "
+     "and v_fma_f32 keep it"),
+    (r"v_(min|max)3?_f(32|64)", r"std::fm(in|ax)\(",
+     "of zeros with both signs, may give the other one: what divides by it, copies its sign or "
+     "looks at bits shows that, and nothing else"),
+    ("v_div_scale_f32", r"vdst\[lane\] = src0\[lane\];\s*vcc\.setBit\(lane, 0\)",
+     "scales nothing: a quotient is right with its v_div_fixup_f32, which divides anew there"),
+)  # fmt: skip
+# Of buffers, calcAddr() tests a lane once, and takes a field for the size of swizzled elements that
+# gfx9 has no more: its elements have four bytes.
+_TESTED_ONCE = re.compile(
+    r"(buffer_offset|buf_off \+ stride \* buf_idx) >=\s+rsrc_desc\.numRecords"
+)
+_ELEMENTS = re.compile(r"elem_size = 2 << rsrc_desc\.elemSize")
+SEVERAL = re.compile(r"buffer_(load|store)_dwordx[234]\Z")
+# A product of two numbers of a type is one of that type.
+_ROUNDED = re.compile(r"result\[i\]\[j\] \+= item_A \* item_B;")
+_HALVES = re.compile(r"v_mfma_f32_\w+x\d+_?(\w+_)?b?f16(_1k)?\Z")
 ALIASES = {  # gem5 calls them otherwise, and does the same
     "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_mul_lo_i32", "v_pk_ashrrev_i16",
 }  # fmt: skip
@@ -176,6 +204,8 @@ class Sources:
         self.cuts = bool(_CUTS.search(moving))
         shared = "".join(self._show(p) for p in listed if p.endswith("insts/op_encodings.hh"))
         self.narrow_swap = bool(_NARROW_SWAP.search(shared))
+        self.tested_once = bool(_TESTED_ONCE.search(shared))
+        self.elements = bool(_ELEMENTS.search(shared))
         # Of atomics, a functor that all share does the work: these two take no limit.
         self.unlimited = set(_UNLIMITED.findall(self._show("src/base/amo.hh")))
         self.times = {gpu: set(_TIMED.findall(of)) for gpu, of in _TIMES.findall(
@@ -247,8 +277,11 @@ def same(gem5: str, mnemonic: str) -> bool:
     return plain(gem5.partition("__")[2]) == plain(mnemonic)
 
 
-def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str, str]) -> None:
-    """Add to `made` and `said` what the model does with the instructions of an architecture."""
+def facts(
+    sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str, str],
+    notes: dict[str, list[str]],
+) -> None:  # fmt: skip
+    """Add to `made`, `said` and `notes` what the model does with an architecture's instructions."""
     decoded = classes(sources.decoder, arch)
     encodings = json.loads((DATA / "encodings" / f"{arch}.json").read_text())
     for name, opcodes in encodings.items():
@@ -284,6 +317,30 @@ def facts(sources: Sources, arch: str, made: dict[str, set[str]], said: dict[str
                 if counts and counts[1].title() in sources.unlimited and word not in made["ends"]:
                     made["wrong"].add(word)
                     said[word] = "counts on past its limit"
+                for reason in noted(word, of, sources, arch):
+                    if word not in made["ends"] and reason not in notes[word]:
+                        notes[word].append(reason)
+
+
+def noted(word: str, of: str | None, sources: Sources, arch: str) -> list[str]:
+    """What is named once, of an instruction that does not end the simulation."""
+    body = sources.bodies.get(of or "", "")
+    found = [
+        reason
+        for name, pattern, reason in NOTES
+        if re.match(rf"{name}(_e32|_e64|_sdwa|_dpp)?\Z", word) and re.search(pattern, body)
+    ]
+    if re.match("buffer_(load|store|atomic)_", word):
+        if sources.tested_once and SEVERAL.match(word):
+            found.append(
+                "loads or stores all words of a lane whose first lies in the buffer, "
+                "those behind its end too"
+            )
+        if sources.elements and arch.startswith("gfx9"):
+            found.append("of swizzled buffers, takes two bytes for an element, where gfx9 has four")
+    if word.startswith("v_mfma"):
+        found.append("writes no lanes that EXEC leaves out, where a GPU writes them all")
+    return found
 
 
 def one(
@@ -347,6 +404,9 @@ def matrix(word: str, headers: str, made: dict[str, set[str]], said: dict[str, s
     if word.startswith("v_mfma_f64") and _NARROW.search(headers):
         made["wrong"].add(word)
         said[word] = "adds in float32, to which it rounds the result"
+    if _HALVES.match(word) and _ROUNDED.search(headers):
+        made["edges"].add(word)
+        said[word] = "rounds each product to 16 bits before it adds it"
 
 
 def unread(name: str, body: str) -> list[str]:
@@ -367,13 +427,15 @@ def table_of(sources: Sources, archs: tuple[str, ...]) -> dict[str, Any]:
     """What a version's model does with the instructions of some architectures."""
     made: dict[str, set[str]] = defaultdict(set)
     said: dict[str, str] = {}
+    notes: dict[str, list[str]] = defaultdict(list)
     for arch in archs:
-        facts(sources, arch, made, said)
+        facts(sources, arch, made, said, notes)
     listed = {b for arch in archs for b in ([arch, ALSO[arch]] if arch in ALSO else [arch])}
     return {
         "architectures": sorted(listed & sources.gpus()),
         "ends": sorted(made["ends"]), "no_form": sorted(made["no_form"]),
         **{each: {w: said[w] for w in sorted(made[each])} for each in ("wrong", "edges")},
+        "notes": {word: "; ".join(notes[word]) for word in sorted(notes) if notes[word]},
         "no_scalar": sorted(made["no_scalar"]),
         "cuts": sources.cuts,
         "half_mirror": not _HALF_MIRROR.search(sources.helpers),

@@ -151,6 +151,7 @@ def test_floats_that_gem5_computes_wrongly(name: str):
 
 WHOLE = {
     "v_cvt_i32_f32_e32": 6, "v_cvt_i32_f64_e32": 6, "v_cvt_flr_i32_f32_e32": 7,
+    "v_cvt_rpi_i32_f32_e32": 11, "v_mul_legacy_f32_e32": 5, "v_mad_legacy_f32": 6,
     "v_cvt_u32_f32_e32": 11, "v_cvt_u32_f64_e32": 12, "v_fract_f32_e32": 4, "v_fract_f64_e32": 5,
     "v_rndne_f32_e32": 3, "v_rndne_f64_e32": 10, "v_rcp_f64_e32": 3, "v_rsq_f64_e32": 3,
     "v_add_f64": 1, "v_mul_f64": 1, "v_ldexp_f64": 6,

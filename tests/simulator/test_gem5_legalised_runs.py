@@ -158,6 +158,7 @@ PROBED = {
     "^v_(fma|max|add|mul)_f64 .*clamp": 4,
     "^v_(cvt_[iu]32|fract|rndne|rcp|rsq)_f64_e(32|64) (?!.*clamp)": 54,
     "^v_(cvt_[iu]32|cvt_flr_i32|fract|rndne)_f32_e(32|64) (?!.*(clamp|mul:|div:))": 50,
+    "^v_(cvt_rpi_i32_f32_e(32|64)|m(ul|ad)_legacy_f32(_e(32|64))?) (?!.*(clamp|mul:|div:))": 41,
     "^v_(add|mul|ldexp)_f64 (?!.*clamp)": 31,
     "^v_(add|mul|fma|max3?|min|med3|rndne|fract|sin|ldexp|cvt_u16|div_fixup)_f16(_e(32|64))? ": 171,
     "^v_(cmpx?_(lt|lg|nge)_f16_e(32|64)|pack_b32_f16|cvt_f(16_i16|32_f16)_e64) ": 105,
