@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import simgen
 from simgen.cli.main import cli
-from simgen.errors import RefusedError, UsageError
+from simgen.errors import RefusedError, SimgenError, UsageError
 from simgen.targets.gem5.se import Gem5Se
 from simgen.targets.host import Host
 from simgen.targets.mgpusim.target import MGPUSim
@@ -209,6 +210,106 @@ def test_variables_structures_groups_and_vectors() -> None:
     bundle = simgen.plan("f.toml").build("made", "host")
     bundle.run(timeout=TIMEOUT)
     assert bundle.diff(strict=True)
+
+
+WHOLE = """
+#include <cstdint>
+__global__ void whole(const int64_t* a, const uint64_t* b, const uint32_t* c, const int16_t* d,
+                      const uint16_t* e, int64_t* p, uint64_t* q, uint32_t* r, int16_t* s,
+                      uint16_t* t, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    p[i] = a[i] * 6364136223846793005LL + d[i];
+    q[i] = b[i] * 6364136223846793005ULL + c[i];
+    r[i] = c[i] * 2654435761u + e[i];
+    s[i] = static_cast<int16_t>(d[i] * 300 + 7);
+    t[i] = static_cast<uint16_t>(e[i] + 65000);
+}
+"""
+WHOLE_TOML = """
+source = "whole.hip"
+parameters = { n = 500 }
+inputs = { a = "i64[n]", b = "u64[n] uniform(0, 2**53)", c = "u32[n] uniform(2**31, 2**32)", \
+d = "i16[n]", e = "u16[n] uniform(0, 2**16)" }
+outputs = { p = "i64[n]", q = "u64[n]", r = "u32[n]", s = "i16[n]", t = "u16[n]" }
+args = ["a", "b", "c", "d", "e", "p", "q", "r", "s", "t", "i32 n"]
+items = "n"
+block = 64
+[reference]
+p = "a * 6364136223846793005 + d"
+q = "b * 6364136223846793005 + c"
+r = "c * 2654435761 + e"
+s = "d * 300 + 7"
+t = "e + 65000"
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "arch"), [("host", ""), ("mgpusim", "gfx803"), ("mgpusim", "gfx942")]
+)
+def test_whole_numbers_of_all_sizes(target: str, arch: str) -> None:
+    """All bits of them: products wrap around, in the reference too."""
+    if target == "mgpusim" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    Path("whole.hip").write_text(WHOLE)
+    text = WHOLE_TOML.replace("\\\n", "")
+    Path("whole.toml").write_text(text)
+    on = MGPUSim(arch=arch) if arch else target
+    bundle = simgen.plan("whole.toml").build("made", on)
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+    if target == "host":  # one unit of 2^64 is seen
+        Path("whole.toml").write_text(text.replace("3005 + c", "3005 + c + (c == c[5])"))
+        other = simgen.plan("whole.toml").build("other", on)
+        other.run(timeout=TIMEOUT)
+        (report,) = other.diff(strict=False).reports
+        (wrong,) = [each for each in report.verdicts if not each.passed]
+        assert (wrong.tensor, wrong.comparison.outside) == ("whole.q", 1)
+
+
+def test_a_function_gets_and_gives_whole_numbers() -> None:
+    Path("w.hip").write_text(
+        "__global__ void w(const unsigned long long* b, unsigned long long* q)\n"
+        "{ q[threadIdx.x] = b[threadIdx.x] * 3; }\n"
+    )
+    Path("w.py").write_text("def expected(b):\n    return b * 3\n")
+    Path("w.toml").write_text(
+        'source = "w.hip"\ninputs = { b = "u64[64]" }\noutputs = { q = "u64[64]" }\n'
+        'args = ["b", "q"]\ngrid = 1\nblock = 64\ntolerance = 0\nreference = "w.py:expected"\n'
+    )
+    given = np.random.default_rng(1).integers(0, 2**64, 64, np.uint64)
+    np.savez("w.npz", **{"w.b": given})
+    bundle = simgen.plan("w.toml", values=["w.npz"]).build("made", "host")
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
+GENERIC = """
+__global__ void g(const float* a, float* p, int n)
+{
+    __shared__ float l[64];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    l[threadIdx.x] = a[i];
+    __syncthreads();
+    const float* from = n > 50 && i % 2 ? a + i : l + threadIdx.x;
+    p[i] = *from + gridDim.x;
+}
+"""
+
+
+def test_pointers_to_lds_or_memory_are_refused_on_gfx803() -> None:
+    """Where nobody asks for them, a base of LDS that compilers list is none that it needs."""
+    Path("g.hip").write_text(GENERIC)
+    Path("g.toml").write_text(
+        'source = "g.hip"\ninputs = { a = "f32[64]" }\noutputs = { p = "f32[64]" }\n'
+        'args = ["a", "p", "i32 64"]\ngrid = 1\nblock = 64\nreference = "a + 1"\n'
+    )
+    with pytest.raises(SimgenError, match=r"shared base.* keep pointers to LDS and to"):
+        simgen.plan("g.toml").build("made", MGPUSim(arch="gfx803"))
+    Path("g.hip").write_text(GENERIC.replace("? a + i", "? l + threadIdx.x"))
+    simgen.plan("g.toml").build("right", MGPUSim(arch="gfx803"))
 
 
 MATHS = {
