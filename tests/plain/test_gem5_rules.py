@@ -393,6 +393,22 @@ def test_a_byte_of_the_upper_half():
 
 
 @pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("ds_write_b16_d16_hi v14, v4 offset:6", "ds_write_b16 v14, {} offset:6"),
+        ("global_store_byte_d16_hi v14, v4, s[8:9] offset:-3",
+         "global_store_byte v14, {}, s[8:9] offset:-3"),
+        ("global_store_byte_d16_hi v[14:15], v4, off", "global_store_byte v[14:15], {}, off"),
+        ("flat_store_byte_d16_hi v[14:15], v4 offset:7", "flat_store_byte v[14:15], {} offset:7"),
+    ],
+)  # fmt: skip
+def test_stores_of_the_upper_half(line, plain):
+    shift, store = replaced(line)
+    assert re.fullmatch(r"v_lshrrev_b32_e32 (v\d+), 16, v4", shift)
+    assert store == plain.format(shift.split()[1].rstrip(","))
+
+
+@pytest.mark.parametrize(
     ("operands", "address"),
     [("s[10:11], -0x40", 0x1_0000_0020 - 0x40), ("s[10:11], s13 offset:0x84", 0x2_0000_0093),
      ("s[10:11], s13 offset:-0x40", 0x1_FFFF_FFCF), ("s[10:11], s13", 0x2_0000_000F),

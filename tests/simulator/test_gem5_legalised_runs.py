@@ -168,6 +168,7 @@ PROBED = {
     "^v_(ldexp_f32|(add|sub|subrev)_u32_e64) ": 30,
     r"^v_div_fixup_f.. \S+ v\S*20": 2,  # whole divisions
     "^(flat|global)_atomic_(inc|dec) ": 20,
+    "^((flat|global)_store_byte_d16_hi|ds_write_b(8|16)_d16_hi) ": 20,
     "^s_buffer_load_dword(x16)? ": 10,
     "^s_load_dwordx2 .*(-0x40|offset)": 2,
 }

@@ -286,6 +286,48 @@ def test_a_function_gets_and_gives_whole_numbers() -> None:
     assert bundle.diff(strict=True)
 
 
+FUNCTIONS = """
+__host__ __device__ {} int larger(int a, int b) {{ return a > b ? a : b; }}
+__global__ void k(const float* x, float* y, int* count, int n, double half)
+{{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[larger(i, 0) % n] = x[i % n];
+}}
+"""
+
+
+@pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
+def test_functions_of_both_sides_are_left_out_where_they_were_inlined(arch: str) -> None:
+    """Clang hides their symbols; what is called in spite of all is refused."""
+    described(hip=FUNCTIONS.format(""))
+    plan = simgen.plan("k.toml")
+    plan.build("made", MGPUSim(arch=arch))
+    described(hip=FUNCTIONS.format("__attribute__((noinline))"))
+    with pytest.raises(RefusedError, match="s_getpc_b64"):
+        simgen.plan("k.toml").build("called", MGPUSim(arch=arch))
+
+
+WARP = """
+__device__ void last(volatile float* s, int at) {{ s[at] += s[at + 16]; s[at] += s[at + 8]; }}
+__global__ void k(const float* x, float* y, int* count, int n, double half)
+{{
+    __shared__ float s[128];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < {})
+        last(s, threadIdx.x);
+    y[threadIdx.x] = s[threadIdx.x];
+}}
+"""
+
+
+@pytest.mark.parametrize("lanes", ["32", "warpSize"])
+def test_lanes_that_go_together_are_refused_on_this_cpu(lanes: str) -> None:
+    described(hip=WARP.format(lanes))
+    with pytest.raises(RefusedError, match="lanes of a warp seem to read volatile LDS"):
+        simgen.plan("k.toml").build("made", "host")
+
+
 GENERIC = """
 __global__ void g(const float* a, float* p, int n)
 {
