@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from legalise_rows import CDNA3, MASK_BITS, UNTOUCHED, Inputs, Row, f32, first
+from legalise_rows import CDNA3, MASK, MASK_BITS, UNTOUCHED, Inputs, Row, f32, first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,6 +90,15 @@ def _floats() -> list[Row]:
         Row("k_widen_long", "v_cvt_f64_f32_e64 v[10:11], -|v2|; v_cvt_f32_f64_e64 v10, v[10:11]",
             lambda w: {0: (w.u[0] | np.uint32(1 << 31))}, floats=True),
     ]  # fmt: skip
+    for power in ("-4", "30", "0xfffffc02"):
+        n = (int(power, 0) ^ 1 << 31) - (1 << 31) if power[1:2] == "x" else int(power)
+        rows.append(
+            Row(f"k_power_64_{power}",
+                f"{widen} v_mov_b32_e32 v12, {power}; v_mov_b32_e32 v13, 0; "
+                f"v_ldexp_f64 v[10:11], -|v[10:11]|, {power if power[1] != 'x' else 'v12'}; "
+                f"v_mov_b32_e32 v12, 0{narrow}",
+                wide(lambda a, b, n=n: np.ldexp(-abs(a), n)), floats=True)
+        )  # fmt: skip
     for name, of in {"add": np.add, "mul": np.multiply}.items():
         rows.append(
             Row(f"k_{name}_64", f"{widen} v_{name}_f64 v[10:11], v[10:11], v[12:13]{narrow}",
@@ -100,6 +109,53 @@ def _floats() -> list[Row]:
                 wide(lambda a, b, of=of: of(a, -abs(b))), floats=True)
         )  # fmt: skip
     return rows
+
+
+def _doubles() -> list[Row]:
+    """Comparisons of the products of v2 with itself and v3, whose lower halves differ."""
+    products = (
+        "v_cvt_f64_f32_e32 v[10:11], v2; v_cvt_f64_f32_e32 v[12:13], v3; "
+        "v_mul_f64 v[12:13], v[10:11], v[12:13]; v_mul_f64 v[10:11], v[10:11], v[10:11]; "
+    )
+    clear = "".join(f"; v_mov_b32_e32 v{n}, 0" for n in range(10, 14))
+
+    def of_products(of: Callable[[Array, Array], Array], *, signs: bool, half: bool) -> Expected:
+        def expected(w: Inputs) -> dict[int, Array]:
+            a, b = w.f[0].astype(np.float64), w.f[1].astype(np.float64)
+            a, b = (-(a * a), abs(a * b)) if signs else (a * a, a * b)
+            found = np.asarray(of(np.float64(0.5) if half else a, b)).astype(np.uint32)
+            zero = np.zeros_like(found)
+            return {**dict.fromkeys(range(4), zero), MASK: found}
+
+        return expected
+
+    rows = []
+    for c, of in ORDERED.items():
+        masked = "s_mov_b64 s[22:23], vcc; s_mov_b64 vcc, s[24:25]"
+        cases = {
+            "short": (f"v_cmp_{c}_f64_e32 vcc, v[10:11], v[12:13]; {masked}", False, False),
+            "long": (f"v_cmp_{c}_f64_e64 s[22:23], -v[10:11], |v[12:13]|", True, False),
+            "constant": (f"v_cmp_{c}_f64_e64 s[22:23], 0.5, v[12:13]", False, True),
+        }
+        rows += [
+            Row(f"k_{c}_64_{name}", f"{products}{code}{clear}",
+                of_products(of, signs=signs, half=half), floats=True)
+            for name, (code, signs, half) in cases.items()
+        ]  # fmt: skip
+    return rows
+
+
+def _unordered(a: Array, b: Array) -> Array:
+    return np.isnan(a) | np.isnan(b)
+
+
+ORDERED: dict[str, Callable[[Array, Array], Array]] = {
+    "lt": np.less, "le": np.less_equal, "eq": np.equal, "gt": np.greater, "ge": np.greater_equal,
+    "lg": lambda a, b: (a < b) | (a > b), "o": lambda a, b: ~_unordered(a, b), "u": _unordered,
+    "nlt": lambda a, b: ~(a < b), "nle": lambda a, b: ~(a <= b), "neq": lambda a, b: ~(a == b),
+    "ngt": lambda a, b: ~(a > b), "nge": lambda a, b: ~(a >= b),
+    "nlg": lambda a, b: ~((a < b) | (a > b)),
+}  # fmt: skip
 
 
 def rounded(b: float, a: float) -> np.float32:
@@ -273,4 +329,4 @@ def _across() -> list[Row]:
 
 def rows() -> list[Row]:
     """All of them."""
-    return [*_floats(), *_single(), *_exchanges(), *_across()]
+    return [*_floats(), *_doubles(), *_single(), *_exchanges(), *_across()]

@@ -286,6 +286,48 @@ def test_a_function_gets_and_gives_whole_numbers() -> None:
     assert bundle.diff(strict=True)
 
 
+DOUBLES = """
+__global__ void d(const double* a, const double* b, int* out, double* s, int n)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const double x = a[i], y = b[i];
+    out[i] = (x < y) | (x <= y) << 1 | (x == y) << 2 | (x != y) << 3 | (x > y) << 4 | (x >= y) << 5
+        | __builtin_isunordered(x, y) << 6 | (fabs(x) < 0.5) << 7;
+    s[i] = x < y ? x * 0.0625 : y;
+}
+"""
+OF_DOUBLES = """
+import numpy as np
+def expected(a, b):
+    bits = [a < b, a <= b, a == b, a != b, a > b, a >= b, a != a, abs(a) < 0.5]
+    return {"out": sum(x.astype(int) << k for k, x in enumerate(bits)),
+            "s": np.where(a < b, a * 0.0625, b)}
+"""
+
+
+@pytest.mark.skipif(bool(MGPUSim().needs.missing()), reason="MGPUSim is not here")
+@pytest.mark.parametrize("arch", ["gfx803", "gfx942"])
+def test_doubles_are_compared_in_mgpusim(arch: str) -> None:
+    """Zeros of both signs, subnormal numbers, neighbours, numbers that differ in the lower half."""
+    Path("d.hip").write_text(DOUBLES)
+    Path("d.py").write_text(OF_DOUBLES)
+    Path("d.toml").write_text(
+        'source = "d.hip"\ninputs = { a = "f64[576]", b = "f64[576]" }\n'
+        'outputs = { out = "i32[576]", s = "f64[576]" }\nargs = ["a", "b", "out", "s", "i32 576"]\n'
+        'items = 576\nblock = 64\nreference = "d.py:expected"\ntolerance = 0\n'
+    )
+    some = [0.0, 5e-324, 1.0, 1 + 2**-52, 1 - 2**-53, 1e308, 2.0**-1022, 1 + 2**-40, 1 + 2**-33,
+            0.5, 2.0**-1018, 3.0]  # fmt: skip
+    values = np.array([*some, *(-np.array(some))])
+    a, b = np.meshgrid(values, values)
+    np.savez("d.npz", **{"d.a": a.ravel(), "d.b": b.ravel()})
+    bundle = simgen.plan("d.toml", values=["d.npz"]).build("made", MGPUSim(arch=arch))
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
 FUNCTIONS = """
 __host__ __device__ {} int larger(int a, int b) {{ return a > b ? a : b; }}
 __global__ void k(const float* x, float* y, int* count, int n, double half)

@@ -72,6 +72,12 @@ def _source(site: Site, operand: str) -> str:
     return f"-{body}" if neg else body
 
 
+def plus_zero(site: Site, operand: str, *, negative: bool = False) -> str:
+    """A source in a pair of vector registers, without modifiers: -0 as 0, or `negative`, as it
+    is."""
+    return put(site, "add", _source(site, operand), constant(site, -0.0 if negative else 0.0))
+
+
 @rule("v_add_f64 v_mul_f64")
 def arithmetic(site: Site) -> None:
     result, a, b = site.item.operands
