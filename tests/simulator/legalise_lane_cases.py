@@ -85,6 +85,10 @@ def _floats() -> list[Row]:
             wide(lambda a, b: 1 + a), floats=True),
         Row("k_from_int_64", f"v_cvt_f64_i32_e32 v[10:11], v2{narrow}",
             lambda w: {0: f32(w.i[0]).view(np.uint32)}, floats=True),
+        Row("k_from_unsigned_64", f"v_cvt_f64_u32_e32 v[10:11], v2{narrow}",
+            lambda w: {0: f32(w.u[0]).view(np.uint32)}, floats=True),
+        Row("k_from_unsigned_64_long", f"v_cvt_f64_u32_e64 v[10:11], s8{narrow}",
+            lambda w: {0: f32(w.u[0][first(w)]).view(np.uint32)}, floats=True),
         Row("k_from_int_64_long", f"v_cvt_f64_i32_e64 v[10:11], s8{narrow}",
             lambda w: {0: f32(w.i[0][first(w)]).view(np.uint32)}, floats=True),
         Row("k_widen_long", "v_cvt_f64_f32_e64 v[10:11], -|v2|; v_cvt_f32_f64_e64 v10, v[10:11]",
@@ -142,6 +146,75 @@ def _doubles() -> list[Row]:
                 of_products(of, signs=signs, half=half), floats=True)
             for name, (code, signs, half) in cases.items()
         ]  # fmt: skip
+    return rows
+
+
+def _packed() -> list[Row]:
+    """Halves below 2, and all but infinities and NaNs: with these and without large ones."""
+
+    def words(w: Inputs, k: int, mask: int) -> tuple[Array, Array]:
+        found = w.u[k] & np.uint32(mask)
+        low, high = (found & 0xFFFF).astype(np.uint16), (found >> 16).astype(np.uint16)
+        return low.view(np.float16).astype(np.float64), high.view(np.float16).astype(np.float64)
+
+    def joined(low: Array, high: Array) -> Array:
+        with np.errstate(over="ignore"):
+            bits = [
+                each.astype(np.float16).view(np.uint16).astype(np.uint32) for each in (low, high)
+            ]
+        return bits[0] | bits[1] << np.uint32(16)
+
+    def expected(of: Callable[..., Array], mask: int, count: int, *, crossed: bool) -> Expected:
+        def found(w: Inputs) -> dict[int, Array]:
+            lows, highs = zip(*(words(w, k, mask) for k in range(count)), strict=True)
+            if crossed:  # the first source has its halves the other way round, the last a sign
+                lows, highs = (highs[0], *lows[1:]), (lows[0], *highs[1:])
+                lows = (*lows[:-1], -lows[-1])
+            zero = np.zeros_like(w.u[0])
+            return {0: joined(of(*lows), of(*highs)), 1: zero, 2: zero, 3: zero}
+
+        return found
+
+    operations: dict[str, tuple[int, Callable[..., Array]]] = {
+        "add": (2, lambda a, b: a + b), "mul": (2, lambda a, b: a * b),
+        "fma": (3, lambda a, b, c: a * b + c), "max": (2, np.fmax), "min": (2, np.fmin),
+    }  # fmt: skip
+    rows = []
+    for name, (count, of) in operations.items():
+        for mask in (0xBFFFBFFF, 0xFBFFFBFF):
+            clean = "".join(f"v_and_b32_e32 v{11 + k}, {mask:#x}, v{2 + k}; " for k in range(count))
+            sources = ", ".join(f"v{11 + k}" for k in range(count))
+            last = ",".join("0" * (count - 1) + "1")
+            first_upper = ",".join("1" + "0" * (count - 1))
+            others = ",".join("0" + "1" * (count - 1))
+            forms = {
+                "": False,
+                f" op_sel:[{first_upper}] op_sel_hi:[{others}] neg_lo:[{last}]": True,
+            }
+            clear = "; v_mov_b32_e32 v11, 0; v_mov_b32_e32 v12, 0; v_mov_b32_e32 v13, 0"
+            rows += [
+                Row(f"k_pk_{name}_{mask:x}_{crossed}",
+                    f"{clean}v_pk_{name}_f16 v10, {sources}{tail}{clear}",
+                    expected(of, mask, count, crossed=crossed), CDNA3)
+                for tail, crossed in forms.items()
+            ]  # fmt: skip
+    low = "v_and_b32_e32 v11, 0xbfffbfff, v2; v_and_b32_e32 v12, 0xbfffbfff, v3; "
+    clear = "; v_mov_b32_e32 v11, 0; v_mov_b32_e32 v12, 0"
+
+    def of_lower(of: Callable[[Array, Array], Array]) -> Expected:
+        def found(w: Inputs) -> dict[int, Array]:
+            zero = np.zeros_like(w.u[0])
+            a, b = (words(w, k, 0xBFFFBFFF)[0] for k in range(2))
+            return {0: of(a, b), 1: zero, 2: zero}
+
+        return found
+
+    rows += [
+        Row("k_fma_16", f"{low}v_fma_f16 v10, v11, -v12, |v11|{clear}",
+            of_lower(lambda a, b: joined(-a * b + abs(a), np.zeros_like(a)))),
+        Row("k_pack_16", f"{low}v_pack_b32_f16 v10, -v11, |v12|{clear}",
+            of_lower(lambda a, b: joined(-a, abs(b))), CDNA3),
+    ]  # fmt: skip
     return rows
 
 
@@ -329,4 +402,4 @@ def _across() -> list[Row]:
 
 def rows() -> list[Row]:
     """All of them."""
-    return [*_floats(), *_doubles(), *_single(), *_exchanges(), *_across()]
+    return [*_floats(), *_doubles(), *_packed(), *_single(), *_exchanges(), *_across()]

@@ -328,6 +328,43 @@ def test_doubles_are_compared_in_mgpusim(arch: str) -> None:
     assert bundle.diff(strict=True)
 
 
+PAIRS = """
+#include <hip/hip_fp16.h>
+__global__ void h(const half2* a, const half2* b, half2* s, half2* p, half2* f)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    s[i] = __hadd2(a[i], b[i]);
+    p[i] = __hmul2(a[i], b[i]);
+    f[i] = __hfma2(a[i], b[i], __hsub2(a[i], b[i]));
+}
+"""
+OF_PAIRS = """
+import numpy as np
+def expected(a, b):
+    half = lambda x: x.astype(np.float16).astype(np.float64)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return {"s": half(a + b), "p": half(a * b), "f": half(a * b + half(a - b))}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "mgpusim"])
+def test_pairs_of_halves_are_rounded_once(target: str) -> None:
+    """Sums, products and fused multiply-adds, to the bit."""
+    if target == "mgpusim" and MGPUSim().needs.missing():
+        pytest.skip("MGPUSim is not here")
+    Path("h.hip").write_text(PAIRS)
+    Path("h.py").write_text(OF_PAIRS)
+    Path("h.toml").write_text(
+        'source = "h.hip"\ninputs = { a = "f16[4096]", b = "f16[4096]" }\n'
+        'outputs = { s = "f16[4096]", p = "f16[4096]", f = "f16[4096]" }\n'
+        'args = ["a", "b", "s", "p", "f"]\nitems = 2048\nblock = 64\n'
+        'reference = "h.py:expected"\ntolerance = 0\n'
+    )
+    bundle = simgen.plan("h.toml").build("made", target)
+    bundle.run(timeout=TIMEOUT)
+    assert bundle.diff(strict=True)
+
+
 FUNCTIONS = """
 __host__ __device__ {} int larger(int a, int b) {{ return a > b ? a : b; }}
 __global__ void k(const float* x, float* y, int* count, int n, double half)

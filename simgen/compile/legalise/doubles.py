@@ -93,6 +93,16 @@ def widen(site: Site) -> None:
     site.put(site.item.mnemonic.replace("_e64", "_e32"), result, site.in_vgpr(x))
 
 
+@rule("v_cvt_f64_u32*")
+def widen_unsigned(site: Site) -> None:
+    """The last places of 2^52 and more, less that."""
+    result, x = site.item.operands
+    pair, low, high = site.vgpr_pair()
+    site.put("v_mov_b32_e32", low, site.plain(x))
+    site.put("v_mov_b32_e32", high, "0x43300000")
+    site.put("v_add_f64", result, pair, constant(site, -(2.0**52)))
+
+
 @rule("v_cvt_f32_f64*")
 def narrow(site: Site) -> None:
     """Without modifiers or constants as it is, else through a product with one."""
